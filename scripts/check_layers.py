@@ -1,24 +1,76 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the includes between rooms, the modules of the library: scripts/check_layers.py [repository root].
+"""Checks the includes between rooms, the modules of the library: scripts/check_layers.py [--fix] [repository root].
 
-A room may include itself and rooms on lower steps. Includes must not form a circle. CUDA headers
-may be named in runtime/, in kernels/ and in files that only nvcc or a CUDA build compiles (*.cuh,
-*_cuda.cpp). Every source begins with its licence, and every header has #pragma once. The tests of a
-room are compiled as one file, so all names that they declare at file level must differ. Names of
-tests are snake_case. The private libraries of the programs, in apps/, include each other only as
-APPS says, and public headers.
+A room is a folder of include/msstream/, with the folder of its name in src/ and in tests/. A room may include itself
+and rooms on lower steps (ROOMS). Includes must not form a circle.
+
+- The room kernels/ is the folder kernels/ with the headers in include/msstream/ops/kernels/ that declare its functions.
+  Of ops/ it may include the words of users: headers that need nothing but base/, for example ops/pooling.hpp.
+- kernels/ consists of families, folders of at most 40 files. A family may include itself and families on lower steps
+  (FAMILIES).
+- The private libraries of the programs, in apps/, include public headers, and each other as APPS says.
+- A folder of tests/ may include what its room may, and what TESTS_ALSO_USE adds. A test may instead be written as a
+  user's program, and include <msstream/msstream.hpp>. A folder of tests/ with the name of no room tests the whole
+  library, and may include everything; tests of rooms do not include it.
+
+CUDA headers may be named in runtime/, in kernels/, in tests and in files that only nvcc or a CUDA build compiles
+(*.cuh, *_cuda.cpp). Every source of the library begins with its licence, and every header has #pragma once. The tests
+of a room are compiled as one file, so all names that they declare at file level must differ. Names of tests are
+snake_case.
+
+The tables of rooms, families and libraries in the pages of PAGES are written from the tables below. With --fix they are
+written again; without it, a page that differs is an error.
 """
+import os
 import re
 import sys
 from pathlib import Path
 
 from report_findings import report_findings
 
-STEPS = {"base": 0, "order": 1, "trace": 1, "runtime": 2, "stream": 3, "memory": 4, "tensor": 5,
-         "interop": 5, "ops": 6, "comm": 6, "step": 7, "serve": 8}
-# The libraries in apps/, and for each the others that it may include.
-APPS = {"cli": (), "data": (), "training": ("cli", "data"), "load": ("cli", "data")}
+# The step and the content of each room.
+ROOMS = {
+    "base": (0, "errors, shapes, element types, texts, options, closures, files; standard library and POSIX alone"),
+    "order": (1, "positions, vector clocks, access logs, sufficient sets of waits; no threads, no CUDA"),
+    "trace": (1, "names, NVTX ranges, recorded spans, reports"),
+    "runtime": (2, "the `Runtime` concept, `Host`, `Cuda`, `Sim`, `Checked`, `Faulty`; names CUDA"),
+    "stream": (3, "events, the dependency tracker, groups, pools, scopes, launch threads, assignments"),
+    "kernels": (3, "kernels and their CPU twins, declared in `ops/kernels/`; names CUDA"),
+    "memory": (4, "blocks, allocators, buffers, `Device`"),
+    "tensor": (5, "tensors, copies, DLPack, and `issue()`, the only entry for work"),
+    "interop": (5, "allocators for CCCL, Thrust and PyTorch; headers for nvcc (`.cuh`)"),
+    "ops": (6, "operations, forward and backward, as free functions"),
+    "comm": (6, "collectives (planned)"),
+    "step": (7, "gradient tape, differentiable operations, optimizer, captured steps, pipelines, step traces"),
+    "serve": (8, "inference pools"),
+}
+STEPS = {room: step for room, (step, _) in ROOMS.items()}
+
+# The step and the content of each folder of kernels/.
+FAMILIES = {
+    "common": (0, "launches, vector accesses, long sums, host threads, workspaces, reports of bad ids, rows moved"),
+    "ids": (1, "bags and their offsets; sorting, deduplicating, numbering, hashing and converting ids"),
+    "elementwise": (1, "of elements and rows: arithmetic, reductions, softmax, layer norm, top k, optimizers"),
+    "embedding": (2, "lookups in one table and in many; gathering and scattering rows"),
+    "segment": (2, "reductions of segments of rows, and their gradients"),
+    "jagged": (2, "jagged rows to dense ones and back, softmax of segments, lengths and offsets"),
+    "dense": (2, "dense layers, matrix products, transposition, mixtures of experts"),
+    "embedding_gradient": (3, "gradients of lookups, summed by row, and updates of tables fused with them"),
+}
+MOST_FILES = 40
+
+# The content of each library in apps/, and the others that it may include.
+APPS = {
+    "cli": ("options, reports, progress, and the files that a program writes", ()),
+    "data": ("data sets: readers, generators, batches in memory, saved tensors", ()),
+    "training": ("the driver of a training: batches on the device, steps, metrics, stream groups", ("cli", "data")),
+    "load": ("the load generator: queries for an inference pool, and their measures", ("cli", "data")),
+}
+
+# What tests use beyond their room: memory is used through tensors, and tensors through operations.
+TESTS_ALSO_USE = {"memory": {"tensor"}, "tensor": {"ops"}}
+
 UMBRELLA = "include/msstream/msstream.hpp"
 LICENCE = "// SPDX-License-Identifier: Apache-2.0"
 SUFFIXES = {".hpp", ".cuh", ".cpp", ".cu"}
@@ -38,21 +90,30 @@ NAME_IN_FILE = re.compile(
 
 
 def room_of(path):
-    """Returns the room of a file, given relative to the root; None if the order of rooms does not apply to it."""
+    """Returns the room of a file, given relative to the root; None if it is in no room."""
     parts = Path(path).parts
-    if path == UMBRELLA:
-        return None
-    if parts[0] == "kernels":
-        return "ops"
-    if parts[:2] == ("include", "msstream"):
+    if parts[0] == "kernels" or parts[:4] == ("include", "msstream", "ops", "kernels"):
+        return "kernels"
+    if parts[:2] == ("include", "msstream") and len(parts) > 3:
         return parts[2]
-    if parts[0] == "src" and len(parts) > 2:
+    if parts[0] in ("src", "tests") and len(parts) > 2:
         return parts[1]
     return None
 
 
+def is_free(path):
+    """Returns whether a file may include everything: a test of the whole library."""
+    return path.startswith("tests/") and room_of(path) not in STEPS
+
+
+def family_of(path):
+    """Returns the family of a file in kernels/; None for all others."""
+    parts = Path(path).parts
+    return parts[1] if parts[0] == "kernels" and len(parts) > 2 else None
+
+
 def may_name_cuda(path):
-    return room_of(path) == "runtime" or path.startswith("kernels/") or path.endswith((".cuh", "_cuda.cpp"))
+    return path.startswith(("kernels/", "tests/")) or room_of(path) == "runtime" or path.endswith((".cuh", "_cuda.cpp"))
 
 
 def project_file(root, source, opening, name):
@@ -60,20 +121,58 @@ def project_file(root, source, opening, name):
     if name.startswith("msstream/"):
         return "include/" + name
     if opening == '"':
-        for folder in (Path(source).parent, Path("kernels"), Path("src")):
+        tests = (Path("tests"),) if source.startswith("tests/") else ()
+        for folder in (Path(source).parent, *tests, Path("kernels"), Path("src")):
             if (root / folder / name).is_file():
-                return (folder / name).as_posix()
+                return Path(os.path.normpath(folder / name)).as_posix()
     return None
 
 
-def file_violations(root, path, text):
-    if text.partition("\n")[0] != LICENCE:
-        yield f"{path}:1: the first line is not '{LICENCE}'"
+def is_word(path, texts):
+    """Returns whether a file is a header of ops/ that needs nothing but base/."""
+    return (room_of(path) == "ops" and path.startswith("include/") and
+            all(name.startswith("msstream/base/")
+                for _, name in INCLUDE.findall(texts.get(path, "")) if name.startswith("msstream/")))
+
+
+def refusal(path, target, texts):
+    """Returns why a file may not include another one of the project; None if it may."""
+    if path == UMBRELLA:
+        return None
+    if target == UMBRELLA:
+        return None if path.startswith("tests/") else f"only users include {target}"
+    room, theirs = room_of(path), room_of(target)
+    if theirs not in STEPS:
+        return f"{room}/ may not include {target}, which is in no room"
+    if room == theirs:
+        family, other = family_of(path), family_of(target)
+        if family != other and family in FAMILIES and other in FAMILIES and FAMILIES[other][0] >= FAMILIES[family][0]:
+            return (f"{family}/ (step {FAMILIES[family][0]} of kernels/) may not include "
+                    f"{other}/ (step {FAMILIES[other][0]})")
+        return None
+    if room == "kernels" and is_word(target, texts):
+        return None
+    if path.startswith("tests/") and theirs in TESTS_ALSO_USE.get(room, ()):
+        return None
+    if STEPS[theirs] >= STEPS[room]:
+        return f"{room}/ (step {STEPS[room]}) may not include {theirs}/ (step {STEPS[theirs]})"
+    return None
+
+
+def file_violations(root, path, texts):
+    text = texts[path]
+    if not path.startswith("tests/"):
+        if text.partition("\n")[0] != LICENCE:
+            yield f"{path}:1: the first line is not '{LICENCE}'"
     if path.endswith((".hpp", ".cuh")) and "\n#pragma once\n" not in text:
         yield f"{path}:1: no #pragma once"
-    room = room_of(path)
-    if room is not None and room not in STEPS:
-        yield f"{path}:1: '{room}' is not a room of the staircase"
+    if is_free(path):
+        return
+    if path != UMBRELLA and room_of(path) not in STEPS:
+        yield f"{path}:1: '{room_of(path)}' is not a room of the staircase"
+        return
+    if path.startswith("kernels/") and family_of(path) not in FAMILIES:
+        yield f"{path}:1: '{family_of(path)}' is not a family of kernels/"
         return
     for match in INCLUDE.finditer(text):
         opening, name = match.groups()
@@ -86,12 +185,78 @@ def file_violations(root, path, text):
                 yield f"{place}: there is no {name} beside it, in src/ or in kernels/"
         elif not (root / target).is_file():
             yield f"{place}: there is no {target}"
-        elif path != UMBRELLA:
-            theirs = room_of(target)
-            if theirs is None:
-                yield f"{place}: only users include {target}"
-            elif theirs != room and STEPS.get(theirs, 99) >= STEPS[room]:
-                yield f"{place}: {room}/ (step {STEPS[room]}) may not include {theirs}/ (step {STEPS.get(theirs)})"
+        elif (reason := refusal(path, target, texts)) is not None:
+            yield f"{place}: {reason}"
+
+
+def table(first, second, rows):
+    """Returns a table of (step, content) by name, highest step first."""
+    lines = [f"| step | {first} | {second} |", "| --- | --- | --- |"]
+    highest_first = sorted(rows.items(), key=lambda item: -item[1][0])
+    return lines + [f"| {step} | `{name}/` | {content} |" for name, (step, content) in highest_first]
+
+
+def staircase():
+    """Returns a picture of the rooms, each step further to the right than the one below."""
+    lines = []
+    for step in sorted(set(STEPS.values()), reverse=True):
+        names = " ".join(f"{room}/" for room in STEPS if STEPS[room] == step)
+        lines.append(f"{step}  {'      ' * step}{names}")
+    return ["```", *lines, "```"]
+
+
+def table_of_apps():
+    lines = ["| library | folder | content | may include |", "| --- | --- | --- | --- |"]
+    for name, (content, others) in APPS.items():
+        included = ", ".join(f"`{other}/`" for other in others) or "-"
+        lines.append(f"| `msstream_{name}` | `apps/{name}/` | {content} | {included} |")
+    return lines
+
+
+# The pages that have a table, and which; a page has it between the marks that marked() writes.
+PAGES = {
+    "CONTRIBUTING.md": ("rooms", "families", "apps"),
+    "docs/design.md": ("staircase", "rooms", "families"),
+}
+TABLES = {
+    "rooms": table("room", "content", ROOMS),
+    "families": table("folder of `kernels/`", "content", FAMILIES),
+    "apps": table_of_apps(),
+    "staircase": staircase(),
+}
+
+
+def marked(name):
+    """Returns the text that a page has for a table, with its marks."""
+    return "\n".join([f"<!-- {name}: written by scripts/check_layers.py --fix -->", *TABLES[name], f"<!-- end of {name} -->"])
+
+
+def with_tables(page, text):
+    """Returns the text of a page with its tables as they should be, and the names of those without marks."""
+    missing = []
+    for name in PAGES[page]:
+        found = re.search(rf"<!-- {name}: .*?<!-- end of {name} -->", text, re.DOTALL)
+        if found is None:
+            missing.append(name)
+        else:
+            text = text[:found.start()] + marked(name) + text[found.end():]
+    return text, missing
+
+
+def page_violations(root):
+    for page in PAGES:
+        text = (root / page).read_text(encoding="utf-8") if (root / page).is_file() else ""
+        expected, missing = with_tables(page, text)
+        for name in missing:
+            yield f"{page}: there is no table '{name}' between its marks"
+        if expected != text:
+            yield f"{page}: a table is not that of scripts/check_layers.py; --fix writes it"
+
+
+def write_pages(root):
+    for page in PAGES:
+        text = (root / page).read_text(encoding="utf-8")
+        (root / page).write_text(with_tables(page, text)[0], encoding="utf-8")
 
 
 def app_violations(root):
@@ -116,7 +281,7 @@ def app_violations(root):
             elif name.startswith("msstream/"):
                 if not (root / "include" / name).is_file():
                     yield f"{place}: there is no include/{name}"
-            elif theirs in APPS and theirs != library and theirs not in APPS[library]:
+            elif theirs in APPS and theirs != library and theirs not in APPS[library][1]:
                 yield f"{place}: apps/{library}/ may not include apps/{theirs}/"
             elif (opening == '"' or theirs in APPS) and f"apps/{name}" not in texts:
                 yield f"{place}: there is no apps/{name}"
@@ -164,22 +329,27 @@ def misnamed_tests(path, text):
 def violations(root):
     root = Path(root)
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
-             for top in ("include", "src", "kernels")
+             for top in ("include", "src", "kernels", "tests")
              for path in sorted((root / top).rglob("*")) if path.suffix in SUFFIXES}
-    found = [problem for path, text in texts.items() for problem in file_violations(root, path, text)]
+    if not texts:
+        return [f"{root}: no sources found"]
+    found = [problem for path in texts for problem in file_violations(root, path, texts)]
     graph = {path: [target for opening, name in INCLUDE.findall(text)
                     if (target := project_file(root, path, opening, name)) in texts]
              for path, text in texts.items()}
     found += ["includes in a circle: " + " -> ".join(circle) for circle in circles(graph)]
     found += app_violations(root)
-    tests = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
-             for path in sorted((root / "tests").rglob("*")) if path.suffix in SUFFIXES}
-    found += shared_names({path: text for path, text in tests.items() if path.endswith("_test.cpp")})
-    found += [problem for path, text in tests.items() for problem in misnamed_tests(path, text)]
-    if not texts:
-        found.append(f"{root}: no sources found")
-    return found
+    found += shared_names({path: text for path, text in texts.items() if re.match(r"tests/.*_test\.cpp$", path)})
+    found += [problem for path, text in texts.items() if path.startswith("tests/") for problem in misnamed_tests(path, text)]
+    for family in FAMILIES:
+        count = sum(1 for path in texts if family_of(path) == family)
+        if count > MOST_FILES:
+            found.append(f"kernels/{family}: {count} files; at most {MOST_FILES}")
+    return found + list(page_violations(root))
 
 
 if __name__ == "__main__":
+    if "--fix" in sys.argv:
+        sys.argv.remove("--fix")
+        write_pages(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent)
     sys.exit(report_findings(violations, "layers: every room includes only what it may"))

@@ -18,13 +18,21 @@ SOUND = {
     "src/ops/dense.cpp": HEAD + '#include <msstream/ops/dense.hpp>\n#include "dense_detail.hpp"\n',
     "src/ops/dense_detail.hpp": HEADER,
     "src/ops/dense_cuda.cpp": HEAD + "#include <cublasLt.h>\n",
-    "kernels/dense.cuh": HEADER + "#include <msstream/ops/dense.hpp>\n#include <cub/cub.cuh>\n",
-    "kernels/dense.cu": HEAD + '#include "dense.cuh"\n',
+    "include/msstream/ops/activation.hpp": HEADER + "#include <msstream/base/error.hpp>\n",
+    "include/msstream/ops/kernels/dense.hpp":
+        HEADER + "#include <msstream/ops/activation.hpp>\n#include <msstream/runtime/cuda.hpp>\n",
+    "kernels/common/launch.cuh": HEADER + "#include <cub/cub.cuh>\n",
+    "kernels/dense/dense.cuh": HEADER + '#include "common/launch.cuh"\n\n#include <msstream/ops/kernels/dense.hpp>\n',
+    "kernels/dense/dense.cu": HEAD + '#include "dense/dense.cuh"\n',
+    "tests/base/gate.hpp": HEADER,
+    "tests/ops/dense_test.cpp": HEAD + '#include "base/gate.hpp"\n\n#include <msstream/ops/dense.hpp>\n',
+    "tests/trust/program.hpp": HEADER + "#include <msstream/msstream.hpp>\n",
     "apps/cli/options.hpp": HEADER + "#include <msstream/base/error.hpp>\n#include <CLI/CLI.hpp>\n",
     "apps/data/table.hpp": HEADER,
     "apps/training/step_run.hpp": HEADER + '#include "cli/options.hpp"\n#include "data/table.hpp"\n#include <msstream/msstream.hpp>\n',
     "apps/load/load_plan.hpp": HEADER,
     "apps/load/load_plan.cpp": HEAD + '#include "load/load_plan.hpp"\n#include "data/table.hpp"\n',
+    **{page: "".join(check_layers.marked(name) + "\n" for name in names) for page, names in check_layers.PAGES.items()},
 }
 
 
@@ -59,9 +67,11 @@ class LayersTest(unittest.TestCase):
         for macro in ("TEST", "TEST_F", "TEST_P", "TYPED_TEST", "TYPED_TEST_P"):
             for name in ("WaitsForBoth", "waits_forBoth", "Waits_for_both", "waits__for_both", "DISABLED_waits"):
                 for file in ("a_test.cpp", "a_test.cu", "contract.hpp"):
+                    head = HEADER if file.endswith(".hpp") else HEAD
+                    line = head.count("\n") + 2
                     with self.subTest(macro=macro, name=name, file=file):
-                        self.assert_reports({f"tests/ops/{file}": HEAD + f"{macro}(Dense,\n  {name}) {{}}\n"},
-                                            f"tests/ops/{file}:3: the test {name} is not in snake_case")
+                        self.assert_reports({f"tests/ops/{file}": head + f"{macro}(Dense,\n  {name}) {{}}\n"},
+                                            f"tests/ops/{file}:{line}: the test {name} is not in snake_case")
         self.assert_reports({"tests/ops/a_test.cpp": HEAD + "TEST(Dense, a_batch_of_2_waits) {}\nTEST(Dense, adds) {}\n"})
 
     def test_a_room_may_not_include_a_higher_one(self):
@@ -72,14 +82,57 @@ class LayersTest(unittest.TestCase):
         self.assert_reports({"include/msstream/comm/communicator.hpp": HEADER + "#include <msstream/ops/dense.hpp>\n"},
                             "comm/ (step 6) may not include ops/ (step 6)")
 
-    def test_bodies_and_kernels_obey_the_staircase(self):
-        step = {"include/msstream/step/tape.hpp": HEADER}
-        self.assert_reports({**step, "src/ops/dense.cpp": HEAD + "#include <msstream/step/tape.hpp>\n"},
-                            "src/ops/dense.cpp:2: ops/ (step 6) may not include step/")
-        self.assert_reports({**step, "kernels/dense.cu": HEAD + "#include <msstream/step/tape.hpp>\n"},
-                            "kernels/dense.cu:2: ops/ (step 6) may not include step/")
-        self.assert_reports({"src/base/error.cpp": HEAD + '#include "dense.cuh"\n'},
-                            "src/base/error.cpp:2: base/ (step 0) may not include ops/")
+    def test_bodies_obey_the_staircase(self):
+        self.assert_reports({"include/msstream/step/tape.hpp": HEADER,
+                             "src/ops/dense.cpp": HEAD + "#include <msstream/step/tape.hpp>\n"},
+                            "src/ops/dense.cpp:2: ops/ (step 6) may not include step/ (step 7)")
+        self.assert_reports({"src/base/error.cpp": HEAD + '#include "dense/dense.cuh"\n'},
+                            "src/base/error.cpp:2: base/ (step 0) may not include kernels/ (step 3)")
+        self.assert_reports({"src/error.cpp": HEAD}, "src/error.cpp:1: 'None' is not a room")
+
+    def test_of_ops_kernels_include_only_words_of_users(self):
+        include = "#include <msstream/ops/dense.hpp>\n"
+        self.assert_reports({"kernels/dense/dense.cu": HEAD + include},
+                            "kernels/dense/dense.cu:2: kernels/ (step 3) may not include ops/ (step 6)")
+        self.assert_reports({"include/msstream/ops/kernels/unary.hpp": HEADER + include},
+                            "unary.hpp:3: kernels/ (step 3) may not include ops/ (step 6)")
+        self.assert_reports({"kernels/dense/unary.cu": HEAD + "#include <msstream/ops/activation.hpp>\n"})
+
+    def test_a_family_of_kernels_may_not_include_one_on_its_step_or_above(self):
+        include = '#include "dense/dense.cuh"\n'
+        self.assert_reports({"kernels/common/map.cuh": HEADER + include},
+                            "map.cuh:3: common/ (step 0 of kernels/) may not include dense/ (step 2)")
+        self.assert_reports({"kernels/segment/sums.cu": HEAD + include},
+                            "sums.cu:2: segment/ (step 2 of kernels/) may not include dense/ (step 2)")
+        self.assert_reports({"kernels/embedding_gradient/sums.cu": HEAD + include})
+
+    def test_kernels_are_in_families_of_few_files(self):
+        self.assert_reports({"kernels/dense.cu": HEAD}, "kernels/dense.cu:1: 'None' is not a family")
+        self.assert_reports({"kernels/attic/dense.cu": HEAD}, "kernels/attic/dense.cu:1: 'attic' is not a family")
+        self.assert_reports({f"kernels/ids/k{k}.cu": HEAD for k in range(40)})
+        self.assert_reports({f"kernels/ids/k{k}.cu": HEAD for k in range(41)}, "kernels/ids: 41 files; at most 40")
+
+    def test_tests_include_what_their_room_may(self):
+        include = "#include <msstream/ops/dense.hpp>\n"
+        self.assert_reports({"tests/stream/event_test.cpp": HEAD + include},
+                            "event_test.cpp:2: stream/ (step 3) may not include ops/ (step 6)")
+        self.assert_reports({"tests/tensor/issue_test.cpp": HEAD + include})
+        self.assert_reports({"tests/stream/event_test.cpp": HEAD + "#include <msstream/msstream.hpp>\n"})
+        self.assert_reports({"tests/base/error_test.cpp": HEAD + '#include "../../kernels/dense/dense.cuh"\n'},
+                            "error_test.cpp:2: base/ (step 0) may not include kernels/ (step 3)")
+
+    def test_tests_of_the_whole_library_include_everything_and_are_included_by_no_room(self):
+        self.assert_reports({"tests/trust/a_test.cpp": HEAD + '#include <msstream/serve/pool.hpp>\n#include "elsewhere.hpp"\n'})
+        self.assert_reports({"tests/ops/dense_test.cpp": HEAD + '#include "trust/program.hpp"\n'},
+                            "dense_test.cpp:2: ops/ may not include tests/trust/program.hpp")
+
+    def test_pages_have_the_tables(self):
+        page = SOUND["docs/design.md"]
+        self.assert_reports({"docs/design.md": page.replace("| 8 |", "| 9 |")}, "docs/design.md: a table is not that of")
+        unmarked = SOUND["CONTRIBUTING.md"].replace("<!-- families:", "<!--")
+        self.assert_reports({"CONTRIBUTING.md": unmarked}, "CONTRIBUTING.md: there is no table 'families'")
+        changed, missing = check_layers.with_tables("docs/design.md", "a\n" + page.replace("| 8 |", "| 9 |") + "b\n")
+        self.assertEqual((changed, missing), ("a\n" + page + "b\n", []))
 
     def test_the_umbrella_is_for_users(self):
         self.assert_reports({"src/ops/dense.cpp": HEAD + "#include <msstream/msstream.hpp>\n"},
@@ -100,7 +153,7 @@ class LayersTest(unittest.TestCase):
 
     def test_every_file_has_a_licence_and_every_header_a_guard(self):
         self.assert_reports({"src/ops/dense.cpp": "int dense;\n"}, "src/ops/dense.cpp:1: the first line is not")
-        self.assert_reports({"kernels/dense.cuh": HEAD}, "kernels/dense.cuh:1: no #pragma once")
+        self.assert_reports({"kernels/ids/bags.cuh": HEAD}, "kernels/ids/bags.cuh:1: no #pragma once")
 
     def test_an_include_must_exist(self):
         self.assert_reports({"src/ops/dense.cpp": HEAD + '#include <msstream/ops/sparse.hpp>\n#include "gone.hpp"\n'},

@@ -3,7 +3,7 @@
 
 #include "cli/options.hpp"
 
-#include <msstream/ops/kernels/optimizer.hpp>
+#include <msstream/ops/optimizer_rule.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 

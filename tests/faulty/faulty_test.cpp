@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "faulty/watchdog.hpp"
+#include "base/watchdog.hpp"
 #include "faulty/world.hpp"
 #include "memory/runtimes.hpp"
 

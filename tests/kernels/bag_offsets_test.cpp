@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bag_offsets.hpp"
+#include "ids/bag_offsets.hpp"
 
 #include "kernels/judged_offsets.hpp"
 #include "kernels/kernel_fixture.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "../../kernels/parallel_rows_host.hpp"
+#include "common/parallel_rows_host.hpp"
 #include "kernels/kernel_fixture.hpp"
 
 #include <msstream/ops/kernels/bag_view.hpp>

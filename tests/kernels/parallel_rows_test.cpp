@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../kernels/parallel_rows_host.hpp"
+#include "common/parallel_rows_host.hpp"
 
 #include <msstream/base/text.hpp>
 

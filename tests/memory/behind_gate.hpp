@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "faulty/watchdog.hpp"
+#include "base/watchdog.hpp"
 #include "runtime/gate.hpp"
 
 #include <atomic>

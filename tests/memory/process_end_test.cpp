@@ -3,13 +3,7 @@
 // child of fork() may do with them. Each case ends a child process of its own.
 #include "memory/runtimes.hpp"
 
-#include <msstream/ops/elementwise.hpp>
-#include <msstream/step/captured_step.hpp>
-#include <msstream/stream/stream_pool.hpp>
-#include <msstream/stream/stream_scope.hpp>
-#include <msstream/tensor/copy.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
+#include <msstream/msstream.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>

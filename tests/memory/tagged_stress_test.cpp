@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/tagged_stress.hpp"
 
+#include "base/many.hpp"
 #include "memory/runtimes.hpp"
-#include "trust/many.hpp"
 
 namespace msstream::testing {
 namespace {

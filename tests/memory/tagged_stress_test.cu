@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the stress test of memory reuse with kernels that take random times and check the tags on
 // the GPU.
+#include "base/many.hpp"
 #include "memory/tagged_stress.hpp"
-#include "trust/many.hpp"
 
 #include <msstream/runtime/cuda.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that every query gets an outcome, whichever host allocation fails.
-#include "faulty/watchdog.hpp"
+#include "base/watchdog.hpp"
 #include "serve/serve_fixture.hpp"
 
 #include <gmock/gmock.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that every query gets an outcome, whatever fails, and that the pool goes on
 // with what is left.
-#include "faulty/watchdog.hpp"
+#include "base/many.hpp"
+#include "base/watchdog.hpp"
 #include "serve/serve_fixture.hpp"
-#include "trust/many.hpp"
 
 #include <msstream/runtime/faulty.hpp>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the checker alone, which notify it by hand as a runtime would: its modes, its threads,
 // and that the information that it keeps does not grow with the running time of a program.
+#include "base/many.hpp"
 #include "trust/checker_fixture.hpp"
-#include "trust/many.hpp"
 
 #include <msstream/base/text.hpp>
 

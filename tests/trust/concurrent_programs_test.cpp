@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs, each on a thread of its own, that share one device, one pool and one allocator
 // show no race, no wrong value and no leak.
-#include "trust/many.hpp"
+#include "base/many.hpp"
 #include "trust/run_program.hpp"
 
 #include <gtest/gtest.h>

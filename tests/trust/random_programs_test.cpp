@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // With all mechanisms at work, no random program shows a race, a wrong value or a leak.
-#include "trust/many.hpp"
+#include "base/many.hpp"
 #include "trust/run_program.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/activation.hpp>
 #include <msstream/ops/kernels/dense.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/unary.hpp>

@@ -4,6 +4,8 @@
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/out_of_range.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 

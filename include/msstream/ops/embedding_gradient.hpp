@@ -5,6 +5,7 @@
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 #include <msstream/ops/kernels/row_parts.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/ops/workspace.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>

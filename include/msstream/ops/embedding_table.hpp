@@ -3,6 +3,7 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/embedding_tables.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstddef>

@@ -7,6 +7,8 @@
 #include <msstream/ops/embedding_table.hpp>
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/embedding_tables.hpp>
+#include <msstream/ops/out_of_range.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 

@@ -4,6 +4,7 @@
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/ops/kernels/embedding_tables_gradient.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/ops/workspace.hpp>
 #include <msstream/tensor/issue.hpp>
 

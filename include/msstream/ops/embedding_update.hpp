@@ -4,6 +4,8 @@
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/kernels/embedding_update.hpp>
 #include <msstream/ops/optimizer.hpp>
+#include <msstream/ops/optimizer_rule.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/ops/workspace.hpp>
 #include <msstream/tensor/issue.hpp>
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/id_policy.hpp>
+#include <msstream/ops/kernels/id_report.hpp>
+#include <msstream/ops/out_of_range.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/id_trap.hpp>
+#include <msstream/ops/out_of_range.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>

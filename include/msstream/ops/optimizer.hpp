@@ -3,6 +3,7 @@
 
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/kernels/optimizer.hpp>
+#include <msstream/ops/optimizer_rule.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/copy.hpp>
 

@@ -3,6 +3,7 @@
 
 #include <msstream/ops/segment_common.hpp>
 #include <msstream/ops/segment_ids.hpp>
+#include <msstream/ops/segment_reduction.hpp>
 
 #include <cstdint>
 #include <source_location>

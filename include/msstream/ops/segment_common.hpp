@@ -3,6 +3,7 @@
 
 #include <msstream/ops/kernels/segment.hpp>
 #include <msstream/ops/offset_policy.hpp>
+#include <msstream/ops/segment_reduction.hpp>
 #include <msstream/ops/workspace.hpp>
 
 #include <cstdint>

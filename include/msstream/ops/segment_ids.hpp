@@ -3,6 +3,7 @@
 
 #include <msstream/ops/device_count.hpp>
 #include <msstream/ops/segment_common.hpp>
+#include <msstream/ops/segment_reduction.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/softmax.hpp>
+#include <msstream/ops/out_of_range.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>

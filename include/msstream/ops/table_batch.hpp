@@ -5,6 +5,8 @@
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/table_rows.hpp>
+#include <msstream/ops/out_of_range.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 

@@ -4,6 +4,7 @@
 #include <msstream/ops/device_count.hpp>
 #include <msstream/ops/id_element.hpp>
 #include <msstream/ops/kernels/unique.hpp>
+#include <msstream/ops/unique_order.hpp>
 #include <msstream/ops/workspace.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>

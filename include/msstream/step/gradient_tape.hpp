@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/step/by_memory.hpp>
 #include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/step/gradient_scopes.hpp>

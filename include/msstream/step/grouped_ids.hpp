@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/pooling.hpp>
 
 #include <cstdint>
 #include <map>

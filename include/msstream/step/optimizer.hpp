@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/optimizer.hpp>
+#include <msstream/ops/optimizer_rule.hpp>
 #include <msstream/step/by_memory.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/owned_parameters.hpp>

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/activation.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
-namespace msstream::ops {
-
-enum class Activation : std::uint8_t { none, relu };
-
-namespace kernels {
+namespace msstream::ops::kernels {
 
 /// Computes output = activation(input · weight + bias) for each of `layers` layers, which are
 /// stored one after the other in every array. All arrays are row-major float32.
@@ -67,5 +64,4 @@ std::size_t dense_weight_gradient_workspace_bytes(CudaStream stream,
 void dense_weight_gradient(HostStream stream, DenseWeightGradientArgs const& args);
 void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& args);
 
-}  // namespace kernels
-}  // namespace msstream::ops
+}  // namespace msstream::ops::kernels

@@ -40,9 +40,9 @@ void split_columns(CudaStream stream,
 /// sum of the earlier ones in `output`.
 inline constexpr std::size_t kAddInputsPerLaunch = 64;
 /// Computes output[i] = inputs[0][i] + inputs[1][i] + …, added in this order, in parts of 32 inputs
-/// as described in long_sum.hpp. Sums are rounded to float32 between launches. The host and the
-/// CUDA implementation give the same bits. output may be one of the first 64 inputs. Throws
-/// std::invalid_argument if output is a later input, or if there is no input.
+/// as described in kernels/common/long_sum.hpp. Sums are rounded to float32 between launches. The
+/// host and the CUDA implementation give the same bits. output may be one of the first 64 inputs.
+/// Throws std::invalid_argument if output is a later input, or if there is no input.
 void add(HostStream stream,
          std::span<float const* const> inputs,
          float* output,

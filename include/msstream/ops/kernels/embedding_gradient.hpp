@@ -3,6 +3,7 @@
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/kernels/bag_view.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>

@@ -3,7 +3,8 @@
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/kernels/bag_view.hpp>
-#include <msstream/ops/kernels/id_policy.hpp>
+#include <msstream/ops/kernels/id_report.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 #include <msstream/ops/kernels/optimizer.hpp>
+#include <msstream/ops/optimizer_rule.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/id_policy.hpp>
+#include <msstream/ops/kernels/id_report.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>

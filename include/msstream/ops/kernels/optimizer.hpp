@@ -2,49 +2,13 @@
 #pragma once
 
 #include <msstream/base/dtype.hpp>
-#include <msstream/base/required.hpp>
+#include <msstream/ops/optimizer_rule.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
 #include <span>
 
-namespace msstream::ops {
-
-/// The update rule of an optimizer. A parameter has 0, 1, 1, 1 and 2 state tensors under these
-/// kinds, in this order.
-enum class OptimizerKind : std::uint8_t { sgd, momentum, adagrad, rowwise_adagrad, adam };
-
-/// The update of a weight w by its gradient g, with learning rate lr and betas b1 and b2:
-///
-/// sgd:      w -= lr * g.
-/// momentum: b = b1 b + g; w -= lr * b                   (without dampening; state0 = b).
-/// adagrad:  a += g²; w -= lr * g / (sqrt(a) + epsilon)  (Duchi et al. 2011; state0 = a).
-/// rowwise_adagrad: adagrad with one a per row of a table, which grows by the mean of the row's
-///          g²: w -= lr / (sqrt(a) + epsilon) * g        (state0 [rows] = a). A dense parameter
-///          has no rows and follows adagrad.
-/// adam:    m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g²;
-///          w -= lr * c1 * m / (sqrt(v * c2) + epsilon), c1 = 1 / (1 - b1^t), c2 = 1 / (1 - b2^t)
-///          (Kingma & Ba 2015, algorithm 1; state0 = m, state1 = v).
-///
-/// Only the rows of a table that have a gradient are updated, and only their state. NaN and
-/// infinity propagate by IEEE 754. A rule without a kind or a learning rate does not compile.
-/// Operations that take a rule check that its numbers are in range: require_rule() in
-/// ops/optimizer.hpp.
-struct OptimizerRule {
-  Required<OptimizerKind> kind;
-  Required<float> learning_rate;  ///< [0, infinity)
-  float beta1 = 0.9F;             ///< [0, 1)
-  float beta2 = 0.999F;           ///< [0, 1)
-  float epsilon = 1e-8F;          ///< [0, infinity)
-};
-
-/// Returns the rule for dense parameters: adagrad for rowwise_adagrad, which needs rows, otherwise
-/// the same kind.
-[[nodiscard]] constexpr OptimizerKind dense_kind(OptimizerKind kind) noexcept {
-  return kind == OptimizerKind::rowwise_adagrad ? OptimizerKind::adagrad : kind;
-}
-
-namespace kernels {
+namespace msstream::ops::kernels {
 
 /// The step counter and Adam's corrections, in device memory, so that a replay of a captured step
 /// uses current values.
@@ -96,5 +60,4 @@ void update_rows(CudaStream stream,
                  StepState const* step,
                  std::span<RowUpdate const> updates);
 
-}  // namespace kernels
-}  // namespace msstream::ops
+}  // namespace msstream::ops::kernels

@@ -2,19 +2,14 @@
 #pragma once
 
 #include <msstream/base/dtype.hpp>
-#include <msstream/ops/kernels/id_policy.hpp>
+#include <msstream/ops/kernels/id_report.hpp>
+#include <msstream/ops/segment_reduction.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
-namespace msstream::ops {
-
-/// The reduction of the rows of one segment to one row. sqrtn is the sum divided by the square root
-/// of the number of rows.
-enum class SegmentReduction : std::uint8_t { sum, mean, sqrtn, max, min, prod };
-
-namespace kernels {
+namespace msstream::ops::kernels {
 
 /// Returns whether the reduction divides a sum by a function of the number of rows.
 [[nodiscard]] constexpr bool divides(SegmentReduction reduction) {
@@ -111,5 +106,4 @@ struct SegmentOffsetsArgs {
 void segment_offsets(HostStream stream, SegmentOffsetsArgs const& args);
 void segment_offsets(CudaStream stream, SegmentOffsetsArgs const& args);
 
-}  // namespace kernels
-}  // namespace msstream::ops
+}  // namespace msstream::ops::kernels

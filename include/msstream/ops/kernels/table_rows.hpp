@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/ops/kernels/bag_view.hpp>
-#include <msstream/ops/kernels/id_policy.hpp>
+#include <msstream/ops/kernels/id_report.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>

@@ -2,17 +2,13 @@
 #pragma once
 
 #include <msstream/ops/kernels/id_array.hpp>
+#include <msstream/ops/unique_order.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
-namespace msstream::ops {
-
-/// The order in which unique() numbers the distinct ids.
-enum class UniqueOrder : std::uint8_t { ascending, first_occurrence };
-
-namespace kernels {
+namespace msstream::ops::kernels {
 
 /// The properties that determine how distinct ids are found, and how much workspace that takes.
 struct UniqueProblem {
@@ -42,5 +38,4 @@ std::size_t unique_workspace_bytes(CudaStream stream, UniqueProblem const& probl
 void unique(HostStream stream, UniqueArgs const& args);
 void unique(CudaStream stream, UniqueArgs const& args);
 
-}  // namespace kernels
-}  // namespace msstream::ops
+}  // namespace msstream::ops::kernels

@@ -3,6 +3,7 @@
 
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/segment.hpp>
+#include <msstream/ops/segment_reduction.hpp>
 #include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/gradient_tape.hpp>
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// An id outside [0, rows), or a bag whose offsets do not ascend within [0, rows].
+struct Caught {
+  std::int64_t bag;  ///< -1 for an id
+  std::int64_t id;   ///< the id, or the first offset of the bag
+  std::int64_t end;  ///< the second offset of the bag
+  std::int64_t rows;
+};
+
+/// The report of one device's bad ids and bags, in pinned, device-visible memory, which kernels
+/// write and the host reads.
+///
+/// States of `set`: 0, nothing is caught; 2, one thread has claimed the report and writes the other
+/// members; 1, caught, and the members may be read after an acquire load. The host sets it back to
+/// 0 when it has read them.
+struct IdTrap {
+  std::uint32_t set;        ///< 0, 2 or 1 in this order; the host acts on 1 only
+  std::uint32_t operation;  ///< index of the operation's name
+  Caught caught;            ///< the first bad id or bag
+};
+
+/// The locations where an operation reports ids outside [0, rows) and bad bags. If both pointers
+/// are null, nothing is reported.
+struct IdReport {
+  std::uint64_t* count = nullptr;  ///< device memory, incremented by the number of bad ids and bags
+  IdTrap* trap = nullptr;          ///< pinned memory; receives the first bad id or bag
+  std::uint32_t operation = 0;     ///< copied into the trap
+};
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/id_report.hpp>
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// Fills the trap if the calling thread is the first to claim it. The host sees the fields before
+/// it sees set == 1.
+__device__ inline void spring_trap(IdReport const& report, Caught const& caught) {
+  IdTrap volatile* const trap = report.trap;
+  if (trap->set != 0 || atomicCAS(&report.trap->set, 0U, 2U) != 0U) {
+    return;
+  }
+  trap->operation = report.operation;
+  trap->caught.bag = caught.bag;
+  trap->caught.id = caught.id;
+  trap->caught.end = caught.end;
+  trap->caught.rows = caught.rows;
+  __threadfence_system();
+  trap->set = 1;
+}
+__device__ inline void spring_trap(IdReport const& report, std::int64_t id, std::int64_t rows) {
+  spring_trap(report, Caught{-1, id, 0, rows});
+}
+
+/// The number of ids outside [0, rows) that one thread has met and the first of them, for
+/// report_out_of_range().
+struct OutOfRangeIds {
+  unsigned count = 0;
+  std::int64_t first = 0;
+
+  __device__ void add(std::int64_t id) {
+    if (count++ == 0) {
+      first = id;
+    }
+  }
+};
+
+/// The number of ids outside [0, rows) that one thread has met, for count_out_of_range(). Springs
+/// the trap at once, so that a kernel short of registers has to keep only the number.
+struct OutOfRangeCount {
+  unsigned count = 0;
+
+  /// Counts a bad id. `args` are the arguments of a kernel, with its report and rows.
+  template <class Args>
+  __device__ void add(Args const& args, std::int64_t id) {
+    if (count++ == 0 && args.report.trap != nullptr) {
+      spring_trap(args.report, id, args.rows);
+    }
+  }
+};
+
+/// Adds the number of bad ids to the report, by one atomic addition per warp, none if all ids are
+/// good. Returns whether any was bad. All lanes of a warp must call this together.
+__device__ inline bool count_out_of_range(IdReport const& report, unsigned ids) {
+  unsigned const total = __reduce_add_sync(0xFFFFFFFFU, ids);
+  if (total != 0 && report.count != nullptr && threadIdx.x % warpSize == 0) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(report.count), total);
+  }
+  return total != 0;
+}
+
+/// Like count_out_of_range(), but also springs the trap.
+__device__ inline void report_out_of_range(IdReport const& report,
+                                           OutOfRangeIds const& ids,
+                                           std::int64_t rows) {
+  if (count_out_of_range(report, ids.count) && report.trap != nullptr && ids.count > 0) {
+    spring_trap(report, ids.first, rows);
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dense/eigen_matrix.hpp"
+
+#include <msstream/ops/kernels/matmul.hpp>
+
+#include <cstddef>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+void one_product(MatmulArgs const& args,
+                 float const* left_data,
+                 float const* right_data,
+                 float* product_data) {
+  auto product = matrix(product_data, args.rows, args.columns);
+  auto const left = args.transpose_left ? matrix(left_data, args.inner, args.rows)
+                                        : matrix(left_data, args.rows, args.inner);
+  auto const right = args.transpose_right ? matrix(right_data, args.columns, args.inner)
+                                          : matrix(right_data, args.inner, args.columns);
+  if (args.transpose_left && args.transpose_right) {
+    product.noalias() = args.factor * left.transpose() * right.transpose();
+  } else if (args.transpose_left) {
+    product.noalias() = args.factor * left.transpose() * right;
+  } else if (args.transpose_right) {
+    product.noalias() = args.factor * left * right.transpose();
+  } else {
+    product.noalias() = args.factor * left * right;
+  }
+}
+
+}  // namespace
+
+std::size_t matmul_workspace_bytes(HostStream, MatmulArgs const&) {
+  return 0;
+}
+
+void matmul(HostStream stream, MatmulArgs const& args) {
+  stream.run([args] {
+    for (std::int64_t i = 0; i < args.batch; ++i) {
+      one_product(args,
+                  args.left + (args.shared_left ? 0 : i * args.rows * args.inner),
+                  args.right + (args.shared_right ? 0 : i * args.inner * args.columns),
+                  args.product + i * args.rows * args.columns);
+    }
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/launch.cuh"
+#include "common/row_vector.cuh"
+
+#include <msstream/ops/kernels/mixture.hpp>
+
+#include <algorithm>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kWarpsABlock = 4;
+constexpr int kThreads = kWarp * kWarpsABlock;
+
+/// The range of one gate's choices in the table.
+struct GateChoices {
+  int begin;
+  int count;
+
+  __device__ GateChoices(GateTable const& table, int gate)
+      : begin(table.first_choice[gate]), count(table.first_choice[gate + 1] - begin) {}
+};
+
+/// Computes each row of a gate's output with one warp. Every lane computes the softmax, which has
+/// only a few terms.
+template <int Count>
+__global__ void __launch_bounds__(kThreads) mix_kernel(__grid_constant__ MixtureArgs const args) {
+  std::int64_t const place = grid_thread() / kWarp;
+  int const lane = static_cast<int>(threadIdx.x) % kWarp;
+  if (place >= args.table.gates * args.batch) {
+    return;
+  }
+  int const gate = static_cast<int>(place / args.batch);
+  std::int64_t const row = place - gate * args.batch;
+  GateChoices const choices(args.table, gate);
+  float const* const logits = args.logits.first[gate] + row * args.row_stride[gate];
+  float* const weights = args.weights.first[gate] + row * args.row_stride[gate];
+  float highest = -INFINITY;
+  for (int k = 0; k < choices.count; ++k) {
+    highest = fmaxf(highest, logits[k]);  // fmaxf() skips a NaN, but the sum becomes NaN
+  }
+  float sum = 0.0F;
+  for (int k = 0; k < choices.count; ++k) {
+    sum += expf(logits[k] - highest);
+  }
+  auto const weight = [&](int k) { return expf(logits[k] - highest) / sum; };
+  for (int k = lane; k < choices.count; k += kWarp) {
+    weights[k] = weight(k);
+  }
+  for (std::int64_t column = lane * Count; column < args.width; column += kWarp * Count) {
+    Columns<Count> total;
+    for (int k = 0; k < choices.count; ++k) {
+      auto const* const expert = args.experts[args.table.expert[choices.begin + k]];
+      auto columns = load_columns<Count>(expert + row * args.width + column);
+      columns.multiply(weight(k));
+      total.add(columns);
+    }
+    store_columns(args.output + place * args.width + column, total);
+  }
+}
+
+__device__ float sum_of_warp(float value) {
+  for (int half = kWarp / 2; half > 0; half /= 2) {
+    value += __shfl_xor_sync(0xFFFFFFFFU, value, half);
+  }
+  return value;
+}
+
+/// Computes the gradients of one row of the batch in each block, in three steps:
+///
+///   warps share the choices: the derivative by each weight is a dot product
+///   threads share the choices: the softmax's derivative
+///   threads share the columns of all experts: an expert's gradient is the sum over its choices
+template <int Count>
+__global__ void __launch_bounds__(kThreads)
+    mix_gradient_kernel(__grid_constant__ MixtureGradientArgs const args) {
+  __shared__ float by_weight[GateTable::kMostChoices];
+  __shared__ float weights[GateTable::kMostChoices];
+  std::int64_t const row = blockIdx.x;
+  int const lane = static_cast<int>(threadIdx.x) % kWarp;
+  auto const& table = args.table;
+  auto const gradient_of = [&](int gate) {
+    return args.output_gradient + (gate * args.batch + row) * args.width;
+  };
+  for (int gate = 0; gate < table.gates; ++gate) {
+    GateChoices const choices(table, gate);
+    float const* const gradient = gradient_of(gate);
+    for (int k = static_cast<int>(threadIdx.x) / kWarp; k < choices.count; k += kWarpsABlock) {
+      auto const* const expert = args.experts[table.expert[choices.begin + k]] + row * args.width;
+      float sum = 0.0F;
+      for (std::int64_t column = lane * Count; column < args.width; column += kWarp * Count) {
+        auto const left = load_columns<Count>(gradient + column);
+        auto const right = load_columns<Count>(expert + column);
+        for (int c = 0; c < Count; ++c) {
+          sum += left.at[c] * right.at[c];
+        }
+      }
+      sum = sum_of_warp(sum);
+      if (lane == 0) {
+        by_weight[choices.begin + k] = sum;
+        weights[choices.begin + k] = args.weights.first[gate][row * args.row_stride[gate] + k];
+      }
+    }
+  }
+  __syncthreads();
+  for (int gate = 0; gate < table.gates; ++gate) {
+    GateChoices const choices(table, gate);
+    for (int k = static_cast<int>(threadIdx.x); k < choices.count; k += kThreads) {
+      float weighted = 0.0F;
+      for (int other = 0; other < choices.count; ++other) {
+        weighted += weights[choices.begin + other] * by_weight[choices.begin + other];
+      }
+      args.logits_gradient.first[gate][row * args.row_stride[gate] + k] =
+          weights[choices.begin + k] * (by_weight[choices.begin + k] - weighted);
+    }
+  }
+  std::int64_t const columns_an_expert = args.width / Count;
+  for (std::int64_t i = threadIdx.x; i < args.expert_count * columns_an_expert; i += kThreads) {
+    int const expert = static_cast<int>(i / columns_an_expert);
+    std::int64_t const column = (i - expert * columns_an_expert) * Count;
+    if (args.expert_gradients[expert] == nullptr) {
+      continue;
+    }
+    Columns<Count> total;
+    for (int gate = 0; gate < table.gates; ++gate) {
+      for (int choice = table.first_choice[gate]; choice < table.first_choice[gate + 1]; ++choice) {
+        if (table.expert[choice] == expert) {
+          auto columns = load_columns<Count>(gradient_of(gate) + column);
+          columns.multiply(weights[choice]);
+          total.add(columns);
+        }
+      }
+    }
+    store_columns(args.expert_gradients[expert] + row * args.width + column, total);
+  }
+}
+
+template <class Pointer>
+bool allow_quads(Pointer const* arrays, int count, std::int64_t width) {
+  return std::all_of(
+      arrays, arrays + count, [&](float const* array) { return allows_vectors(array, width, 4); });
+}
+
+int experts_of(GateTable const& table) {
+  int count = 0;
+  for (int choice = 0; choice < table.choices(); ++choice) {
+    count = std::max(count, table.expert[choice] + 1);
+  }
+  return count;
+}
+
+}  // namespace
+
+void mix_experts(CudaStream stream, MixtureArgs const& args) {
+  auto const rows = args.table.gates * args.batch;
+  if (rows == 0) {
+    return;
+  }
+  bool const quads = allow_quads(args.experts, experts_of(args.table), args.width) &&
+                     allows_vectors(args.output, args.width, 4);
+  auto const kernel = quads ? mix_kernel<4> : mix_kernel<1>;
+  kernel<<<grid_for(rows, kWarpsABlock), kThreads, 0, stream.handle>>>(args);
+  check_launch("mix_experts");
+}
+
+void mix_experts_gradient(CudaStream stream, MixtureGradientArgs const& args) {
+  if (args.batch == 0) {
+    return;
+  }
+  bool const quads = allow_quads(args.experts, args.expert_count, args.width) &&
+                     allow_quads(args.expert_gradients, args.expert_count, args.width) &&
+                     allows_vectors(args.output_gradient, args.width, 4);
+  auto const kernel = quads ? mix_gradient_kernel<4> : mix_gradient_kernel<1>;
+  kernel<<<grid_for(args.batch, 1), kThreads, 0, stream.handle>>>(args);
+  check_launch("mix_experts_gradient");
+}
+
+}  // namespace msstream::ops::kernels

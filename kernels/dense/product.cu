@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/launch.cuh"
+#include "dense/product.hpp"
+
+#include <msstream/base/error.hpp>
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <unordered_map>
+#include <utility>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+void check_blas(cublasStatus_t status,
+                char const* call,
+                std::source_location where = std::source_location::current()) {
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    throw RuntimeError(
+        "cuBLASLt", static_cast<int>(status), cublasLtGetStatusString(status), call, where);
+  }
+}
+
+bool uses_bias(cublasLtEpilogue_t epilogue) {
+  return (epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA)) != 0;
+}
+
+/// The key of a plan: everything that the choice of an algorithm depends on.
+struct PlanKey {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  cublasOperation_t transpose_a;
+  cublasOperation_t transpose_b;
+  cublasLtEpilogue_t epilogue;
+  std::int64_t batch;
+  std::int64_t stride_a;
+  std::int64_t stride_b;
+  MatmulPrecision precision;
+  std::uint32_t alignment_bytes;
+  int device;
+  std::size_t workspace_bytes;
+
+  bool operator==(PlanKey const&) const = default;
+};
+
+struct PlanKeyHash {
+  std::size_t operator()(PlanKey const& key) const noexcept {
+    std::uint64_t hash = 0;
+    auto const mix = [&](auto value) {
+      hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15U;
+      hash ^= hash >> 32U;
+    };
+    mix(key.m);
+    mix(key.n);
+    mix(key.k);
+    mix(key.epilogue);
+    mix((key.transpose_a << 4U) | key.transpose_b);
+    mix((static_cast<std::uint64_t>(key.device) << 32U) | key.alignment_bytes);
+    mix(key.workspace_bytes);
+    mix(key.batch);
+    mix(key.stride_a);
+    mix(key.stride_b);
+    mix(key.precision);
+    return hash;
+  }
+};
+
+PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
+  // Buffers are aligned to 256 bytes, but views of buffers only to 4.
+  constexpr std::uint32_t kVectorBytes = 16;
+  auto const bits =
+      reinterpret_cast<std::uintptr_t>(product.a) | reinterpret_cast<std::uintptr_t>(product.b) |
+      reinterpret_cast<std::uintptr_t>(product.d) | reinterpret_cast<std::uintptr_t>(product.bias);
+  auto const strides = product.batch == 1 ? 0
+                                          : product.stride_a | product.stride_b | product.m |
+                                                (product.m * product.n);
+  constexpr auto kVectorFloats = static_cast<std::int64_t>(kVectorBytes / sizeof(float));
+  bool const aligned = bits % kVectorBytes == 0 && strides % kVectorFloats == 0;
+  return {product.m,
+          product.n,
+          product.k,
+          product.transpose_a,
+          product.transpose_b,
+          product.epilogue,
+          product.batch,
+          product.stride_a,
+          product.stride_b,
+          stream.libraries->precision,
+          aligned ? kVectorBytes : static_cast<std::uint32_t>(alignof(float)),
+          stream.libraries->ordinal,
+          stream.libraries->workspace_bytes};
+}
+
+/// The cuBLASLt descriptors of one product. Each thread has its own, because one of them contains
+/// the bias pointer.
+struct Descriptors {
+  cublasLtMatmulDescOpaque_t operation;
+  cublasLtMatrixLayoutOpaque_t a;
+  cublasLtMatrixLayoutOpaque_t b;
+  cublasLtMatrixLayoutOpaque_t d;
+
+  explicit Descriptors(PlanKey const& key) {
+    auto const arithmetic =
+        key.precision == MatmulPrecision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check_blas(cublasLtMatmulDescInit(&operation, arithmetic, CUDA_R_32F),
+               "cublasLtMatmulDescInit");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, key.transpose_a);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_b);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, key.epilogue);
+    if (uses_bias(key.epilogue)) {
+      // The heuristic reads only the alignment of this pointer and never dereferences it.
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+          reinterpret_cast<void const*>(std::uintptr_t{key.alignment_bytes}));
+      if (key.batch > 1) {
+        set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, key.m);
+      }
+    }
+    init(a, key.m, key.k, key.transpose_a, key.batch, key.stride_a);
+    init(b, key.k, key.n, key.transpose_b, key.batch, key.stride_b);
+    init(d, key.m, key.n, CUBLAS_OP_N, key.batch, key.m * key.n);
+  }
+  Descriptors(Descriptors const&) = delete;
+  Descriptors& operator=(Descriptors const&) = delete;
+
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, Value const& value) {
+    check_blas(cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof value),
+               "cublasLtMatmulDescSetAttribute");
+  }
+
+ private:
+  static void init(cublasLtMatrixLayoutOpaque_t& layout,
+                   std::int64_t rows,
+                   std::int64_t columns,
+                   cublasOperation_t transpose,
+                   std::int64_t batch,
+                   std::int64_t stride) {
+    if (transpose != CUBLAS_OP_N) {
+      std::swap(rows, columns);
+    }
+    check_blas(cublasLtMatrixLayoutInit(&layout,
+                                        CUDA_R_32F,
+                                        static_cast<std::uint64_t>(rows),
+                                        static_cast<std::uint64_t>(columns),
+                                        rows),
+               "cublasLtMatrixLayoutInit");
+    if (batch > 1) {
+      set_layout(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+      set_layout(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+    }
+  }
+  template <class Value>
+  static void set_layout(cublasLtMatrixLayoutOpaque_t& layout,
+                         cublasLtMatrixLayoutAttribute_t attribute,
+                         Value const& value) {
+    check_blas(cublasLtMatrixLayoutSetAttribute(&layout, attribute, &value, sizeof value),
+               "cublasLtMatrixLayoutSetAttribute");
+  }
+};
+
+std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
+                                                  PlanKey const& key,
+                                                  Descriptors& descriptors) {
+  cublasLtMatmulPreferenceOpaque_t preference;
+  check_blas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
+  auto const prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check_blas(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
+               "cublasLtMatmulPreferenceSetAttribute");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{key.workspace_bytes});
+  // Allows only split sums whose parts go through the workspace and are added in a fixed order.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignment_bytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignment_bytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignment_bytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignment_bytes);
+  cublasLtMatmulHeuristicResult_t best{};
+  int found = 0;
+  auto const status = cublasLtMatmulAlgoGetHeuristic(stream.libraries->blas,
+                                                     &descriptors.operation,
+                                                     &descriptors.a,
+                                                     &descriptors.b,
+                                                     &descriptors.d,
+                                                     &descriptors.d,
+                                                     &preference,
+                                                     1,
+                                                     &best,
+                                                     &found);
+  // Depending on its version, cuBLASLt reports an epilogue that it does not offer by one code or
+  // the other.
+  bool const refused =
+      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+  if (refused && key.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    return std::nullopt;
+  }
+  check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
+  if (found == 0 || best.state != CUBLAS_STATUS_SUCCESS) {
+    return std::nullopt;
+  }
+  return best.algo;
+}
+
+/// Returns the algorithm for a shape, if there is one. The first thread with a shape makes the
+/// choice for the whole process.
+std::optional<cublasLtMatmulAlgo_t> choose_algorithm(CudaStream stream,
+                                                     PlanKey const& key,
+                                                     Descriptors& descriptors) {
+  static std::mutex mutex;
+  static std::unordered_map<PlanKey, std::optional<cublasLtMatmulAlgo_t>, PlanKeyHash> chosen;
+  std::lock_guard const lock(mutex);
+  if (auto const known = chosen.find(key); known != chosen.end()) {
+    return known->second;
+  }
+  return chosen.emplace(key, ask_heuristic(stream, key, descriptors)).first->second;
+}
+
+/// The state that one thread needs to issue a product. `offered` is false if cuBLASLt has no
+/// algorithm for the epilogue.
+struct Plan {
+  Descriptors descriptors;
+  std::optional<cublasLtMatmulAlgo_t> algorithm;
+  bool offered;
+
+  Plan(CudaStream stream, PlanKey const& key)
+      : descriptors(key),
+        algorithm(choose_algorithm(stream, key, descriptors)),
+        offered(algorithm.has_value()) {}
+};
+
+Plan& plan_of(CudaStream stream, PlanKey const& key) {
+  thread_local std::unordered_map<PlanKey, Plan, PlanKeyHash> plans;
+  if (auto const known = plans.find(key); known != plans.end()) {
+    return known->second;
+  }
+  return plans.try_emplace(key, stream, key).first->second;
+}
+
+}  // namespace
+
+bool try_product(CudaStream stream, MatrixProduct const& product) {
+  auto const key = key_of(stream, product);
+  auto& plan = plan_of(stream, key);
+  bool const plain = product.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  if (!plan.offered) {
+    if (plain) {
+      throw RuntimeError(
+          "cuBLASLt",
+          static_cast<int>(CUBLAS_STATUS_NOT_SUPPORTED),
+          "no algorithm",
+          text("a product of m = ", product.m, ", n = ", product.n, ", k = ", product.k));
+    }
+    return false;
+  }
+  if (uses_bias(product.epilogue)) {
+    plan.descriptors.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  }
+  constexpr float kZero = 0.0F;
+  auto const status = cublasLtMatmul(stream.libraries->blas,
+                                     &plan.descriptors.operation,
+                                     &product.factor,
+                                     product.a,
+                                     &plan.descriptors.a,
+                                     product.b,
+                                     &plan.descriptors.b,
+                                     &kZero,
+                                     product.d,
+                                     &plan.descriptors.d,
+                                     product.d,
+                                     &plan.descriptors.d,
+                                     &*plan.algorithm,
+                                     stream.libraries->workspace,
+                                     stream.libraries->workspace_bytes,
+                                     stream.handle);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED && !plain) {
+    plan.offered = false;  // every other thread gets this status, too
+    return false;
+  }
+  check_blas(status, "cublasLtMatmul");
+  return true;
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/launch.cuh"
+#include "common/vector_map.cuh"
+#include "elementwise/binary_math.hpp"
+
+#include <msstream/ops/kernels/binary.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+/// An operand of the one-dimensional case, in which both operands are contiguous, or one of them is
+/// a single repeated element.
+struct FlatOperand {
+  float const* data;
+  bool repeats;
+
+  template <int Quads>
+  __device__ auto load(QuadPlace<Quads> const& place) const {
+    if (!repeats) {
+      return place.load(data);
+    }
+    typename QuadPlace<Quads>::Values repeated;
+    float const value = *data;
+#pragma unroll
+    for (float& lane : repeated.lanes) {
+      lane = value;
+    }
+    return repeated;
+  }
+};
+
+template <int Quads, class Function>
+__global__ void __launch_bounds__(kBlockThreads) flat_kernel(Function function,
+                                                             FlatOperand left,
+                                                             FlatOperand right,
+                                                             float* output,
+                                                             std::int64_t count,
+                                                             bool aligned) {
+  auto const place = grid_place<Quads>(count, aligned);
+  if (!place.exists()) {
+    return;
+  }
+  auto const lefts = left.load(place);
+  auto const rights = right.load(place);
+  typename QuadPlace<Quads>::Values results;
+#pragma unroll
+  for (int lane = 0; lane < place.kLanes; ++lane) {
+    results.lanes[lane] = function(lefts.lanes[lane], rights.lanes[lane]);
+  }
+  place.store(output, results);
+}
+
+/// The extents and strides of the plan in the integer type that the kernel divides with.
+template <int Rank, class Index>
+struct Walk {
+  Index extents[Rank];
+  Index left_strides[Rank];
+  Index right_strides[Rank];
+};
+
+/// A group of `Lanes` neighbouring elements of each operand, all in one row of the innermost
+/// dimension.
+template <int Lanes>
+struct Operands {
+  Pack<float, Lanes> left;
+  Pack<float, Lanes> right;
+};
+
+template <int Lanes, class Index>
+__device__ Pack<float, Lanes> load_lanes(float const* from, Index stride) {
+  Pack<float, Lanes> pack;
+  if (Lanes > 1 && stride != 0) {
+    return *reinterpret_cast<Pack<float, Lanes> const*>(from);
+  }
+  float const value = *from;
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) {
+    pack.lanes[lane] = value;
+  }
+  return pack;
+}
+
+/// Loads the operands of the output's elements from `first` on.
+template <int Lanes, int Rank, class Index>
+__device__ Operands<Lanes> load_operands(Walk<Rank, Index> const& walk,
+                                         float const* left,
+                                         float const* right,
+                                         Index first) {
+  Index rest = first;
+  Index left_place = 0;
+  Index right_place = 0;
+#pragma unroll
+  for (int d = Rank - 1; d > 0; --d) {
+    Index const outside = rest / walk.extents[d];
+    Index const at = rest - outside * walk.extents[d];
+    left_place += at * walk.left_strides[d];
+    right_place += at * walk.right_strides[d];
+    rest = outside;
+  }
+  left_place += rest * walk.left_strides[0];
+  right_place += rest * walk.right_strides[0];
+  return {load_lanes<Lanes>(left + left_place, walk.left_strides[Rank - 1]),
+          load_lanes<Lanes>(right + right_place, walk.right_strides[Rank - 1])};
+}
+
+/// Computes `Packs` groups of `Lanes` neighbouring elements per thread. The groups of a thread are
+/// a block's width apart.
+template <class Function, int Rank, int Packs, int Lanes, class Index>
+__global__ void __launch_bounds__(kBlockThreads)
+    strided_kernel(Function function,
+                   __grid_constant__ Walk<Rank, Index> const walk,
+                   float const* left,
+                   float const* right,
+                   float* output,
+                   std::int64_t count) {
+  std::int64_t const first = grid_quad<Packs>() * Lanes;
+  constexpr int kStep = kBlockThreads * Lanes;
+  Operands<Lanes> operands[Packs];
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    if (first + p * kStep < count) {
+      operands[p] = load_operands<Lanes>(walk, left, right, static_cast<Index>(first + p * kStep));
+    }
+  }
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    if (first + p * kStep < count) {
+      Pack<float, Lanes> results;
+#pragma unroll
+      for (int lane = 0; lane < Lanes; ++lane) {
+        results.lanes[lane] = function(operands[p].left.lanes[lane], operands[p].right.lanes[lane]);
+      }
+      *reinterpret_cast<Pack<float, Lanes>*>(output + first + p * kStep) = results;
+    }
+  }
+}
+
+/// Returns whether every group of four neighbouring elements lies in one row and can be loaded and
+/// stored with one instruction.
+bool rows_fit_quads(BinaryArgs const& args) {
+  auto const& plan = args.plan;
+  int const last = plan.rank - 1;
+  auto const fits = [&](float const* data, std::int64_t const* strides) {
+    return strides[last] == 0 ||
+           (quads_fit(data) &&
+            std::all_of(strides, strides + last, [](auto s) { return s % 4 == 0; }));
+  };
+  return plan.extents[last] % 4 == 0 && quads_fit(args.output) &&
+         fits(args.left, plan.left_strides) && fits(args.right, plan.right_strides);
+}
+
+template <int Rank, class Index, class Function>
+void launch_strided(CudaStream stream, BinaryArgs const& args, Function function) {
+  auto const& plan = args.plan;
+  Walk<Rank, Index> walk;
+  int const missing = Rank - plan.rank;  // outer dimensions that the plan lacks, of extent 1
+  for (int d = 0; d < Rank; ++d) {
+    bool const exists = d >= missing;
+    walk.extents[d] = static_cast<Index>(exists ? plan.extents[d - missing] : 1);
+    walk.left_strides[d] = static_cast<Index>(exists ? plan.left_strides[d - missing] : 0);
+    walk.right_strides[d] = static_cast<Index>(exists ? plan.right_strides[d - missing] : 0);
+  }
+  if (rows_fit_quads(args)) {
+    with_quads_a_thread(plan.count, [&](auto quads, unsigned blocks) {
+      strided_kernel<Function, Rank, quads.value, 4, Index>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(
+              function, walk, args.left, args.right, args.output, plan.count);
+    });
+  } else {
+    strided_kernel<Function, Rank, 1, 1, Index>
+        <<<grid_for(plan.count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(
+            function, walk, args.left, args.right, args.output, plan.count);
+  }
+}
+
+template <class Function>
+void launch(CudaStream stream, BinaryArgs const& args, Function function) {
+  auto const& plan = args.plan;
+  if (plan.rank == 1) {
+    FlatOperand const left{args.left, plan.left_strides[0] == 0};
+    FlatOperand const right{args.right, plan.right_strides[0] == 0};
+    bool const aligned = quads_fit(args.output) && (left.repeats || quads_fit(left.data)) &&
+                         (right.repeats || quads_fit(right.data));
+    with_quads_a_thread(plan.count, [&](auto quads, unsigned blocks) {
+      flat_kernel<quads.value><<<blocks, kBlockThreads, 0, stream.handle>>>(
+          function, left, right, args.output, plan.count, aligned);
+    });
+  } else if (plan.count > std::numeric_limits<std::int32_t>::max()) {
+    launch_strided<Shape::kMaxRank, std::int64_t>(stream, args, function);
+  } else if (plan.rank == 2) {
+    launch_strided<2, std::uint32_t>(stream, args, function);
+  } else if (plan.rank == 3) {
+    launch_strided<3, std::uint32_t>(stream, args, function);
+  } else {
+    launch_strided<4, std::uint32_t>(stream, args, function);
+  }
+  check_launch("binary");
+}
+
+template <int Quads>
+__global__ void __launch_bounds__(kBlockThreads)
+    multiply_gradient_kernel(__grid_constant__ MultiplyGradientArgs const args, bool aligned) {
+  auto const place = grid_place<Quads>(args.count, aligned);
+  if (!place.exists()) {
+    return;
+  }
+  auto left = place.load(args.left);
+  auto right = place.load(args.right);
+  auto const gradient = place.load(args.output_gradient);
+#pragma unroll
+  for (int lane = 0; lane < place.kLanes; ++lane) {
+    left.lanes[lane] *= gradient.lanes[lane];
+    right.lanes[lane] *= gradient.lanes[lane];
+  }
+  place.store(args.left_gradient, right);
+  place.store(args.right_gradient, left);
+}
+
+}  // namespace
+
+void binary(CudaStream stream, BinaryArgs const& args) {
+  if (args.plan.count > 0) {
+    with_function(args.function, [&](auto function) { launch(stream, args, function); });
+  }
+}
+
+void multiply_gradient(CudaStream stream, MultiplyGradientArgs const& args) {
+  if (args.count <= 0) {
+    return;
+  }
+  bool const aligned = quads_fit(
+      args.left, args.right, args.output_gradient, args.left_gradient, args.right_gradient);
+  with_quads_a_thread(args.count, [&](auto quads, unsigned blocks) {
+    multiply_gradient_kernel<quads.value>
+        <<<blocks, kBlockThreads, 0, stream.handle>>>(args, aligned);
+  });
+  check_launch("multiply_gradient");
+}
+
+}  // namespace msstream::ops::kernels

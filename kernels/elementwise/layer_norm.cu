@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/launch.cuh"
+#include "common/long_sum.hpp"
+#include "elementwise/reduce_lanes.cuh"
+#include "elementwise/reduce_math.hpp"
+#include "elementwise/row_lanes.cuh"
+
+#include <msstream/ops/kernels/layer_norm.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+// The kernels of short rows multiply by the share of a column, 1 / width, instead of dividing by
+// the width, and take a reciprocal root from rsqrtf(), whose error is at most 2 units in the last
+// place: exact divisions and roots take many instructions, which counts where a row is short.
+
+/// The least number of blocks that a multiprocessor holds at once, for rows that a block shares:
+/// the sums of long rows have a float64 each, which needs registers.
+template <bool kIsLong>
+inline constexpr int kBlocksOfRows = kIsLong ? 6 : 8;
+
+/// The mean of a row. Deviations are taken from the row's first element first, so that a large mean
+/// does not cost them digits (Chan, Golub, LeVeque: Algorithms for computing the sample variance,
+/// 1983).
+struct RowMean {
+  float first;       ///< the row's first element
+  float from_there;  ///< from the first element to the mean
+
+  [[nodiscard]] __device__ float deviation_of(float x) const { return (x - first) - from_there; }
+};
+
+__device__ SplitFloat stored_mean(float const* means, float const* rests, std::int64_t row) {
+  return {means[row], rests != nullptr ? rests[row] : 0.0F};
+}
+
+__device__ void store_moments(LayerNormArgs const& args,
+                              std::int64_t row,
+                              RowMean const& mean,
+                              float reciprocal) {
+  auto const split = SplitFloat::sum(mean.first, mean.from_there);
+  args.means[row] = split.value;
+  if (args.mean_rests != nullptr) {
+    args.mean_rests[row] = split.rest;
+  }
+  args.reciprocals[row] = reciprocal;
+}
+
+template <int PerLane>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
+    layer_norm_by_lanes_kernel(__grid_constant__ LayerNormArgs const args,
+                               int log2_lanes,
+                               float share_of_column) {
+  RowOfLanes const place(log2_lanes);
+  bool const exists = place.row < args.rows;
+  std::int64_t const columns = exists ? args.width : 0;
+  std::int64_t const first = place.row * args.width;
+  float values[PerLane] = {};
+  place.for_each<PerLane>(columns,
+                          [&](int k, int column) { values[k] = args.input[first + column]; });
+  RowMean mean{__shfl_sync(0xFFFFFFFFU, values[0], 0, place.lanes), 0.0F};
+  float sum = 0.0F;
+  place.for_each<PerLane>(columns, [&](int k, int) {
+    values[k] -= mean.first;
+    sum += values[k];
+  });
+  mean.from_there = reduce_lanes<Total>(sum, place.lanes) * share_of_column;
+  float squares = 0.0F;
+  place.for_each<PerLane>(columns, [&](int k, int) {
+    values[k] -= mean.from_there;
+    squares += values[k] * values[k];
+  });
+  squares = reduce_lanes<Total>(squares, place.lanes);
+  float const reciprocal = rsqrtf(squares * share_of_column + args.epsilon);
+  place.for_each<PerLane>(columns, [&](int k, int column) {
+    args.output[first + column] = values[k] * reciprocal * args.gain[column] + args.shift[column];
+  });
+  if (exists && place.lane == 0) {
+    store_moments(args, place.row, mean, reciprocal);
+  }
+}
+
+template <bool kIsLong>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
+    layer_norm_by_blocks_kernel(__grid_constant__ LayerNormArgs const args) {
+  std::int64_t const row = blockIdx.x;
+  float const* const input = args.input + row * args.width;
+  float* const output = args.output + row * args.width;
+  auto const width = static_cast<float>(args.width);
+  RowMean mean{input[0], 0.0F};
+  LongSum sum;
+  for_each_of_block<kIsLong>(
+      args.width,
+      [&](std::int64_t column) { sum.add(input[column] - mean.first); },
+      [&] { sum.fold(); });
+  // If the output overwrites the input, the barriers of the reductions also keep the row unchanged
+  // until all threads have read its first element.
+  mean.from_there = reduce_block<Total>(sum.get()) / width;
+  LongSum squares;
+  for_each_of_block<kIsLong>(
+      args.width,
+      [&](std::int64_t column) {
+        float const deviation = mean.deviation_of(input[column]);
+        squares.add(deviation * deviation);
+      },
+      [&] { squares.fold(); });
+  float const variance = reduce_block<Total>(squares.get()) / width;
+  float const reciprocal = 1.0F / std::sqrt(variance + args.epsilon);
+  for_each_of_block(args.width, [&](std::int64_t column) {
+    output[column] =
+        mean.deviation_of(input[column]) * reciprocal * args.gain[column] + args.shift[column];
+  });
+  if (threadIdx.x == 0) {
+    store_moments(args, row, mean, reciprocal);
+  }
+}
+
+template <int PerLane>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
+    input_gradient_by_lanes_kernel(__grid_constant__ LayerNormInputGradientArgs const args,
+                                   int log2_lanes,
+                                   float share_of_column) {
+  RowOfLanes const place(log2_lanes);
+  bool const exists = place.row < args.rows;
+  std::int64_t const columns = exists ? args.width : 0;
+  std::int64_t const first = place.row * args.width;
+  auto const mean =
+      exists ? stored_mean(args.means, args.mean_rests, place.row) : SplitFloat{0.0F, 0.0F};
+  float const reciprocal = exists ? args.reciprocals[place.row] : 0.0F;
+  float normal[PerLane] = {};
+  float gained[PerLane] = {};
+  float sum = 0.0F;
+  float weighted = 0.0F;
+  place.for_each<PerLane>(columns, [&](int k, int column) {
+    normal[k] = mean.deviation_of(args.input[first + column]) * reciprocal;
+    gained[k] = args.output_gradient[first + column] * args.gain[column];
+    sum += gained[k];
+    weighted += gained[k] * normal[k];
+  });
+  sum = reduce_lanes<Total>(sum, place.lanes) * share_of_column;
+  weighted = reduce_lanes<Total>(weighted, place.lanes) * share_of_column;
+  place.for_each<PerLane>(columns, [&](int k, int column) {
+    args.input_gradient[first + column] = reciprocal * (gained[k] - sum - normal[k] * weighted);
+  });
+}
+
+template <bool kIsLong>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
+    input_gradient_by_blocks_kernel(__grid_constant__ LayerNormInputGradientArgs const args) {
+  std::int64_t const row = blockIdx.x;
+  std::int64_t const first = row * args.width;
+  auto const width = static_cast<float>(args.width);
+  auto const mean = stored_mean(args.means, args.mean_rests, row);
+  float const reciprocal = args.reciprocals[row];
+  auto const normal_of = [&](std::int64_t column) {
+    return mean.deviation_of(args.input[first + column]) * reciprocal;
+  };
+  LongSum gained_sum;
+  LongSum weighted_sum;
+  for_each_of_block<kIsLong>(
+      args.width,
+      [&](std::int64_t column) {
+        float const gained = args.output_gradient[first + column] * args.gain[column];
+        gained_sum.add(gained);
+        weighted_sum.add(gained * normal_of(column));
+      },
+      [&] {
+        gained_sum.fold();
+        weighted_sum.fold();
+      });
+  float const sum = reduce_block<Total>(gained_sum.get()) / width;
+  float const weighted = reduce_block<Total>(weighted_sum.get()) / width;
+  for_each_of_block(args.width, [&](std::int64_t column) {
+    float const normal = normal_of(column);
+    float const gained = args.output_gradient[first + column] * args.gain[column];
+    args.input_gradient[first + column] = reciprocal * (gained - sum - normal * weighted);
+  });
+}
+
+constexpr int kTileColumns = 32;
+constexpr int kTileRows = kBlockThreads / kTileColumns;
+
+/// One pass over the rows in chunks, or over the sums of the chunks.
+///
+///   block = columns [32 tile, 32 tile + 32) of a chunk
+///   thread (c, r) adds rows r, r + 8, … of column c of the chunk
+///   thread (c, 0) then adds the 8 sums of column c
+struct ParameterPass {
+  LayerNormParameterGradientArgs args;
+  float const* partials;  ///< [rows, 2, width]; null if terms are computed from `args`
+  std::int64_t rows;
+  std::int64_t tiles;
+  std::int64_t chunk_length;
+  std::int64_t chunk_stride;  ///< floats from one chunk's sums to the next one's
+  float* gains;               ///< sums of the first chunk
+  float* shifts;
+};
+
+/// Adds the terms of the parameter gradients. `kIsLong` is for threads that have more than
+/// kTermsOfPart rows of a chunk.
+template <bool kIsLong>
+__global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
+    parameter_gradient_kernel(__grid_constant__ ParameterPass const pass) {
+  __shared__ float gains[kTileRows][kTileColumns];
+  __shared__ float shifts[kTileRows][kTileColumns];
+  auto const& args = pass.args;
+  std::int64_t const width = args.width;
+  std::int64_t const chunk = blockIdx.x / pass.tiles;
+  std::int64_t const column = (blockIdx.x - chunk * pass.tiles) * kTileColumns + threadIdx.x;
+  std::int64_t const last = min((chunk + 1) * pass.chunk_length, pass.rows);
+  LongSum gain_sum;
+  LongSum shift_sum;
+  auto row = chunk * pass.chunk_length + threadIdx.y;
+  auto const add_until = [&](std::int64_t end) {
+#pragma unroll 4
+    for (; row < end; row += kTileRows) {
+      if (pass.partials != nullptr) {
+        gain_sum.add(pass.partials[2 * row * width + column]);
+        shift_sum.add(pass.partials[(2 * row + 1) * width + column]);
+      } else {
+        float const gradient = args.output_gradient[row * width + column];
+        float const deviation = stored_mean(args.means, args.mean_rests, row)
+                                    .deviation_of(args.input[row * width + column]);
+        gain_sum.add(gradient * (deviation * args.reciprocals[row]));
+        shift_sum.add(gradient);
+      }
+    }
+  };
+  if (column < width) {
+    if constexpr (kIsLong) {
+      while (row < last) {
+        add_until(min(row + kTermsOfPart * kTileRows, last));
+        gain_sum.fold();
+        shift_sum.fold();
+      }
+    } else {
+      add_until(last);
+    }
+  }
+  float gain = gain_sum.get();
+  float shift = shift_sum.get();
+  gains[threadIdx.y][threadIdx.x] = gain;
+  shifts[threadIdx.y][threadIdx.x] = shift;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= width) {
+    return;
+  }
+  for (int other = 1; other < kTileRows; ++other) {
+    gain += gains[other][threadIdx.x];
+    shift += shifts[other][threadIdx.x];
+  }
+  pass.gains[chunk * pass.chunk_stride + column] = gain;
+  pass.shifts[chunk * pass.chunk_stride + column] = shift;
+}
+
+/// Returns the rows of a chunk: about 64 or more, for about 1024 blocks, and enough that the second
+/// pass, over at most 256 chunks, stays short.
+std::int64_t rows_a_chunk(std::int64_t rows, std::int64_t tiles) {
+  constexpr std::int64_t kEnoughBlocks = 1024;
+  constexpr std::int64_t kLeastRows = 64;
+  constexpr std::int64_t kMostChunks = 256;
+  auto const wanted =
+      std::min({ceil_div(kEnoughBlocks, tiles), ceil_div(rows, kLeastRows), kMostChunks});
+  return std::max<std::int64_t>(ceil_div(rows, std::max<std::int64_t>(wanted, 1)), 1);
+}
+std::int64_t chunks_of(std::int64_t rows, std::int64_t tiles) {
+  return std::max<std::int64_t>(ceil_div(rows, rows_a_chunk(rows, tiles)), 1);
+}
+
+}  // namespace
+
+void layer_norm(CudaStream stream, LayerNormArgs const& args) {
+  if (args.rows == 0) {
+    return;
+  }
+  if (args.width > kLongestRowOfLanes) {
+    auto* const kernel = is_one_part_of_block(args.width) ? layer_norm_by_blocks_kernel<false>
+                                                          : layer_norm_by_blocks_kernel<true>;
+    kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
+  } else {
+    with_row_lanes(args.rows, args.width, [&](auto per_lane, int log2_lanes, unsigned blocks) {
+      layer_norm_by_lanes_kernel<decltype(per_lane)::value>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(
+              args, log2_lanes, 1.0F / static_cast<float>(args.width));
+    });
+  }
+  check_launch("layer_norm");
+}
+
+void layer_norm_input_gradient(CudaStream stream, LayerNormInputGradientArgs const& args) {
+  if (args.rows == 0) {
+    return;
+  }
+  if (args.width > kLongestRowOfLanes) {
+    auto* const kernel = is_one_part_of_block(args.width) ? input_gradient_by_blocks_kernel<false>
+                                                          : input_gradient_by_blocks_kernel<true>;
+    kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
+  } else {
+    with_row_lanes(args.rows, args.width, [&](auto per_lane, int log2_lanes, unsigned blocks) {
+      input_gradient_by_lanes_kernel<decltype(per_lane)::value>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(
+              args, log2_lanes, 1.0F / static_cast<float>(args.width));
+    });
+  }
+  check_launch("layer_norm_input_gradient");
+}
+
+std::size_t layer_norm_workspace_bytes(CudaStream, std::int64_t rows, std::int64_t width) {
+  auto const chunks = chunks_of(rows, ceil_div<std::int64_t>(width, kTileColumns));
+  return chunks == 1 ? 0 : static_cast<std::size_t>(chunks * 2 * width) * sizeof(float);
+}
+
+void layer_norm_parameter_gradient(CudaStream stream, LayerNormParameterGradientArgs const& args) {
+  auto const tiles = ceil_div<std::int64_t>(args.width, kTileColumns);
+  auto const launch = [&](ParameterPass const& pass, std::int64_t chunks) {
+    bool const is_long = pass.chunk_length > kTermsOfPart * kTileRows;
+    auto* const kernel =
+        is_long ? parameter_gradient_kernel<true> : parameter_gradient_kernel<false>;
+    kernel<<<grid_for(tiles * chunks, 1), dim3(kTileColumns, kTileRows), 0, stream.handle>>>(pass);
+    check_launch("layer_norm_parameter_gradient");
+  };
+  auto const chunks = chunks_of(args.rows, tiles);
+  auto const length = rows_a_chunk(args.rows, tiles);
+  if (chunks == 1) {
+    launch({args, nullptr, args.rows, tiles, length, 0, args.gain_gradient, args.shift_gradient},
+           1);
+    return;
+  }
+  auto* const partials = static_cast<float*>(args.workspace);
+  auto const stride = 2 * args.width;
+  launch({args, nullptr, args.rows, tiles, length, stride, partials, partials + args.width},
+         chunks);
+  launch({args, partials, chunks, tiles, chunks, 0, args.gain_gradient, args.shift_gradient}, 1);
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/float_conversions.cuh"
+#include "common/rounded.hpp"
+#include "common/row_vector.cuh"
+#include "common/vector_map.cuh"
+#include "elementwise/optimizer_math.hpp"
+
+#include <bit>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// Returns the mask of the lanes of this thread's warp that share its row.
+__device__ inline unsigned lanes_of_group(RowLanes const& shape) {
+  unsigned const first = threadIdx.x % 32 & ~static_cast<unsigned>(shape.lanes() - 1);
+  return shape.lanes() == 32 ? 0xFFFFFFFFU : ((1U << shape.lanes()) - 1) << first;
+}
+
+/// Loads four columns of a row into registers: with one access if `IsWhole`, otherwise only the
+/// columns that lie within the row. If `Streams`, a whole access marks the data as used once, so
+/// that it leaves the L2 cache first.
+template <bool IsWhole, bool Streams = false, class T>
+__device__ void load_four(T const* row, std::int64_t column, std::int64_t width, Pack<T, 4>& to) {
+  using Four = detail::Packed<4 * static_cast<int>(sizeof(T))>;
+  if constexpr (IsWhole) {
+    if (column < width) {
+      auto const* const from = reinterpret_cast<Four const*>(row + column);
+      to = std::bit_cast<Pack<T, 4>>(Streams ? __ldcs(from) : *from);
+    }
+  } else {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (column + c < width) {
+        to.lanes[c] = row[column + c];
+      }
+    }
+  }
+}
+template <bool IsWhole, bool Streams = false, class T>
+__device__ void store_four(T* row,
+                           std::int64_t column,
+                           std::int64_t width,
+                           Pack<T, 4> const& from) {
+  using Four = detail::Packed<4 * static_cast<int>(sizeof(T))>;
+  if constexpr (IsWhole) {
+    if (column < width) {
+      auto* const to = reinterpret_cast<Four*>(row + column);
+      if constexpr (Streams) {
+        __stcs(to, std::bit_cast<Four>(from));
+      } else {
+        *to = std::bit_cast<Four>(from);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (column + c < width) {
+        row[column + c] = from.lanes[c];
+      }
+    }
+  }
+}
+
+__device__ inline Pack<float, 4> packed(Columns<4> const& columns) {
+  return {{columns.at[0], columns.at[1], columns.at[2], columns.at[3]}};
+}
+__device__ inline Columns<4> unpacked(Pack<float, 4> const& four) {
+  return {{four.lanes[0], four.lanes[1], four.lanes[2], four.lanes[3]}};
+}
+
+/// A table of weights in device memory, with the optimizer's state.
+template <class Weight>
+struct DeviceTable {
+  Weight* weights;
+  float* state0;
+  float* state1;
+  std::int64_t width;
+};
+
+/// Four columns of a table row with their optimizer state, in one thread's registers.
+template <OptimizerKind Kind, class Weight, bool IsWhole>
+struct RowInMotion {
+  Pack<Weight, 4> weights{};
+  Pack<float, 4> state0{};
+  Pack<float, 4> state1{};
+  float row_state = 0.0F;
+
+  __device__ void load(DeviceTable<Weight> const& table, std::int64_t row, std::int64_t column) {
+    auto const place = row * table.width;
+    load_four<IsWhole, true>(table.weights + place, column, table.width, weights);
+    if constexpr (has_row_state<Kind>) {
+      row_state = table.state0[row];
+    } else if constexpr (has_state0<Kind>) {
+      load_four<IsWhole, true>(table.state0 + place, column, table.width, state0);
+    }
+    if constexpr (has_state1<Kind>) {
+      load_four<IsWhole, true>(table.state1 + place, column, table.width, state1);
+    }
+  }
+
+  /// Updates weights and state by a gradient. All lanes of the row must call it. For the rule with
+  /// one number of state per row, the lanes must hold the whole row at once.
+  __device__ void move_columns(StepRule const& rule,
+                               Columns<4> const& gradient,
+                               RowLanes const& shape) {
+    float squares = 0.0F;
+    if constexpr (has_row_state<Kind>) {
+      squares = sum_over_lanes(squares_of(gradient), shape);
+    }
+    move_columns(rule, gradient, squares, shape.width);
+  }
+  /// Updates weights and state by a gradient. `squares` is the sum of the squares of the row's
+  /// gradient, which only the rule with one number of state per row uses.
+  __device__ void move_columns(StepRule const& rule,
+                               Columns<4> const& gradient,
+                               float squares,
+                               std::int64_t width) {
+    float rate = 0.0F;
+    if constexpr (has_row_state<Kind>) {
+      rate = row_rate(rule, squares, width, row_state);
+    }
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      float weight = widen(weights.lanes[c]);
+      if constexpr (has_row_state<Kind>) {
+        move_by(rate, gradient.at[c], weight);
+      } else {
+        move<Kind>(rule, gradient.at[c], weight, state0.lanes[c], state1.lanes[c]);
+      }
+      weights.lanes[c] = narrowed<Weight>(weight);
+    }
+  }
+
+  __device__ void store(DeviceTable<Weight> const& table,
+                        std::int64_t row,
+                        std::int64_t column) const {
+    auto const place = row * table.width;
+    store_four<IsWhole, true>(table.weights + place, column, table.width, weights);
+    if constexpr (has_row_state<Kind>) {
+      if (column == 0) {
+        table.state0[row] = row_state;
+      }
+    } else if constexpr (has_state0<Kind>) {
+      store_four<IsWhole, true>(table.state0 + place, column, table.width, state0);
+    }
+    if constexpr (has_state1<Kind>) {
+      store_four<IsWhole, true>(table.state1 + place, column, table.width, state1);
+    }
+  }
+
+  static __device__ float squares_of(Columns<4> const& gradient) {
+    float squares = 0.0F;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      squares = add_square(squares, gradient.at[c]);
+    }
+    return squares;
+  }
+  /// Returns on all lanes the sum over the lanes of a row, in the order that add_square()
+  /// describes.
+  static __device__ float sum_over_lanes(float sum, RowLanes const& shape) {
+    float sums[] = {sum};
+    sum_over_lanes(sums, shape);
+    return sums[0];
+  }
+  /// Adds up several rows at once, so that the shuffles of one row hide the latency of the others.
+  template <int Count>
+  static __device__ void sum_over_lanes(float (&sums)[Count], RowLanes const& shape) {
+    auto const mask = lanes_of_group(shape);
+    for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
+#pragma unroll
+      for (int k = 0; k < Count; ++k) {
+        sums[k] = (Rounded{sums[k]} + Rounded{__shfl_xor_sync(mask, sums[k], distance)}).value;
+      }
+    }
+  }
+};
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/launch.cuh"
+#include "common/vector_map.cuh"
+#include "elementwise/optimizer_math.hpp"
+#include "elementwise/optimizer_rows.cuh"
+
+#include <msstream/ops/kernels/optimizer.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+/// Updates the rows row_ids[0] to row_ids[*row_count - 1] with `threads` threads, each of which
+/// updates `Lanes` neighbouring weights of a row at a time.
+template <OptimizerKind Kind, class Weight, int Lanes>
+__device__ __forceinline__ void move_rows(RowUpdate const& update,
+                                          StepRule const& step_rule,
+                                          std::int64_t thread,
+                                          std::int64_t threads) {
+  using Weights = Pack<Weight, Lanes>;
+  using Floats = Pack<float, Lanes>;
+  std::int64_t const units_a_row = update.width / Lanes;
+  std::int64_t const units = *update.row_count * units_a_row;
+  for (std::int64_t unit = thread; unit < units; unit += threads) {
+    std::int64_t const u = unit / units_a_row;
+    std::int64_t const column = (unit - u * units_a_row) * Lanes;
+    std::int64_t const place = update.row_ids[u] * update.width + column;
+    auto* const weights_at = reinterpret_cast<Weights*>(static_cast<Weight*>(update.table) + place);
+    auto* const state0_at = reinterpret_cast<Floats*>(update.state0 + place);
+    auto* const state1_at = reinterpret_cast<Floats*>(update.state1 + place);
+    Floats const gradient =
+        *reinterpret_cast<Floats const*>(update.gradients + u * update.width + column);
+    Weights weights = *weights_at;
+    Floats state0{};
+    Floats state1{};
+    if constexpr (has_state0<Kind>) {
+      state0 = *state0_at;
+    }
+    if constexpr (has_state1<Kind>) {
+      state1 = *state1_at;
+    }
+    for (int k = 0; k < Lanes; ++k) {
+      float weight = widen(weights.lanes[k]);
+      move<Kind>(step_rule, gradient.lanes[k], weight, state0.lanes[k], state1.lanes[k]);
+      weights.lanes[k] = narrowed<Weight>(weight);
+    }
+    *weights_at = weights;
+    if constexpr (has_state0<Kind>) {
+      *state0_at = state0;
+    }
+    if constexpr (has_state1<Kind>) {
+      *state1_at = state1;
+    }
+  }
+}
+
+/// Updates each row with a group of lanes, in two passes: the first computes the row's rate, the
+/// second applies it. A row that the lanes hold at once is read only once.
+template <OptimizerKind Kind, class Weight, bool IsWhole>
+__device__ __forceinline__ void move_rows_by_rate(RowUpdate const& update,
+                                                  StepRule const& step_rule,
+                                                  std::int64_t thread,
+                                                  std::int64_t threads) {
+  using Row = RowInMotion<Kind, Weight, IsWhole>;
+  RowLanes const shape(update.width, 4);
+  DeviceTable<Weight> const table{
+      static_cast<Weight*>(update.table), update.state0, nullptr, update.width};
+  std::int64_t const step = 4 * shape.lanes();
+  std::int64_t const first_column = 4 * shape.lane();
+  auto const rows = *update.row_count;
+  for (auto u = thread >> shape.log2_lanes; u < rows; u += threads >> shape.log2_lanes) {
+    auto const row = update.row_ids[u];
+    auto const* const gradients = update.gradients + u * update.width;
+    auto const gradient_at = [&](std::int64_t column) {
+      Pack<float, 4> four{};
+      load_four<IsWhole>(gradients, column, update.width, four);
+      return unpacked(four);
+    };
+    Row moving;
+    moving.load(table, row, first_column);
+    if (update.width <= step) {
+      moving.move_columns(step_rule, gradient_at(first_column), shape);
+      moving.store(table, row, first_column);
+      continue;
+    }
+    float squares = 0.0F;
+    for (auto column = first_column; column < update.width; column += step) {
+      auto const gradient = gradient_at(column);
+      for (int c = 0; c < 4; ++c) {
+        squares = add_square(squares, gradient.at[c]);
+      }
+    }
+    float const rate =
+        row_rate(step_rule, Row::sum_over_lanes(squares, shape), update.width, moving.row_state);
+    float const row_state = moving.row_state;
+    for (auto column = first_column; column < update.width; column += step) {
+      auto const gradient = gradient_at(column);
+      moving.load(table, row, column);
+      for (int c = 0; c < 4; ++c) {
+        float weight = widen(moving.weights.lanes[c]);
+        move_by(rate, gradient.at[c], weight);
+        moving.weights.lanes[c] = narrowed<Weight>(weight);
+      }
+      moving.row_state = row_state;
+      moving.store(table, row, column);
+    }
+  }
+}
+
+template <OptimizerKind Kind, class Weight, int Lanes>
+__device__ __forceinline__ void move_any_rows(RowUpdate const& update,
+                                              StepRule const& step_rule,
+                                              std::int64_t thread,
+                                              std::int64_t threads) {
+  if constexpr (has_row_state<Kind>) {
+    move_rows_by_rate<Kind, Weight, Lanes == 4>(update, step_rule, thread, threads);
+  } else {
+    move_rows<Kind, Weight, Lanes>(update, step_rule, thread, threads);
+  }
+}
+
+template <OptimizerKind Kind, class Weight, int Lanes>
+__global__ void __launch_bounds__(kBlockThreads)
+    update_rows_kernel(__grid_constant__ RowUpdate const update,
+                       OptimizerRule const rule,
+                       StepState const* step) {
+  move_any_rows<Kind, Weight, Lanes>(
+      update, rule_of_step<Kind>(rule, step), grid_thread(), grid_stride());
+}
+
+struct RowsPiece {
+  RowUpdate update;
+  unsigned first_block;
+  unsigned blocks;
+  bool quads;
+};
+constexpr int kMostTables = 40;
+using RowsTable = PieceTable<RowsPiece, kMostTables>;
+static_assert(sizeof(RowsTable) + sizeof(OptimizerRule) + sizeof(void*) <= 4096,
+              "what every device takes as parameters of a kernel");
+
+template <OptimizerKind Kind, class Weight>
+__global__ void __launch_bounds__(kBlockThreads)
+    update_tables_kernel(__grid_constant__ RowsTable const table,
+                         OptimizerRule const rule,
+                         StepState const* step) {
+  auto const& piece = piece_of_block(table.pieces, table.count);
+  auto const threads = static_cast<std::int64_t>(piece.blocks) * blockDim.x;
+  StepRule const step_rule = rule_of_step<Kind>(rule, step);
+  if (piece.quads) {
+    move_any_rows<Kind, Weight, 4>(piece.update, step_rule, piece_thread(piece), threads);
+  } else {
+    move_any_rows<Kind, Weight, 1>(piece.update, step_rule, piece_thread(piece), threads);
+  }
+}
+
+bool moves_quads(OptimizerKind kind, RowUpdate const& update) {
+  auto const* const state0 = kind == OptimizerKind::rowwise_adagrad ? nullptr : update.state0;
+  return update.width % 4 == 0 && quads_fit(update.table, update.gradients, state0, update.state1);
+}
+
+// The number of blocks that fills a large device. More blocks would find nothing to do if only few
+// of the rows exist.
+constexpr unsigned kMostBlocks = 2048;
+
+unsigned row_blocks(OptimizerKind kind, RowUpdate const& update) {
+  auto const units_a_row = kind == OptimizerKind::rowwise_adagrad
+                               ? std::int64_t{row_lanes(update.width)}
+                               : update.width / (moves_quads(kind, update) ? 4 : 1);
+  auto const units = update.capacity * units_a_row;
+  return std::min(kMostBlocks, grid_for(units, kBlockThreads));
+}
+
+template <class Weight>
+void update_one_table(CudaStream stream,
+                      OptimizerRule const& rule,
+                      StepState const* step,
+                      RowUpdate const& update) {
+  auto const blocks = row_blocks(rule.kind, update);
+  with_kind(rule.kind, [&](auto kind) {
+    if (moves_quads(rule.kind, update)) {
+      update_rows_kernel<kind(), Weight, 4>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(update, rule, step);
+    } else {
+      update_rows_kernel<kind(), Weight, 1>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(update, rule, step);
+    }
+  });
+  check_launch("update_rows");
+}
+
+/// Updates several tables with one launch, in which each table has its share of the blocks.
+template <class Weight>
+void update_tables(CudaStream stream,
+                   OptimizerRule const& rule,
+                   StepState const* step,
+                   std::span<RowUpdate const> updates) {
+  std::int64_t wanted = 0;
+  for (auto const& update : updates) {
+    wanted += row_blocks(rule.kind, update);
+  }
+  RowsTable table;
+  for (auto const& update : updates) {
+    std::int64_t const own = row_blocks(rule.kind, update);
+    auto const blocks =
+        wanted <= kMostBlocks ? own : std::max<std::int64_t>(1, own * kMostBlocks / wanted);
+    table.add({update, 0, static_cast<unsigned>(blocks), moves_quads(rule.kind, update)}, blocks);
+  }
+  with_kind(rule.kind, [&](auto kind) {
+    update_tables_kernel<kind(), Weight>
+        <<<grid_for(table.blocks, 1), kBlockThreads, 0, stream.handle>>>(table, rule, step);
+  });
+  check_launch("update_rows");
+}
+
+/// Updates the tables whose elements are of type Weight.
+template <class Weight>
+void update_tables_of_type(CudaStream stream,
+                           OptimizerRule const& rule,
+                           StepState const* step,
+                           std::span<RowUpdate const> updates) {
+  RowUpdate together[kMostTables];
+  std::size_t count = 0;
+  auto const launch = [&] {
+    if (count == 1) {
+      update_one_table<Weight>(stream, rule, step, together[0]);
+    } else if (count > 1) {
+      update_tables<Weight>(stream, rule, step, {together, count});
+    }
+    count = 0;
+  };
+  for (auto const& update : updates) {
+    if (update.dtype == dtype_of<Weight> && update.capacity > 0 && update.width > 0) {
+      if (count == kMostTables) {
+        launch();
+      }
+      together[count++] = update;
+    }
+  }
+  launch();
+}
+
+}  // namespace
+
+void update_rows(CudaStream stream,
+                 OptimizerRule const& rule,
+                 StepState const* step,
+                 std::span<RowUpdate const> updates) {
+  require_table_types(updates);
+  update_tables_of_type<float>(stream, rule, step, updates);
+  update_tables_of_type<float16>(stream, rule, step, updates);
+  update_tables_of_type<bfloat16>(stream, rule, step, updates);
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/host_device.hpp"
+#include "common/long_sum.hpp"
+
+#include <msstream/ops/kernels/reduce.hpp>
+
+#include <cmath>
+
+/// The reductions that the CPU and the CUDA implementation share: the initial value of each, and
+/// how it combines two values.
+namespace msstream::ops::kernels {
+
+struct Total {
+  MSSTREAM_HOST_DEVICE static constexpr float nothing() { return 0.0F; }
+  MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a + b; }
+};
+/// The maximum. A NaN on either side is kept, because no comparison with NaN holds.
+struct Largest {
+  MSSTREAM_HOST_DEVICE static constexpr float nothing() { return -HUGE_VALF; }
+  MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a > b || a != a ? a : b; }
+};
+struct Smallest {
+  MSSTREAM_HOST_DEVICE static constexpr float nothing() { return HUGE_VALF; }
+  MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a < b || a != a ? a : b; }
+};
+
+/// A reduction of many elements. The caller must call fold() after at most kTermsOfPart elements.
+template <class Reducer>
+class Running {
+ public:
+  MSSTREAM_HOST_DEVICE void add(float element) { value_ = Reducer::combine(value_, element); }
+  MSSTREAM_HOST_DEVICE void fold() {}
+  [[nodiscard]] MSSTREAM_HOST_DEVICE float get() const { return value_; }
+
+ private:
+  float value_ = Reducer::nothing();
+};
+template <>
+class Running<Total> : public LongSum {};
+
+/// Returns whether an element shares in the gradient of an extremum: whether it equals the
+/// extremum, where NaN equals NaN.
+MSSTREAM_HOST_DEVICE inline bool is_extremum(float element, float extremum) {
+  return element == extremum || (element != element && extremum != extremum);
+}
+
+/// Calls `visit` with the reduction's object: Total, Largest or Smallest.
+template <class Visit>
+void with_reduction(Reduction reduction, Visit const& visit) {
+  switch (reduction) {
+    case Reduction::sum:
+      return visit(Total{});
+    case Reduction::max:
+      return visit(Largest{});
+    case Reduction::min:
+      return visit(Smallest{});
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/id_report.cuh"
+#include "common/launch.cuh"
+#include "elementwise/reduce_lanes.cuh"
+#include "elementwise/reduce_math.hpp"
+#include "elementwise/row_lanes.cuh"
+#include "elementwise/softmax_math.hpp"
+
+#include <msstream/ops/kernels/softmax.hpp>
+
+#include <cmath>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+/// Returns how many columns of a row take part in its softmax.
+__device__ std::int64_t length_of(SoftmaxArgs const& args, std::int64_t row) {
+  if (args.lengths == nullptr) {
+    return args.columns;
+  }
+  std::int64_t const length = args.lengths[row / args.rows_a_length];
+  return length < 0 ? 0 : min(length, args.columns);
+}
+
+template <int PerLane>
+__global__ void __launch_bounds__(kBlockThreads)
+    softmax_by_lanes_kernel(__grid_constant__ SoftmaxArgs const args, int log2_lanes) {
+  RowOfLanes const place(log2_lanes);
+  bool const exists = place.row < args.rows;
+  std::int64_t const length = exists ? length_of(args, place.row) : 0;
+  std::int64_t const first = place.row * args.columns;
+  float values[PerLane] = {};
+  float largest = Largest::nothing();
+  place.for_each<PerLane>(length, [&](int k, int column) {
+    values[k] = args.input[first + column];
+    largest = Largest::combine(largest, values[k]);
+  });
+  largest = reduce_lanes<Largest>(largest, place.lanes);
+  float sum = 0.0F;
+  place.for_each<PerLane>(length, [&](int k, int) {
+    values[k] = std::exp(values[k] - largest);
+    sum += values[k];
+  });
+  sum = reduce_lanes<Total>(sum, place.lanes);
+  place.for_each<PerLane>(exists ? args.columns : 0, [&](int k, int column) {
+    args.output[first + column] = column < length ? values[k] / sum : 0.0F;
+  });
+}
+
+__global__ void __launch_bounds__(kBlockThreads)
+    softmax_by_blocks_kernel(__grid_constant__ SoftmaxArgs const args) {
+  std::int64_t const row = blockIdx.x;
+  std::int64_t const length = length_of(args, row);
+  float const* const input = args.input + row * args.columns;
+  float* const output = args.output + row * args.columns;
+  float largest = Largest::nothing();
+  for_each_of_block(
+      length, [&](std::int64_t column) { largest = Largest::combine(largest, input[column]); });
+  largest = reduce_block<Largest>(largest);
+  LongSum exponentials;
+  for_each_of_block<true>(
+      length,
+      [&](std::int64_t column) { exponentials.add(std::exp(input[column] - largest)); },
+      [&] { exponentials.fold(); });
+  float const sum = reduce_block<Total>(exponentials.get());
+  for_each_of_block(args.columns, [&](std::int64_t column) {
+    output[column] = column < length ? std::exp(input[column] - largest) / sum : 0.0F;
+  });
+}
+
+template <int PerLane>
+__global__ void __launch_bounds__(kBlockThreads)
+    softmax_gradient_by_lanes_kernel(__grid_constant__ SoftmaxGradientArgs const args,
+                                     int log2_lanes) {
+  RowOfLanes const place(log2_lanes);
+  std::int64_t const columns = place.row < args.rows ? args.columns : 0;
+  std::int64_t const first = place.row * args.columns;
+  float outputs[PerLane] = {};
+  float gradients[PerLane] = {};
+  float total = 0.0F;
+  place.for_each<PerLane>(columns, [&](int k, int column) {
+    outputs[k] = args.output[first + column];
+    gradients[k] = args.output_gradient[first + column];
+    total += weighted(outputs[k], gradients[k]);
+  });
+  total = reduce_lanes<Total>(total, place.lanes);
+  place.for_each<PerLane>(columns, [&](int k, int column) {
+    args.input_gradient[first + column] = gradient_of(outputs[k], gradients[k], total);
+  });
+}
+
+__global__ void __launch_bounds__(kBlockThreads)
+    softmax_gradient_by_blocks_kernel(__grid_constant__ SoftmaxGradientArgs const args) {
+  std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * args.columns;
+  float const* const output = args.output + first;
+  float const* const output_gradient = args.output_gradient + first;
+  LongSum products;
+  for_each_of_block<true>(
+      args.columns,
+      [&](std::int64_t column) { products.add(weighted(output[column], output_gradient[column])); },
+      [&] { products.fold(); });
+  float const total = reduce_block<Total>(products.get());
+  for_each_of_block(args.columns, [&](std::int64_t column) {
+    args.input_gradient[first + column] =
+        gradient_of(output[column], output_gradient[column], total);
+  });
+}
+
+/// The class of a row, and whether it is valid. An invalid class is recorded by the one thread that
+/// `notes`, of those that share the row.
+struct ChosenClass {
+  std::int64_t column = 0;
+  bool valid = false;
+
+  __device__ ChosenClass(CrossEntropyArgs const& args,
+                         std::int64_t row,
+                         bool notes,
+                         OutOfRangeIds& out_of_range) {
+    if (row >= args.rows) {
+      return;
+    }
+    column = args.classes[row];
+    valid = column >= 0 && column < args.columns;
+    if (!valid && notes) {
+      out_of_range.add(column);
+    }
+  }
+};
+
+template <int PerLane>
+__global__ void __launch_bounds__(kBlockThreads)
+    cross_entropy_by_lanes_kernel(__grid_constant__ CrossEntropyArgs const args, int log2_lanes) {
+  RowOfLanes const place(log2_lanes);
+  bool const exists = place.row < args.rows;
+  OutOfRangeIds out_of_range;
+  ChosenClass const chosen(args, place.row, place.lane == 0, out_of_range);
+  std::int64_t const length = chosen.valid ? args.columns : 0;
+  std::int64_t const first = place.row * args.columns;
+  float values[PerLane] = {};
+  float largest = Largest::nothing();
+  place.for_each<PerLane>(length, [&](int k, int column) {
+    values[k] = args.logits[first + column];
+    largest = Largest::combine(largest, values[k]);
+  });
+  largest = reduce_lanes<Largest>(largest, place.lanes);
+  float sum = 0.0F;
+  place.for_each<PerLane>(length, [&](int k, int) {
+    values[k] = std::exp(below_largest(values[k], largest));
+    sum += values[k];
+  });
+  sum = reduce_lanes<Total>(sum, place.lanes);
+  place.for_each<PerLane>(exists ? args.columns : 0, [&](int k, int column) {
+    float const gradient = values[k] / sum - (column == chosen.column ? 1.0F : 0.0F);
+    args.gradients[first + column] = chosen.valid ? gradient : 0.0F;
+  });
+  if (exists && place.lane == 0) {
+    args.losses[place.row] =
+        chosen.valid ? std::log(sum) - below_largest(args.logits[first + chosen.column], largest)
+                     : 0.0F;
+  }
+  report_out_of_range(args.report, out_of_range, args.columns);
+}
+
+__global__ void __launch_bounds__(kBlockThreads)
+    cross_entropy_by_blocks_kernel(__grid_constant__ CrossEntropyArgs const args) {
+  std::int64_t const row = blockIdx.x;
+  OutOfRangeIds out_of_range;
+  ChosenClass const chosen(args, row, threadIdx.x == 0, out_of_range);
+  std::int64_t const length = chosen.valid ? args.columns : 0;
+  float const* const logits = args.logits + row * args.columns;
+  float* const gradients = args.gradients + row * args.columns;
+  float largest = Largest::nothing();
+  for_each_of_block(
+      length, [&](std::int64_t column) { largest = Largest::combine(largest, logits[column]); });
+  largest = reduce_block<Largest>(largest);
+  LongSum exponentials;
+  for_each_of_block<true>(
+      length,
+      [&](std::int64_t column) {
+        exponentials.add(std::exp(below_largest(logits[column], largest)));
+      },
+      [&] { exponentials.fold(); });
+  float const sum = reduce_block<Total>(exponentials.get());
+  for_each_of_block(args.columns, [&](std::int64_t column) {
+    gradients[column] = chosen.valid ? std::exp(below_largest(logits[column], largest)) / sum -
+                                           (column == chosen.column ? 1.0F : 0.0F)
+                                     : 0.0F;
+  });
+  if (threadIdx.x == 0) {
+    args.losses[row] =
+        chosen.valid ? std::log(sum) - below_largest(logits[chosen.column], largest) : 0.0F;
+  }
+  report_out_of_range(args.report, out_of_range, args.columns);
+}
+
+}  // namespace
+
+void softmax(CudaStream stream, SoftmaxArgs const& args) {
+  if (args.rows == 0 || args.columns == 0) {
+    return;
+  }
+  if (args.columns > kLongestRowOfLanes) {
+    softmax_by_blocks_kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
+  } else {
+    with_row_lanes(args.rows, args.columns, [&](auto per_lane, int log2_lanes, unsigned blocks) {
+      softmax_by_lanes_kernel<decltype(per_lane)::value>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
+    });
+  }
+  check_launch("softmax");
+}
+
+void softmax_gradient(CudaStream stream, SoftmaxGradientArgs const& args) {
+  if (args.rows == 0 || args.columns == 0) {
+    return;
+  }
+  if (args.columns > kLongestRowOfLanes) {
+    softmax_gradient_by_blocks_kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(
+        args);
+  } else {
+    with_row_lanes(args.rows, args.columns, [&](auto per_lane, int log2_lanes, unsigned blocks) {
+      softmax_gradient_by_lanes_kernel<decltype(per_lane)::value>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
+    });
+  }
+  check_launch("softmax_gradient");
+}
+
+void softmax_cross_entropy(CudaStream stream, CrossEntropyArgs const& args) {
+  if (args.rows == 0) {
+    return;
+  }
+  if (args.columns > kLongestRowOfLanes) {
+    cross_entropy_by_blocks_kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(
+        args);
+  } else {
+    with_row_lanes(args.rows, args.columns, [&](auto per_lane, int log2_lanes, unsigned blocks) {
+      cross_entropy_by_lanes_kernel<decltype(per_lane)::value>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
+    });
+  }
+  check_launch("softmax_cross_entropy");
+}
+
+}  // namespace msstream::ops::kernels

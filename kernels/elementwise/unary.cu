@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/vector_map.cuh"
+#include "elementwise/unary_math.hpp"
+
+#include <msstream/ops/kernels/unary.hpp>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+template <class Function>
+struct GradientOf {
+  Function function;
+  __device__ float operator()(float saved, float output_gradient) const {
+    return function.gradient(saved, output_gradient);
+  }
+};
+
+}  // namespace
+
+void unary(CudaStream stream, UnaryArgs const& args) {
+  with_function(args.function, args.epsilon, [&](auto function) {
+    map(stream, "unary", function, args.output, args.count, args.input);
+  });
+}
+
+void unary_gradient(CudaStream stream, UnaryGradientArgs const& args) {
+  with_function(args.function, args.epsilon, [&](auto function) {
+    map(stream,
+        "unary_gradient",
+        GradientOf<decltype(function)>{function},
+        args.input_gradient,
+        args.count,
+        args.saved,
+        args.output_gradient);
+  });
+}
+
+}  // namespace msstream::ops::kernels

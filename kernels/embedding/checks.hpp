@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/real_types.hpp"
+#include "ids/bag_layout.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/kernels/embedding_gradient.hpp>
+#include <msstream/ops/kernels/embedding_tables.hpp>
+
+#include <cstdint>
+#include <limits>
+
+namespace msstream::ops::kernels {
+
+/// Throws std::invalid_argument if a type or the width of a lookup is not supported or, for a
+/// lookup that writes argmax, the number of positions of ids.
+inline void require_lookup(LookupArgs const& args) {
+  require_id_type("embedding_lookup", args.bags.id_dtype);
+  require_real_type("embedding_lookup: a table", args.table_dtype);
+  require_real_type("embedding_lookup: an output", args.output_dtype);
+  require(args.width <= std::numeric_limits<std::int32_t>::max(),
+          "embedding_lookup: rows of ",
+          args.width,
+          " elements; expected below 2^31");
+  require(args.argmax == nullptr ||
+              place_capacity(args.bags) <= std::numeric_limits<std::int32_t>::max(),
+          "embedding_lookup: the places of a maximum among ",
+          place_capacity(args.bags),
+          " ids; expected below 2^31");
+}
+
+/// Throws std::invalid_argument if a lookup in many tables does not support the types of the ids or
+/// the output. plan_tables() checks the types of the tables.
+inline void require_tables_lookup(TablesLookupArgs const& args) {
+  require_id_type("embedding_tables_lookup", args.id_dtype);
+  require_real_type("embedding_tables_lookup: an output", args.output_dtype);
+}
+
+/// Returns the number of rows that a lookup writes.
+[[nodiscard]] inline std::int64_t output_rows(LookupArgs const& args) {
+  return args.pooling == Pooling::none ? args.bags.capacity : args.bags.bags;
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/existing_places.hpp"
+#include "common/launch.cuh"
+#include "embedding/combiners.cuh"
+#include "embedding/lookup_ids.cuh"
+#include "embedding/tuning.hpp"
+
+#include <msstream/ops/kernels/embedding.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace msstream::ops::kernels {
+
+// The grid of a lookup, here with 8 lanes per bag, so 4 bags per warp:
+//
+//   warp     | lanes 0-7 | lanes 8-15 | lanes 16-23 | lanes 24-31 |
+//   bag      |     b     |   b + 1    |    b + 2    |    b + 3    |
+//   a lane:    columns [lane * Count, lane * Count + Count), then those lanes * Count further on
+//
+// A kernel consists of a source of ids (SharedIds or OwnIds), a loader (reads an id's columns) and
+// a combiner (pools rows into one). All lanes of a warp stay to the end and take the same branches,
+// because they exchange ids and report bad ones together.
+
+/// Reads a lane's columns of table rows.
+template <class T, int Count>
+class TableLoader {
+ public:
+  /// Takes a pointer to the lane's columns of row 0, `first_columns`.
+  __device__ TableLoader(T const* first_columns, std::int64_t row_width)
+      : columns_(first_columns), width_(row_width) {}
+
+  __device__ PackedColumns<T, Count> load(auto row) const { return load_packed<Count>(at(row)); }
+  __device__ PackedColumns<T, Count> load_if(bool is_row, auto row) const {
+    return load_packed_if<Count>(is_row, at(row));
+  }
+
+ private:
+  /// Computes the address in one instruction: both the row number and a row's bytes are below 2^32.
+  __device__ T const* at(std::uint32_t row) const {
+    auto const row_bytes = static_cast<std::uint32_t>(width_) * std::uint32_t{sizeof(T)};
+    T const* from;
+    asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(from) : "r"(row), "r"(row_bytes), "l"(columns_));
+    return from;
+  }
+  __device__ T const* at(std::int64_t row) const { return columns_ + row * width_; }
+
+  T const* columns_;
+  std::int64_t width_;
+};
+
+/// Writes a lane's columns of the rows of bags.
+template <class Combiner, class Loader, class Id>
+struct BagWriter {
+  LookupArgs const& args;
+  IdBags<Id> const& bags;
+  Loader const& loader;
+  unsigned column;
+
+  /// Adds the row of the default id, if there is one and the bag has no valid id.
+  __device__ void add_default(Combiner& combiner, std::int64_t bag) const {
+    if (combiner.is_empty() && args.pooling != Pooling::none &&
+        is_in_range(bags.default_id, args.rows) && bag < bags.existing()) {
+      combiner.add(loader.load(bags.default_id).widened(), 1.0F, bags.capacity + bag);
+    }
+  }
+  template <int Count>
+  __device__ void store(std::int64_t bag, Columns<Count> const& pooled) const {
+    store_as(args.output, args.output_dtype, bag * args.width + column, pooled);
+  }
+  __device__ void store_places(std::int64_t bag, Combiner const& combiner) const {
+    if constexpr (Combiner::kTellsPlaces) {
+      if (args.argmax != nullptr) {
+        store_as(args.argmax, DType::float32, bag * args.width + column, combiner.places());
+      }
+    }
+  }
+};
+
+/// Requests kInFlight rows, those that `ids` received from number `first` on, then calls add(k,
+/// row, whether there is a row, weight) for each in order. `all` is true if all of them are rows.
+template <int kInFlight, class All, class Loader, class Ids, class Add>
+__device__ void add_rows(All all, Loader const& loader, Ids const& ids, int first, Add const& add) {
+  decltype(loader.load(std::int64_t{})) packed[kInFlight];
+  unsigned valid = 0;
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    auto const row = ids.row(first, k);
+    bool const is_row = all || row != kNoRow<typename Ids::Row>;
+    valid |= is_row ? 1U << k : 0U;
+    packed[k] = all ? loader.load(row) : loader.load_if(is_row, row);
+  }
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    add(k, packed[k].widened(), all || (valid >> k & 1U) != 0, ids.weight(first, k));
+  }
+}
+
+/// Like add_rows(), but for the first `count` ids that `ids` received, all of them rows; `count` is
+/// a multiple of kInFlight. Requests another row for each row that is added, instead of all at
+/// once.
+template <int kInFlight, class Loader, class Ids, class Add>
+__device__ void roll_rows(Loader const& loader, Ids const& ids, int count, Add const& add) {
+  decltype(loader.load(std::int64_t{})) packed[kInFlight];
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    packed[k] = loader.load(ids.row(0, k));
+  }
+  int const last = count - kInFlight;
+#pragma unroll 1
+  for (int first = 0; first < last; first += kInFlight) {
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      add(first + k, packed[k].widened(), true, ids.weight(first, k));
+      packed[k] = loader.load(ids.row(first + kInFlight, k));
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    add(last + k, packed[k].widened(), true, ids.weight(last, k));
+  }
+}
+
+/// Pools the rows of one bag by a group of lanes, in the order of the positions. All lanes of a
+/// warp call this together and continue until the longest of their bags ends; up to the end of the
+/// shortest bag they need not check which ids exist.
+template <class Tuning, class Ids, class Combiner, class Writer>
+__device__ void pool_bag(Writer const& writer,
+                         RowLanes const& shape,
+                         GroupPlaces const& places,
+                         std::int64_t bag,
+                         bool stores,
+                         bool reports,
+                         OutOfRangeCount& bad) {
+  constexpr int kInFlight = Tuning::kRowsInFlight;
+  static_assert(kRowsOfPart % 32 == 0 && kRowsOfPart % kInFlight == 0, "parts end between rounds");
+  // The reductions also show the compiler that all lanes take the same branches.
+  int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
+  int const shortest = __reduce_min_sync(0xFFFFFFFFU, places.count);
+  Combiner combiner(writer.args.pooling);
+  typename Combiner::Whole sums_of_parts;
+  Ids ids(shape);
+  if (Ids::kRequestsAhead && longest > 0) {
+    ids.request(writer.bags, places, 0);
+  }
+  for (int next = 0; next < longest; next += ids.places()) {
+    if (!Ids::kRequestsAhead) {
+      ids.request(writer.bags, places, next);
+    }
+    bool const are_rows = ids.receive(writer.args, reports, bad);
+    if (Ids::kRequestsAhead && next + ids.places() < longest) {
+      ids.request(writer.bags, places, next + ids.places());
+    }
+    int const received = min(longest - next, ids.places());
+    int const whole = are_rows ? min(shortest - next, received) : 0;
+    auto const add = [&](int i, auto const& row, bool is_row, float weight) {
+      if (is_row) {
+        combiner.add(row, weight, places.begin + next + i);
+      }
+    };
+    int first = 0;
+    if constexpr (Tuning::kRollsRows) {
+      if (whole >= kInFlight) {
+        first = whole / kInFlight * kInFlight;
+        roll_rows<kInFlight>(writer.loader, ids, first, add);
+      }
+    }
+    for (; first < received; first += kInFlight) {
+      auto const add_next = [&](int k, auto const& row, bool is_row, float weight) {
+        add(first + k, row, is_row, weight);
+      };
+      if (!Tuning::kRollsRows && first + kInFlight <= whole) {
+        add_rows<kInFlight>(std::true_type{}, writer.loader, ids, first, add_next);
+      } else {
+        add_rows<kInFlight>(std::false_type{}, writer.loader, ids, first, add_next);
+      }
+    }
+    // Groups whose bags have ended add zeros to their totals until the longest bag of the warp
+    // ends.
+    int const done = next + ids.places();
+    if (done % kRowsOfPart == 0 && done < longest) {
+      combiner.fold(sums_of_parts, done == kRowsOfPart);
+    }
+  }
+  if (longest > kRowsOfPart) {
+    combiner.unfold(sums_of_parts);
+  }
+  if (stores) {
+    writer.add_default(combiner, bag);
+    writer.store(bag, combiner.finish(writer.args.pooling));
+    writer.store_places(bag, combiner);
+  }
+}
+
+/// Writes the rows of `kBags` bags of one position each by a group of lanes. `kInFlight` rows are
+/// requested before the first of them is written.
+template <int kBags, int kInFlight, class Ids, class Combiner, class Writer>
+__device__ void gather_bags(Writer const& writer,
+                            RowLanes const& shape,
+                            GroupPlaces const& places,
+                            std::int64_t first_bag,
+                            int here,
+                            bool stores,
+                            bool reports,
+                            OutOfRangeCount& bad) {
+  static_assert(Ids::kRequestsAhead || kBags == kInFlight, "own ids are received in flight alone");
+  Ids ids(shape);
+  ids.request(writer.bags, places, 0);
+  bool const are_rows = ids.receive(writer.args, reports, bad);
+  bool const is_whole = __all_sync(
+      0xFFFFFFFFU, are_rows && places.skipped <= 0 && places.count == kBags && here == kBags);
+#pragma unroll
+  for (int first = 0; first < kBags; first += kInFlight) {
+    auto const write = [&](auto all) {
+      add_rows<kInFlight>(
+          all, writer.loader, ids, first, [&](int k, auto const& row, bool is_row, float weight) {
+            auto const bag = first_bag + first + k;
+            if (stores && (all || first + k < here)) {
+              Combiner combiner(writer.args.pooling);
+              if (is_row) {
+                combiner.add(row, weight, places.begin + first + k);
+              }
+              if (!all) {
+                writer.add_default(combiner, bag);
+              }
+              writer.store(bag, combiner.finish_one());
+            }
+          });
+    };
+    if (is_whole) {
+      write(std::true_type{});
+    } else {
+      write(std::false_type{});
+    }
+  }
+}
+
+/// Performs one lookup. A group of lanes takes Tuning::kBagsAGroup bags.
+template <class T,
+          int Count,
+          class Id,
+          template <class, int, bool>
+          class IdsOf,
+          template <int>
+          class CombinerOf,
+          class Tuning>
+__global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
+    lookup_kernel(LookupArgs args, IdBags<Id> bags, RowLanes shape) {
+  constexpr int kInFlight = Tuning::kRowsInFlight;
+  constexpr int kBags = Tuning::kBagsAGroup;
+  using Combiner = CombinerOf<Count>;
+  using Ids = IdsOf<Id, kInFlight, Combiner::kWeighted>;
+  using Loader = TableLoader<T, Count>;
+  static_assert(kBags % kInFlight == 0 || kBags == 1);
+  bool const pools = args.pooling != Pooling::none;
+  auto const first_bag = (grid_thread() >> shape.log2_lanes) * kBags;
+  bool const good = kBags > 1 && all_look_good<kBags>(bags, pools, first_bag, shape);
+  auto const here =
+      static_cast<int>(clamped((pools ? bags.bags : bags.capacity) - first_bag, kBags));
+  OutOfRangeCount bad;
+  for (unsigned turn = 0; turn < shape.width; turn += shape.lanes() * Count) {
+    auto const column = turn + shape.lane() * Count;
+    bool const has_column = column < shape.width;
+    // Lanes behind the last column read the first one, which costs nothing, as another lane also
+    // reads it.
+    Loader const loader(static_cast<T const*>(args.table) + (has_column ? column : 0), shape.width);
+    BagWriter<Combiner, Loader, Id> const writer{args, bags, loader, column};
+    bool const reports = turn == 0;
+    if constexpr (kBags == 1) {
+      pool_bag<Tuning, Ids, Combiner>(writer,
+                                      shape,
+                                      places_of_bag(args, bags, first_bag, shape, good, reports),
+                                      first_bag,
+                                      has_column && here == 1,
+                                      reports,
+                                      bad);
+    } else if (has_one_place_each<kBags>(bags, pools, first_bag, shape, good)) {
+      gather_bags<kBags, kInFlight, Ids, Combiner>(writer,
+                                                   shape,
+                                                   places_of_bags<kBags>(bags, pools, first_bag),
+                                                   first_bag,
+                                                   here,
+                                                   has_column,
+                                                   reports,
+                                                   bad);
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < kBags; ++i) {
+        pool_bag<Tuning, Ids, Combiner>(
+            writer,
+            shape,
+            places_of_bag(args, bags, first_bag + i, shape, good, reports),
+            first_bag + i,
+            has_column && i < here,
+            reports,
+            bad);
+      }
+    }
+  }
+  count_out_of_range(args.report, bad.count);
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/launch.cuh"
+#include "embedding/table_rows.hpp"
+#include "ids/bag_report.cuh"
+
+namespace msstream::ops::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Looks up one position per thread. All lanes stay to the end, because a warp reports its bad ids
+// together. The ids of one warp may belong to several tables, and the trap gives the number of rows
+// of the reported id's table. `kHasOffsets` is false for bags of a fixed size, whose kernel then
+// has no code for bad bags.
+template <bool kHasOffsets>
+__global__ void __launch_bounds__(kThreads)
+    table_rows_kernel(__grid_constant__ TableRowsArgs const args, IdBags<std::int64_t> bags) {
+  if constexpr (!kHasOffsets) {
+    bags.offsets = nullptr;
+  }
+  auto const places = bags.existing_places();
+  auto const place = places.begin + grid_thread();
+  OutOfRangeIds bad;
+  std::int64_t rows_of_table = 0;
+  if (place < places.end) {
+    auto const found = table_row_of(args, bags, place);
+    args.rows[place] = found.row;
+    rows_of_table = found.rows_of_table;
+    if (!found.is_valid) {
+      bad.add(found.id);
+    }
+  }
+  bool const reports = args.report.count != nullptr || args.report.trap != nullptr;
+  if (reports && bags.offsets != nullptr) {
+    for (auto bag = grid_thread(); bag < bags.existing(); bag += grid_stride()) {
+      if (bags.is_bad(bag)) {
+        report_bad(args.report, bags.bag_offsets(), bag);
+      }
+    }
+  }
+  if (!args.hashed) {
+    report_out_of_range(args.report, bad, rows_of_table);
+  }
+}
+
+}  // namespace
+
+void table_rows(CudaStream stream, TableRowsArgs const& args) {
+  if (args.bags.capacity > 0) {
+    auto* const kernel =
+        args.bags.offsets != nullptr ? table_rows_kernel<true> : table_rows_kernel<false>;
+    kernel<<<grid_for(args.bags.capacity, kThreads), kThreads, 0, stream.handle>>>(
+        args, IdBags<std::int64_t>(args.bags));
+    check_launch("table_rows");
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/existing_places.hpp"
+#include "common/id_report.cuh"
+#include "common/row_vector.cuh"
+#include "common/whole_sums.cuh"
+#include "embedding/pooling_divisor.hpp"
+#include "embedding/streaming_store.cuh"
+#include "embedding/tables.hpp"
+#include "ids/bag_offsets.cuh"
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+// The work of a warp in a lookup in many tables.
+
+namespace msstream::ops::kernels {
+
+inline constexpr int kPooledRowsInFlight = 8;
+
+/// The kinds of tables that a launch supports. The fewer a kernel supports, the fewer registers it
+/// needs, and the more warps are resident.
+enum class TableKinds : std::uint8_t {
+  float_gathers,  ///< hotness 1, float32 tables with 16-byte loads, float32 output
+  gathers,        ///< hotness 1, any types
+  any,
+};
+
+/// The work of one warp: some bags of a table.
+struct TableTile {
+  TableDescriptor const& table;
+  int number;              ///< the table's number
+  std::int64_t first_bag;  ///< below the batch size
+  std::int64_t existing;   ///< the number of existing bags of the table
+};
+
+[[nodiscard]] __device__ inline std::int64_t load_id(TablesLookupArgs const& args,
+                                                     std::int64_t place) {
+  return args.id_dtype == DType::int32 ? __ldg(static_cast<std::int32_t const*>(args.ids) + place)
+                                       : __ldg(static_cast<std::int64_t const*>(args.ids) + place);
+}
+
+template <TableKinds Kinds, int Count>
+__device__ __forceinline__ void store_pooled(TablesLookupArgs const& args,
+                                             std::int64_t width,
+                                             std::int64_t bag,
+                                             std::int64_t column,
+                                             Columns<Count> const& columns) {
+  auto const element = bag * width + column;
+  switch (Kinds == TableKinds::float_gathers ? DType::float32 : args.output_dtype) {
+    case DType::float16:
+      return store_streaming_as(static_cast<float16*>(args.output) + element, columns);
+    case DType::bfloat16:
+      return store_streaming_as(static_cast<bfloat16*>(args.output) + element, columns);
+    default:
+      return store_streaming_as(static_cast<float*>(args.output) + element, columns);
+  }
+}
+
+/// Looks up bags of hotness 1 without weights, for which every pooling is the row itself. Lane i of
+/// the warp loads the id of bag i, and a group of lanes requests the rows of several bags before it
+/// stores the first.
+template <TableKinds Kinds, class T, int Count>
+__device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
+                                            TableTile const& tile,
+                                            std::int64_t output_width,
+                                            OutOfRangeIds& bad) {
+  constexpr int kInFlight = 1 << kLog2BagsInFlight;
+  auto const& table = tile.table;
+  int const log2_lanes = table.log2_lanes;
+  int const lane = static_cast<int>(threadIdx.x) % 32;
+  int const bags = 1 << log2_bags_of_tile(table, true);
+  int const bags_a_group = bags >> (5 - log2_lanes);
+  std::int64_t row = -1;
+  if (lane < bags && tile.first_bag + lane < tile.existing) {
+    auto const id = load_id(args, args.batch * table.first_hotness + tile.first_bag + lane);
+    bool const is_valid = is_in_range(id, table.rows);
+    row = is_valid ? id : table.default_id;
+    if (!is_valid) {
+      bad.add(id);
+    }
+  }
+  int const first = (lane >> log2_lanes) * bags_a_group;
+  std::int64_t rows[kInFlight];
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    auto const loaded = __shfl_sync(0xFFFFFFFFU, row, (first + k) % 32);
+    rows[k] = k < bags_a_group && is_in_range(loaded, table.rows) ? loaded : -1;
+  }
+  // A sum begins with +0, so that -0 in a table becomes +0; a maximum keeps the element as it is.
+  float const zero = table.pooling == Pooling::max ? -0.0F : 0.0F;
+  auto const* const weights = static_cast<T const*>(table.table);
+  int const group_lane = lane & ((1 << log2_lanes) - 1);
+  for (int column = group_lane * Count; column < table.width; column += Count << log2_lanes) {
+    PackedColumns<T, Count> loaded[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      loaded[k] = {};
+      if (rows[k] >= 0) {
+        loaded[k] = load_packed<Count>(weights + rows[k] * table.width + column);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      auto const bag = tile.first_bag + first + k;
+      if (k < bags_a_group && bag < args.batch) {
+        auto columns = loaded[k].widened();
+#pragma unroll
+        for (int c = 0; c < Count; ++c) {
+          columns.at[c] = __fadd_rn(zero, columns.at[c]);
+        }
+        store_pooled<Kinds>(args, output_width, bag, table.first_column + column, columns);
+      }
+    }
+  }
+}
+
+/// The state of pooling the rows of a bag into one.
+template <int Count>
+struct TablePooling {
+  Columns<Count> pooled;
+  PoolingDivisor divisor;
+
+  __device__ void take_larger(Columns<Count> const& row) {
+    bool const is_first = divisor.valid++ == 0;
+#pragma unroll
+    for (int c = 0; c < Count; ++c) {
+      bool const takes = is_first || is_larger(row.at[c], pooled.at[c]);
+      pooled.at[c] = takes ? row.at[c] : pooled.at[c];
+    }
+  }
+  __device__ void add(Columns<Count> const& row) {
+    ++divisor.valid;
+    pooled.add(row);
+  }
+  __device__ void add(Columns<Count> row, Pooling pooling, float weight) {
+    row.multiply(weight);
+    divisor.add_weight(pooling, weight);
+    add(row);
+  }
+  __device__ void divide(Pooling pooling, bool is_weighted) {
+    auto const by = divisor.get(pooling, is_weighted);
+    if (by == 0.0F) {
+      pooled = Columns<Count>{};
+    } else {
+      pooled.divide(by);
+    }
+  }
+};
+
+/// Pools bags of any length. A group of lanes takes a bag, and requests several rows before it adds
+/// the first.
+template <class T, int Count>
+__device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
+                                          TableTile const& tile,
+                                          std::int64_t output_width,
+                                          OutOfRangeIds& bad) {
+  constexpr int kInFlight = kPooledRowsInFlight;
+  auto const& table = tile.table;
+  int const log2_lanes = table.log2_lanes;
+  int const lane = static_cast<int>(threadIdx.x) % 32;
+  auto const bag = tile.first_bag + (lane >> log2_lanes);
+  PlaceRange places{0, 0};
+  int const group_lane = lane & ((1 << log2_lanes) - 1);
+  if (args.offsets != nullptr) {
+    auto const find = [&]<class Id>(Id) {
+      auto const offsets = offsets_of<Id>(args);
+      auto const of_all = tile.number * args.batch + bag;
+      places = places_by_lanes(
+          offsets, of_all, bag < tile.existing, group_lane, 1 << log2_lanes, args.report, true);
+    };
+    args.id_dtype == DType::int32 ? find(std::int32_t{}) : find(std::int64_t{});
+  } else if (bag < tile.existing) {
+    places = places_of<std::int64_t>(args, table, tile.number, bag);
+  }
+  auto const* const weights = static_cast<T const*>(table.table);
+  bool const is_weighted = args.weights != nullptr;
+  bool const is_max = table.pooling == Pooling::max;
+  for (int column = group_lane * Count; column < table.width; column += Count << log2_lanes) {
+    auto const load = [&](std::int64_t row) {
+      return load_packed<Count>(weights + row * table.width + column);
+    };
+    TablePooling<Count> combiner;
+    WholeSums<Count> whole;
+    static_assert(kRowsOfPart % kInFlight == 0, "parts end between rounds");
+    bool const is_long = !is_max && places.end - places.begin > kRowsOfPart;
+    for (auto first = places.begin; first < places.end; first += kInFlight) {
+      bool is_valid[kInFlight];
+      PackedColumns<T, Count> rows[kInFlight];
+      float weights_of_rows[kInFlight];
+      std::int64_t ids[kInFlight];
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        ids[k] = first + k < places.end ? load_id(args, first + k) : -1;
+        is_valid[k] = is_in_range(ids[k], table.rows);
+      }
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        if (is_valid[k]) {
+          rows[k] = load(ids[k]);
+          weights_of_rows[k] = is_weighted ? __ldg(args.weights + first + k) : 1.0F;
+        } else if (column == 0 && first + k < places.end) {
+          bad.add(ids[k]);
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        if (!is_valid[k]) {
+          continue;
+        }
+        if (is_max) {
+          combiner.take_larger(rows[k].widened());
+        } else if (is_weighted) {
+          combiner.add(rows[k].widened(), table.pooling, weights_of_rows[k]);
+        } else {
+          combiner.add(rows[k].widened());
+        }
+      }
+      if (auto const done = static_cast<int>(first - places.begin) + kInFlight;
+          is_long && done % kRowsOfPart == 0 && first + kInFlight < places.end) {
+        whole.fold(combiner.pooled, done == kRowsOfPart);
+      }
+    }
+    if (is_long) {
+      combiner.pooled = whole.get(combiner.pooled);
+    }
+    if (combiner.divisor.valid > 0) {
+      if (divides(table.pooling)) {
+        combiner.divide(table.pooling, is_weighted);
+      }
+    } else if (bag < tile.existing && is_in_range(table.default_id, table.rows)) {
+      auto const row = load(table.default_id).widened();
+      is_max ? combiner.take_larger(row) : combiner.add(row);
+    }
+    if (bag < args.batch) {
+      store_pooled<TableKinds::any>(
+          args, output_width, bag, table.first_column + column, combiner.pooled);
+    }
+  }
+}
+
+template <TableKinds Kinds, class T>
+__device__ __forceinline__ void look_up_tile(TablesLookupArgs const& args,
+                                             TableTile const& tile,
+                                             std::int64_t output_width,
+                                             OutOfRangeIds& bad) {
+  constexpr int kWidest = 16 / sizeof(T);
+  bool const gathers = Kinds != TableKinds::any || is_gathered(args, tile.table);
+  if (Kinds == TableKinds::float_gathers || tile.table.columns_a_lane == kWidest) {
+    if (gathers) {
+      gather_tile<Kinds, T, kWidest>(args, tile, output_width, bad);
+    } else if constexpr (Kinds == TableKinds::any) {
+      pool_tile<T, kWidest>(args, tile, output_width, bad);
+    }
+  } else {
+    if (gathers) {
+      gather_tile<Kinds, T, 1>(args, tile, output_width, bad);
+    } else if constexpr (Kinds == TableKinds::any) {
+      pool_tile<T, 1>(args, tile, output_width, bad);
+    }
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/row_vector.cuh"
+#include "elementwise/optimizer_rows.cuh"
+#include "ids/bag_layout.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+namespace msstream::ops::kernels {
+
+/// Divides numbers below 2^31 by a number that the host knows, with a multiplication (Granlund &
+/// Montgomery, Division by Invariant Integers using Multiplication, 1994).
+struct KnownDivisor {
+  std::uint32_t multiplier;
+  int shift;
+
+  explicit KnownDivisor(std::int64_t divisor) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    auto const d = static_cast<std::uint64_t>(std::clamp<std::int64_t>(divisor, 1, kMost));
+    shift = 31 + static_cast<int>(std::bit_width(d - 1));
+    multiplier = static_cast<std::uint32_t>(((std::uint64_t{1} << shift) + d - 1) / d);
+  }
+  __device__ std::int32_t divide(std::int32_t number) const {
+    return static_cast<std::int32_t>(static_cast<std::uint64_t>(number) * multiplier >> shift);
+  }
+};
+
+/// The row of the output gradient that each position of the ids reads, and the factor by which the
+/// row is multiplied.
+struct PlaceSource {
+  std::int32_t const* bags;  ///< [positions]: the row, -1 if nothing is added; null if computed
+  float const* factors;      ///< [positions]; null if all are 1
+  std::int32_t capacity;     ///< number of ids; each later position stands for one bag
+  KnownDivisor hotness;      ///< ids per bag; 1 if nothing is pooled
+
+  __device__ std::int32_t row_of(std::int32_t place) const {
+    if (bags != nullptr) {
+      return __ldg(bags + place);
+    }
+    return place < capacity ? hotness.divide(place) : place - capacity;
+  }
+  __device__ float factor_of(std::int32_t place) const {
+    return factors != nullptr ? __ldg(factors + place) : 1.0F;
+  }
+};
+
+/// Like PlaceSource, but searches the bag of each position: for so few positions that listing their
+/// rows first would cost more.
+template <class Id>
+struct SearchedSource {
+  IdBags<Id> bags;
+
+  __device__ std::int32_t row_of(std::int32_t place) const {
+    return static_cast<std::int32_t>(bags.bag_of(place));
+  }
+  __device__ float factor_of(std::int32_t place) const { return bags.weight(place); }
+};
+
+/// Loads four columns of a row of the output gradient for a position. A sum takes all of them; a
+/// maximum takes only the columns whose maximum came from this position, and zeros otherwise.
+template <class T, bool IsMax, bool IsWhole>
+struct GradientRows {
+  static constexpr bool kIsMax = IsMax;
+  static constexpr std::int64_t kBytesAColumn = sizeof(T) + (IsMax ? sizeof(std::int32_t) : 0);
+  T const* gradient;
+  std::int32_t const* argmax;
+  std::int64_t width;
+
+  __device__ Columns<4> load(std::int32_t row, std::int32_t place, std::int64_t column) const {
+    Columns<4> columns;
+    if (row < 0 || column >= width) {
+      return columns;
+    }
+    auto const from = row * width + column;
+    if constexpr (IsWhole) {
+      columns = load_columns<4>(gradient + from);
+      if constexpr (IsMax) {
+        auto const winners = __ldg(reinterpret_cast<int4 const*>(argmax + from));
+        columns.at[0] = winners.x == place ? columns.at[0] : 0.0F;
+        columns.at[1] = winners.y == place ? columns.at[1] : 0.0F;
+        columns.at[2] = winners.z == place ? columns.at[2] : 0.0F;
+        columns.at[3] = winners.w == place ? columns.at[3] : 0.0F;
+      }
+    } else {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        if (column + c < width && (!IsMax || __ldg(argmax + from + c) == place)) {
+          columns.at[c] = load_columns<1>(gradient + from + c).at[0];
+        }
+      }
+    }
+    return columns;
+  }
+};
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/existing_places.hpp"
+#include "common/launch.cuh"
+#include "common/row_vector.cuh"
+
+#include <msstream/ops/kernels/row_parts.hpp>
+
+namespace msstream::ops::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// Writes each merged row with a group of lanes.
+template <int Count>
+__global__ void merge_rows_kernel(MergeRowsArgs args, RowLanes shape) {
+  auto const row = grid_thread() >> shape.log2_lanes;
+  if (row >= args.capacity) {
+    return;
+  }
+  bool const exists = row < clamped(*args.count, args.capacity);
+  if (shape.lane() == 0) {
+    args.merged_ids[row] = exists ? args.ids[row] + args.first_row : -1;
+  }
+  if (!exists) {
+    return;
+  }
+  for (std::int64_t column = shape.lane() * Count; column < shape.width;
+       column += shape.lanes() * Count) {
+    auto const place = row * shape.width + column;
+    store_columns(args.merged_values + place, load_columns<Count>(args.values + place));
+  }
+}
+
+template <int Count>
+void launch(CudaStream stream, MergeRowsArgs const& args) {
+  RowLanes const shape(args.width, Count);
+  merge_rows_kernel<Count>
+      <<<grid_for(args.capacity, kThreads / shape.lanes()), kThreads, 0, stream>>>(args, shape);
+  check_launch("merge_rows");
+}
+
+}  // namespace
+
+void merge_rows(CudaStream stream, MergeRowsArgs const& args) {
+  if (args.capacity == 0) {
+    return;
+  }
+  if (allows_vectors(args.values, args.width, 4) &&
+      allows_stores(args.merged_values, args.width, 4)) {
+    launch<4>(stream, args);
+  } else {
+    launch<1>(stream, args);
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/real_types.hpp"
+#include "embedding_gradient/row_gradients.cuh"
+
+#include <msstream/ops/kernels/embedding_update.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace msstream::ops::kernels {
+namespace {
+
+/// Returns whether one kernel can both sum the gradients and update the rows. If not, the gradients
+/// go through memory to update_rows(). Does not depend on pointers, so that the workspace can be
+/// sized without them.
+bool is_fused(OptimizerKind kind, RowGradientArgs const& args) {
+  constexpr std::int64_t kWidestOfLanes = 128;
+  return args.pooling != Pooling::max && args.gradient_dtype == DType::float32 &&
+         args.width % 4 == 0 && !has_few_places(args.bags) &&
+         (kind != OptimizerKind::rowwise_adagrad || args.width <= kWidestOfLanes);
+}
+
+/// Returns whether four columns of each row can be loaded at once from all arrays.
+bool is_whole(EmbeddingUpdateArgs const& args, OptimizerKind kind) {
+  auto const fits = [](void const* data, std::size_t bytes) {
+    return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+  };
+  bool const has_row_state = kind == OptimizerKind::rowwise_adagrad;
+  return fits(args.gradient.output_gradient, 16) &&
+         fits(args.table, 4 * bytes_of(args.table_dtype)) &&
+         (has_row_state || fits(args.state0, 16)) && fits(args.state1, 16);
+}
+
+/// The memory that an update needs in addition to its arguments.
+struct UpdateMemory {
+  std::optional<RowGradientMemory> fused;
+  float* row_gradients = nullptr;  ///< [places, width]; null if the update is fused
+  void* gradient_workspace = nullptr;
+  std::size_t bytes;
+
+  UpdateMemory(void* memory, CudaStream stream, OptimizerKind kind, RowGradientArgs const& args) {
+    WorkspaceLayout workspace(memory);
+    if (is_fused(kind, args)) {
+      fused.emplace(workspace, args.bags, args.pooling, args.width);
+    } else {
+      row_gradients = workspace.take<float>(place_capacity(args.bags) * args.width);
+      gradient_workspace = workspace.take_bytes(
+          row_gradient_workspace_bytes(stream, args.bags, args.pooling, args.width));
+    }
+    bytes = workspace.bytes();
+  }
+};
+
+template <OptimizerKind Kind, class Weight>
+void launch(CudaStream stream,
+            OptimizerRule const& rule,
+            StepState const* step,
+            EmbeddingUpdateArgs const& args,
+            RowGradientMemory const& memory) {
+  auto const& gradient = args.gradient;
+  launch_grouped_sums(
+      stream,
+      {gradient.ranks, gradient.positions, gradient.starts, place_capacity(gradient.bags)},
+      make_place_source(stream, gradient, memory.lists),
+      GradientRows<float, false, true>{
+          static_cast<float const*>(gradient.output_gradient), nullptr, gradient.width},
+      gradient_row_count(gradient),
+      MoveRows<Kind, Weight>{
+          {static_cast<Weight*>(args.table), args.state0, args.state1, gradient.width},
+          args.unique_ids,
+          rule,
+          step},
+      gradient.width,
+      *memory.borders);
+}
+
+void update_by_gradients(CudaStream stream,
+                         OptimizerRule const& rule,
+                         StepState const* step,
+                         EmbeddingUpdateArgs const& args,
+                         UpdateMemory const& memory) {
+  auto gradient = args.gradient;
+  gradient.row_gradients = memory.row_gradients;
+  gradient.workspace = memory.gradient_workspace;
+  embedding_row_gradients(stream, gradient);
+  RowUpdate const update{.table = args.table,
+                         .dtype = args.table_dtype,
+                         .width = gradient.width,
+                         .row_ids = args.unique_ids,
+                         .row_count = gradient.unique_count,
+                         .capacity = place_capacity(gradient.bags),
+                         .gradients = gradient.row_gradients,
+                         .state0 = args.state0,
+                         .state1 = args.state1};
+  update_rows(stream, rule, step, {&update, 1});
+}
+
+}  // namespace
+
+std::size_t embedding_update_workspace_bytes(CudaStream stream,
+                                             OptimizerKind kind,
+                                             RowGradientArgs const& gradient) {
+  return UpdateMemory(nullptr, stream, kind, gradient).bytes;
+}
+
+void embedding_update(CudaStream stream,
+                      OptimizerRule const& rule,
+                      StepState const* step,
+                      EmbeddingUpdateArgs const& args) {
+  if (place_capacity(args.gradient.bags) == 0 || args.gradient.width == 0) {
+    return;
+  }
+  UpdateMemory const memory(args.gradient.workspace, stream, rule.kind, args.gradient);
+  if (!memory.fused) {
+    return update_by_gradients(stream, rule, step, args, memory);
+  }
+  require(is_whole(args, rule.kind),
+          "embedding_update: arrays of width ",
+          args.gradient.width,
+          " that are not aligned to four elements");
+  with_kind(rule.kind, [&](auto kind) {
+    with_real_type("embedding_update: a table", args.table_dtype, [&](auto type) {
+      launch<kind(), typename decltype(type)::type>(stream, rule, step, args, *memory.fused);
+    });
+  });
+}
+
+}  // namespace msstream::ops::kernels

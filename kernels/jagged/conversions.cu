@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/move_rows.cuh"
+#include "common/search.hpp"
+#include "ids/bag_offsets.cuh"
+#include "ids/bag_report.cuh"
+#include "ids/report_bad_bags.cuh"
+
+#include <msstream/ops/kernels/jagged.hpp>
+
+namespace msstream::ops::kernels {
+namespace {
+
+__host__ __device__ BagOffsets<std::int64_t> offsets_of(JaggedLayout const& layout) {
+  return {layout.offsets, layout.batch, layout.capacity};
+}
+
+/// Returns whether any sample of [first, last] is bad, and reports those bad samples for which
+/// `reports` returns true. All threads of a block must call this together.
+template <class Reports>
+__device__ bool any_is_bad(JaggedLayout const& layout,
+                           std::int64_t first,
+                           std::int64_t last,
+                           Reports const& reports) {
+  auto const offsets = offsets_of(layout);
+  bool const good =
+      first > last || looks_good(offsets, first, last, static_cast<int>(threadIdx.x), kMoveThreads);
+  if (__syncthreads_and(good ? 1 : 0) != 0) {
+    return false;
+  }
+  bool any = false;
+  for (auto sample = first + threadIdx.x; sample <= last; sample += kMoveThreads) {
+    if (offsets.is_bad(sample)) {
+      any = true;
+      if (reports(sample)) {
+        report_bad(layout.report, offsets, sample);
+      }
+    }
+  }
+  return __syncthreads_or(any ? 1 : 0) != 0;
+}
+
+struct ToDense {
+  JaggedLayout layout;
+  bool any_bad = true;  ///< whether any sample that at() is called for may be bad
+
+  __device__ std::int64_t count() const { return layout.batch * layout.max_length; }
+
+  /// Returns a copy for the dense rows [begin, end) that knows whether their samples are bad.
+  __device__ ToDense within(std::int64_t begin, std::int64_t end) const {
+    ToDense checked = *this;
+    auto const first = begin / layout.max_length;
+    checked.any_bad = any_is_bad(layout, first, (end - 1) / layout.max_length, [&](auto sample) {
+      return sample * layout.max_length >= begin && blockIdx.y == 0;
+    });
+    return checked;
+  }
+
+  __device__ RowMove at(std::int64_t i) const {
+    auto const sample = i / layout.max_length;
+    auto const place = layout.offsets[sample] + (i - sample * layout.max_length);
+    bool const exists =
+        place < layout.offsets[sample + 1] && !(any_bad && offsets_of(layout).is_bad(sample));
+    return {exists ? place : -1, i};
+  }
+};
+
+struct ToJagged {
+  JaggedLayout layout;
+  std::int64_t low = 0;              ///< the first sample that may have a position of the range
+  std::int64_t high = layout.batch;  ///< one behind the last such sample
+  bool any_bad = true;
+
+  __device__ std::int64_t count() const { return layout.capacity; }
+
+  /// Returns a copy for the positions [begin, end) that knows the samples that may have them.
+  __device__ ToJagged within(std::int64_t begin, std::int64_t end) const {
+    __shared__ std::int64_t ends[2];
+    auto const offsets = offsets_of(layout);
+    if (threadIdx.x < 64) {
+      auto const sample = candidate_for(LaneGroup(32), offsets, threadIdx.x < 32 ? begin : end - 1);
+      if (threadIdx.x % 32 == 0) {
+        ends[threadIdx.x / 32] = sample;
+      }
+    }
+    __syncthreads();
+    ToJagged narrowed = *this;
+    narrowed.low = min(ends[0], layout.batch);
+    narrowed.high = min(ends[1] + 1, layout.batch);
+    auto const nobody = [](auto) { return false; };
+    narrowed.any_bad = any_is_bad(layout, narrowed.low, narrowed.high - 1, nobody);
+    if (blockIdx.y == 0) {
+      report_own_share();
+    }
+    return narrowed;
+  }
+
+  __device__ RowMove at(std::int64_t i) const {
+    std::int64_t sample = -1;
+    if (any_bad) {
+      sample = offsets_of(layout).bag_of(i);
+    } else if (low < high) {
+      sample = low + count_not_above(layout.offsets + low, high - low + 1, i) - 1;
+    }
+    if (sample < low || sample >= high) {
+      return {-1, i};
+    }
+    auto const row = i - layout.offsets[sample];
+    return {row < layout.max_length ? sample * layout.max_length + row : -1, i};
+  }
+
+ private:
+  /// Reports the bad samples of the block's share of all samples, if the report has a count or a
+  /// trap.
+  __device__ void report_own_share() const {
+    if (layout.report.count == nullptr && layout.report.trap == nullptr) {
+      return;
+    }
+    auto const offsets = offsets_of(layout);
+    for (auto sample = grid_thread(); sample < layout.batch; sample += grid_stride()) {
+      if (offsets.is_bad(sample)) {
+        report_bad(layout.report, offsets, sample);
+      }
+    }
+  }
+};
+
+/// Moves `rows` rows or, if there is nothing to write, only reports the bad samples.
+template <class Moves>
+void move_samples(CudaStream stream,
+                  char const* operation,
+                  Moves const& moves,
+                  std::int64_t rows,
+                  void const* from,
+                  void* to,
+                  RowFill const& fill = {}) {
+  auto const& layout = moves.layout;
+  if (rows == 0 || layout.row_bytes == 0) {
+    report_bad_bags(stream, operation, offsets_of(layout), layout.report);
+  } else {
+    move_rows(stream, operation, moves, rows, layout.row_bytes, from, to, fill);
+  }
+}
+
+}  // namespace
+
+void jagged_to_dense(CudaStream stream, JaggedToDenseArgs const& args) {
+  move_samples(stream,
+               "jagged_to_dense",
+               ToDense{args.layout},
+               args.layout.batch * args.layout.max_length,
+               args.values,
+               args.dense,
+               RowFill(args.padding_bits, args.element_bytes));
+}
+
+void dense_to_jagged(CudaStream stream, DenseToJaggedArgs const& args) {
+  move_samples(stream,
+               "dense_to_jagged",
+               ToJagged{args.layout},
+               args.layout.capacity,
+               args.dense,
+               args.values);
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ids/bag_offsets.hpp"
+#include "ids/bag_report_host.hpp"
+
+#include <msstream/ops/kernels/jagged.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace msstream::ops::kernels {
+namespace {
+
+/// The rows of a sample that both the jagged and the dense form hold.
+struct Sample {
+  std::int64_t begin;
+  std::int64_t kept;
+
+  Sample(JaggedLayout const& layout, BagOffsets<std::int64_t> const& offsets, std::int64_t sample) {
+    bool const is_bad = offsets.is_bad(sample);
+    if (is_bad) {
+      count_out_of_range(layout.report, 1);
+      spring_trap(layout.report, offsets, sample);
+    }
+    auto const rows = is_bad ? PlaceRange{0, 0} : offsets.places_of(sample);
+    begin = rows.begin;
+    kept = std::min(rows.end - rows.begin, layout.max_length);
+  }
+};
+
+[[nodiscard]] BagOffsets<std::int64_t> offsets_of(JaggedLayout const& layout) {
+  return BagOffsets<std::int64_t>{layout.offsets, layout.batch, layout.capacity}.looked_at();
+}
+
+void copy_rows(std::byte* to, std::byte const* from, std::int64_t bytes) {
+  if (bytes > 0) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+}
+
+void clear_rows(std::byte* rows, std::int64_t bytes) {
+  if (bytes > 0) {
+    std::memset(rows, 0, static_cast<std::size_t>(bytes));
+  }
+}
+
+template <class Word>
+void fill_rows(std::byte* rows, std::int64_t bytes, std::uint64_t bits) {
+  auto* const words = reinterpret_cast<Word*>(rows);
+  std::fill_n(words, bytes / static_cast<std::int64_t>(sizeof(Word)), static_cast<Word>(bits));
+}
+
+void pad_rows(std::byte* rows, std::int64_t bytes, JaggedToDenseArgs const& args) {
+  switch (args.element_bytes) {
+    case 1:
+      return fill_rows<std::uint8_t>(rows, bytes, args.padding_bits);
+    case 2:
+      return fill_rows<std::uint16_t>(rows, bytes, args.padding_bits);
+    case 4:
+      return fill_rows<std::uint32_t>(rows, bytes, args.padding_bits);
+    default:
+      return fill_rows<std::uint64_t>(rows, bytes, args.padding_bits);
+  }
+}
+
+}  // namespace
+
+void jagged_to_dense(HostStream stream, JaggedToDenseArgs const& args) {
+  stream.run([args] {
+    auto const& layout = args.layout;
+    auto const offsets = offsets_of(layout);
+    auto const row_bytes = layout.row_bytes;
+    auto const* const values = static_cast<std::byte const*>(args.values);
+    auto* const dense = static_cast<std::byte*>(args.dense);
+    for (std::int64_t b = 0; b < layout.batch; ++b) {
+      Sample const sample(layout, offsets, b);
+      auto* const rows = dense + b * layout.max_length * row_bytes;
+      copy_rows(rows, values + sample.begin * row_bytes, sample.kept * row_bytes);
+      pad_rows(rows + sample.kept * row_bytes, (layout.max_length - sample.kept) * row_bytes, args);
+    }
+  });
+}
+
+void dense_to_jagged(HostStream stream, DenseToJaggedArgs const& args) {
+  stream.run([args] {
+    auto const& layout = args.layout;
+    auto const offsets = offsets_of(layout);
+    auto const row_bytes = layout.row_bytes;
+    auto const* const dense = static_cast<std::byte const*>(args.dense);
+    auto* const values = static_cast<std::byte*>(args.values);
+    std::int64_t written = 0;
+    auto const clear_to = [&](std::int64_t end) {
+      clear_rows(values + written * row_bytes, (end - written) * row_bytes);
+      written = std::max(written, end);
+    };
+    for (std::int64_t b = 0; b < layout.batch; ++b) {
+      Sample const sample(layout, offsets, b);
+      if (sample.kept == 0) {
+        continue;
+      }
+      clear_to(sample.begin);
+      copy_rows(values + sample.begin * row_bytes,
+                dense + b * layout.max_length * row_bytes,
+                sample.kept * row_bytes);
+      written = sample.begin + sample.kept;
+    }
+    clear_to(layout.capacity);
+  });
+}
+
+}  // namespace msstream::ops::kernels

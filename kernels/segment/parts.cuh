@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/launch.cuh"
+#include "common/whole_sums.cuh"
+#include "common/workspace_layout.hpp"
+#include "segment/columns.cuh"
+#include "segment/cursor.cuh"
+#include "segment/tuning.hpp"
+
+#include <cuda_pipeline.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+// The positions of all segments are cut into parts of equal length, with a group of lanes for each,
+// so that a long segment occupies no group longer than a short one:
+//
+//   segments  0 0 0 1 | 1 1 1 1 | 1 3 4 4      part 0 stores segment 0, part 2 segments 3 and 4
+//   part         0    |    1    |    2         segment 1: tails of 0 and 1 + head of 2
+//
+// A part stores the segments that lie entirely within it. Its tail is its share of a segment that
+// goes on in the next part. Its head is its share of a segment that began before it and ends in it.
+// A second launch combines tails and heads where such a segment ends, and fills the empty segments,
+// which its groups of lanes share equally.
+
+/// The equal parts into which the positions are cut. Depends only on the sizes.
+struct SpanParts {
+  std::int64_t places;
+  std::int64_t parts;
+
+  SpanParts(std::int64_t capacity, RowLanes const& shape)
+      : places(std::clamp(ceil_div(ceil_div(capacity * span_team_lanes(shape.lanes()), kSpanLanes),
+                                   kFewestPlacesOfPart) *
+                              kFewestPlacesOfPart,
+                          kFewestPlacesOfPart,
+                          kMostPlacesOfPart)),
+        parts(ceil_div(capacity, places)) {}
+};
+
+/// The partial results that the parts leave to the second launch.
+struct SpanBorders {
+  float* tails;             ///< [parts, width]
+  float* heads;             ///< [parts, width]
+  std::int64_t* ends_here;  ///< [parts]: the segment that began before the part and ends in it, or
+                            ///< -1
+  SpanBorders(WorkspaceLayout& workspace, SpanParts const& parts, std::int64_t width)
+      : tails(workspace.take<float>(parts.parts * width)),
+        heads(workspace.take<float>(parts.parts * width)),
+        ends_here(workspace.take<std::int64_t>(parts.parts)) {}
+};
+
+template <class Combiner, int Count>
+__device__ Columns<Count> elements_of(Columns<Count> columns) {
+#pragma unroll
+  for (int c = 0; c < Count; ++c) {
+    columns.at[c] = Combiner::element(columns.at[c]);
+  }
+  return columns;
+}
+
+/// The rows that a thread has requested, in shared memory. Each thread reads only rows that it
+/// requested, so that it has to wait only for its own copies.
+template <int Count, int Batch>
+class RowsAhead {
+ public:
+  /// Uses `memory`, which must have room for kSpanStages * Batch * kSpanThreads rows.
+  explicit __device__ RowsAhead(float* memory) : memory_(memory + threadIdx.x * Count) {}
+
+  /// Starts the copy of row k of a batch into shared memory.
+  __device__ void ask(int stage, int k, float const* from) const {
+    __pipeline_memcpy_async(slot(stage, k), from, Count * sizeof(float));
+  }
+  __device__ Columns<Count> row(int stage, int k) const {
+    return load_written<Count>(slot(stage, k));
+  }
+
+ private:
+  __device__ float* slot(int stage, int k) const {
+    return memory_ + (stage * Batch + k) * (kSpanThreads * Count);
+  }
+
+  float* memory_;  ///< in shared memory
+};
+
+/// Reduces each part with a team of lanes, for the columns that the team holds at once; blocks
+/// along the grid's y share wider rows. If rows are not short, a team has all lanes of a warp,
+/// which then do not diverge. The lanes of one column take the batches of rows alternately, and are
+/// combined where a segment ends.
+template <class Combiner, class Rows, int Count>
+__global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
+    span_parts_kernel(Rows source,
+                      SegmentBounds bounds,
+                      RowLanes shape,
+                      SpanParts parts,
+                      SegmentOutput output,
+                      SpanBorders borders) {
+  constexpr int kBatch = span_batch_rows(Count);
+  __shared__ __align__(16) float memory[kSpanStages * kBatch * kSpanThreads * Count];
+  RowsAhead<Count, kBatch> const ahead(memory);
+  LaneGroup const team(span_team_lanes(shape.lanes()));
+  int const turns = team.lanes >> shape.log2_lanes;
+  int const step = kBatch * turns;
+  // The part number has 32 bits, which leaves registers to the rows: a large capacity has long
+  // parts.
+  auto const part = static_cast<int>(grid_thread() >> (__ffs(team.lanes) - 1));
+  if (part >= parts.parts) {
+    return;
+  }
+  auto const first_place = part * parts.places;
+  auto const places = bounds.held(first_place, min(first_place + parts.places, bounds.capacity));
+  bool const tells = blockIdx.y == 0 && team.lane == 0;
+  if (places.begin >= places.end) {
+    if (tells) {
+      borders.ends_here[part] = -1;
+    }
+    return;
+  }
+  int const column = (static_cast<int>(blockIdx.y) * shape.lanes() + shape.lane()) * Count;
+  bool const is_column = column < shape.width;
+  auto const length = static_cast<int>(places.end - places.begin);
+  int const turn = (team.lane >> shape.log2_lanes) * kBatch;
+  auto const batch_at = [&](int from) {
+    return source.template batch<kBatch>(places.begin, from + turn, length);
+  };
+  auto const* const columns = source.rows_from(places.begin, shape.width) + column;
+  auto const width = static_cast<int>(shape.width);
+  auto const ask = [&](auto const& batch, int from, int stage) {
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (is_column && from + turn + k < length) {
+        ahead.ask(stage, k, columns + std::int64_t{batch.row(k)} * width);
+      }
+    }
+    __pipeline_commit();
+  };
+  auto next = batch_at(0);
+#pragma unroll
+  for (int stage = 0; stage + 1 < kSpanStages; ++stage) {
+    ask(next, stage * step, stage);
+    next = batch_at((stage + 1) * step);
+  }
+
+  SegmentCursor cursor(bounds, team, places);
+  bool is_head = cursor.begins_before();
+  if (tells) {
+    bool const ends = is_head && cursor.end() <= length && !cursor.is_bad();
+    borders.ends_here[part] = ends ? cursor.segment() : -1;
+  }
+  int begin = 0;
+  auto total = nothing_of<Combiner, Count>();
+  WholeSums<Count> whole;
+  // Sums are folded at each multiple of this many positions, if their segment has at least as many
+  // in the part by then.
+  int const places_of_part = kTermsOfPart * turns;  // a power of two
+  auto const is_folded = [&](int border) {
+    return adds_up<Combiner> && (border & -places_of_part) - begin >= places_of_part;
+  };
+  auto const of_all_turns = [&](int last_border) {
+    if (is_folded(last_border)) {
+      total = whole.get(total);
+    }
+    for (int distance = shape.lanes(); distance < team.lanes; distance *= 2) {
+      Columns<Count> other;
+#pragma unroll
+      for (int c = 0; c < Count; ++c) {
+        other.at[c] = __shfl_xor_sync(team.mask, total.at[c], distance);
+      }
+      combine<Combiner>(total, other);
+    }
+  };
+  bool const stores = is_column && turn == 0;
+  auto const store = [&](int last_border) {
+    of_all_turns(last_border);
+    if (stores && is_head) {
+      store_columns(borders.heads + part * shape.width + column, total);
+    } else if (stores && !cursor.is_bad()) {
+      output.write(cursor.segment(), column, total, cursor.end() - begin);
+    }
+  };
+  int stage = 0;
+  for (int from = 0; from < length; from += step) {
+    ask(next, from + (kSpanStages - 1) * step, stage == 0 ? kSpanStages - 1 : stage - 1);
+    next = batch_at(from + kSpanStages * step);
+    __pipeline_wait_prior(kSpanStages - 1);
+    Columns<Count> rows[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      rows[k] = elements_of<Combiner>(ahead.row(stage, k));
+    }
+    stage = stage + 1 == kSpanStages ? 0 : stage + 1;
+    // Handles the ends of segments outside of the unrolled loop, so that their code exists only
+    // once.
+    int const batch_end = min(from + step, length);
+    for (int done = from;;) {
+      int const stop = min(cursor.end(), batch_end);
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if (from + turn + k >= done && from + turn + k < stop) {
+          combine<Combiner>(total, rows[k]);
+        }
+      }
+      if (stop == batch_end) {
+        break;
+      }
+      store(from);
+      cursor.advance(stop);
+      is_head = false;
+      done = begin = stop;
+      total = nothing_of<Combiner, Count>();
+    }
+    if ((batch_end & (places_of_part - 1)) == 0 && is_folded(batch_end)) {
+      whole.fold(total, !is_folded(batch_end - places_of_part));
+    }
+  }
+  if (cursor.end() <= length) {
+    store(length);
+    return;
+  }
+  of_all_turns(length);
+  if (stores) {
+    store_columns(borders.tails + part * shape.width + column, total);
+  }
+}
+
+}  // namespace msstream::ops::kernels

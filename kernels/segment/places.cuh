@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/existing_places.hpp"
+#include "segment/cursor.cuh"
+#include "segment/math.hpp"
+
+#include <cstdint>
+
+/// Walks of a group of lanes over neighbouring positions, which find the segment of each position,
+/// and the number of rows of a segment.
+namespace msstream::ops::kernels {
+
+/// The positions of segments by offsets. All lanes of the group must call Walk::segment(), with
+/// ascending positions.
+struct PlacesOfSpans {
+  SegmentBounds bounds;
+
+  class Walk {
+   public:
+    __device__ Walk(PlacesOfSpans const& places,
+                    LaneGroup const& group,
+                    std::int64_t begin,
+                    std::int64_t end)
+        : held_(places.bounds.held(begin, end)), cursor_(places.bounds, group, held_) {}
+
+    /// Returns the segment of a position, or -1 if it is in none.
+    __device__ std::int64_t segment(std::int64_t place) {
+      if (place < held_.begin || place >= held_.end) {
+        return -1;
+      }
+      auto const relative = static_cast<int>(place - held_.begin);
+      if (relative >= cursor_.end()) {
+        cursor_.advance(relative);
+      }
+      return cursor_.is_bad() ? -1 : cursor_.segment();
+    }
+
+   private:
+    PlaceRange held_;
+    SegmentCursor cursor_;
+  };
+
+  __device__ std::int64_t rows(std::int64_t segment) const {
+    return bounds.at(segment + 1) - bounds.at(segment);
+  }
+};
+
+/// The positions of segments by unsorted ids.
+struct PlacesOfIds {
+  SegmentLayout layout;
+  std::uint32_t const* counts;  ///< [segments]: number of rows; null if rows() is not called
+
+  class Walk {
+   public:
+    __device__ Walk(PlacesOfIds const& places,
+                    LaneGroup const& /*group*/,
+                    std::int64_t /*begin*/,
+                    std::int64_t /*end*/)
+        : layout_(places.layout), existing_(existing_places(layout_)) {}
+
+    __device__ std::int64_t segment(std::int64_t place) {
+      return segment_of_place(layout_, existing_, place);
+    }
+
+   private:
+    SegmentLayout const& layout_;
+    std::int64_t existing_;
+  };
+
+  __device__ std::int64_t rows(std::int64_t segment) const { return counts[segment]; }
+};
+
+}  // namespace msstream::ops::kernels

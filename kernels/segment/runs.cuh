@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/launch.cuh"
+#include "common/whole_sums.cuh"
+#include "ids/bag_offsets.hpp"
+#include "segment/columns.cuh"
+#include "segment/tuning.hpp"
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+__device__ inline int warp_of_block() {
+  return static_cast<int>(threadIdx.x) / 32;
+}
+
+/// Returns the total of load(i) over a range, computed by one warp: the groups of lanes take the
+/// elements alternately, then a tree combines the groups. All groups get the result.
+template <class Combiner, int Count, class Load>
+__device__ Columns<Count> reduce_by_warp(PlaceRange range,
+                                         RowLanes const& shape,
+                                         Load const& load) {
+  constexpr int kInFlight = 8;
+  int const groups = 32 >> shape.log2_lanes;
+  int const group = (static_cast<int>(threadIdx.x) % 32) >> shape.log2_lanes;
+  auto total = nothing_of<Combiner, Count>();
+  for (auto first = range.begin + group; first < range.end; first += groups * kInFlight) {
+    Columns<Count> rows[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      auto const i = first + k * groups;
+      rows[k] = i < range.end ? load(i) : nothing_of<Combiner, Count>();
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      combine<Combiner>(total, rows[k]);
+    }
+  }
+  __syncwarp();
+  for (int distance = 16; distance >= shape.lanes(); distance /= 2) {
+    Columns<Count> other;
+#pragma unroll
+    for (int c = 0; c < Count; ++c) {
+      other.at[c] = __shfl_xor_sync(0xFFFFFFFFU, total.at[c], distance);
+    }
+    combine<Combiner>(total, other);
+  }
+  return total;
+}
+
+/// Like reduce_by_warp(), but for a range of any length: additions are made in parts, as
+/// common/long_sum.hpp describes.
+template <class Combiner, int Count, class Load>
+__device__ Columns<Count> reduce_long_by_warp(PlaceRange range,
+                                              RowLanes const& shape,
+                                              Load const& load) {
+  if constexpr (adds_up<Combiner>) {
+    std::int64_t const places_of_part = kTermsOfPart * (32 >> shape.log2_lanes);
+    WholeSums<Count> whole;
+    auto total = nothing_of<Combiner, Count>();
+    for (auto begin = range.begin; begin < range.end; begin += places_of_part) {
+      whole.fold(total, begin == range.begin);
+      PlaceRange const part{begin, min(begin + places_of_part, range.end)};
+      total = reduce_by_warp<Combiner, Count>(part, shape, load);
+    }
+    return range.begin < range.end ? whole.get(total) : total;
+  } else {
+    return reduce_by_warp<Combiner, Count>(range, shape, load);
+  }
+}
+
+/// Reduces a run of rows for each warp of a block of `Warps` warps; a long run is reduced by the
+/// whole block. All threads of the block must call it.
+///
+/// load(i, is_last, column) returns Count columns of row i, whichever warp's run it is in.
+/// store(column, total) is called once per column by the warp whose run it is, if it `has_run`,
+/// also for an empty run.
+template <class Combiner, int Warps, int Count, class Load, class Store>
+__device__ void reduce_runs(
+    PlaceRange run, bool has_run, RowLanes const& shape, Load const& load, Store const& store) {
+  __shared__ PlaceRange long_runs[Warps];
+  __shared__ float partials[Warps][32 * Count];
+  int const warp = warp_of_block();
+  int const lane_of_warp = static_cast<int>(threadIdx.x) % 32;
+  bool const stores = lane_of_warp < shape.lanes();
+  bool const is_long = has_run && run.end - run.begin > kLongRun;
+  __syncthreads();  // all warps have read the results of an earlier call
+  if (lane_of_warp == 0) {
+    long_runs[warp] = is_long ? run : PlaceRange{0, 0};
+  }
+  auto const load_of = [&](std::int64_t last, std::int64_t column) {
+    return [&load, &shape, last, column](std::int64_t i) {
+      return column < shape.width ? load(i, i == last, column) : nothing_of<Combiner, Count>();
+    };
+  };
+  std::int64_t const step = shape.lanes() * Count;
+  if (has_run && !is_long) {
+    for (std::int64_t base = 0; base < shape.width; base += step) {
+      auto const column = base + shape.lane() * Count;
+      auto const total = reduce_by_warp<Combiner, Count>(run, shape, load_of(run.end - 1, column));
+      if (stores && column < shape.width) {
+        store(column, total);
+      }
+    }
+  }
+  __syncthreads();
+  for (int owner = 0; owner < Warps; ++owner) {
+    auto const shared = long_runs[owner];
+    if (shared.begin == shared.end) {
+      continue;
+    }
+    auto const share = ceil_div<std::int64_t>(shared.end - shared.begin, Warps);
+    PlaceRange const mine{min(shared.begin + warp * share, shared.end),
+                          min(shared.begin + (warp + 1) * share, shared.end)};
+    for (std::int64_t base = 0; base < shape.width; base += step) {
+      auto const column = base + shape.lane() * Count;
+      auto const partial =
+          reduce_long_by_warp<Combiner, Count>(mine, shape, load_of(shared.end - 1, column));
+      if (stores) {
+#pragma unroll
+        for (int c = 0; c < Count; ++c) {
+          partials[warp][lane_of_warp * Count + c] = partial.at[c];
+        }
+      }
+      __syncthreads();
+      if (warp == owner && stores && column < shape.width) {
+        auto total = nothing_of<Combiner, Count>();
+        for (int other = 0; other < Warps; ++other) {
+#pragma unroll
+          for (int c = 0; c < Count; ++c) {
+            total.at[c] = Combiner::combine(total.at[c], partials[other][lane_of_warp * Count + c]);
+          }
+        }
+        store(column, total);
+      }
+      __syncthreads();
+    }
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/launch.cuh"
+#include "common/workspace_layout.hpp"
+#include "ids/bag_report.cuh"
+#include "segment/cursor.cuh"
+#include "segment/parts.cuh"
+#include "segment/rows.cuh"
+#include "segment/runs.cuh"
+#include "segment/spans.hpp"
+#include "segment/tuning.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// Fills the segments that are empty or bad, and reports the bad ones. The groups of lanes of the
+/// grid share the segments.
+template <int Count>
+__device__ void fill_empty(SegmentBounds const& bounds,
+                           RowLanes const& shape,
+                           SegmentOutput const& output,
+                           IdReport const& report) {
+  LaneGroup const group(shape.lanes());
+  auto const groups = grid_stride() >> shape.log2_lanes;
+  auto const share = ceil_div(bounds.segments, groups);
+  auto const begin = (grid_thread() >> shape.log2_lanes) * share;
+  auto const end = min(begin + share, bounds.segments);
+  for (auto first = begin; first < end; first += group.lanes) {
+    auto const mine = first + group.lane;
+    bool const is_bad = bounds.is_bad_by_lanes(first, end, group);
+    bool const is_empty = is_bad || (mine < end && bounds.at(mine) == bounds.at(mine + 1));
+    if (is_bad) {
+      report_bad(report, bounds.judged(), mine);
+    }
+    for (auto empty = group.ballot(is_empty); empty != 0; empty &= empty - 1) {
+      auto const segment = first + __ffs(static_cast<int>(empty)) - 1;
+      for (std::int64_t column = shape.lane() * Count; column < shape.width;
+           column += shape.lanes() * Count) {
+        output.write_empty<Count>(segment, column);
+      }
+    }
+  }
+}
+
+/// Combines the segment that began before a part and ends in it, with a group of lanes per part;
+/// with the whole block if the segment spans many parts. No other group writes that row.
+template <class Combiner, int Count>
+__global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(SegmentBounds bounds,
+                                                                         RowLanes shape,
+                                                                         SpanParts parts,
+                                                                         SegmentOutput output,
+                                                                         SpanBorders borders,
+                                                                         IdReport report) {
+  auto const part = grid_thread() >> shape.log2_lanes;
+  auto const segment = part < parts.parts ? borders.ends_here[part] : -1;
+  auto const parts_of = [&](PlaceRange places) {
+    return PlaceRange{places.begin / parts.places, ceil_div(places.end, parts.places)};
+  };
+  auto const load = [&](std::int64_t i, bool is_last, std::int64_t column) {
+    return load_written<Count>((is_last ? borders.heads : borders.tails) + i * shape.width +
+                               column);
+  };
+  bool is_long = false;
+  if (segment >= 0) {
+    auto const places = bounds.places_of(segment);
+    auto const run = parts_of(places);
+    is_long = run.end - run.begin > kLongRun;
+    for (std::int64_t column = shape.lane() * Count; !is_long && column < shape.width;
+         column += shape.lanes() * Count) {
+      auto total = nothing_of<Combiner, Count>();
+#pragma unroll 4
+      for (auto i = run.begin; i < run.end; ++i) {
+        combine<Combiner>(total, load(i, i + 1 == run.end, column));
+      }
+      output.write(segment, column, total, places.end - places.begin);
+    }
+  }
+  if (__syncthreads_or(static_cast<int>(is_long)) != 0) {
+    auto const mine = static_cast<long long>(is_long ? segment : -1);
+#pragma unroll 1
+    for (int lane = 0; lane < 32; lane += shape.lanes()) {
+      auto const long_one = std::int64_t{__shfl_sync(0xFFFFFFFFU, mine, lane)};
+      auto const places = long_one >= 0 ? bounds.places_of(long_one) : PlaceRange{0, 0};
+      reduce_runs<Combiner, kBorderWarps, Count>(
+          parts_of(places),
+          long_one >= 0,
+          shape,
+          load,
+          [&](std::int64_t column, Columns<Count> const& total) {
+            output.write(long_one, column, total, places.end - places.begin);
+          });
+    }
+  }
+  fill_empty<Count>(bounds, shape, output, report);
+}
+
+/// Reduces each segment with one warp.
+template <class Combiner, class Rows, int Count>
+__global__ void __launch_bounds__(kFewSpanWarps * 32) few_spans_kernel(
+    Rows source, SegmentBounds bounds, RowLanes shape, SegmentOutput output, IdReport report) {
+  auto const segment = std::int64_t{blockIdx.x} * kFewSpanWarps + warp_of_block();
+  bool const exists = segment < bounds.segments;
+  LaneGroup const warp(32);
+  bool const is_bad =
+      warp.ballot(bounds.is_bad_by_lanes(segment, min(segment + 1, bounds.segments), warp)) != 0;
+  if (is_bad && threadIdx.x % 32 == 0) {
+    report_bad(report, bounds.judged(), segment);
+  }
+  auto const places = exists && !is_bad ? bounds.places_of(segment) : PlaceRange{0, 0};
+  bool const is_empty = places.begin >= places.end;
+  reduce_runs<Combiner, kFewSpanWarps, Count>(
+      places,
+      exists,
+      shape,
+      [&](std::int64_t i, bool /*is_last*/, std::int64_t column) {
+        auto const row = std::int64_t{source.template batch<1>(i, 0, 1).row(0)};
+        return elements_of<Combiner>(
+            load_once<Count>(source.rows_from(i, shape.width) + row * shape.width + column));
+      },
+      [&](std::int64_t column, Columns<Count> const& total) {
+        if (is_empty) {
+          output.write_empty<Count>(segment, column);
+        } else {
+          output.write(segment, column, total, places.end - places.begin);
+        }
+      });
+}
+
+inline bool has_few_items(std::int64_t capacity, std::int64_t segments) {
+  return capacity + segments <= kFewSpanItems;
+}
+
+template <class Combiner, int Count, class Rows>
+void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
+  RowLanes const shape(args.width, Count);
+  SegmentBounds const bounds{args.offsets, args.segments, args.capacity, args.are_given};
+  SegmentOutput const output{args.output, args.width, args.reduction, args.empty_value};
+  if (has_few_items(args.capacity, args.segments)) {
+    few_spans_kernel<Combiner, Rows, Count>
+        <<<grid_for(args.segments, kFewSpanWarps), kFewSpanWarps * 32, 0, stream>>>(
+            rows, bounds, shape, output, args.report);
+    check_launch("segment_reduce, one launch");
+    return;
+  }
+  SpanParts const parts(args.capacity, shape);
+  WorkspaceLayout workspace(args.workspace);
+  SpanBorders const borders(workspace, parts, args.width);
+  if (parts.parts > 0) {
+    dim3 const grid(
+        grid_for(parts.parts, kSpanThreads / span_team_lanes(shape.lanes())),
+        static_cast<unsigned>(ceil_div<std::int64_t>(args.width, shape.lanes() * Count)));
+    span_parts_kernel<Combiner, Rows, Count>
+        <<<grid, kSpanThreads, 0, stream>>>(rows, bounds, shape, parts, output, borders);
+    check_launch("segment_reduce, parts");
+  }
+  auto const groups = std::max(parts.parts, ceil_div(args.segments, kFillsOfGroup));
+  span_borders_kernel<Combiner, Count>
+      <<<grid_for(groups, kBorderWarps * 32 / shape.lanes()), kBorderWarps * 32, 0, stream>>>(
+          bounds, shape, parts, output, borders, args.report);
+  check_launch("segment_reduce, borders");
+}
+
+template <class Combiner, int Count>
+void launch_spans(CudaStream stream, SpanArgs const& args) {
+  if (args.positions != nullptr) {
+    launch_spans<Combiner, Count>(stream, args, PermutedRows{args.values, args.positions});
+  } else {
+    launch_spans<Combiner, Count>(stream, args, ContiguousRows{args.values});
+  }
+}
+
+template <class Combiner>
+void reduce_spans(CudaStream stream, SpanArgs const& args) {
+  if (args.segments == 0 || args.width == 0) {
+    return;
+  }
+  if (allows_vectors(args.values, args.width, 4) && allows_stores(args.output, args.width, 4)) {
+    launch_spans<Combiner, 4>(stream, args);
+  } else {
+    launch_spans<Combiner, 1>(stream, args);
+  }
+}
+
+}  // namespace msstream::ops::kernels

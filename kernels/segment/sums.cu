@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "segment/spans.cuh"
+
+namespace msstream::ops::kernels {
+
+std::size_t span_workspace_bytes(std::int64_t capacity, std::int64_t segments, std::int64_t width) {
+  if (has_few_items(capacity, segments)) {
+    return 0;
+  }
+  // Takes the larger of two sizes, because it is not known yet whether rows can be read four floats
+  // at a time.
+  auto const bytes_of = [&](int columns_a_lane) {
+    WorkspaceLayout workspace(nullptr);
+    SpanBorders(workspace, SpanParts(capacity, RowLanes(width, columns_a_lane)), width);
+    return workspace.bytes();
+  };
+  return std::max(bytes_of(1), bytes_of(4));
+}
+
+void sum_spans(CudaStream stream, SpanArgs const& args) {
+  reduce_spans<EveryElement<Total>>(stream, args);
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "memory/device_state.hpp"
+#include "stream/stream_context.hpp"
 #include "trust/choices.hpp"
 
 #include <msstream/msstream.hpp>
 #include <msstream/runtime/checked.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <algorithm>
 #include <array>
@@ -39,7 +42,7 @@ class ApiProgram {
   ApiProgram(Choices& choices, Device<R> device, StreamPool<R>& pool)
       : choose_(choices), device_(std::move(device)), pool_(pool), user_memory_(device_) {
     for (auto& stream : streams_) {
-      stream = std::make_unique<Stream<R>>(device_.context());
+      stream = std::make_unique<Stream<R>>(device_);
     }
   }
 
@@ -100,7 +103,7 @@ class ApiProgram {
       runtime->free_device(data, kCount * sizeof(Element));
     }
 
-    std::shared_ptr<R> runtime;
+    std::shared_ptr<detail::Backend> runtime;
     Element* data;
     std::optional<Event<R>> last_use;
   };
@@ -160,23 +163,23 @@ class ApiProgram {
       return;
     }
     ++depth_;
-    auto const& around = current_group();
+    auto const around = current_group();
     for (std::size_t i = 1 + choose_.below(3); i > 0; --i) {
       step();
-      if (&current_group() != &around) {
+      if (current_group() != around) {
         throw WrongValue("the group of a scope is not current again when the scopes in it end");
       }
     }
     --depth_;
   }
 
-  StreamGroup<R>& any_group() {
+  StreamGroup<R> any_group() {
     auto const g = choose_.below(static_cast<std::size_t>(pool_.groups()) + 1);
     return g == static_cast<std::size_t>(pool_.groups()) ? device_.default_group()
                                                          : pool_[static_cast<int>(g)];
   }
-  StreamGroup<R>& current_group() { return device_.state()->current_group(); }
-  Stream<R>& any_stream() { return *choose_.any_of(streams_); }
+  StreamGroup<R> current_group() { return device_.current_group(); }
+  Stream<R> const& any_stream() { return *choose_.any_of(streams_); }
 
   static void set_all(Element* elements, std::int64_t count, Element value) {
     std::fill_n(elements, count, value);
@@ -355,7 +358,7 @@ class ApiProgram {
   }
 
   void use_user_memory() {
-    auto& group = current_group();
+    auto const group = current_group();
     if (user_memory_.last_use) {
       group.compute().wait(*user_memory_.last_use);
     }
@@ -375,12 +378,12 @@ class ApiProgram {
     if (target.tensor.immutable()) {
       return;
     }
-    auto& stream = any_stream();
+    auto const& stream = any_stream();
     TensorHolder holder(stream);
     holder.hold(target.tensor);
     std::span<Element> const elements(target.tensor.data(),
                                       static_cast<std::size_t>(target.tensor.count()));
-    device_.context()->runtime->call_host(
+    device_.runtime().call_host(
         stream.native(), [elements] { std::ranges::transform(elements, elements.begin(), next); });
     std::ranges::transform(target.expected, target.expected.begin(), next);
     if (choose_.below(3) == 0) {
@@ -396,7 +399,7 @@ class ApiProgram {
   void replace_a_stream() {
     auto& stream = choose_.any_of(streams_);
     stream = nullptr;
-    stream = std::make_unique<Stream<R>>(device_.context());
+    stream = std::make_unique<Stream<R>>(device_);
   }
 
   void wait_for_an_event() {
@@ -415,7 +418,7 @@ class ApiProgram {
 
   /// Records more events than a stream keeps.
   void record_many() {
-    auto& group = any_group();
+    auto const group = any_group();
     for (int i = 0; i < 20; ++i) {
       static_cast<void>(group.compute().record());
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form of a finding as text and as JSON, and a checker that two devices share.
+#include "stream/stream_context.hpp"
 #include "trace/json_check.hpp"
 #include "trust/checked_fixture.hpp"
 
@@ -186,15 +187,15 @@ class TwoDevices : public ::testing::Test {
          .tracker = first.context()->tracker});
   }
   Device<R> first = checked_device<Sim>({.mode = CheckMode::count});
-  std::shared_ptr<Checker> checker = first.context()->runtime->checker();
+  std::shared_ptr<Checker> checker = first.runtime().checker();
 };
 
 TEST_F(TwoDevices, that_share_a_checker_are_ordered_by_each_others_events) {
   auto const second = second_device();
   auto const tensor = zeros<float, R>(first, {16});
   auto const memory = raw(first, tensor);
-  auto& here = first.default_group().compute();
-  auto& there = second.default_group().compute();
+  auto const here = first.default_group().compute();
+  auto const there = second.default_group().compute();
   issue("first", writes(memory), kNoWork);
   there.wait(here.record());
   issue("second", writes(raw(second, tensor)), kNoWork);

@@ -3,6 +3,8 @@
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/step/captured_step.hpp>
+#include <msstream/stream/stream_scope.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <string>
 #include <vector>

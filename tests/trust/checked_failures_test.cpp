@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // For a checking runtime, work that failed or was never launched has written nothing.
+#include "stream/stream.hpp"
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/runtime/faulty.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <memory>
 #include <stdexcept>
@@ -71,7 +73,7 @@ TEST(CheckedFailuresOnHost, of_work_are_no_findings) {
   std::shared_ptr<Checker> checker;
   {
     auto const device = checked_device<Host>({.mode = CheckMode::count});
-    checker = device.context()->runtime->checker();
+    checker = device.runtime().checker();
     Tensor<float, R> const tensor(device, {16});
     issue("fails", writes(tensor), [](HostStream stream) {
       stream.run([] { throw std::runtime_error("out of luck"); });
@@ -90,7 +92,7 @@ class CheckedFailuresOnLaunchThreads : public CheckedProgram<Host> {
       StreamScope const scope(launchers_[0]);
       return issue("fails", writes(output), kRefusal);
     }();
-    launchers_[0].compute().slot().await_launched(position.number);
+    launchers_[0].compute().engine().slot().await_launched(position.number);
   }
   [[nodiscard]] Tensor<float, R> unwritten_tensor() const { return {device(), {kCount}}; }
 
@@ -120,10 +122,10 @@ TEST(CheckedFailuresOnHost, a_copy_that_failed_is_over) {
   auto const plan = std::make_shared<FaultPlan>();
   auto const device =
       checked_device<Faulty<Host>>({.mode = CheckMode::count}, FaultyOptions<Host>{.plan = plan});
-  auto& runtime = *device.context()->runtime;
+  auto& runtime = device.runtime();
   auto const tensor = zeros<float>(device, {16});
   PinnedArray<float, R> staged(device, 16);
-  auto& stream = device.default_group().compute();
+  auto const stream = device.default_group().compute();
   stream.synchronize();
   plan->fail(RuntimeCall::copy, 1, Fault::launch_failure);
   EXPECT_THROW(

@@ -77,9 +77,9 @@ class CheckedProgram : public ::testing::Test {
   static constexpr std::size_t kBytes = kCount * sizeof(float);
 
   [[nodiscard]] Checker& checker() const { return *checker_; }
-  [[nodiscard]] R& runtime() const { return *device_->context()->runtime; }
+  [[nodiscard]] R& runtime() const { return device_->runtime(); }
   [[nodiscard]] Device<R> const& device() const { return *device_; }
-  [[nodiscard]] StreamGroup<R>& group(int index) { return (*pool_)[index]; }
+  [[nodiscard]] StreamGroup<R> const& group(int index) { return (*pool_)[index]; }
 
   /// Returns a tensor whose write the host has seen complete.
   [[nodiscard]] Tensor<float, R> written_tensor(std::int64_t count = kCount) {
@@ -124,7 +124,7 @@ class CheckedProgram : public ::testing::Test {
       std::in_place,
       *device_,
       StreamPoolOptions{.groups = 2, .launch_threads = LaunchThreads::none}};
-  std::shared_ptr<Checker> checker_ = device_->context()->runtime->checker();
+  std::shared_ptr<Checker> checker_ = device_->runtime().checker();
 };
 
 using CheckedRuntimes = ::testing::Types<Host, Sim>;

@@ -2,6 +2,8 @@
 // Work under a TensorHolder: it is unknown when it accesses the tensor.
 #include "trust/checked_fixture.hpp"
 
+#include <msstream/stream/stream_scope.hpp>
+
 #include <string>
 
 namespace msstream::testing {
@@ -11,7 +13,9 @@ template <class Inner>
 class CheckedHolders : public CheckedProgram<Inner> {
  protected:
   using R = Checked<Inner>;
-  void copy_past_issue(Tensor<float, R> const& to, Tensor<float, R> const& from, Stream<R>& on) {
+  void copy_past_issue(Tensor<float, R> const& to,
+                       Tensor<float, R> const& from,
+                       Stream<R> const& on) {
     this->runtime().copy(to.data(), from.data(), this->kBytes, CopyKind::d2d, on.native());
   }
 };
@@ -37,7 +41,7 @@ TYPED_TEST(CheckedHolders, on_two_streams_wait_for_the_right_one) {
 TYPED_TEST(CheckedHolders, streams_have_names) {
   using R = typename TestFixture::R;
   auto const tensor = this->written_tensor();
-  Stream<R> own(this->device().context());
+  Stream<R> own(this->device());
   TensorHolder holder(own);
   holder.hold(tensor);
   {
@@ -67,8 +71,8 @@ TYPED_TEST(CheckedHolders, pools_that_have_not_issued_yet_have_names) {
 TYPED_TEST(CheckedHolders, two_at_once_that_both_may_write_are_reported) {
   using R = typename TestFixture::R;
   auto const tensor = this->written_tensor();
-  Stream<R> one(this->device().context());
-  Stream<R> two(this->device().context());
+  Stream<R> one(this->device());
+  Stream<R> two(this->device());
   TensorHolder first(one);
   first.hold(tensor);
   TensorHolder second(two);
@@ -79,8 +83,8 @@ TYPED_TEST(CheckedHolders, two_at_once_that_both_may_write_are_reported) {
 TYPED_TEST(CheckedHolders, one_after_the_other_or_ordered_by_hand_are_silent) {
   using R = typename TestFixture::R;
   auto const tensor = this->written_tensor();
-  Stream<R> one(this->device().context());
-  Stream<R> two(this->device().context());
+  Stream<R> one(this->device());
+  Stream<R> two(this->device());
   TensorHolder first(one);
   first.hold(tensor);
   first.release();
@@ -95,7 +99,7 @@ TYPED_TEST(CheckedHolders, one_after_the_other_or_ordered_by_hand_are_silent) {
 TYPED_TEST(CheckedHolders, what_reads_may_be_held_beside_others_that_read) {
   using R = typename TestFixture::R;
   auto const tensor = this->written_tensor();
-  Stream<R> one(this->device().context());
+  Stream<R> one(this->device());
   {
     TensorHolder holder(one);
     holder.hold(tensor, AccessMode::read);
@@ -118,7 +122,7 @@ TYPED_TEST(CheckedHolders, copy_past_issue_beside_is_reported) {
   }
   auto const tensor = this->written_tensor();
   auto const other = this->written_tensor();
-  Stream<R> one(this->device().context());
+  Stream<R> one(this->device());
   {
     TensorHolder holder(one);
     holder.hold(tensor);
@@ -136,8 +140,8 @@ TYPED_TEST(CheckedHolders, copy_past_issue_in_its_turn_is_silent) {
   using R = typename TestFixture::R;
   auto const tensor = this->written_tensor();
   auto const other = this->written_tensor();
-  auto& beside = this->group(0).compute();
-  Stream<R> one(this->device().context());
+  auto const beside = this->group(0).compute();
+  Stream<R> one(this->device());
   {
     TensorHolder holder(one);
     holder.hold(tensor);

@@ -3,6 +3,8 @@
 // the order of launches differs from the order of issue.
 #include "trust/checked_fixture.hpp"
 
+#include <msstream/stream/stream_scope.hpp>
+
 #include <atomic>
 #include <string>
 
@@ -29,8 +31,7 @@ class LaunchGate {
 class OwnMemory {
  public:
   explicit OwnMemory(Device<R> const& device)
-      : device_(device),
-        begin_(static_cast<float*>(device.context()->runtime->allocate_device(kBytes))) {}
+      : device_(device), begin_(static_cast<float*>(device.runtime().allocate_device(kBytes))) {}
   ~OwnMemory() { free(); }
   OwnMemory(OwnMemory const&) = delete;
   OwnMemory& operator=(OwnMemory const&) = delete;
@@ -39,7 +40,7 @@ class OwnMemory {
   }
   void free() {
     if (begin_ != nullptr) {
-      device_.context()->runtime->free_device(std::exchange(begin_, nullptr), kBytes);
+      device_.runtime().free_device(std::exchange(begin_, nullptr), kBytes);
     }
   }
 
@@ -61,7 +62,7 @@ void PrintTo(Mode const& mode, std::ostream* out) {
 /// group.
 class CheckedLaunches : public ::testing::TestWithParam<Mode> {
  protected:
-  [[nodiscard]] Checker& checker() const { return *device_.context()->runtime->checker(); }
+  [[nodiscard]] Checker& checker() const { return *device_.runtime().checker(); }
   [[nodiscard]] bool has_launch_threads() const {
     return GetParam().threads != LaunchThreads::none;
   }
@@ -131,7 +132,7 @@ TEST_P(CheckedLaunches, right_programs_are_silent) {
   device_.default_group().compute().synchronize();
   hold_launches_of(1);
   {
-    Stream<R> stream(device_.context());
+    Stream<R> stream(device_);
     TensorHolder holder(stream);
     holder.hold(tensor);
     StreamScope const scope(pool_[1]);

@@ -3,6 +3,9 @@
 // is tested, too, and reports nothing.
 #include "trust/checked_fixture.hpp"
 
+#include <msstream/stream/stream_scope.hpp>
+#include <msstream/trace/name_scope.hpp>
+
 #include <cstring>
 #include <string_view>
 
@@ -239,7 +242,7 @@ TYPED_TEST(CheckedRace, of_a_copy_inside_an_operation_is_the_operations) {
 /// Between hold() and release(), the stream may use the tensor.
 TYPED_TEST(CheckedRace, of_a_write_while_a_holder_holds) {
   auto const tensor = this->written_tensor();
-  Stream<typename TestFixture::R> stream(this->device().context());
+  Stream<typename TestFixture::R> stream(this->device());
   auto const line = std::source_location::current().line() + 2;
   TensorHolder holder(stream);
   holder.hold(tensor);
@@ -254,8 +257,8 @@ TYPED_TEST(CheckedRace, of_a_write_while_a_holder_holds) {
 
 TYPED_TEST(CheckedRace, is_none_of_what_reads_while_holders_hold_or_writes_thereafter) {
   auto const tensor = this->written_tensor();
-  Stream<typename TestFixture::R> one(this->device().context());
-  Stream<typename TestFixture::R> two(this->device().context());
+  Stream<typename TestFixture::R> one(this->device());
+  Stream<typename TestFixture::R> two(this->device());
   {
     TensorHolder first(one);
     first.hold(tensor, AccessMode::read);
@@ -274,7 +277,7 @@ TYPED_TEST(CheckedRace, of_the_next_owner_with_work_that_nobody_held) {
     GTEST_SKIP() << why;
   }
   std::optional<Tensor<float, typename TestFixture::R>> tensor = this->written_tensor();
-  Stream<typename TestFixture::R> stream(this->device().context());
+  Stream<typename TestFixture::R> stream(this->device());
   this->runtime().fill(tensor->data(), 1, this->kBytes, stream.native());
   tensor.reset();
   auto const next = zeros<float, typename TestFixture::R>(this->device(), {this->kCount});

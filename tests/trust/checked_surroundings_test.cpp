@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings of a checking runtime that concern the surroundings of the work: calls that synchronise,
 // failures, leaks.
+#include "stream/stream_context.hpp"
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/runtime/sync_watch.hpp>
+#include <msstream/stream/stream_scope.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <cstdlib>
 #include <memory>

@@ -3,6 +3,8 @@
 // with the correct program.
 #include "trust/checked_fixture.hpp"
 
+#include <msstream/stream/stream_scope.hpp>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -78,7 +80,7 @@ TEST(CheckedKindsOnLaunchThreads, copies_are_no_use_after_free_when_the_tensor_g
   may_go = true;
   may_go.notify_all();
   pool.synchronize();
-  auto const& checker = *device.context()->runtime->checker();
+  auto const& checker = *device.runtime().checker();
   EXPECT_EQ(checker.count(), 0U) << checker.json();
 }
 
@@ -216,7 +218,7 @@ TYPED_TEST(CheckedKinds, read_of_a_capacity_that_is_written_in_part_is_silent) {
 
 TYPED_TEST(CheckedKinds, work_under_a_holder_may_have_written) {
   Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
-  Stream<typename TestFixture::R> stream(this->device().context());
+  Stream<typename TestFixture::R> stream(this->device());
   {
     TensorHolder holder(stream);
     holder.hold(tensor);

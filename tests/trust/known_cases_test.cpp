@@ -4,6 +4,7 @@
 #include "trust/checker_fixture.hpp"
 
 #include <msstream/base/text.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <set>
 #include <stdexcept>
@@ -264,7 +265,7 @@ TEST(KnownCasesOfTensors, a_write_to_an_immutable_one_is_refused) {
     StreamScope const scope(pool[i]);
     issue("read", reads(tensor), kNoWork);
   }
-  auto const& checker = *device.context()->runtime->checker();
+  auto const& checker = *device.runtime().checker();
   EXPECT_EQ(checker.count(), 0U) << checker.json();
   EXPECT_THROW(issue("write", writes(tensor), kNoWork), std::logic_error);
   EXPECT_EQ(checker.count(), 0U) << checker.json();
@@ -292,7 +293,7 @@ TEST(KnownCasesOfTensors, an_immutable_ones_memory_is_reused_after_its_readers) 
   }
   auto const next = zeros<float, R>(device, {1 << 20});
   ASSERT_EQ(next.data(), before) << "the program tests nothing";
-  auto const& checker = *device.context()->runtime->checker();
+  auto const& checker = *device.runtime().checker();
   EXPECT_EQ(checker.count(), 0U) << checker.json();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each mechanism that keeps the order is switched off, one at a time. A finding of Checked, or a
 // wrong result on the simulated device, must reveal it within a bounded number of random programs.
+#include "stream/stream.hpp"
 #include "trust/run_program.hpp"
 #include "trust/switched_off.hpp"
 
@@ -8,6 +9,7 @@
 #include <msstream/base/mechanism.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <gtest/gtest.h>
 
@@ -84,7 +86,7 @@ void run_behind_a_launch_thread(std::uint32_t) {
     return issue("read", reads(shared), [](auto) {});
   }();
   if (!works(Mechanism::launch_handshake)) {
-    pool[1].compute().slot().await_launched(read.number);
+    pool[1].compute().engine().slot().await_launched(read.number);
   }
   may_go.give();
   pool.synchronize();
@@ -98,7 +100,7 @@ void run_behind_a_failed_launch(LaunchThreads of_the_read) {
   StreamPool writers(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
   StreamPool readers(device, {.groups = 1, .launch_threads = of_the_read});
   Tensor<float, R> const shared(device, {16});
-  auto const& follower = readers[0].compute().slot();
+  auto const& follower = readers[0].compute().engine().slot();
   auto const before = follower.reserved.load();
   EXPECT_THROW(
       {
@@ -117,7 +119,7 @@ void run_behind_a_failed_launch(LaunchThreads of_the_read) {
         writers.synchronize();
       },
       std::runtime_error);
-  auto& checker = *device.context()->runtime->checker();
+  auto& checker = *device.runtime().checker();
   if (checker.count() != 0) {
     throw RaceError(checker.reports().front());
   }

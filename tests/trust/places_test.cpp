@@ -10,6 +10,7 @@
 #include <msstream/step/batch_parts.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <functional>
 #include <map>

@@ -49,7 +49,7 @@ TEST(ReuseMutation, pages_that_forget_their_uses_are_written_too_early) {
   gate.open();
   next.synchronize();
   program.pool.synchronize();
-  return program.device.context()->runtime->checker()->count();
+  return program.device.runtime().checker()->count();
 }
 TEST(ReuseMutation, pages_that_forget_their_uses_are_reported) {
   SwitchedOff const off(Mechanism::reuse_follows_uses);

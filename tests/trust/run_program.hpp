@@ -59,7 +59,7 @@ inline void run_simulated(Choices choose, std::uint64_t schedule_seed, std::size
   std::exception_ptr failure;
   try {
     auto const device = device_for<Sim>(choose, {.schedule = sim::random(schedule_seed)});
-    checker = device.context()->runtime->checker();
+    checker = device.runtime().checker();
     StreamPool pool(device, pool_for(choose));
     ApiProgram(choose, device, pool).run(steps);
   } catch (...) {
@@ -79,7 +79,7 @@ inline void run_beside_each_other(Choices& choose_device,
   std::exception_ptr failure;
   {
     auto const device = device_for<Host>(choose_device);
-    checker = device.context()->runtime->checker();
+    checker = device.runtime().checker();
     StreamPool pool(device, pool_options);
     std::vector<std::jthread> threads;
     for (auto& own : programs) {

@@ -49,7 +49,7 @@ struct Seen {
   }
   pool.drain();
   pool.streams()[0].synchronize();
-  return {is_right, world.device.context()->runtime->checker()->count()};
+  return {is_right, world.device.runtime().checker()->count()};
 }
 
 TEST(ServeMutation, a_slot_that_is_read_before_its_launch_is_over_is_reported) {

@@ -6,6 +6,7 @@
 #include <msstream/msstream.hpp>
 #include <msstream/runtime/checked.hpp>
 #include <msstream/runtime/faulty.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <cuda_runtime.h>
 
@@ -37,7 +38,7 @@ class SyncWatchTest : public ::testing::Test {
 
 TEST_F(SyncWatchTest, finds_each_call_that_synchronises_inside_a_scope_once) {
   auto const on = device();
-  auto& checker = *on.context()->runtime->checker();
+  auto& checker = *on.runtime().checker();
   StreamPool pool(on, {.groups = 2});
   auto const stream = pool[1].compute().native();
   for (auto const& call : calls_of_third_parties()) {
@@ -68,13 +69,13 @@ TEST_F(SyncWatchTest, tells_the_checker_of_the_scope_that_the_call_is_in) {
   StreamScope const outer(other_pool[0]);
   StreamScope const scope(pool[0]);
   cudaDeviceSynchronize();
-  EXPECT_EQ(on.context()->runtime->checker()->count(), 1U);
-  EXPECT_EQ(other.context()->runtime->checker()->count(), 0U);
+  EXPECT_EQ(on.runtime().checker()->count(), 1U);
+  EXPECT_EQ(other.runtime().checker()->count(), 0U);
 }
 
 TEST_F(SyncWatchTest, finds_them_inside_an_operation_on_a_launch_thread) {
   auto const on = device();
-  auto& checker = *on.context()->runtime->checker();
+  auto& checker = *on.runtime().checker();
   StreamPool pool(on, {.groups = 2, .launch_threads = LaunchThreads::per_group});
   Tensor<float, R> const tensor(on, {16});
   {
@@ -92,8 +93,7 @@ TEST_F(SyncWatchTest, the_growth_of_msstreams_own_pools_is_none) {
   StreamScope const scope(pool[1]);
   auto const tensor = zeros<float>(on, {1 << 20});
   EXPECT_EQ(to_host(tensor).size(), std::size_t{1} << 20U);
-  EXPECT_EQ(on.context()->runtime->checker()->count(), 0U)
-      << on.context()->runtime->checker()->json();
+  EXPECT_EQ(on.runtime().checker()->count(), 0U) << on.runtime().checker()->json();
 }
 
 }  // namespace

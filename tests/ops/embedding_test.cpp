@@ -5,6 +5,7 @@
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <algorithm>
 #include <optional>

@@ -31,7 +31,7 @@ struct IdleReplicas {
             std::make_unique<Slot<R>>(place, serve::Staging<R>(device, layout, 1, 1), 1U));
       }
       made.push_back(
-          std::make_unique<Replica<R>>(serve::Branches<R>{&streams[i]}, std::move(slots)));
+          std::make_unique<Replica<R>>(serve::Branches<R>{streams[i]}, std::move(slots)));
     }
     all = std::make_unique<Replicas<R>>(std::move(made));
   }

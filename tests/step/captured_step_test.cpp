@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests steps that are captured once and replayed.
+#include "memory/block.hpp"
+#include "memory/device_state.hpp"
 #include "step/captured_fixture.hpp"
 
 #include <gtest/gtest.h>
@@ -168,7 +170,7 @@ TYPED_TEST(CapturedStepTest, its_memory_is_nobody_elses_while_it_lives_and_goes_
     return std::find(inside.begin(), inside.end(), data) != inside.end();
   };
   for (int round = 0; round < 2; ++round) {
-    std::vector<memory::BlockRef<TypeParam>> held;
+    std::vector<memory::BlockRef> held;
     for (int i = 0; i < 16; ++i) {
       StreamScope const scope(world.pool[i % 4]);
       held.push_back(ops::scale(x, 2.0F).block());
@@ -362,7 +364,7 @@ TYPED_TEST(CapturedStepTest, one_that_goes_with_replays_in_flight_takes_nothing_
   step->replay();
   static_cast<void>(to_host(*made));  // has made all allocations of a first use
   auto& memory = world.device.state()->memory;
-  auto& group = world.pool[3];
+  auto const& group = world.pool[3];
   order::Position last;
   {
     Gate gate;
@@ -430,9 +432,9 @@ TYPED_TEST(CapturedStepTest, it_reads_what_is_frozen_and_does_not_write_it) {
 TYPED_TEST(CapturedStepTest, a_twin_is_of_no_use_to_others) {
   StepWorld<TypeParam> const world;
   auto const x = world.vector(1);
-  std::shared_ptr<StreamGroup<TypeParam>> twin;
+  std::optional<StreamGroup<TypeParam>> twin;
   CapturedStep step(world.device, [&] {
-    twin = world.device.current_group().shared_from_this();
+    twin = world.device.current_group();
     std::thread([&] {
       StreamScope const scope(*twin);
       EXPECT_THROW(fill_bytes(x, 0), std::logic_error);

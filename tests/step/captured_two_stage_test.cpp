@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/two_stage_fixture.hpp"
+#include "stream/dependency_tracker.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -147,8 +148,8 @@ TYPED_TEST(CapturedTwoStageTest, replays_follow_what_they_need_and_nothing_else)
 TYPED_TEST(CapturedTwoStageTest, the_main_stage_does_not_wait_for_what_is_issued_ahead_of_it) {
   CapturedPipelined<TypeParam> captured(this->problem, Staleness::exact);
   auto& pool = captured.model.pool;
-  auto& tracker = *captured.model.device.context()->tracker;
-  auto& main = pool[0].compute().slot();
+  auto& tracker = *captured.model.device.tracker();
+  auto& main = pool[0].compute().engine().slot();
   for (int batch = 0; batch < 5; ++batch) {
     captured.run(batch);
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 #include "runtime/gate.hpp"
+#include "stream/dependency_tracker.hpp"
+#include "stream/stream.hpp"
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/step/prefetch.hpp>
@@ -90,9 +92,9 @@ TYPED_TEST(PrefetchTest, what_an_upload_throws_comes_in_the_place_of_its_batch) 
 
 TYPED_TEST(PrefetchTest, work_on_a_batch_does_not_wait_for_the_next_copies) {
   StreamPool pool(this->device(), {.groups = 1});
-  auto& tracker = *this->device().context()->tracker;
-  auto& compute = pool[0].compute().slot();
-  auto& copies = pool[0].h2d().slot();
+  auto& tracker = *this->device().tracker();
+  auto& compute = pool[0].compute().engine().slot();
+  auto& copies = pool[0].h2d().engine().slot();
   Gate gate;  // keeps later work incomplete
   // h2d = [gate, copy of 0, copy of 1], compute = [work on 0]
   gate.hold(pool[0].h2d());

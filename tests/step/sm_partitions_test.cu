@@ -45,7 +45,7 @@ class SmPartitions : public ::testing::Test {
   }
 
   [[nodiscard]] Device<Cuda> const& device() const { return *device_; }
-  [[nodiscard]] int most() const { return device().context()->runtime->most_sm_parts(); }
+  [[nodiscard]] int most() const { return device().runtime().most_sm_parts(); }
   [[nodiscard]] StreamPool<Cuda> pool(int groups, int partitions, bool merged = true) const {
     return StreamPool<Cuda>(
         device(), {.groups = groups, .merge_streams = merged, .sm_partitions = partitions});
@@ -68,7 +68,7 @@ class SmPartitions : public ::testing::Test {
     auto const all = to_host(own);
     return {all.begin(), all.end()};
   }
-  [[nodiscard]] Multiprocessors used_by(StreamGroup<Cuda>& group) const {
+  [[nodiscard]] Multiprocessors used_by(StreamGroup<Cuda> const& group) const {
     StreamScope const scope(group);
     return used(run());
   }

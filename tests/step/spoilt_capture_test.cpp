@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests captures that can no longer become a graph.
+#include "memory/device_state.hpp"
 #include "step/captured_fixture.hpp"
 
 #include <msstream/ops/arithmetic.hpp>
@@ -56,7 +57,7 @@ TYPED_TEST(SpoiltCaptureTest, an_operation_that_may_not_be_captured_is_named) {
   using R = TypeParam;
   StepWorld<R> const world;
   auto const x = world.vector(1);
-  auto& runtime = *world.device.context()->runtime;
+  auto& runtime = world.device.runtime();
   auto const wait = [&](typename R::native_stream native) { runtime.synchronize_stream(native); };
   auto const wait_unheard = [&](typename R::native_stream native) {
     EXPECT_THROW(wait(native), RuntimeError);
@@ -88,7 +89,7 @@ TYPED_TEST(SpoiltCaptureTest, a_call_that_fails_after_the_end_of_the_capture_say
   using R = TypeParam;
   StepWorld<R> const world;
   auto const x = world.vector(1);
-  auto& runtime = *world.device.context()->runtime;
+  auto& runtime = world.device.runtime();
   auto const event = runtime.create_event(EventTiming::untimed);
   auto const message = message_of<std::runtime_error>([&] {
     CapturedStep<R>(world.device, [&] {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests captured steps that share their memory.
+#include "memory/device_state.hpp"
 #include "runtime/counting.hpp"
 #include "step/captured_fixture.hpp"
+#include "stream/stream.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -241,13 +243,13 @@ TYPED_TEST(StepMemoryTest, a_step_that_goes_waits_for_its_own_replays_only) {
       *this->device, [&] { this->fourfold(x, y); }, memory);
   CapturedStep second(
       *this->device, [&] { this->fourfold(x, y); }, memory);
-  auto& group = (*this->pool)[0];
+  auto const& group = (*this->pool)[0];
   StreamScope const scope(group);
   first->replay();
   group.synchronize();
   auto& captures = this->device->state()->memory.captures();
   Gate gate;
-  gate.block(*this->device->context()->runtime, group.compute().native());
+  gate.hold(group.compute());
   second.replay();
   first.reset();
   captures.sweep();
@@ -316,12 +318,12 @@ TYPED_TEST(StepMemoryTest, that_of_a_group_is_of_the_same_device) {
 TYPED_TEST(StepMemoryTest, that_of_a_group_is_replayed_there) {
   auto const x = this->values(1);
   auto const y = this->values(0);
-  auto& group = (*this->pool)[2];
+  auto const& group = (*this->pool)[2];
   StepMemory const memory(*this->device, group);
   CapturedStep step(
       *this->device, [&] { this->fourfold(x, y); }, memory);
   StreamScope const scope((*this->pool)[0]);
-  EXPECT_EQ(step.replay().stream, group.compute().slot().index);
+  EXPECT_EQ(step.replay().stream, group.compute().engine().slot().index);
   EXPECT_EQ(to_host(y).front(), 4.0F);
 }
 

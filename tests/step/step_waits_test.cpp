@@ -234,7 +234,7 @@ class ScatteredOperations {
   [[nodiscard]] StepTrace record() const {
     Gate gate;
     auto const step = [&] {
-      gate.block(*device_.context()->runtime, pool_[0].compute().native());
+      gate.hold(pool_[0].compute());
       issue_all();
       gate.open();
     };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "step/captured_fixture.hpp"
+#include "stream/stream.hpp"
 
 #include <msstream/msstream.hpp>
 
@@ -68,8 +69,8 @@ struct TrainedBy {
 /// Returns the position of the newest operation on the group's compute stream, which stands for
 /// all of its work.
 template <Runtime R>
-[[nodiscard]] order::Position newest(StreamGroup<R>& group) {
-  auto& slot = group.compute().slot();
+[[nodiscard]] order::Position newest(StreamGroup<R> const& group) {
+  auto const& slot = group.compute().engine().slot();
   return {slot.index, slot.reserved.load()};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/gate.hpp"
 #include "step/two_stage_fixture.hpp"
+#include "stream/dependency_tracker.hpp"
 
 #include <cstddef>
 #include <type_traits>
@@ -131,8 +132,8 @@ TYPED_TEST(TwoStageTest, the_main_stage_does_not_wait_for_what_is_issued_ahead_o
           }
         });
     auto& pool = pipelined.model.pool;
-    auto& tracker = *pipelined.model.device.context()->tracker;
-    auto& main = pool[0].compute().slot();
+    auto& tracker = *pipelined.model.device.tracker();
+    auto& main = pool[0].compute().engine().slot();
     pipelined.run(0);
     pipelined.run(1);
     Gate gate;  // keeps later work incomplete
@@ -156,8 +157,8 @@ TYPED_TEST(TwoStageTest, what_is_issued_ahead_does_not_wait_for_the_main_stage) 
   for (auto const staleness : {Staleness::exact, Staleness::one_step_stale}) {
     Pipelined<TypeParam> pipelined(this->problem, staleness);
     auto& pool = pipelined.model.pool;
-    auto& tracker = *pipelined.model.device.context()->tracker;
-    auto& first = pool[1].compute().slot();
+    auto& tracker = *pipelined.model.device.tracker();
+    auto& first = pool[1].compute().engine().slot();
     pipelined.run(0);
     pipelined.run(1);
     Gate gate;

@@ -3,9 +3,9 @@
 
 #include "runtime/gate_cuda.hpp"
 
+#include <msstream/runtime/detail/backend_of.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/runtime/stream_ref.hpp>
-#include <msstream/stream/stream.hpp>
 
 #include <atomic>
 #include <memory>
@@ -46,8 +46,9 @@ class Gate {
     }
   }
   /// Like block(), but for a Stream of the library.
-  template <Runtime R>
-  void hold(Stream<R> const& stream) {
+  template <class Stream>
+  void hold(Stream const& stream) {
+    using R = typename Stream::runtime_type;
     block(detail::runtime_of<R>(stream.body().backend()), stream.native());
   }
   void open() {

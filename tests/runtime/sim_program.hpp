@@ -51,21 +51,20 @@ class SimProgram {
     for (auto const& [cell, mode] : uses) {
       declared.push_back({&cells_[cell], sizeof(std::uint32_t), mode});
     }
-    observe::Declared<Sim> operation(
-        runtime_, runtime_.declare(Operation{"op", "lane", {}, {}, std::move(declared)}));
-    operation.run(streams_[s], [&] {
-      runtime_.ref(streams_[s], nullptr).run([cells = cells_, uses, salt] {
-        std::uint32_t mixed = salt;
-        for (auto const& use : uses) {
-          mixed = (mixed + cells[use.first]) * 31;
+    auto const operation = runtime_.declare(Operation{"op", "lane", {}, {}, std::move(declared)});
+    runtime_.operation_begins(operation, streams_[s]);
+    runtime_.ref(streams_[s], nullptr).run([cells = cells_, uses, salt] {
+      std::uint32_t mixed = salt;
+      for (auto const& use : uses) {
+        mixed = (mixed + cells[use.first]) * 31;
+      }
+      for (auto const& [cell, mode] : uses) {
+        if (mode == AccessMode::write) {
+          cells[cell] = mixed;
         }
-        for (auto const& [cell, mode] : uses) {
-          if (mode == AccessMode::write) {
-            cells[cell] = mixed;
-          }
-        }
-      });
+      }
     });
+    runtime_.operation_ends(operation, streams_[s], Outcome::launched);
   }
   void writes(std::size_t s, std::size_t cell, std::uint32_t salt) {
     operation(s, {{cell, AccessMode::write}}, salt);

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 namespace msstream {
@@ -94,11 +93,6 @@ template <class Decorator>
   }
 inline constexpr bool must_be_asked<Decorator> = must_be_asked<typename Decorator::inner_type>;
 
-/// An empty operation handle, for a runtime that does not observe operations.
-struct NoOperation {};
-template <Runtime R>
-using Observed = std::conditional_t<ObservingRuntime<R>, OperationHandle, NoOperation>;
-
 /// Functions that forward to an observing runtime, and do nothing for other runtimes.
 namespace observe {
 
@@ -121,43 +115,12 @@ void memory_returned(R& runtime, void const* memory, std::size_t bytes) noexcept
   }
 }
 template <Runtime R>
-void foreign_work_ends(R& runtime, Observed<R> const& operation, typename R::native_stream stream) {
-  if constexpr (ObservingRuntime<R>) {
-    runtime.foreign_work_ends(operation, stream);
-  }
-}
-template <Runtime R>
 void host_uses(R& runtime, MemoryUse const& use) {
   if constexpr (ObservingRuntime<R>) {
     runtime.host_uses(use);
   }
 }
 
-/// Returns false if the operation must not be issued; operation_issued() then throws.
-template <Runtime R>
-[[nodiscard]] bool operation_reserved(R& runtime,
-                                      Observed<R> const& operation,
-                                      typename R::native_stream stream,
-                                      TrackedOrder const& order) {
-  if constexpr (OrderObservingRuntime<R>) {
-    return runtime.operation_reserved(operation, stream, order);
-  } else {
-    return true;
-  }
-}
-/// Called after operation_reserved(), without the locks that are held there.
-template <Runtime R>
-void operation_issued(R& runtime, Observed<R> const& operation) {
-  if constexpr (OrderObservingRuntime<R>) {
-    runtime.operation_issued(operation);
-  }
-}
-template <Runtime R>
-void stream_named(R& runtime, typename R::native_stream stream, std::string_view name) {
-  if constexpr (OrderObservingRuntime<R>) {
-    runtime.stream_named(stream, name);
-  }
-}
 /// Returns the operations that a launch of the graph runs; null if the runtime does not know them.
 template <class R>
 [[nodiscard]] OperationParts parts_of(R& runtime, typename R::native_graph graph) {
@@ -181,55 +144,6 @@ class OfTracker {
 
  private:
   static inline constinit thread_local int depth_ = 0;
-};
-struct OfNobody {
-  OfNobody() noexcept {}  // NOLINT(modernize-use-equals-default): avoids an unused-guard warning
-};
-template <Runtime R>
-using OnTrackersAccount = std::conditional_t<OrderObservingRuntime<R>, OfTracker, OfNobody>;
-
-/// An operation from its declaration to the end of its work. If it is destroyed before its work
-/// begins, gives the operation up.
-template <Runtime R>
-class Declared {
- public:
-  Declared(R&, NoOperation) noexcept {}
-  template <class Work>
-  void run(typename R::native_stream, Work&& work) {
-    std::forward<Work>(work)();
-  }
-};
-template <ObservingRuntime R>
-class Declared<R> {
- public:
-  /// Requires that the runtime outlives this object.
-  Declared(R& runtime, OperationHandle operation) noexcept
-      : runtime_(&runtime), operation_(std::move(operation)) {}
-  Declared(Declared&& other) noexcept
-      : runtime_(other.runtime_), operation_(std::exchange(other.operation_, nullptr)) {}
-  Declared& operator=(Declared&&) = delete;
-  ~Declared() {
-    if (operation_ != nullptr) {
-      runtime_->operation_given_up(operation_);
-    }
-  }
-
-  template <class Work>
-  void run(typename R::native_stream stream, Work&& work) {
-    runtime_->operation_begins(operation_, stream);
-    auto const operation = std::exchange(operation_, nullptr);
-    try {
-      std::forward<Work>(work)();
-    } catch (...) {
-      runtime_->operation_ends(operation, stream, Outcome::failed);
-      throw;
-    }
-    runtime_->operation_ends(operation, stream, Outcome::launched);
-  }
-
- private:
-  R* runtime_;
-  OperationHandle operation_;
 };
 
 }  // namespace observe

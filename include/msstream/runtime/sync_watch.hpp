@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <source_location>
 
@@ -49,23 +48,6 @@ class ConcurrentRegion {
 
   static inline constinit thread_local std::size_t depth_ = 0;
   static inline constinit thread_local std::array<Region, 16> regions_{};
-};
-
-/// A runtime with a checker, which reports calls inside stream scopes that synchronise.
-template <class R>
-concept CheckingRuntime = requires(R const& runtime) {
-  { *runtime.checker() } -> std::convertible_to<Checker&>;
-};
-
-/// The region of a stream scope. Empty on a runtime that does not check.
-template <class R>
-struct ScopeRegion {
-  ScopeRegion(R const&, std::source_location) noexcept {}
-};
-template <CheckingRuntime R>
-struct ScopeRegion<R> : ConcurrentRegion {
-  ScopeRegion(R const& runtime, std::source_location opened_at) noexcept
-      : ConcurrentRegion(*runtime.checker(), opened_at) {}
 };
 
 /// A guard. While it lives, the calling thread's calls into the runtime are msstream's own and are

@@ -16,7 +16,6 @@
 #include <vector>
 
 namespace msstream::detail {
-namespace {
 
 /// Records the operations of a device, and holds the memory that they use.
 class StepRecorder : public IssueObserver {
@@ -98,6 +97,8 @@ class StepRecorder : public IssueObserver {
   std::map<std::pair<order::StreamIndex, std::uint64_t>, std::size_t> numbers_;
   std::vector<memory::BlockRef> held_;
 };
+
+namespace {
 
 /// Blocks the host until all work of the device's tracker is launched and complete.
 void wait_for_all(DeviceState& state) {

@@ -158,7 +158,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
       order::PositionSet needed;
       auto const number = reserve(target, accesses, needed, observed);
       auto const failure =
-          context_->tracker->launch(slot, number, needed, [&] { pending.launch(work); });
+          context_->tracker->launch(slot, number, needed, [&] { launch(pending, work); });
       guard.unlock();
       context_->rethrow(failure);
       return {slot.index, number};

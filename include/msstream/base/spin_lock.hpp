@@ -23,12 +23,12 @@ inline void relax_processor() noexcept {
 /// acquires.
 class SpinLock {
  public:
-  void lock() noexcept {
-    if (!try_lock()) {
+  [[gnu::always_inline]] void lock() noexcept {
+    if (!try_lock()) [[unlikely]] {
       wait_and_lock();
     }
   }
-  [[nodiscard]] bool try_lock() noexcept {
+  [[nodiscard, gnu::always_inline]] bool try_lock() noexcept {
     return !held_.load(std::memory_order_relaxed) &&
            !held_.exchange(true, std::memory_order_acquire);
   }

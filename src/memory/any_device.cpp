@@ -80,6 +80,11 @@ std::vector<StreamMemory> AnyDevice::memory_by_stream() const {
   return here().memory.use_by_stream();
 }
 
+void AnyDevice::synchronize(order::Position position) const {
+  InsideWork::refuse_wait("Device::synchronize");
+  static_cast<void>(here());
+  tracker()->synchronize(position);
+}
 void AnyDevice::start_spans() const {
   context()->spans.start(state()->current_group().compute().native());
 }

@@ -80,6 +80,7 @@ class AnyCapturedStep::State {
     observer->issued({name, group, StreamKind::compute, position, read, written});
     return position;
   }
+  [[nodiscard]] NativeGraph native() const noexcept { return *captured_.work->graph; }
 
  private:
   using Captured = memory::Capture::Captured;
@@ -133,6 +134,9 @@ AnyCapturedStep::~AnyCapturedStep() = default;
 
 order::Position AnyCapturedStep::replay(std::source_location issued_at) {
   return state_->replay(issued_at);
+}
+NativeGraph AnyCapturedStep::native() const noexcept {
+  return state_->native();
 }
 
 bool settle_replays(AnyDevice const& device, order::PositionSet const& replays) {

@@ -463,8 +463,29 @@ TYPED_TEST(CapturedStepTest, it_keeps_its_device) {
 TYPED_TEST(CapturedStepTest, an_empty_one_can_be_replayed) {
   StepWorld<TypeParam> const world;
   CapturedStep step(world.device, [] {});
-  auto const position = step.replay();
-  world.device.context()->tracker->synchronize(position);
+  world.device.synchronize(step.replay());
+}
+
+TYPED_TEST(CapturedStepTest, the_host_waits_for_the_position_of_a_replay) {
+  StepWorld<TypeParam> const world;
+  auto const x = world.vector(3);
+  PinnedArray<float, TypeParam> const result(world.device, StepWorld<TypeParam>::kCount);
+  CapturedStep step(world.device, [&] { copy(result, ops::scale(x, 2.0F)); });
+  world.device.synchronize(step.replay());
+  EXPECT_EQ(result.const_elements().back(), 6.0F);
+}
+
+TYPED_TEST(CapturedStepTest, a_program_may_launch_its_graph) {
+  StepWorld<TypeParam> const world;
+  auto const x = world.vector(1);
+  CapturedStep const step(world.device, [&] { copy(x, ops::scale(x, 2.0F)); });
+  auto const group = world.device.default_group();
+  group.synchronize();
+  for (int i = 0; i < 2; ++i) {
+    world.device.runtime().launch_graph(step.native(), group.compute().native());
+  }
+  group.synchronize();
+  EXPECT_EQ(to_host(x).front(), 4.0F);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <msstream/memory/detail/any_device.hpp>
 #include <msstream/memory/memory_snapshot.hpp>
 #include <msstream/memory/statistics.hpp>
+#include <msstream/order/position.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/detail/backend_of.hpp>
 #include <msstream/stream/stream_group.hpp>
@@ -87,6 +88,10 @@ class Device {
   [[nodiscard]] StreamGroup<R> current_group() const {
     return StreamGroup<R>(engine_.current_group());
   }
+
+  /// Blocks the host until the work at a position, such as issue() returns, is complete. Rethrows a
+  /// failure of the work.
+  void synchronize(order::Position position) const { engine_.synchronize(position); }
 
   [[nodiscard]] WaitCounts wait_counts() const { return engine_.wait_counts(); }
   [[nodiscard]] std::uint64_t operation_count() const { return engine_.operation_count(); }

@@ -67,6 +67,12 @@ class CapturedStep {
   order::Position replay(std::source_location issued_at = std::source_location::current()) {
     return any_.replay(issued_at);
   }
+  /// Returns the graph for launch_graph() of the runtime. Such launches are not tracked: the caller
+  /// must order them with all other uses of the step's tensors and memory, and the last one must be
+  /// complete before the step is destroyed.
+  [[nodiscard]] typename R::native_graph native() const noexcept {
+    return static_cast<typename R::native_graph>(any_.native());
+  }
 
  private:
   template <class F>

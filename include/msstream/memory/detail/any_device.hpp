@@ -4,6 +4,7 @@
 #include <msstream/memory/detail/engine_options.hpp>
 #include <msstream/memory/memory_snapshot.hpp>
 #include <msstream/memory/statistics.hpp>
+#include <msstream/order/position.hpp>
 #include <msstream/runtime/detail/backend.hpp>
 #include <msstream/stream/wait_counts.hpp>
 #include <msstream/trace/timeline.hpp>
@@ -58,6 +59,7 @@ class AnyDevice {
   [[nodiscard]] std::vector<ScopeMemory> memory_by_scope() const;
   [[nodiscard]] std::vector<StreamMemory> memory_by_stream() const;
 
+  void synchronize(order::Position position) const;
   void start_spans() const;
   [[nodiscard]] trace::Timeline stop_spans() const;
 

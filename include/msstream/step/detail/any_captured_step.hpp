@@ -3,6 +3,7 @@
 
 #include <msstream/order/position.hpp>
 #include <msstream/order/position_set.hpp>
+#include <msstream/runtime/detail/backend.hpp>
 #include <msstream/step/detail/any_step_memory.hpp>
 
 #include <functional>
@@ -22,6 +23,7 @@ class AnyCapturedStep {
   ~AnyCapturedStep();
 
   order::Position replay(std::source_location issued_at);
+  [[nodiscard]] NativeGraph native() const noexcept;
 
  private:
   class State;

@@ -32,12 +32,12 @@ Matrix copy_pinned(ms::Device<R> const& device, ms::PinnedArray<float, R> const&
 /// The library offers no such copy, so this function calls the runtime's copy inside issue().
 Matrix copy_pageable(ms::Device<R> const& device, std::vector<float> const& source) {
   Matrix chunk(device, {kRows, kWidth}, ms::StreamKind::h2d);
-  auto const runtime = device.context()->runtime;
+  auto& runtime = device.runtime();
   auto const native = device.current_group().h2d().native();
   ms::issue("pageable_h2d",
             ms::writes(chunk),
             [&](auto) {
-              runtime->copy(chunk.data(), source.data(), chunk.bytes(), ms::CopyKind::h2d, native);
+              runtime.copy(chunk.data(), source.data(), chunk.bytes(), ms::CopyKind::h2d, native);
             },
             {.stream = ms::StreamKind::h2d});
   return chunk;

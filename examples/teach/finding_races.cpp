@@ -7,6 +7,7 @@
 #include "teach.hpp"
 
 #include <msstream/msstream.hpp>
+#include <msstream/runtime/checked.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -23,18 +24,17 @@ template <ms::Runtime R>
 class Cache {
  public:
   explicit Cache(ms::Device<R> const& device)
-      : runtime_(device.context()->runtime),
-        values_(static_cast<float*>(runtime_->allocate_device(kBytes))) {}
+      : device_(device), values_(static_cast<float*>(device.runtime().allocate_device(kBytes))) {}
   Cache(Cache const&) = delete;
   Cache& operator=(Cache const&) = delete;
-  ~Cache() { runtime_->free_device(values_, kBytes); }
+  ~Cache() { device_.runtime().free_device(values_, kBytes); }
 
   [[nodiscard]] float* values() const { return values_; }
 
  private:
   static constexpr std::size_t kBytes = kCount * sizeof(float);
 
-  std::shared_ptr<R> runtime_;
+  ms::Device<R> device_;
   float* values_;
 };
 

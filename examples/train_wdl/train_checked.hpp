@@ -4,6 +4,8 @@
 #include "check_summary.hpp"
 #include "trainer.hpp"
 
+#include <msstream/runtime/checked.hpp>
+
 #include <exception>
 #include <memory>
 

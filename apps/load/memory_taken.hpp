@@ -39,12 +39,12 @@ struct MemoryTaken {
 template <Runtime R>
 [[nodiscard]] MemoryTaken memory_taken(Device<R> const& device) {
   auto const of_allocator = device.memory_statistics();
-  auto const of_device = device.context()->runtime->memory_info();
+  auto const of_device = device.runtime().memory_info();
   return {.in_use = static_cast<std::int64_t>(of_allocator.live_bytes),
           .reserved = static_cast<std::int64_t>(of_allocator.reserved_bytes),
           .device = static_cast<std::int64_t>(of_device.total_bytes) -
                     static_cast<std::int64_t>(of_device.free_bytes),
-          .pinned = static_cast<std::int64_t>(device.state()->pinned.statistics().live_bytes),
+          .pinned = static_cast<std::int64_t>(device.pinned_memory_statistics().live_bytes),
           .resident = resident_bytes()};
 }
 

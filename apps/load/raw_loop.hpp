@@ -4,9 +4,10 @@
 #include "load/serve_options.hpp"
 #include "load/served_model.hpp"
 
-#include <msstream/memory/capture.hpp>
-#include <msstream/memory/capture_memory.hpp>
-#include <msstream/serve/model_version.hpp>
+#include <msstream/serve/branches.hpp>
+#include <msstream/serve/staging.hpp>
+#include <msstream/step/captured_step.hpp>
+#include <msstream/step/step_memory.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -34,7 +36,7 @@ class RawLoop {
   RawLoop(Workload<R> const& workload, ServeSetting const& setting, int threads)
       : workload_(workload),
         device_(device_options<R>(setting)),
-        runtime_(*device_.context()->runtime),
+        runtime_(device_.runtime()),
         model_(workload.build(device_, 0)),
         layout_(std::make_shared<serve::InputLayout const>(workload.inputs)),
         bucket_(setting.run_in(workload.query_rows).front()),
@@ -43,11 +45,8 @@ class RawLoop {
     for (int i = 0; i < setting.replicas; ++i) {
       auto const branches = streams_.of(i);
       auto& lanes = workers_[static_cast<std::size_t>(i) % workers_.size()].lanes;
-      auto& lane = lanes.emplace_back(Lane{branches.front()->compute().native()});
-      auto const memory =
-          std::make_shared<memory::CaptureMemory<R>>(device_.context(),
-                                                     device_.state()->memory.make_private_pools(),
-                                                     branches.front()->shared_from_this());
+      auto& lane = lanes.emplace_back(Lane{branches.front().compute().native()});
+      StepMemory<R> const memory(device_, branches.front());
       for (int j = 0; j < setting.depth; ++j) {
         lane.places.push_back(std::make_unique<Place>(*this, branches, memory));
       }
@@ -97,13 +96,10 @@ class RawLoop {
   using Clock = std::chrono::steady_clock;
 
   struct Place {
-    Place(RawLoop const& loop,
-          serve::Branches<R> const& branches,
-          std::shared_ptr<memory::CaptureMemory<R>> of_lane)
+    Place(RawLoop const& loop, serve::Branches<R> const& branches, StepMemory<R> const& memory)
         : runtime(loop.runtime_),
-          staging(loop.device_, loop.layout_, loop.bucket_, loop.workload_.outputs_per_row),
-          memory(std::move(of_lane)) {
-      StreamScope<R> const scope(*branches.front());
+          staging(loop.device_, loop.layout_, loop.bucket_, loop.workload_.outputs_per_row) {
+      StreamScope<R> const scope(branches.front());
       auto const issue = [&] {
         bool has_issued = false;
         return staging.issue(
@@ -112,12 +108,8 @@ class RawLoop {
             has_issued,
             branches);
       };
-      loop.device_.context()->tracker->synchronize(issue());  // runs the setup of first use
-      {
-        memory::Capture<R> open(loop.device_.context(), memory);
-        issue();
-        captured = open.end();
-      }
+      loop.device_.synchronize(issue());  // runs the setup of first use
+      captured.emplace(loop.device_, issue, memory);
       event = runtime.create_event(EventTiming::untimed);
     }
     Place(Place const&) = delete;
@@ -126,8 +118,7 @@ class RawLoop {
 
     R& runtime;
     serve::Staging<R> staging;
-    std::shared_ptr<memory::CaptureMemory<R>> memory;
-    typename msstream::memory::Capture<R>::Captured captured;
+    std::optional<CapturedStep<R>> captured;
     typename R::native_event event = {};
     LoadQuery const* asked = nullptr;  ///< the query of the last launch
     std::vector<float> answer;
@@ -185,7 +176,7 @@ class RawLoop {
     auto const& asked = workload_.queries[next++ % workload_.queries.size()];
     place.asked = &asked;
     layout_->pack(asked.query, place.staging.values(), bucket_, 0);
-    runtime_.launch_graph(*place.captured.work->graph, lane.stream);
+    runtime_.launch_graph(place.captured->native(), lane.stream);
     runtime_.record(place.event, lane.stream);
     return is_full ? 1 : 0;
   }

@@ -70,8 +70,7 @@ template <Runtime R>
   if (setting.sm_partitions == 0) {
     setting.sm_partitions = 1;
     if constexpr (PartitioningRuntime<R>) {
-      setting.sm_partitions =
-          std::min(setting.replicas, device.context()->runtime->most_sm_parts());
+      setting.sm_partitions = std::min(setting.replicas, device.runtime().most_sm_parts());
     }
   }
   return setting;

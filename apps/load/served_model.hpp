@@ -72,7 +72,7 @@ template <Runtime R>
   bool has_issued = false;
   auto const last = staging.issue(
       bucket, [&](auto const& inputs) { return model(inputs); }, has_issued);
-  device.context()->tracker->synchronize(last);
+  device.synchronize(last);
   auto const answers = staging.answers();
   auto const count = static_cast<std::size_t>(query.rows * workload.outputs_per_row);
   return {answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(count)};

@@ -38,7 +38,7 @@ class DeviceFeed {
              data::BatchPlan plan,
              std::int64_t first_batch,
              int threads,
-             StreamGroup<R>& group)
+             StreamGroup<R> const& group)
       : device_(std::move(device)),
         layout_(dataset.schema(), static_cast<std::size_t>(plan.batch_rows)),
         staged_(make_staging()),

@@ -6,7 +6,7 @@
 
 #include <msstream/memory/statistics.hpp>
 #include <msstream/step/step_waits.hpp>
-#include <msstream/stream/stream_slot.hpp>
+#include <msstream/stream/wait_counts.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 

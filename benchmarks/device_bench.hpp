@@ -75,7 +75,7 @@ class DeviceBench {
   }
 
  private:
-  [[nodiscard]] R& runtime() const { return *device_.context()->runtime; }
+  [[nodiscard]] R& runtime() const { return device_.runtime(); }
 
   template <class Sample>
   void report(benchmark::State& state, Work const& work, Sample const& sample) {

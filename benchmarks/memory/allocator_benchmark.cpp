@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparison.hpp"
 #include "cub_cache.hpp"
+#include "memory/device_state.hpp"
 #include "suite.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <cmath>
@@ -89,7 +91,7 @@ struct Tensors {
     ms::Tensor<std::uint8_t, R> tensor_;
   };
 
-  Tensors(Stage<R>& on, ms::StreamGroup<R>&, Shared&) : stage(on) {}
+  Tensors(Stage<R>& on, ms::StreamGroup<R> const&, Shared&) : stage(on) {}
   Stage<R>& stage;
 };
 
@@ -104,13 +106,13 @@ struct Blocks {
     [[nodiscard]] void* address() const { return block_->data; }
 
    private:
-    ms::memory::BlockRef<R> block_;
+    ms::memory::BlockRef block_;
   };
 
-  Blocks(Stage<R>& on, ms::StreamGroup<R>& group, Shared&)
-      : state(on.device.state()), slot(group.compute().slot()) {}
-  std::shared_ptr<ms::DeviceState<R>> state;
-  ms::StreamSlot<R>& slot;
+  Blocks(Stage<R>& on, ms::StreamGroup<R> const& group, Shared&)
+      : state(on.device.state()), slot(group.engine().compute().slot()) {}
+  std::shared_ptr<ms::detail::DeviceState> state;
+  ms::detail::StreamSlot& slot;
 };
 
 template <ms::Runtime R>
@@ -119,8 +121,8 @@ class BareMemory {
   using Shared = NothingShared;
   using Held = Owned<BareMemory>;
 
-  BareMemory(Stage<R>& stage, ms::StreamGroup<R>& group, Shared&)
-      : bare_(*stage.device.context()->runtime), stream_(group.compute().native()) {}
+  BareMemory(Stage<R>& stage, ms::StreamGroup<R> const& group, Shared&)
+      : bare_(stage.device.runtime()), stream_(group.compute().native()) {}
   void* allocate(std::size_t bytes) { return bare_.allocate(bytes, stream_); }
   void free(void* memory) { bare_.free(memory, stream_); }
 
@@ -135,7 +137,7 @@ class CubMemory {
   using Shared = CubCache;
   using Held = Owned<CubMemory>;
 
-  CubMemory(Stage<ms::Cuda>&, ms::StreamGroup<ms::Cuda>& group, CubCache& cache)
+  CubMemory(Stage<ms::Cuda>&, ms::StreamGroup<ms::Cuda> const& group, CubCache& cache)
       : cache_(cache), stream_(group.compute().native()) {}
   void* allocate(std::size_t bytes) { return cache_.allocate(bytes, stream_); }
   void free(void* memory) { cache_.free(memory); }
@@ -173,7 +175,7 @@ class alignas(64) Lane {
   }
 
  private:
-  ms::StreamGroup<R>& group_;
+  ms::StreamGroup<R> group_;
   Source source_;
   Draws draws_;
   std::vector<std::optional<typename Source::Held>> held_;
@@ -201,7 +203,7 @@ class Side {
 template <class Ours, class Theirs, ms::Runtime R>
 void run(benchmark::State& state, Pattern pattern, axes::ByteRange const& range, int threads) {
   Stage<R> stage(threads);
-  auto& runtime = *stage.device.context()->runtime;
+  auto& runtime = stage.device.runtime();
   Bare<R> const bare(runtime);
   Side<Ours, R> const ours(stage, range, threads);
   Side<Theirs, R> const theirs(stage, range, threads);

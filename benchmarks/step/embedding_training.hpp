@@ -193,7 +193,7 @@ class EmbeddingTraining {
   static constexpr std::size_t kBatches = 4;
   static constexpr int kWarmSteps = 6;
 
-  [[nodiscard]] ms::StreamGroup<R>& first_group() const { return pool_[pool_.groups() - 1]; }
+  [[nodiscard]] ms::StreamGroup<R> const& first_group() const { return pool_[pool_.groups() - 1]; }
   [[nodiscard]] Batch make_inputs() const { return Model::make_inputs(device_, rows_); }
   static void fill(Batch const& inputs, HostBatch const& batch) {
     ms::copy(inputs.keys, batch.keys);

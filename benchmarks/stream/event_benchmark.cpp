@@ -3,6 +3,7 @@
 #include "suite.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <memory>
@@ -17,18 +18,20 @@ namespace {
 template <ms::Runtime R>
 class StreamPair {
  public:
-  StreamPair() : runtime_(*device_.context()->runtime), bare_(runtime_) {}
+  StreamPair() : runtime_(device_.runtime()), bare_(runtime_) {}
   StreamPair(StreamPair const&) = delete;
   StreamPair& operator=(StreamPair const&) = delete;
   ~StreamPair() { runtime_.destroy_event(event_); }
 
-  ms::Stream<R>& source() { return source_; }
-  ms::Stream<R>& target() { return target_; }
+  ms::Stream<R> const& source() const { return source_; }
+  ms::Stream<R> const& target() const { return target_; }
   Bare<R> const& bare() const { return bare_; }
+  typename R::native_stream native_source() const { return native_source_; }
+  typename R::native_stream native_target() const { return native_target_; }
   typename R::native_event event() const { return event_; }
   void settle() {
-    runtime_.synchronize_stream(source_.native());
-    runtime_.synchronize_stream(target_.native());
+    runtime_.synchronize_stream(native_source_);
+    runtime_.synchronize_stream(native_target_);
     bare_.check();
   }
 
@@ -36,8 +39,10 @@ class StreamPair {
   ms::Device<R> device_;
   R& runtime_;
   Bare<R> bare_;
-  ms::Stream<R> source_{device_.context()};
-  ms::Stream<R> target_{device_.context()};
+  ms::Stream<R> source_{device_};
+  ms::Stream<R> target_{device_};
+  typename R::native_stream native_source_ = source_.native();
+  typename R::native_stream native_target_ = target_.native();
   typename R::native_event event_ = runtime_.create_event(ms::EventTiming::untimed);
 };
 
@@ -56,7 +61,7 @@ void record(benchmark::State& state) {
   compare(state,
           1,
           axes::kOperationsPerBatch,
-          {.bare = batch_of([&] { pair.bare().record(pair.event(), pair.source().native()); }),
+          {.bare = batch_of([&] { pair.bare().record(pair.event(), pair.native_source()); }),
            .ours = batch_of([&] { benchmark::DoNotOptimize(pair.source().record()); }),
            .settle = [&] { pair.settle(); }});
 }
@@ -69,8 +74,8 @@ void record_and_wait(benchmark::State& state) {
           1,
           axes::kOperationsPerBatch,
           {.bare = batch_of([&] {
-             pair.bare().record(pair.event(), pair.source().native());
-             pair.bare().wait(pair.target().native(), pair.event());
+             pair.bare().record(pair.event(), pair.native_source());
+             pair.bare().wait(pair.native_target(), pair.event());
            }),
            .ours = batch_of([&] { pair.target().wait(pair.source().record()); }),
            .settle = [&] { pair.settle(); }});
@@ -81,10 +86,11 @@ template <ms::Runtime R>
 void wait_elided(benchmark::State& state) {
   StreamPair<R> pair;
   auto const event = pair.source().record();
+  auto const native = event.native();
   compare(state,
           1,
           axes::kOperationsPerBatch,
-          {.bare = batch_of([&] { pair.bare().wait(pair.target().native(), event.native()); }),
+          {.bare = batch_of([&] { pair.bare().wait(pair.native_target(), native); }),
            .ours = batch_of([&] { pair.target().wait(event); }),
            .settle = [&] { pair.settle(); }});
 }
@@ -93,11 +99,12 @@ template <ms::Runtime R>
 void query_complete(benchmark::State& state) {
   StreamPair<R> pair;
   auto const event = pair.source().record();
+  auto const native = event.native();
   event.synchronize();
   compare(state,
           1,
           axes::kOperationsPerBatch,
-          {.bare = batch_of([&] { benchmark::DoNotOptimize(pair.bare().query(event.native())); }),
+          {.bare = batch_of([&] { benchmark::DoNotOptimize(pair.bare().query(native)); }),
            .ours = batch_of([&] { benchmark::DoNotOptimize(event.query()); }),
            .settle = [&] { pair.settle(); }});
 }
@@ -109,7 +116,7 @@ template <ms::Runtime R>
 class ForkJoin {
  public:
   explicit ForkJoin(int forks)
-      : runtime_(*device_.context()->runtime),
+      : runtime_(device_.runtime()),
         bare_(runtime_),
         pool_(device_, {.groups = forks + 1}),
         joined_(ms::zeros<float>(device_, {1})) {
@@ -117,6 +124,7 @@ class ForkJoin {
       parts_.push_back(ms::zeros<float>(device_, {1}));
     }
     for (int fork = 0; fork <= forks; ++fork) {
+      streams_.push_back(pool_[fork].compute().native());
       events_.push_back(runtime_.create_event(ms::EventTiming::untimed));
     }
   }
@@ -137,9 +145,9 @@ class ForkJoin {
     ms::issue("join", ms::reads(parts_), ms::writes(joined_), [](auto) {});
   }
   void bare() {
-    auto const trunk = pool_[0].compute().native();
+    auto const trunk = streams_[0];
     for (std::size_t fork = 0; fork < parts_.size(); ++fork) {
-      auto const branch = pool_[static_cast<int>(fork) + 1].compute().native();
+      auto const branch = streams_[fork + 1];
       bare_.wait(branch, events_[0]);
       bare_.record(events_[fork + 1], branch);
       bare_.wait(trunk, events_[fork + 1]);
@@ -147,8 +155,8 @@ class ForkJoin {
     bare_.record(events_[0], trunk);
   }
   void settle() {
-    for (int group = 0; group < pool_.groups(); ++group) {
-      runtime_.synchronize_stream(pool_[group].compute().native());
+    for (auto const stream : streams_) {
+      runtime_.synchronize_stream(stream);
     }
     bare_.check();
   }
@@ -160,6 +168,7 @@ class ForkJoin {
   ms::StreamPool<R> pool_;
   ms::Tensor<float, R> joined_;
   std::vector<ms::Tensor<float, R>> parts_;
+  std::vector<typename R::native_stream> streams_;  ///< of the groups, the trunk's first
   std::vector<typename R::native_event> events_;
 };
 

@@ -3,6 +3,7 @@
 #include "suite.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <cstdint>
@@ -37,8 +38,12 @@ constexpr std::string_view name_of(Inputs inputs) {
 template <ms::Runtime R>
 class Lane {
  public:
-  Lane(ms::Device<R> const& device, ms::StreamPool<R>& pool, int thread, Work work, Inputs inputs)
-      : runtime_(*device.context()->runtime),
+  Lane(ms::Device<R> const& device,
+       ms::StreamPool<R> const& pool,
+       int thread,
+       Work work,
+       Inputs inputs)
+      : runtime_(device.runtime()),
         bare_(runtime_),
         home_(pool[2 * thread]),
         other_(pool[2 * thread + 1]),
@@ -75,13 +80,15 @@ class Lane {
   }
 
   void launch_batch() {
-    ms::StreamGroup<R>* const groups[] = {&home_, &other_};
-    typename R::stream_ref const streams[] = {ref(home_), ref(other_)};
+    typename R::native_stream const natives[] = {home_.compute().native(),
+                                                 other_.compute().native()};
+    typename R::stream_ref const streams[] = {runtime_.ref(natives[0], {}),
+                                              runtime_.ref(natives[1], {})};
     for (int i = 0; i < axes::kOperationsPerBatch; ++i) {
       int const here = inputs_ == Inputs::crossing ? i % 2 : 0;
       if (inputs_ == Inputs::crossing) {
-        bare_.record(crossed_[1 - here], groups[1 - here]->compute().native());
-        bare_.wait(groups[here]->compute().native(), crossed_[1 - here]);
+        bare_.record(crossed_[1 - here], natives[1 - here]);
+        bare_.wait(natives[here], crossed_[1 - here]);
       }
       if (work_ == Work::empty_kernel) {
         Bare<R>::launch_empty(streams[here]);
@@ -96,12 +103,10 @@ class Lane {
   }
 
  private:
-  static ms::Tensor<float, R> made_on(ms::StreamGroup<R>& group, ms::Device<R> const& device) {
+  static ms::Tensor<float, R> made_on(ms::StreamGroup<R> const& group,
+                                      ms::Device<R> const& device) {
     ms::StreamScope<R> const scope(group);
     return ms::zeros<float>(device, {64});
-  }
-  typename R::stream_ref ref(ms::StreamGroup<R>& group) const {
-    return runtime_.ref(group.compute().native(), {});
   }
 
   void issue_one() {
@@ -116,8 +121,8 @@ class Lane {
 
   R& runtime_;
   Bare<R> bare_;
-  ms::StreamGroup<R>& home_;
-  ms::StreamGroup<R>& other_;
+  ms::StreamGroup<R> home_;
+  ms::StreamGroup<R> other_;
   Work work_;
   Inputs inputs_;
   ms::Tensor<float, R> left_;

@@ -11,16 +11,16 @@
 
 namespace ms = msstream;
 
-void unnamed(ms::StreamPool<>& pool, ms::GradientTape<>& tape) {
-  auto& compute = pool[1].compute();
-  ms::StreamScope{pool[1]};                                         // warns
-  ms::StreamScope<>{pool[1], {.include_grad = true}};               // warns
-  ms::NameScope{"user"};                                            // warns
-  ms::TensorHolder{compute};                                        // warns
-  ms::StreamHold<>{*compute.context()->runtime, compute.native()};  // warns
-  ms::GradientTape<>::Pause{tape};                                  // warns
-  ms::trace::Range{"load"};                                         // warns
-  pool.acquire();                                                   // warns
+void unnamed(ms::Device<> const& device, ms::StreamPool<>& pool, ms::GradientTape<>& tape) {
+  auto const compute = pool[1].compute();
+  ms::StreamScope{pool[1]};                            // warns
+  ms::StreamScope<>{pool[1], {.include_grad = true}};  // warns
+  ms::NameScope{"user"};                               // warns
+  ms::TensorHolder{compute};                           // warns
+  ms::StreamHold{device.runtime(), compute.native()};  // warns
+  ms::GradientTape<>::Pause{tape};                     // warns
+  ms::trace::Range{"load"};                            // warns
+  pool.acquire();                                      // warns
 }
 
 void named(ms::StreamPool<>& pool, ms::GradientTape<>& tape) {

@@ -2,6 +2,7 @@
 // A user's program that defines MSSTREAM_CHECKED=1 and links the installed library. Its default
 // runtime checks, and finds a race.
 #include <msstream/msstream.hpp>
+#include <msstream/runtime/checked.hpp>
 
 #include <array>
 #include <cstdio>

@@ -2,9 +2,10 @@
 #pragma once
 
 /// Includes the headers for training and inference programs, which takes a few seconds to compile.
-/// Each header can also be included alone. Not included are the simulated and faulty runtimes,
-/// interop and DLPack, foreign streams, the raw allocator, and the automatic choice of groups
-/// (step/auto_assignment.hpp, step_groups.hpp, predict.hpp and step_waits.hpp).
+/// Each header can also be included alone. Not included are the runtimes that check, simulate or
+/// fail (runtime/checked.hpp, sim.hpp and faulty.hpp), interop and DLPack, the raw allocator, and
+/// the automatic choice of groups (step/auto_assignment.hpp, step_groups.hpp, predict.hpp and
+/// step_waits.hpp).
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/arithmetic.hpp>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/host_capture.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/capturing.hpp>
-#include "runtime/host_capture.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/host_queue.hpp"
+
 #include <msstream/base/start_thread.hpp>
 #include <msstream/base/unheard_failure.hpp>
-#include "runtime/host_queue.hpp"
 #include <msstream/runtime/runtime_thread.hpp>
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/home_process.hpp>
 #include "runtime/host_capture.hpp"
+
+#include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/work_queue.hpp>
 
 #include <atomic>

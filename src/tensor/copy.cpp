@@ -33,18 +33,17 @@ void issue_copy(char const* name,
   AnyUses written(AccessMode::write);
   read.add(*from.block(), from.data(), from.bytes());
   written.add(*to.block(), to.data(), to.bytes());
-  issue_any(
-      name,
-      &read,
-      &written,
-      WorkRef::native([runtime, kind, bytes, target = to.data(), source = from.data()](
-                          NativeStream native) {
-        if (bytes != 0) {
-          runtime->copy(target, source, bytes, kind, native);
-        }
-      }),
-      {.stream = stream},
-      issued_at);
+  issue_any(name,
+            &read,
+            &written,
+            WorkRef::native([runtime, kind, bytes, target = to.data(), source = from.data()](
+                                NativeStream native) {
+              if (bytes != 0) {
+                runtime->copy(target, source, bytes, kind, native);
+              }
+            }),
+            {.stream = stream},
+            issued_at);
 }
 
 /// Throws std::logic_error in a capture, whose replays could only copy the elements of the capture
@@ -78,9 +77,7 @@ void copy_to_device(AnyTensor const& to,
   }
 }
 
-void copy_to_host(AnyPinnedArray const& to,
-                  AnyTensor const& from,
-                  std::source_location issued_at) {
+void copy_to_host(AnyPinnedArray const& to, AnyTensor const& from, std::source_location issued_at) {
   require(static_cast<std::size_t>(from.count()) <= to.count(),
           "copy to the host: ",
           from.count(),

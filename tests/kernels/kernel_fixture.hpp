@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/host_queue.hpp"
+
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
-#include "runtime/host_queue.hpp"
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <gtest/gtest.h>

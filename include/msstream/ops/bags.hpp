@@ -32,8 +32,9 @@ class IdTensor {
   }
   [[nodiscard]] std::int64_t count() const { return shape().count(); }
   [[nodiscard]] std::shared_ptr<msstream::detail::DeviceState> const& device() const {
-    return visit(
-        [](auto const& ids) -> std::shared_ptr<msstream::detail::DeviceState> const& { return ids.device(); });
+    return visit([](auto const& ids) -> std::shared_ptr<msstream::detail::DeviceState> const& {
+      return ids.device();
+    });
   }
   [[nodiscard]] void const* data() const {
     return visit([](auto const& ids) { return static_cast<void const*>(ids.data()); });

@@ -52,8 +52,8 @@ void update_embedding(OptimizerRule const& rule,
           output_gradient.shape());
   detail::require_weights<T>("update_embedding");
   detail::require_state("update_embedding", rule.kind, state, table.shape());
-  auto const workspace_bytes =
-      kernels::embedding_update_workspace_bytes(detail::size_query<R>(*device), rule.kind, gradient);
+  auto const workspace_bytes = kernels::embedding_update_workspace_bytes(
+      detail::size_query<R>(*device), rule.kind, gradient);
   detail::Workspace<R> const workspace(device, workspace_bytes);
   gradient.workspace = workspace.data();
   kernels::EmbeddingUpdateArgs const args{.gradient = gradient,

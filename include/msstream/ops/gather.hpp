@@ -5,8 +5,8 @@
 #include <msstream/ops/id_element.hpp>
 #include <msstream/ops/kernels/gather.hpp>
 #include <msstream/ops/workspace.hpp>
-#include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/detail/overlap.hpp>
+#include <msstream/tensor/issue.hpp>
 
 #include <array>
 #include <cstddef>
@@ -75,9 +75,9 @@ void scatter_rows(char const* operation,
                   std::source_location issued_at) {
   auto const rows = output.shape()[0];
   auto const& device = output.device();
-  Workspace<R> const workspace(
-      device,
-      kernels::scatter_rows_workspace_bytes(size_query<R>(*device), ids.count(), rows, keeps_others));
+  Workspace<R> const workspace(device,
+                               kernels::scatter_rows_workspace_bytes(
+                                   size_query<R>(*device), ids.count(), rows, keeps_others));
   kernels::ScatterRowsArgs const args{values.data(),
                                       row_bytes_of<T>(values.shape()[1]),
                                       row_targets(operation, ids, count, rows, workspace),

@@ -109,8 +109,8 @@ template <Runtime R, class Uses>
                             .deterministic = deterministic,
                             .output = reduced.data(),
                             .workspace = nullptr};
-  Workspace<R> const workspace(device,
-                               kernels::segment_reduce_workspace_bytes(size_query<R>(*device), args));
+  Workspace<R> const workspace(
+      device, kernels::segment_reduce_workspace_bytes(size_query<R>(*device), args));
   args.workspace = workspace.data();
   segments.layout_reads.add(values);
   auto written = workspace.with(writes(reduced));

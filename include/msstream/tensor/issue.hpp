@@ -46,9 +46,7 @@ class Uses {
  public:
   template <Tracked T>
     requires std::same_as<typename T::runtime_type, R>
-  void add(T const& tracked) {
-    any_.add(*tracked.block(), tracked.data(), tracked.bytes());
-  }
+  void add(T const& tracked) { any_.add(*tracked.block(), tracked.data(), tracked.bytes()); }
   void add(RawMemory<R> const& raw) { any_.add_raw(*raw.device, raw.begin, raw.bytes); }
   template <std::ranges::range Tensors>
     requires Tracked<std::ranges::range_value_t<Tensors>>

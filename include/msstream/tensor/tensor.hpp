@@ -43,8 +43,7 @@ class Tensor {
 
   /// Makes a tensor over a block of a device of runtime R. Throws std::invalid_argument if the
   /// shape needs more bytes.
-  Tensor(memory::BlockRef block, Shape const& shape)
-      : any_(std::move(block), dtype_of<T>, shape) {}
+  Tensor(memory::BlockRef block, Shape const& shape) : any_(std::move(block), dtype_of<T>, shape) {}
   /// For the library itself. Throws std::invalid_argument if the tensor has other types.
   explicit Tensor(detail::AnyTensor any) : any_(std::move(any)) {
     detail::require_type(any_, dtype_of<T>, &detail::runtime_type_tag<R>);

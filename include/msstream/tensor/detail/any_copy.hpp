@@ -14,7 +14,9 @@ namespace msstream::detail {
 // The bodies of copy(), to_device(), to_host() and fill_bytes(), whatever the element type and the
 // runtime. Both sides of a copy must have one element type.
 
-void copy_to_device(AnyTensor const& to, AnyPinnedArray const& from, std::source_location issued_at);
+void copy_to_device(AnyTensor const& to,
+                    AnyPinnedArray const& from,
+                    std::source_location issued_at);
 void copy_to_host(AnyPinnedArray const& to, AnyTensor const& from, std::source_location issued_at);
 void copy_on_device(AnyTensor const& to, AnyTensor const& from, std::source_location issued_at);
 void fill_any(AnyTensor const& tensor, std::uint8_t value, std::source_location issued_at);

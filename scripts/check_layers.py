@@ -185,6 +185,8 @@ def file_violations(root, path, texts):
                 yield f"{place}: there is no {name} beside it, in src/ or in kernels/"
         elif not (root / target).is_file():
             yield f"{place}: there is no {target}"
+        elif path.startswith("include/") and not target.startswith("include/"):
+            yield f"{place}: a public header may not include {target}, which is not installed"
         elif (reason := refusal(path, target, texts)) is not None:
             yield f"{place}: {reason}"
 

@@ -73,6 +73,10 @@ MemoryStatistics AnyDevice::memory_statistics() const {
 MemoryStatistics AnyDevice::pinned_memory_statistics() const {
   return here().pinned.statistics();
 }
+void AnyDevice::return_cached_memory() const {
+  here().memory.return_cached_memory();
+  here().pinned.return_cached_memory();
+}
 std::vector<ScopeMemory> AnyDevice::memory_by_scope() const {
   return here().memory.use_by_scope();
 }

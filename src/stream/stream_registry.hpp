@@ -23,6 +23,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 namespace msstream::detail {
@@ -45,9 +46,9 @@ class StreamRegistry {
   /// std::invalid_argument if the tracker already has a device of another type, whose events the
   /// runtime could not wait for.
   void serve(BackendTraits const& runtime) {
-    void const* none = nullptr;
-    bool const is_new = runtime_type_.compare_exchange_strong(none, runtime.type);
-    require(is_new || none == runtime.type,
+    std::type_info const* served = nullptr;
+    bool const is_new = runtime_type_.compare_exchange_strong(served, runtime.type);
+    require(is_new || *served == *runtime.type,
             "DeviceOptions::tracker: the tracker is of a device of another runtime type; expected "
             "one of the type of the runtime '",
             runtime.name,
@@ -486,7 +487,7 @@ class StreamRegistry {
 
   std::mutex slots_mutex_;
   std::atomic<order::StreamIndex> slot_count_{0};
-  std::atomic<void const*> runtime_type_{nullptr};  ///< null while no device uses the tracker
+  std::atomic<std::type_info const*> runtime_type_{nullptr};  ///< null while no device uses the tracker
   /// Whether a stream of a runtime that observes the order was ever attached.
   std::atomic<bool> observes_order_{false};
   std::array<std::unique_ptr<Slot>, kMaxStreams> slots_;

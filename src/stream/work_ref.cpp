@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/stream_group.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/stream/detail/work_ref.hpp>
-
-#include <stdexcept>
 
 namespace msstream::detail {
 
@@ -14,13 +11,6 @@ void PendingLaunch::launch(WorkRef work) {
 
 void PendingLaunch::give_up() noexcept {
   group_->context()->runtime->operation_given_up(observed_);
-}
-
-void WorkRef::throw_no_kernels(Backend const& runtime) {
-  throw std::logic_error(text("an operation of msstream on the runtime '",
-                              runtime.traits.name,
-                              "', whose stream_ref is neither HostStream nor CudaStream: it has no "
-                              "kernels for it"));
 }
 
 }  // namespace msstream::detail

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <typeinfo>
 #include <utility>
 
 namespace msstream::detail {
@@ -85,13 +86,13 @@ bool AnyTensor::immutable() const noexcept {
   return block_->immutable;
 }
 
-void require_type(AnyTensor const& tensor, DType dtype, void const* runtime_type) {
+void require_type(AnyTensor const& tensor, DType dtype, std::type_info const& runtime_type) {
   require(tensor.dtype() == dtype,
           "a tensor of ",
           name_of(tensor.dtype()),
           " is used as one of ",
           name_of(dtype));
-  require(tensor.backend().traits.type == runtime_type,
+  require(*tensor.backend().traits.type == runtime_type,
           "a tensor of a device of the runtime '",
           tensor.backend().traits.name,
           "' is used as one of another runtime");

@@ -392,8 +392,7 @@ class ApiProgram {
   }
 
   void return_cached_memory() {
-    device_.state()->memory.return_cached_memory();
-    device_.state()->pinned.return_cached_memory();
+    device_.return_cached_memory();
   }
 
   void replace_a_stream() {

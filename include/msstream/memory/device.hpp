@@ -101,6 +101,10 @@ class Device {
   [[nodiscard]] MemoryStatistics pinned_memory_statistics() const {
     return engine_.pinned_memory_statistics();
   }
+  /// Gives free device and pinned memory whose last uses are complete back to the runtime. Blocks
+  /// briefly. For programs that share the device with others; the library otherwise keeps what it
+  /// has for reuse, within the limits of AllocatorOptions.
+  void return_cached_memory() const { engine_.return_cached_memory(); }
   /// Returns the memory in use by name scope and stream, the largest first.
   [[nodiscard]] std::vector<ScopeMemory> memory_by_scope() const {
     return engine_.memory_by_scope();

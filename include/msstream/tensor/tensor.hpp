@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <typeinfo>
 #include <utility>
 
 namespace msstream {
@@ -46,7 +47,7 @@ class Tensor {
   Tensor(memory::BlockRef block, Shape const& shape) : any_(std::move(block), dtype_of<T>, shape) {}
   /// For the library itself. Throws std::invalid_argument if the tensor has other types.
   explicit Tensor(detail::AnyTensor any) : any_(std::move(any)) {
-    detail::require_type(any_, dtype_of<T>, &detail::runtime_type_tag<R>);
+    detail::require_type(any_, dtype_of<T>, typeid(R));
   }
   Tensor(detail::OfKnownType, detail::AnyTensor any) noexcept : any_(std::move(any)) {}
 

@@ -56,6 +56,7 @@ class AnyDevice {
   [[nodiscard]] MemorySnapshot memory_snapshot() const;
   [[nodiscard]] MemoryStatistics memory_statistics() const;
   [[nodiscard]] MemoryStatistics pinned_memory_statistics() const;
+  void return_cached_memory() const;
   [[nodiscard]] std::vector<ScopeMemory> memory_by_scope() const;
   [[nodiscard]] std::vector<StreamMemory> memory_by_stream() const;
 

@@ -4,16 +4,17 @@
 #include <msstream/base/closure.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/interop.hpp>
+#include <msstream/runtime/library_options.hpp>
 #include <msstream/runtime/operation.hpp>
 #include <msstream/runtime/partitioning.hpp>
 #include <msstream/runtime/runtime.hpp>
-#include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <typeinfo>
 
 namespace msstream {
 
@@ -29,17 +30,11 @@ using NativeEvent = void*;
 using NativeGraph = void*;
 using NativeLibraries = void*;
 
-/// The argument type that a runtime passes to the work of operations. `other`: a type of the
-/// user's, for which the library's own operations have no kernels.
-enum class StreamRefKind : std::uint8_t { host, cuda, other };
-
 /// The properties of a runtime that never change.
 struct BackendTraits {
   std::string_view name;
-  /// The address of one variable per runtime type: tells two runtime types apart.
-  void const* type;
+  std::type_info const* type;  ///< of the runtime
   RuntimeLife life;
-  StreamRefKind ref_kind;
   bool observes;           ///< satisfies ObservingRuntime
   bool observes_order;     ///< satisfies OrderObservingRuntime
   bool captures;           ///< satisfies CapturingRuntime
@@ -100,12 +95,6 @@ class Backend {
 
   virtual NativeLibraries create_libraries(LibraryOptions const& options) = 0;
   virtual void destroy_libraries(NativeLibraries libraries) noexcept = 0;
-  /// Returns the argument for work with a twin on the host. Throws std::logic_error unless
-  /// traits.ref_kind is StreamRefKind::host.
-  virtual HostStream host_ref(NativeStream stream, NativeLibraries libraries) = 0;
-  /// Returns the argument for kernels. Throws std::logic_error unless traits.ref_kind is
-  /// StreamRefKind::cuda.
-  virtual CudaStream cuda_ref(NativeStream stream, NativeLibraries libraries) = 0;
   /// Makes the runtime's device the calling thread's current one, if the runtime has such a notion.
   virtual void make_current() = 0;
   /// Returns the number of the runtime's device; -1 if it has none.

@@ -12,28 +12,16 @@
 #include <new>
 #include <stdexcept>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 namespace msstream::detail {
 
-/// Its address stands for the runtime type R.
-template <class R>
-inline constexpr char runtime_type_tag = 0;
-
-template <Runtime R>
-[[nodiscard]] constexpr StreamRefKind ref_kind_of() noexcept {
-  using Ref = typename R::stream_ref;
-  return std::same_as<Ref, HostStream>   ? StreamRefKind::host
-         : std::same_as<Ref, CudaStream> ? StreamRefKind::cuda
-                                         : StreamRefKind::other;
-}
-
 template <Runtime R>
 [[nodiscard]] BackendTraits traits_of() noexcept {
   return {.name = R::name,
-          .type = &runtime_type_tag<R>,
+          .type = &typeid(R),
           .life = life_of<R>,
-          .ref_kind = ref_kind_of<R>(),
           .observes = ObservingRuntime<R>,
           .observes_order = OrderObservingRuntime<R>,
           .captures = CapturingRuntime<R>,
@@ -160,20 +148,6 @@ class BackendOf final : public Backend {
   /// Returns the argument that the runtime passes to the work of operations.
   [[nodiscard]] typename R::stream_ref ref(NativeStream stream, NativeLibraries libraries) {
     return runtime_.ref(stream_of(stream), static_cast<native_libraries>(libraries));
-  }
-  HostStream host_ref(NativeStream stream, NativeLibraries libraries) override {
-    if constexpr (ref_kind_of<R>() == StreamRefKind::host) {
-      return ref(stream, libraries);
-    } else {
-      refuse("twins of kernels on the host");
-    }
-  }
-  CudaStream cuda_ref(NativeStream stream, NativeLibraries libraries) override {
-    if constexpr (ref_kind_of<R>() == StreamRefKind::cuda) {
-      return ref(stream, libraries);
-    } else {
-      refuse("CUDA kernels");
-    }
   }
   void make_current() override {
     if constexpr (requires(R & runtime) { runtime.make_current(); }) {
@@ -378,7 +352,7 @@ template <Runtime R>
 /// runtime type.
 template <Runtime R>
 [[nodiscard]] R& runtime_of(Backend& backend) {
-  if (backend.traits.type != &runtime_type_tag<R>) [[unlikely]] {
+  if (*backend.traits.type != typeid(R)) [[unlikely]] {
     throw std::invalid_argument(text("a device of the runtime '",
                                      backend.traits.name,
                                      "' is used as one of another runtime type, named '",

@@ -8,7 +8,6 @@
 
 #include <concepts>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -74,13 +73,6 @@ class WorkRef {
   [[nodiscard]] static WorkRef of(Work&& work) noexcept {
     return WorkRef(work, operations<ForRuntime<R>, Work>);
   }
-  /// Refers to `work(stream)`, which takes a HostStream as well as, in a build with CUDA, a
-  /// CudaStream: the library's operations, on a device of any runtime. The call throws
-  /// std::logic_error on a runtime that passes another type to work.
-  template <class Work>
-  [[nodiscard]] static WorkRef twins(Work&& work) noexcept {
-    return WorkRef(work, operations<ForTwins, Work>);
-  }
   /// Refers to `work(NativeStream)`, which calls the runtime itself.
   template <class Work>
   [[nodiscard]] static WorkRef native(Work&& work) noexcept {
@@ -111,30 +103,12 @@ class WorkRef {
       work.put_on(static_cast<typename R::native_stream>(target.stream));
     }
   };
-  struct ForTwins {
-    template <class Work>
-    static void call(Work& work, LaunchTarget const& target) {
-      switch (target.runtime.traits.ref_kind) {
-        case StreamRefKind::host:
-          return work(target.runtime.host_ref(target.stream, target.libraries));
-        case StreamRefKind::cuda:
-#if MSSTREAM_CUDA
-          return work(target.runtime.cuda_ref(target.stream, target.libraries));
-#endif
-        case StreamRefKind::other:
-          break;
-      }
-      throw_no_kernels(target.runtime);
-    }
-  };
   struct ForNative {
     template <class Work>
     static void call(Work& work, LaunchTarget const& target) {
       work(target.stream);
     }
   };
-  [[noreturn]] static void throw_no_kernels(Backend const& runtime);
-
   template <class For, class Work>
   static void call_as(void* work, LaunchTarget const& target) {
     For::call(*static_cast<std::remove_reference_t<Work>*>(work), target);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <typeinfo>
 #include <utility>
 
 namespace msstream::detail {
@@ -55,7 +56,7 @@ class AnyTensor {
 };
 
 /// Throws std::invalid_argument unless the tensor has this element type, and its device this
-/// runtime type: see BackendTraits::type.
-void require_type(AnyTensor const& tensor, DType dtype, void const* runtime_type);
+/// runtime type.
+void require_type(AnyTensor const& tensor, DType dtype, std::type_info const& runtime_type);
 
 }  // namespace msstream::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/device_state.hpp"
 
+#include <msstream/base/error.hpp>
 #include <msstream/memory/detail/any_device.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
@@ -87,6 +88,10 @@ std::vector<StreamMemory> AnyDevice::memory_by_stream() const {
 void AnyDevice::synchronize(order::Position position) const {
   InsideWork::refuse_wait("Device::synchronize");
   static_cast<void>(here());
+  require(
+      tracker()->has(position),
+      "Device::synchronize: a position of another tracker; expected one that issue() or replay() "
+      "returned for a device that shares this one's tracker");
   tracker()->synchronize(position);
 }
 void AnyDevice::start_spans() const {

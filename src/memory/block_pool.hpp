@@ -54,6 +54,7 @@ class BlockPool {
   BlockPool(std::shared_ptr<detail::StreamContext> context, Space space, BlockPoolOptions options)
       : home_(context->home),
         tracker_(context->tracker),
+        is_observed_(context->runtime->traits.observes),
         space_(space),
         growth_bytes_(options.growth_bytes),
         wait_for_frees_(options.wait_for_frees),
@@ -105,8 +106,8 @@ class BlockPool {
       taken.waits = waits;
       history_->note(std::move(taken));
     }
-    if (auto& runtime = source().runtime(); runtime.traits.observes) {
-      runtime.memory_taken(block->data, block->bytes);
+    if (is_observed_) [[unlikely]] {
+      source().runtime().memory_taken(block->data, block->bytes);
     }
     return reference;
   }
@@ -116,8 +117,8 @@ class BlockPool {
       HomeProcess::keep(*block->device);
       return;
     }
-    if (auto& runtime = source().runtime(); runtime.traits.observes) {
-      runtime.memory_returned(block->data, block->bytes);
+    if (is_observed_) [[unlikely]] {
+      source().runtime().memory_returned(block->data, block->bytes);
     }
     if (history_ != nullptr) [[unlikely]] {
       history_->note(event(MemoryEvent::Kind::give_back, *block));
@@ -479,6 +480,7 @@ class BlockPool {
   StreamCaches caches_;
   HomeProcess home_;
   std::shared_ptr<detail::DependencyTracker> tracker_;
+  bool const is_observed_;  ///< whether the runtime is told of blocks taken and returned
   Space space_;
   std::size_t growth_bytes_;
   std::chrono::milliseconds wait_for_frees_;

@@ -22,7 +22,7 @@ void LaunchEvent::take_all_of(detail::StreamGroup& group) {
 }
 
 bool LaunchEvent::query(std::shared_ptr<detail::StreamContext> const& context) const {
-  return detail::Event(context, recorded_).query();
+  return detail::query_event(*context, *recorded_);
 }
 
 }  // namespace msstream::serve

@@ -7,24 +7,28 @@
 
 namespace msstream::detail {
 
+Event AnyEvent::engine() const {
+  return Event(context_, recorded_);
+}
 bool AnyEvent::query() const {
-  return event_->query();
+  return query_event(*context_, *recorded_);
 }
 void AnyEvent::synchronize() const {
-  event_->synchronize();
+  engine().synchronize();
 }
 order::Position AnyEvent::position() const noexcept {
-  return event_->position();
+  return recorded_->position;
 }
 NativeEvent AnyEvent::native() const noexcept {
-  return event_->native();
+  return recorded_->native;
 }
 
 AnyStream::AnyStream(std::shared_ptr<StreamContext> const& context, StreamPriority priority)
     : stream_(std::make_shared<Stream>(context, priority)) {}
 
 AnyEvent AnyStream::record() const {
-  return AnyEvent(std::make_shared<Event const>(stream_->record()));
+  auto const event = stream_->record();
+  return AnyEvent(stream_->context(), event.share_recorded());
 }
 void AnyStream::wait(AnyEvent const& event) const {
   stream_->wait(event.engine());

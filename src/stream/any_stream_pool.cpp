@@ -8,14 +8,6 @@
 
 namespace msstream::detail {
 
-AnyStreamLease::AnyStreamLease(std::unique_ptr<StreamLease> lease) noexcept
-    : lease_(std::move(lease)) {}
-AnyStreamLease::AnyStreamLease(AnyStreamLease&&) noexcept = default;
-AnyStreamLease::~AnyStreamLease() = default;
-std::shared_ptr<StreamGroup> const& AnyStreamLease::group() const noexcept {
-  return lease_->group();
-}
-
 AnyStreamPool::AnyStreamPool(std::shared_ptr<StreamContext> const& context,
                              StreamPoolOptions const& options)
     : pool_(std::make_unique<StreamPool>(context, options)) {}
@@ -30,7 +22,7 @@ StreamPoolOptions const& AnyStreamPool::options() const noexcept {
   return pool_->options();
 }
 AnyStreamLease AnyStreamPool::acquire(LeasePolicy policy) {
-  return AnyStreamLease(pool_->acquire(policy));
+  return pool_->acquire(policy);
 }
 int AnyStreamPool::leases(int index) const {
   return pool_->leases(index);

@@ -9,6 +9,19 @@
 
 namespace msstream::detail {
 
+/// Returns whether the work of an event of the context is complete: see Event::query().
+[[nodiscard]] inline bool query_event(StreamContext& context, RecordedEvent const& recorded) {
+  context.home.require_here();
+  context.tracker->refuse_captured(recorded.position, "Event::query");
+  OnTrackersAccount const account(context.runtime->traits.observes_order);
+  if (!context.runtime->query(recorded.native)) {
+    return false;
+  }
+  context.tracker->note_complete(recorded);
+  context.tracker->note_host_follows(recorded.position);
+  return true;
+}
+
 /// Represents all work that a stream had when Stream::record() made the event, and no work that was
 /// issued after record() returned. Copies share the event.
 class Event {
@@ -18,17 +31,7 @@ class Event {
 
   /// Returns whether the work is complete, without blocking. Rethrows a failure of the work. While
   /// the work is being captured, throws std::logic_error, as synchronize() does.
-  [[nodiscard]] bool query() const {
-    context_->home.require_here();
-    context_->tracker->refuse_captured(position(), "Event::query");
-    OnTrackersAccount const account(context_->runtime->traits.observes_order);
-    if (!context_->runtime->query(recorded_->native)) {
-      return false;
-    }
-    context_->tracker->note_complete(*recorded_);
-    context_->tracker->note_host_follows(position());
-    return true;
-  }
+  [[nodiscard]] bool query() const { return query_event(*context_, *recorded_); }
   /// Blocks the host until the work is complete. Rethrows a failure of the work.
   void synchronize() const {
     context_->home.require_here();
@@ -41,6 +44,9 @@ class Event {
   }
   [[nodiscard]] order::Position position() const noexcept { return recorded_->position; }
   [[nodiscard]] RecordedEvent const& recorded() const noexcept { return *recorded_; }
+  [[nodiscard]] std::shared_ptr<RecordedEvent> const& share_recorded() const noexcept {
+    return recorded_;
+  }
   [[nodiscard]] DependencyTracker const* tracker() const noexcept {
     return context_->tracker.get();
   }

@@ -155,6 +155,9 @@ class LaunchPool {
   static constexpr int kPausesBetweenLooks = 8;
 
   void work() {
+    // An operation's work may own the last handle of this pool's groups, whose destructor joins
+    // this thread; call_outside() then needs another one.
+    RuntimeThread::is_launch_thread_ = true;
     while (true) {
       auto const rung = doorbell_.rung();
       bool const stopping = stopping_.load();

@@ -82,11 +82,16 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   StreamGroup(StreamGroup const&) = delete;
   StreamGroup& operator=(StreamGroup const&) = delete;
   ~StreamGroup() {
+    // Destroying the streams waits for their launches. The workspace may be freed only after the
+    // work that uses it is complete.
+    finish();
+  }
+
+  /// Blocks the host until the work issued to the compute stream so far is complete, or has failed.
+  void finish() noexcept {
     if (context_->home.is_left()) {
       return;
     }
-    // Destroying the streams waits for their launches. The workspace may be freed only after the
-    // work that uses it is complete.
     try {
       context_->tracker->finish(compute_.mark());
     } catch (...) {  // NOLINT(bugprone-empty-catch): failed work counts as complete
@@ -146,13 +151,9 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     auto span_name = context_->spans.recording() && !captured()
                          ? std::make_unique<std::string>(NameScope::qualify(name))
                          : nullptr;
-    bool const owns_libraries = &target == &compute_;
-    PendingLaunch pending(*this,
-                          name,
-                          std::move(span_name),
-                          declared.release(),
-                          kind,
-                          owns_libraries ? libraries_->native() : nullptr);
+    NativeLibraries const libraries = &target == &compute_ ? libraries_->native() : nullptr;
+    PendingLaunch pending(
+        *this, *context_->runtime, name, std::move(span_name), declared.release(), kind, libraries);
     if (launcher_ == nullptr) {
       std::unique_lock guard(slot.issuing);
       order::PositionSet needed;
@@ -279,13 +280,15 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
           return !runtime.traits.observes_order ||
                  runtime.operation_reserved(observed, target.native(), order);
         });
-    try {
-      runtime.operation_issued(observed);
-    } catch (...) {
-      if (number != 0) {  // a number is reserved, although the report threw
-        context_->tracker->abandon(target.slot(), number, needed);
+    if (runtime.traits.observes_order) [[unlikely]] {
+      try {
+        runtime.operation_issued(observed);
+      } catch (...) {
+        if (number != 0) {  // a number is reserved, although the report threw
+          context_->tracker->abandon(target.slot(), number, needed);
+        }
+        throw;
       }
-      throw;
     }
     return number;
   }

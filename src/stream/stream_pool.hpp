@@ -3,6 +3,7 @@
 
 #include "stream/stream_group.hpp"
 
+#include <msstream/stream/detail/any_stream_pool.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 #include <msstream/stream/stream_pool_options.hpp>
 
@@ -19,24 +20,6 @@
 #include <vector>
 
 namespace msstream::detail {
-
-/// A guard that claims a group until it is destroyed.
-class StreamLease {
- public:
-  /// Claims the group, whose leases the caller has counted.
-  StreamLease(std::shared_ptr<StreamGroup> group, std::shared_ptr<std::atomic<int>> leases)
-      : group_(std::move(group)), shared_leases_(std::move(leases)), leases_(*shared_leases_) {}
-  StreamLease(StreamLease const&) = delete;
-  StreamLease& operator=(StreamLease const&) = delete;
-  ~StreamLease() { leases_.fetch_sub(1, std::memory_order_relaxed); }
-
-  [[nodiscard]] std::shared_ptr<StreamGroup> const& group() const noexcept { return group_; }
-
- private:
-  std::shared_ptr<StreamGroup> group_;
-  std::shared_ptr<std::atomic<int>> shared_leases_;
-  std::atomic<int>& leases_;
-};
 
 /// The N stream groups of one device. Thread-safe, without a lock; acquire() looks at each group
 /// once.
@@ -108,7 +91,11 @@ class StreamPool {
 
   StreamPool(StreamPool const&) = delete;
   StreamPool& operator=(StreamPool const&) = delete;
+  /// Waits for the work of the groups' compute streams, also if a group has other owners.
   ~StreamPool() {
+    for (auto const& group : groups_) {
+      group->finish();
+    }
     if (placed_ != nullptr && !placed_->home.is_left()) {
       placed_->placement.end();
       warn_of_unmatched_lines();
@@ -126,8 +113,8 @@ class StreamPool {
   [[nodiscard]] StreamPoolOptions const& options() const noexcept { return options_; }
 
   /// Claims a group according to the pool's policy.
-  [[nodiscard]] std::unique_ptr<StreamLease> acquire() { return acquire(options_.policy); }
-  [[nodiscard]] std::unique_ptr<StreamLease> acquire(LeasePolicy policy) {
+  [[nodiscard]] AnyStreamLease acquire() { return acquire(options_.policy); }
+  [[nodiscard]] AnyStreamLease acquire(LeasePolicy policy) {
     switch (policy) {
       case LeasePolicy::round_robin:
         return claim(next_.fetch_add(1, std::memory_order_relaxed) % groups_.size());
@@ -204,10 +191,8 @@ class StreamPool {
                                                                  : 0);
   }
 
-  std::unique_ptr<StreamLease> lease(std::size_t index) {
-    return std::make_unique<StreamLease>(groups_[index], leases_[index]);
-  }
-  std::unique_ptr<StreamLease> claim(std::size_t index) {
+  AnyStreamLease lease(std::size_t index) { return {groups_[index], leases_[index]}; }
+  AnyStreamLease claim(std::size_t index) {
     leases_[index]->fetch_add(1, std::memory_order_relaxed);
     return lease(index);
   }

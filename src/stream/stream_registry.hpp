@@ -106,6 +106,11 @@ class StreamRegistry {
   }
 
   [[nodiscard]] Slot& slot(order::StreamIndex index) const noexcept { return *slots_[index]; }
+  /// Returns whether the tracker has given out the position, or a later one of its stream.
+  [[nodiscard]] bool has(order::Position position) const noexcept {
+    return position.stream < slot_count() &&
+           position.number <= slot(position.stream).reserved.load(std::memory_order_acquire);
+  }
   /// Returns the streams' names, by index, including the names of streams that no longer exist.
   [[nodiscard]] std::vector<std::string> stream_names() const {
     std::vector<std::string> names;
@@ -487,7 +492,8 @@ class StreamRegistry {
 
   std::mutex slots_mutex_;
   std::atomic<order::StreamIndex> slot_count_{0};
-  std::atomic<std::type_info const*> runtime_type_{nullptr};  ///< null while no device uses the tracker
+  std::atomic<std::type_info const*> runtime_type_{
+      nullptr};  ///< null while no device uses the tracker
   /// Whether a stream of a runtime that observes the order was ever attached.
   std::atomic<bool> observes_order_{false};
   std::array<std::unique_ptr<Slot>, kMaxStreams> slots_;

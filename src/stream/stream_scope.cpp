@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/stream_scope.hpp"
 
-#include <msstream/base/thread_guards.hpp>
-
 #include <memory>
 #include <source_location>
 #include <utility>
 
 namespace msstream::detail {
-namespace {
-
 using Guards = ThreadGuards<OpenScope>;
-
-}  // namespace
 
 OpenScope::OpenScope(std::shared_ptr<StreamGroup> group,
                      StreamScopeOptions const& options,
@@ -21,17 +15,10 @@ OpenScope::OpenScope(std::shared_ptr<StreamGroup> group,
       options_(options),
       opened_at_(opened_at),
       range_(group_->name().c_str()) {
-  if (auto* const checker = group_->context()->runtime->checker()) {
+  auto& runtime = *group_->context()->runtime;
+  if (auto* const checker = runtime.traits.observes_order ? runtime.checker() : nullptr) {
     region_.emplace(*checker, opened_at);
   }
-}
-
-OpenScope const* OpenScope::current(StreamContext const& context) noexcept {
-  auto const* scope = Guards::innermost();
-  while (scope != nullptr && (*scope)->group()->context().get() != &context) {
-    scope = scope->outer();
-  }
-  return scope != nullptr ? &**scope : nullptr;
 }
 
 AnyStreamScope::AnyStreamScope(std::shared_ptr<StreamGroup> group,

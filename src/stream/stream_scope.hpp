@@ -3,6 +3,7 @@
 
 #include "stream/stream_group.hpp"
 
+#include <msstream/base/thread_guards.hpp>
 #include <msstream/runtime/sync_watch.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/trace/stack_range.hpp>
@@ -34,5 +35,13 @@ class OpenScope {
   trace::StackRange range_;
   std::optional<ConcurrentRegion> region_;  ///< nothing on a runtime that does not check
 };
+
+inline OpenScope const* OpenScope::current(StreamContext const& context) noexcept {
+  auto const* scope = ThreadGuards<OpenScope>::innermost();
+  while (scope != nullptr && (*scope)->group()->context().get() != &context) {
+    scope = scope->outer();
+  }
+  return scope != nullptr ? &**scope : nullptr;
+}
 
 }  // namespace msstream::detail

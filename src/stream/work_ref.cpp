@@ -9,8 +9,4 @@ void PendingLaunch::launch(WorkRef work) {
   group_->launch(*this, work);
 }
 
-void PendingLaunch::give_up() noexcept {
-  group_->context()->runtime->operation_given_up(observed_);
-}
-
 }  // namespace msstream::detail

@@ -3,6 +3,7 @@
 #include "memory/synchronize_uses.hpp"
 
 #include <msstream/base/error.hpp>
+#include <msstream/tensor/detail/any_pinned_array.hpp>
 #include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <cstddef>
@@ -92,10 +93,15 @@ void require_type(AnyTensor const& tensor, DType dtype, std::type_info const& ru
           name_of(tensor.dtype()),
           " is used as one of ",
           name_of(dtype));
-  require(*tensor.backend().traits.type == runtime_type,
-          "a tensor of a device of the runtime '",
-          tensor.backend().traits.name,
-          "' is used as one of another runtime");
+  require_runtime(*tensor.device(), runtime_type);
+}
+
+void require_runtime(DeviceState const& device, std::type_info const& runtime_type) {
+  auto const& traits = device.context->runtime->traits;
+  require(*traits.type == runtime_type,
+          "memory of a device of the runtime '",
+          traits.name,
+          "' is used as memory of a device of another runtime type");
 }
 
 }  // namespace msstream::detail

@@ -167,10 +167,10 @@ order::Position issue_any(char const* name,
   }
   InsideWork::refuse(name);  // refused in an operation's work, whose thread holds the lock
   std::lock_guard const order(observer->order());
+  auto const reads = blocks_of(read);
+  auto const writes = blocks_of(written);
   auto const position = group.submit(name, options.stream, accesses, work, std::move(observed));
   if (!group.captured()) {
-    auto const reads = blocks_of(read);
-    auto const writes = blocks_of(written);
     observer->issued({name, group, options.stream, position, reads, writes});
   }
   return position;

@@ -60,7 +60,9 @@ void AnyTensorHolder::release() {
         // Holds the lock for both steps: a use by another thread is noted before them, or follows
         // them.
         std::lock_guard const guard(held.block->record.lock);
-        runtime.foreign_work_ends(held.observed, stream->native());
+        if (held.observed != nullptr) {
+          runtime.foreign_work_ends(held.observed, stream->native());
+        }
         if (!works(Mechanism::holder_release)) {
           continue;
         }
@@ -72,7 +74,9 @@ void AnyTensorHolder::release() {
       }
     });
     for (auto const& held : held_) {
-      runtime.operation_issued(held.observed);
+      if (held.observed != nullptr) {
+        runtime.operation_issued(held.observed);
+      }
     }
   }
   held_.clear();

@@ -114,7 +114,8 @@ class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<I
   [[nodiscard]] stream_ref ref(native_stream stream, native_libraries libraries) const {
     return inner_.ref(stream, libraries);
   }
-  void make_current() { inner_.make_current(); }
+  void make_current() requires requires(Inner& inner) { inner.make_current(); }
+  { inner_.make_current(); }
   /// Returns the device's number, on runtimes that have one.
   [[nodiscard]] int ordinal() const noexcept requires requires(Inner const& inner) {
     inner.ordinal();

@@ -8,7 +8,8 @@ namespace msstream {
 
 namespace detail {
 class InsideWork;
-}
+class LaunchPool;
+}  // namespace detail
 
 /// Marks the threads that run streams' work (the host runtime's workers, CUDA's host functions).
 /// Unlike the user's threads, they must not wait for streams, nor destroy objects that do.
@@ -23,9 +24,11 @@ class RuntimeThread {
   /// Returns the name of the operation that the calling thread is launching, for which other
   /// threads may wait; null if none.
   [[nodiscard]] static char const* launching() noexcept { return launching_; }
-  /// Returns whether the calling thread runs a stream's work or launches an operation, and
-  /// therefore must not wait for streams.
-  [[nodiscard]] static bool is_in_work() noexcept { return current_ || launching_ != nullptr; }
+  /// Returns whether the calling thread runs a stream's work, launches an operation or is a launch
+  /// thread, and therefore must not wait for streams.
+  [[nodiscard]] static bool is_in_work() noexcept {
+    return current_ || launching_ != nullptr || is_launch_thread_;
+  }
   /// Calls `function()` on the calling thread or, if that thread is in work, on a new thread.
   template <class F>
   static void call_outside(F&& function) {
@@ -38,9 +41,11 @@ class RuntimeThread {
 
  private:
   friend class detail::InsideWork;
+  friend class detail::LaunchPool;
 
   static inline constinit thread_local bool current_ = false;
   static inline constinit thread_local char const* launching_ = nullptr;
+  static inline constinit thread_local bool is_launch_thread_ = false;
 };
 
 }  // namespace msstream

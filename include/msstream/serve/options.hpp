@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/log_line.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/serve/field.hpp>
 #include <msstream/stream/stream_pool.hpp>
@@ -9,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iostream>
 #include <string>
 #include <vector>
 
@@ -67,9 +67,7 @@ struct InferencePoolOptions {
   int launch_spin_us = -1;
 
   /// Receives a line for each capture that fails.
-  std::function<void(std::string const&)> log = [](std::string const& line) {
-    std::clog << line << std::endl;
-  };
+  std::function<void(std::string const&)> log = log_line;
 
   /// Throws std::invalid_argument that names the option and its accepted values, if one is out of
   /// range. Returns `*this`.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
+#include <msstream/base/log_line.hpp>
 #include <msstream/order/position_set.hpp>
 #include <msstream/step/captured_step.hpp>
 
@@ -11,7 +12,6 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -36,9 +36,7 @@ struct CapturedStepsOptions {
   std::int64_t eager_first = 1;
   /// Receives one line for each capacity that stays eager, and for the 1st, 2nd, 4th, 8th … capture
   /// of a capacity, eviction of a step, and batch that is above every capacity.
-  std::function<void(std::string const&)> log = [](std::string const& line) {
-    std::clog << line << std::endl;
-  };
+  std::function<void(std::string const&)> log = log_line;
 };
 
 /// The numbers of batches by the way in which they ran, of captures and of evictions.

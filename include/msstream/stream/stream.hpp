@@ -17,8 +17,9 @@ concept DeviceOf = Runtime<R> && std::same_as<typename D::runtime_type, R> &&
   { device.context() } -> std::convertible_to<std::shared_ptr<detail::StreamContext>>;
 };
 
-/// A stream of a device. Copies refer to the same stream. Thread-safe. The last one to go does not
-/// block if work is in flight: the work still runs, and dependent work still waits for it.
+/// A stream of a device. Copies refer to the same stream. Thread-safe. The last handle of a stream
+/// of its own does not block if work is in flight: the work still runs, and dependent work still
+/// waits for it. A stream of a group keeps the group, whose last handle waits for its work.
 template <Runtime R = DefaultRuntime>
 class Stream {
  public:

@@ -143,7 +143,7 @@ template <Element T, Runtime R>
 
 /// Returns the tensor for a library that works on the stream `consumer`. The stream's next work
 /// waits for the tensor's uses so far, and work issued on the tensor after the deleter has run
-/// waits for the stream. The host does not block. The stream must outlive the managed tensor.
+/// waits for the stream. The host does not block.
 template <Element T, Runtime R>
 [[nodiscard]] DLManagedTensor* to_dlpack(
     Tensor<T, R> const& tensor,

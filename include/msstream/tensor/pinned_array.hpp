@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <typeinfo>
 
 namespace msstream {
 
@@ -22,9 +23,12 @@ class PinnedArray {
   using runtime_type = R;
 
   PinnedArray(Device<R> const& device, std::size_t count) : PinnedArray(device.state(), count) {}
-  /// For the library itself: `device` is of runtime R.
+  /// Makes an array on the device of another array or tensor. Throws std::invalid_argument if that
+  /// device is of another runtime type.
   PinnedArray(std::shared_ptr<detail::DeviceState> const& device, std::size_t count)
-      : any_(device, count, sizeof(T)) {}
+      : any_(device, count, sizeof(T)) {
+    detail::require_runtime(*device, typeid(R));
+  }
 
   /// Returns the address. A checking runtime does not learn of accesses through it.
   [[nodiscard]] T* data() const noexcept { return static_cast<T*>(any_.data()); }

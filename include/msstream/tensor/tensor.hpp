@@ -15,7 +15,9 @@ namespace msstream {
 namespace detail {
 
 /// Marks an AnyTensor that is known to have the types of the Tensor made from it.
-struct OfKnownType {};
+struct OfKnownType {
+  explicit OfKnownType() = default;  // so that {} is none
+};
 
 }  // namespace detail
 
@@ -36,15 +38,17 @@ class Tensor {
   /// operation, need not wait for it. Throws OutOfMemory.
   Tensor(Device<R> const& device, Shape const& shape, StreamKind first_use = StreamKind::compute)
       : any_(device.state(), dtype_of<T>, shape, first_use) {}
-  /// For the library itself: `device` is of runtime R.
+  /// Like the constructor above, on the device of another tensor. Throws std::invalid_argument if
+  /// that device is of another runtime type.
   Tensor(std::shared_ptr<detail::DeviceState> const& device,
          Shape const& shape,
          StreamKind first_use = StreamKind::compute)
-      : any_(device, dtype_of<T>, shape, first_use) {}
+      : Tensor(detail::AnyTensor(device, dtype_of<T>, shape, first_use)) {}
 
-  /// Makes a tensor over a block of a device of runtime R. Throws std::invalid_argument if the
-  /// shape needs more bytes.
-  Tensor(memory::BlockRef block, Shape const& shape) : any_(std::move(block), dtype_of<T>, shape) {}
+  /// Makes a tensor over a block. Throws std::invalid_argument if the shape needs more bytes, or if
+  /// the block's device is of another runtime type.
+  Tensor(memory::BlockRef block, Shape const& shape)
+      : Tensor(detail::AnyTensor(std::move(block), dtype_of<T>, shape)) {}
   /// For the library itself. Throws std::invalid_argument if the tensor has other types.
   explicit Tensor(detail::AnyTensor any) : any_(std::move(any)) {
     detail::require_type(any_, dtype_of<T>, typeid(R));

@@ -19,8 +19,8 @@ namespace msstream {
 ///     my_kernel<<<grid, block, 0, stream.native()>>>(weights.data());
 ///     // after the holder is destroyed, all work on `weights` follows my_kernel
 ///
-/// Destruction takes one position per stream, no event and no wait, on any thread. Not
-/// synchronised.
+/// Destruction takes one position per stream, no event and no wait, on any thread, unless the
+/// holder has the last handle of a stream group, which waits for its work. Not synchronised.
 template <Runtime R = DefaultRuntime>
 class TensorHolder {
  public:

@@ -163,7 +163,9 @@ class BackendOf final : public Backend {
   }
 
   Checker* checker() noexcept override {
-    if constexpr (requires(R const& runtime) { *runtime.checker(); }) {
+    if constexpr (requires(R const& runtime) {
+                    { *runtime.checker() } -> std::convertible_to<Checker&>;
+                  }) {
       return runtime_.checker().get();
     } else {
       return nullptr;
@@ -317,7 +319,7 @@ class BackendOf final : public Backend {
   void begin_visit(std::byte* place) override {
     if constexpr (InteropRuntime<R>) {
       using Guard = typename R::Visit;
-      static_assert(sizeof(Guard) <= Visit::kBytes);
+      static_assert(sizeof(Guard) <= Visit::kBytes && alignof(Guard) <= alignof(std::max_align_t));
       new (place) Guard(runtime_.visit());
     }
   }

@@ -11,6 +11,7 @@
 namespace msstream::detail {
 
 class Event;
+struct RecordedEvent;
 class Stream;
 class StreamGroup;
 struct StreamContext;
@@ -18,15 +19,17 @@ struct StreamContext;
 /// The body of every Event<R>, whatever the runtime.
 class AnyEvent {
  public:
-  explicit AnyEvent(std::shared_ptr<Event const> event) noexcept : event_(std::move(event)) {}
+  AnyEvent(std::shared_ptr<StreamContext> context, std::shared_ptr<RecordedEvent> recorded) noexcept
+      : context_(std::move(context)), recorded_(std::move(recorded)) {}
   [[nodiscard]] bool query() const;
   void synchronize() const;
   [[nodiscard]] order::Position position() const noexcept;
   [[nodiscard]] NativeEvent native() const noexcept;
-  [[nodiscard]] Event const& engine() const noexcept { return *event_; }
+  [[nodiscard]] Event engine() const;
 
  private:
-  std::shared_ptr<Event const> event_;
+  std::shared_ptr<StreamContext> context_;
+  std::shared_ptr<RecordedEvent> recorded_;
 };
 
 /// The body of every Stream<R>, whatever the runtime.

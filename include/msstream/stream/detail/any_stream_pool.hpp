@@ -3,26 +3,35 @@
 
 #include <msstream/stream/stream_pool_options.hpp>
 
+#include <atomic>
 #include <memory>
+#include <utility>
 
 namespace msstream::detail {
 
 class StreamGroup;
-class StreamLease;
 class StreamPool;
 struct StreamContext;
 
-/// The body of every StreamLease<R>, whatever the runtime.
+/// The body of every StreamLease<R>, whatever the runtime: counts as a lease until it is destroyed.
 class AnyStreamLease {
  public:
-  explicit AnyStreamLease(std::unique_ptr<StreamLease> lease) noexcept;
-  AnyStreamLease(AnyStreamLease&&) noexcept;
+  /// Takes over a lease that the caller has counted.
+  AnyStreamLease(std::shared_ptr<StreamGroup> group,
+                 std::shared_ptr<std::atomic<int>> leases) noexcept
+      : group_(std::move(group)), leases_(std::move(leases)) {}
+  AnyStreamLease(AnyStreamLease&&) noexcept = default;  // a moved-from object counts nothing
   AnyStreamLease& operator=(AnyStreamLease&&) = delete;
-  ~AnyStreamLease();
-  [[nodiscard]] std::shared_ptr<StreamGroup> const& group() const noexcept;
+  ~AnyStreamLease() {
+    if (leases_ != nullptr) {
+      leases_->fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+  [[nodiscard]] std::shared_ptr<StreamGroup> const& group() const noexcept { return group_; }
 
  private:
-  std::unique_ptr<StreamLease> lease_;
+  std::shared_ptr<StreamGroup> group_;
+  std::shared_ptr<std::atomic<int>> leases_;
 };
 
 /// The body of every StreamPool<R>, whatever the runtime.

@@ -29,12 +29,14 @@ struct LaunchTarget {
 class PendingLaunch {
  public:
   PendingLaunch(StreamGroup& group,
+                Backend& runtime,
                 char const* name,
                 std::unique_ptr<std::string> span_name,
                 OperationHandle observed,
                 StreamKind kind,
                 NativeLibraries libraries) noexcept
       : group_(&group),
+        runtime_(&runtime),
         name_(name),
         span_name_(std::move(span_name)),
         observed_(std::move(observed)),
@@ -44,7 +46,7 @@ class PendingLaunch {
   PendingLaunch& operator=(PendingLaunch&&) = delete;
   ~PendingLaunch() {
     if (observed_ != nullptr) [[unlikely]] {
-      give_up();
+      runtime_->operation_given_up(observed_);
     }
   }
 
@@ -53,9 +55,9 @@ class PendingLaunch {
 
  private:
   friend class StreamGroup;
-  void give_up() noexcept;
 
-  StreamGroup* group_;
+  StreamGroup* group_;  ///< gone when an operation is given up on a launch thread
+  Backend* runtime_;
   char const* name_;
   std::unique_ptr<std::string> span_name_;  ///< null if no span is recorded
   OperationHandle observed_;                ///< null if no runtime observes, or once it is launched

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <typeinfo>
 #include <utility>
 
 namespace msstream::detail {
@@ -37,5 +38,8 @@ class AnyPinnedArray {
   std::size_t count_;
   std::size_t element_bytes_;
 };
+
+/// Throws std::invalid_argument unless the device is of this runtime type.
+void require_runtime(DeviceState const& device, std::type_info const& runtime_type);
 
 }  // namespace msstream::detail

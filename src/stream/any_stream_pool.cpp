@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/stream_pool.hpp"
 
+#include <msstream/runtime/runtime_thread.hpp>
 #include <msstream/stream/detail/any_stream_pool.hpp>
 
 #include <memory>
@@ -11,7 +12,10 @@ namespace msstream::detail {
 AnyStreamPool::AnyStreamPool(std::shared_ptr<StreamContext> const& context,
                              StreamPoolOptions const& options)
     : pool_(std::make_unique<StreamPool>(context, options)) {}
-AnyStreamPool::~AnyStreamPool() = default;
+AnyStreamPool::~AnyStreamPool() {
+  // The destructor waits for work, and the last owner of a pool may be work on a launch thread.
+  RuntimeThread::call_outside([pool = pool_.release()] { delete pool; });
+}
 int AnyStreamPool::groups() const noexcept {
   return pool_->groups();
 }

@@ -391,9 +391,7 @@ class ApiProgram {
     }
   }
 
-  void return_cached_memory() {
-    device_.return_cached_memory();
-  }
+  void return_cached_memory() { device_.return_cached_memory(); }
 
   void replace_a_stream() {
     auto& stream = choose_.any_of(streams_);

@@ -10,7 +10,6 @@
 #include <msstream/base/unheard_failure.hpp>
 #include <msstream/order/position_set.hpp>
 #include <msstream/runtime/home_process.hpp>
-#include <msstream/runtime/observing.hpp>
 #include <msstream/stream/detail/inside_work.hpp>
 
 #include <algorithm>
@@ -42,17 +41,14 @@ class StreamRegistry {
   StreamRegistry(StreamRegistry const&) = delete;
   StreamRegistry& operator=(StreamRegistry const&) = delete;
 
-  /// Notes the runtime type of a device whose streams will be tracked. Throws
-  /// std::invalid_argument if the tracker already has a device of another type, whose events the
-  /// runtime could not wait for.
+  /// Notes the runtime type of a device whose streams will be tracked. Throws std::invalid_argument
+  /// if the tracker has a device of another type, whose events the runtime could not wait for.
   void serve(BackendTraits const& runtime) {
     std::type_info const* served = nullptr;
     bool const is_new = runtime_type_.compare_exchange_strong(served, runtime.type);
     require(is_new || *served == *runtime.type,
-            "DeviceOptions::tracker: the tracker is of a device of another runtime type; expected "
-            "one of the type of the runtime '",
-            runtime.name,
-            "'");
+            "DeviceOptions::tracker: the tracker is of a device of another runtime type than ",
+            runtime.name);
   }
 
   /// Starts to track a stream. The slot stays valid as long as the tracker exists.

@@ -11,10 +11,6 @@ std::shared_ptr<detail::StreamGroup> current_group(detail::DeviceState& device) 
   return device.current_group().shared_from_this();
 }
 
-void await_position(detail::DeviceState const& device, order::Position position) {
-  device.context->tracker->synchronize(position);
-}
-
 void release_unneeded_memory(detail::DeviceState& device) {
   device.memory.release_unneeded();
 }

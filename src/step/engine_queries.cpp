@@ -7,7 +7,7 @@ namespace msstream::detail {
 
 CurrentScope current_scope(DeviceState const& device) noexcept {
   auto const* const scope = OpenScope::current(*device.context);
-  return scope == nullptr ? CurrentScope{} : CurrentScope{scope->group(), scope->includes_grad()};
+  return scope == nullptr ? CurrentScope{} : CurrentScope{&scope->group(), scope->includes_grad()};
 }
 
 bool is_capturing(DeviceState const& device) noexcept {

@@ -22,23 +22,15 @@ void publish_block(memory::BlockRef const& block) {
   }
 }
 
-struct NewWork::State {
-  std::shared_ptr<DependencyTracker> tracker;
-  order::PositionSet before;
-};
-
 NewWork::NewWork(std::shared_ptr<StreamGroup> const& group)
-    : state_(new State{group->context()->tracker, group->context()->tracker->newest_positions()}) {}
-NewWork::~NewWork() = default;
+    : tracker_(group->context()->tracker), before_(tracker_->newest_positions()) {}
 
 void NewWork::publish() const {
-  auto& tracker = *state_->tracker;
-  auto const& before = state_->before;
-  for (auto const& position : tracker.newest_positions()) {
-    bool const is_old =
-        std::any_of(before.begin(), before.end(), [&](auto const& old) { return old == position; });
-    if (!is_old && !tracker.is_captured(position)) {
-      static_cast<void>(tracker.event_at(position));
+  for (auto const& position : tracker_->newest_positions()) {
+    bool const is_old = std::any_of(
+        before_.begin(), before_.end(), [&](auto const& old) { return old == position; });
+    if (!is_old && !tracker_->is_captured(position)) {
+      static_cast<void>(tracker_->event_at(position));
     }
   }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/order/position.hpp>
-
 #include <memory>
 
 namespace msstream::detail {
@@ -16,8 +14,6 @@ namespace msstream::serve {
 
 /// Returns the group of the calling thread's next operation on the device.
 [[nodiscard]] std::shared_ptr<detail::StreamGroup> current_group(detail::DeviceState& device);
-/// Blocks the host until the position's work is complete. Rethrows a failure of the work.
-void await_position(detail::DeviceState const& device, order::Position position);
 /// Returns device memory to the runtime that the device's options do not let it keep.
 void release_unneeded_memory(detail::DeviceState& device);
 

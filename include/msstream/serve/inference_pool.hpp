@@ -231,7 +231,7 @@ class InferencePool {
     for (std::size_t bucket = 0; bucket < options_.buckets.size(); ++bucket) {
       bool has_issued = false;
       auto const last = version.issue({0, 0, bucket}, staging, branches, has_issued);
-      await_position(*device_.state(), last);
+      device_.synchronize(last);
     }
   }
   /// Captures the version on all sound replicas. Returns the number of captured steps.

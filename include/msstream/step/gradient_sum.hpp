@@ -58,7 +58,7 @@ class GradientSum {
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
 
   void keep(Gradient gradient, std::source_location issued_at) {
-    auto group = current_scope(*gradient.device()).group;
+    auto group = current_scope(*gradient.device()).group();
     parts_.push_back({std::move(gradient), std::move(group), issued_at});
   }
   void add_up() const {

@@ -207,7 +207,7 @@ class GradientTape {
       lookups = &row_gradients_.emplace(range, {table.block(), {}});
     }
     lookups->value.push_back(
-        {table.shape(), {std::move(gradient), detail::current_scope(*device_.state()).group}});
+        {table.shape(), {std::move(gradient), detail::current_scope(*device_.state()).group()}});
   }
   /// Returns the grouped ids of a lookup. One grouping serves all tables of `rows` rows that the
   /// same bags index. `pooling` has the meaning that it has in ops::deduplicate(). Valid until the
@@ -418,7 +418,7 @@ class GradientTape {
     if (paused_) {
       return;
     }
-    auto scope = detail::current_scope(*device_.state());
+    auto const scope = detail::current_scope(*device_.state());
     auto const range = Range::of(output);
     if (recorded_.find(range) == nullptr) {
       recorded_.emplace(range, output.shape());
@@ -426,7 +426,7 @@ class GradientTape {
     nodes_.push_back({NameScope::qualify(name),
                       NameScope::kept(),
                       std::move(output),
-                      scope.includes_grad ? std::move(scope.group) : nullptr,
+                      scope.includes_grad ? scope.group() : nullptr,
                       std::move(looked_up),
                       std::move(backward),
                       issued_at});

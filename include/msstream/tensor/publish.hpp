@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/order/position_set.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -21,12 +22,11 @@ class NewWork {
   explicit NewWork(std::shared_ptr<StreamGroup> const& group);
   NewWork(NewWork const&) = delete;
   NewWork& operator=(NewWork const&) = delete;
-  ~NewWork();
   void publish() const;
 
  private:
-  struct State;
-  std::unique_ptr<State const> state_;
+  std::shared_ptr<DependencyTracker> tracker_;
+  order::PositionSet before_;
 };
 
 }  // namespace detail

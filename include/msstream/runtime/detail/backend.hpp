@@ -37,11 +37,7 @@ struct BackendTraits {
   RuntimeLife life;
   bool observes;           ///< satisfies ObservingRuntime
   bool observes_order;     ///< satisfies OrderObservingRuntime
-  bool captures;           ///< satisfies CapturingRuntime
-  bool has_pages;          ///< satisfies PagedRuntime
-  bool meets_others;       ///< satisfies InteropRuntime
   bool runs_beside_host;   ///< see msstream::runs_beside_host
-  bool must_be_asked;      ///< see msstream::must_be_asked
   double timed_on_top_ns;  ///< see msstream::timed_on_top_ns
 };
 
@@ -51,7 +47,7 @@ struct BackendTraits {
 /// The contracts are those of the concepts Runtime, PartitioningRuntime, PagedRuntime,
 /// CapturingRuntime, InteropRuntime, ObservingRuntime and OrderObservingRuntime. The functions of
 /// CapturingRuntime, PagedRuntime and InteropRuntime throw std::logic_error if the runtime does not
-/// have them; the functions of the two observing concepts then do nothing. Ask `traits` first.
+/// have them; the functions of the two observing concepts then do nothing.
 class Backend {
  public:
   explicit Backend(BackendTraits const& of) noexcept : traits(of) {}

@@ -24,11 +24,7 @@ template <Runtime R>
           .life = life_of<R>,
           .observes = ObservingRuntime<R>,
           .observes_order = OrderObservingRuntime<R>,
-          .captures = CapturingRuntime<R>,
-          .has_pages = PagedRuntime<R>,
-          .meets_others = InteropRuntime<R>,
           .runs_beside_host = msstream::runs_beside_host<R>,
-          .must_be_asked = msstream::must_be_asked<R>,
           .timed_on_top_ns = msstream::timed_on_top_ns<R>};
 }
 

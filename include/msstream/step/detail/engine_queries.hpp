@@ -11,13 +11,17 @@ namespace msstream::detail {
 struct DeviceState;
 class StreamGroup;
 
-/// What the operations that the calling thread issues to a device inherit from the thread's
-/// innermost StreamScope there.
+/// The calling thread's innermost StreamScope on a device. Valid as long as that scope is open.
 struct CurrentScope {
-  std::shared_ptr<StreamGroup> group;  ///< null outside every scope
+  std::shared_ptr<StreamGroup> const* open = nullptr;  ///< null outside every scope
   bool includes_grad = false;
+
+  /// Returns the scope's group; null outside every scope.
+  [[nodiscard]] std::shared_ptr<StreamGroup> group() const noexcept {
+    return open != nullptr ? *open : nullptr;
+  }
 };
-/// Allocates nothing.
+/// Returns the scope. Allocates and counts nothing.
 [[nodiscard]] CurrentScope current_scope(DeviceState const& device) noexcept;
 
 /// Returns whether the calling thread captures work of the device.

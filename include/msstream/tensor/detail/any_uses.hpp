@@ -57,13 +57,6 @@ class AnyUses {
   AccessMode mode_;
 };
 
-/// Lists tensors that an operation reads.
-template <class... Uses>
-[[nodiscard]] AnyUses any_reads(Uses const&... uses) {
-  AnyUses list(AccessMode::read);
-  (list.add(uses), ...);
-  return list;
-}
 /// Lists tensors that an operation writes; it may read them too.
 template <class... Uses>
 [[nodiscard]] AnyUses any_writes(Uses const&... uses) {

@@ -90,7 +90,8 @@ class LargeBlocks {
     return block != nullptr || space_ == Space::pinned ? block : source_.take_lent(bytes, ready);
   }
   /// Like to_keep_without_wait(), but for a stream that could use free blocks of other streams
-  /// instead: asks the runtime for nothing but memory, and PartForRivals raises the soft limit.
+  /// instead: asks the runtime about uses of free blocks only to find the soft limit, which
+  /// PartForRivals raises.
   [[nodiscard]] Block* to_keep_for_oneself(std::size_t bytes,
                                            std::size_t wanted,
                                            detail::StreamSlot& stream) {
@@ -399,9 +400,9 @@ class LargeBlocks {
     if (growths_at_count_.load(std::memory_order_relaxed) != growths ||
         !counted_.has_happened(between_counts_.load(std::memory_order_relaxed))) {
       auto const begin = std::chrono::steady_clock::now();
-      if (space_ == Space::pinned) {
-        ask_what_is_over();  // the runtime has not been asked about blocks that are too small
-      }
+      // Without an answer of the runtime, complete uses of free blocks would count as work in
+      // flight, and the pool would grow by them again and again.
+      ask_what_is_over();
       std::size_t in_flight = pending_bytes();
       caches_.for_each([&](StreamCache const& cache) {
         cache.for_each_cached([&](Block const& block) {

@@ -374,6 +374,27 @@ TEST_F(PoolWhereThreadsMeet, grows_by_half_of_what_work_in_flight_uses) {
   gate.open();
 }
 
+/// The runtime has not been asked about free pieces that are too small for any request. Their work
+/// is complete, so it is not a reason to grow.
+TEST_F(PoolWhereThreadsMeet, asks_what_is_in_flight_before_it_grows) {
+  std::vector<Block*> pieces(8 * kWhole / kQuarter);
+  for (auto*& piece : pieces) {
+    piece = by_need.any(kQuarter / 2, slot(0), kHasNone, kHasNone);
+  }
+  for (std::size_t i = 0; i < pieces.size(); i += 2) {
+    pieces[i]->record.log.note_write(pool[0].compute().engine().mark());
+    by_need.source().put(pieces[i]);
+  }
+  auto const reserved = reserved_bytes();
+  for (std::size_t i = 0; i < pieces.size() / 4; ++i) {
+    static_cast<void>(keep_quarter());
+    ASSERT_EQ(reserved_bytes(), reserved) << i;
+  }
+  for (std::size_t i = 1; i < pieces.size(); i += 2) {
+    by_need.source().put(pieces[i]);
+  }
+}
+
 /// Several threads allocate large blocks side by side through the allocator, as users do.
 TEST(LentMemoryOfAllocator, is_not_lost_to_others_at_the_limit) {
   constexpr int kThreads = 4;

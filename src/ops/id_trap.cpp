@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/id_trap.hpp"
+
 #include "memory/device_state.hpp"
 
+#include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
-#include <msstream/ops/id_trap.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <atomic>
@@ -87,6 +89,36 @@ class IdTraps {
 TrapOfOperation trap_of(msstream::detail::DeviceState& device, char const* operation) {
   auto& traps = device.attachment<IdTraps>();
   return {traps.trap(), traps.operation(NameScope::qualify(operation))};
+}
+
+kernels::IdReport id_report(char const* operation,
+                            DeviceState& device,
+                            ReportPolicy const& policy,
+                            std::optional<TensorOf<std::int64_t>> const& counter,
+                            msstream::detail::Uses<AnyRuntime, AccessMode::write>& written) {
+  require(counter.has_value() == (policy.out_of_range == OutOfRange::count),
+          operation,
+          ": ",
+          policy.counter,
+          " goes with OutOfRange::count");
+  require(!counter || counter->count() == 1,
+          operation,
+          ": ",
+          policy.counter,
+          " of shape ",
+          counter ? counter->shape() : Shape{},
+          "; expected a scalar");
+  kernels::IdReport report;
+  if (counter) {
+    report.count = reinterpret_cast<std::uint64_t*>(counter->data());
+    written.add(*counter);
+  }
+  if (policy.out_of_range == OutOfRange::trap) {
+    auto const trap = trap_of(device, operation);
+    report.trap = trap.trap;
+    report.operation = trap.operation;
+  }
+  return report;
 }
 
 }  // namespace msstream::ops::detail

@@ -87,13 +87,12 @@ bool AnyTensor::immutable() const noexcept {
   return block_->immutable;
 }
 
-void require_type(AnyTensor const& tensor, DType dtype, std::type_info const& runtime_type) {
+void require_dtype(AnyTensor const& tensor, DType dtype) {
   require(tensor.dtype() == dtype,
           "a tensor of ",
           name_of(tensor.dtype()),
           " is used as one of ",
           name_of(dtype));
-  require_runtime(*tensor.device(), runtime_type);
 }
 
 void require_runtime(DeviceState const& device, std::type_info const& runtime_type) {

@@ -1,60 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/device_count.hpp>
-#include <msstream/ops/kernels/bag_view.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 
+#include <concepts>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
-#include <variant>
 
 namespace msstream::ops {
 
 /// A tensor of ids, int64 or int32.
 template <Runtime R = DefaultRuntime>
-class IdTensor {
- public:
-  IdTensor(Tensor<std::int64_t, R> ids)  // NOLINT(google-explicit-constructor): both element types
-                                         // are ids
-      : ids_(std::move(ids)) {}
-  IdTensor(Tensor<std::int32_t, R> ids)  // NOLINT(google-explicit-constructor): both element types
-                                         // are ids
-      : ids_(std::move(ids)) {}
+class IdTensor;
 
-  [[nodiscard]] DType dtype() const noexcept {
-    return ids_.index() == 0 ? DType::int64 : DType::int32;
+/// The body of the ids of all runtimes.
+template <>
+class IdTensor<detail::AnyRuntime> {
+ public:
+  IdTensor(detail::TensorOf<std::int64_t> const& ids)  // NOLINT(google-explicit-constructor): both
+                                                       // element types are ids
+      : any_(ids.any()) {}
+  IdTensor(detail::TensorOf<std::int32_t> const& ids)  // NOLINT(google-explicit-constructor): both
+                                                       // element types are ids
+      : any_(ids.any()) {}
+
+  [[nodiscard]] DType dtype() const noexcept { return any_.dtype(); }
+  [[nodiscard]] Shape const& shape() const noexcept { return any_.shape(); }
+  [[nodiscard]] std::int64_t count() const noexcept { return any_.count(); }
+  [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept {
+    return any_.device();
   }
-  [[nodiscard]] Shape const& shape() const {
-    return visit([](auto const& ids) -> Shape const& { return ids.shape(); });
-  }
-  [[nodiscard]] std::int64_t count() const { return shape().count(); }
-  [[nodiscard]] std::shared_ptr<msstream::detail::DeviceState> const& device() const {
-    return visit([](auto const& ids) -> std::shared_ptr<msstream::detail::DeviceState> const& {
-      return ids.device();
-    });
-  }
-  [[nodiscard]] void const* data() const {
-    return visit([](auto const& ids) { return static_cast<void const*>(ids.data()); });
-  }
+  [[nodiscard]] void const* data() const noexcept { return any_.data(); }
+  [[nodiscard]] detail::AnyTensor const& any() const noexcept { return any_; }
+
+ private:
+  detail::AnyTensor any_;
+};
+
+template <Runtime R>
+class IdTensor : public IdTensor<detail::AnyRuntime> {
+  using Body = IdTensor<detail::AnyRuntime>;
+
+ public:
+  IdTensor(Tensor<std::int64_t, R> const& ids)  // NOLINT(google-explicit-constructor): both element
+                                                // types are ids
+      : Body(ids) {}
+  IdTensor(Tensor<std::int32_t, R> const& ids)  // NOLINT(google-explicit-constructor): both element
+                                                // types are ids
+      : Body(ids) {}
+
   /// Returns the ids as a tensor of type Id. Throws std::invalid_argument if the ids have the other
   /// type.
   template <Element Id>
-  [[nodiscard]] Tensor<Id, R> const& as() const {
-    require(
-        dtype() == dtype_of<Id>, "ids of ", name_of(dtype()), " taken for ", name_of(dtype_of<Id>));
-    return std::get<Tensor<Id, R>>(ids_);
+  [[nodiscard]] Tensor<Id, R> as() const {
+    return detail::typed<R>(detail::TensorOf<Id>(any()));
   }
+  /// Calls function(ids) with the ids as a tensor of their type.
   template <class Function>
   decltype(auto) visit(Function&& function) const {
-    return std::visit(std::forward<Function>(function), ids_);
+    return dtype() == DType::int64 ? std::forward<Function>(function)(as<std::int64_t>())
+                                   : std::forward<Function>(function)(as<std::int32_t>());
   }
-
- private:
-  std::variant<Tensor<std::int64_t, R>, Tensor<std::int32_t, R>> ids_;
 };
+
+namespace detail {
+
+/// Throws std::invalid_argument unless the ids have a shape of bags.
+void require_bags(IdTensor<AnyRuntime> const& ids);
+/// Throws std::invalid_argument unless ids and offsets have shapes of jagged bags, and one type.
+void require_bags(IdTensor<AnyRuntime> const& ids, IdTensor<AnyRuntime> const& offsets);
+
+}  // namespace detail
 
 /// Ids grouped into bags, one bag per output row. Without `offsets`, `ids` is [bags] or [bags,
 /// hotness]; with `offsets`, it is [capacity].
@@ -79,25 +99,11 @@ struct Bags {
 
   Bags(IdTensor<R> all_ids)  // NOLINT(google-explicit-constructor): ids without offsets are bags
       : ids(std::move(all_ids)) {
-    require(ids.shape().rank() == 1 || ids.shape().rank() == 2,
-            "bags of fixed hotness: ids of shape ",
-            ids.shape(),
-            "; expected [bags] or [bags, hotness]");
+    detail::require_bags(ids);
   }
   Bags(IdTensor<R> all_ids, IdTensor<R> bag_offsets)
       : ids(std::move(all_ids)), offsets(std::move(bag_offsets)) {
-    require(ids.shape().rank() == 1 && offsets->shape().rank() == 1 && offsets->count() >= 1,
-            "jagged bags: ids of shape ",
-            ids.shape(),
-            ", offsets of shape ",
-            offsets->shape(),
-            "; expected [capacity] and [bags + 1]");
-    require(offsets->dtype() == ids.dtype(),
-            "jagged bags: ids of ",
-            name_of(ids.dtype()),
-            " with offsets of ",
-            name_of(offsets->dtype()),
-            "; expected the same type");
+    detail::require_bags(ids, *offsets);
   }
   template <Element Id>
   Bags(Tensor<Id, R> all_ids)  // NOLINT(google-explicit-constructor): ids without offsets are bags
@@ -105,6 +111,15 @@ struct Bags {
   template <Element Id>
   Bags(Tensor<Id, R> all_ids, Tensor<Id, R> bag_offsets)
       : Bags(IdTensor<R>(std::move(all_ids)), IdTensor<R>(std::move(bag_offsets))) {}
+  /// For the library itself: the same bags, on a device of whichever runtime.
+  template <Runtime Other>
+    requires(std::same_as<R, detail::AnyRuntime> && !std::same_as<Other, R>)
+  Bags(Bags<Other> const& bags)  // NOLINT(google-explicit-constructor): loses only the type
+      : ids(bags.ids),
+        offsets(bags.offsets),
+        bag_count(bags.bag_count),
+        weights(bags.weights),
+        default_id(bags.default_id) {}
 
   [[nodiscard]] std::int64_t bags() const {
     return offsets ? offsets->count() - 1 : ids.shape()[0];
@@ -112,50 +127,12 @@ struct Bags {
   [[nodiscard]] std::int64_t hotness() const {
     return !offsets && ids.shape().rank() == 2 ? ids.shape()[1] : 1;
   }
-  /// Returns the pointers and sizes that kernels need. Throws std::invalid_argument if bag_count is
-  /// not a scalar, if there is not one weight per id, or if the default id is negative.
-  [[nodiscard]] kernels::BagView view() const {
-    require(!bag_count || bag_count->count() == 1,
-            "bags: a bag_count of shape ",
-            bag_count ? bag_count->shape() : Shape{},
-            "; expected a scalar");
-    require(!weights || weights->count() == ids.count(),
-            "bags: weights of shape ",
-            weights ? weights->shape() : Shape{},
-            " for ids of shape ",
-            ids.shape());
-    require(!default_id || *default_id >= 0,
-            "bags: a default id of ",
-            default_id.value_or(0),
-            "; expected a row of the table");
-    return {.ids = ids.data(),
-            .id_dtype = ids.dtype(),
-            .bags = bags(),
-            .capacity = ids.count(),
-            .hotness = hotness(),
-            .offsets = offsets ? offsets->data() : nullptr,
-            .bag_count = bag_count ? bag_count->data() : nullptr,
-            .weights = weights ? weights->data() : nullptr,
-            .default_id = default_id.value_or(-1)};
-  }
 };
 
 namespace detail {
 
-template <Runtime R>
-auto reads_of(Bags<R> const& bags) {
-  auto list = bags.ids.visit([](auto const& ids) { return reads(ids); });
-  if (bags.offsets) {
-    bags.offsets->visit([&](auto const& offsets) { list.add(offsets); });
-  }
-  if (bags.bag_count) {
-    list.add(*bags.bag_count);
-  }
-  if (bags.weights) {
-    list.add(*bags.weights);
-  }
-  return list;
-}
+using AnyIds = IdTensor<AnyRuntime>;
+using AnyBags = Bags<AnyRuntime>;
 
 }  // namespace detail
 

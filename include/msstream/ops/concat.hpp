@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/elementwise.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
+#include <msstream/ops/detail/typed.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <source_location>
@@ -14,36 +11,25 @@
 
 namespace msstream::ops {
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats concat(std::vector<Floats> const& blocks, std::source_location issued_at);
+[[nodiscard]] std::vector<std::optional<Floats>> split(Floats const& packed,
+                                                       std::span<std::int64_t const> widths,
+                                                       std::vector<bool> const& wanted,
+                                                       std::source_location issued_at);
+
+}  // namespace detail
+
 /// Returns the blocks side by side: block k [rows, width k] → [rows, sum of widths], float32. One
 /// launch for up to 64 blocks. Asynchronous.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> concat(
     std::vector<Tensor<float, R>> const& blocks,
     std::source_location issued_at = std::source_location::current()) {
-  require(!blocks.empty(), "concat: no blocks");
-  std::int64_t width = 0;
-  std::vector<kernels::ColumnBlock> columns;
-  for (auto const& block : blocks) {
-    require(block.shape().rank() == 2 && block.shape()[0] == blocks.front().shape()[0],
-            "concat: block of shape ",
-            block.shape(),
-            " beside one of shape ",
-            blocks.front().shape());
-    columns.push_back({block.data(), block.shape()[1]});
-    width += block.shape()[1];
-  }
-  std::int64_t const rows = blocks.front().shape()[0];
-  Tensor<float, R> packed(blocks.front().device(), {rows, width});
-  issue(
-      "concat",
-      reads(blocks),
-      writes(packed),
-      [columns = std::move(columns), rows, target = packed.data()](auto stream) {
-        kernels::concat_columns(stream, columns, rows, target);
-      },
-      {},
-      issued_at);
-  return packed;
+  return detail::typed<R>(detail::concat(detail::untyped(blocks), issued_at));
 }
 
 /// Splits a packed tensor into blocks of the given widths, which must sum to the packed width: the
@@ -55,40 +41,7 @@ template <Runtime R>
     std::span<std::int64_t const> widths,
     std::vector<bool> const& wanted,
     std::source_location issued_at = std::source_location::current()) {
-  require(packed.shape().rank() == 2 && wanted.size() == widths.size(),
-          "split of a tensor of shape ",
-          packed.shape());
-  std::int64_t const rows = packed.shape()[0];
-  std::int64_t total = 0;
-  std::vector<std::optional<Tensor<float, R>>> blocks;
-  std::vector<Tensor<float, R>> written;
-  std::vector<kernels::ColumnBlock> columns;
-  for (std::size_t i = 0; i < widths.size(); ++i) {
-    require(widths[i] >= 0, "split: a block of width ", widths[i]);
-    blocks.emplace_back();
-    if (wanted[i]) {
-      written.push_back(blocks.back().emplace(packed.device(), Shape{rows, widths[i]}));
-    }
-    columns.push_back({wanted[i] ? written.back().data() : nullptr, widths[i]});
-    total += widths[i];
-  }
-  require(total == packed.shape()[1],
-          "split: widths sum to ",
-          total,
-          " for a tensor of shape ",
-          packed.shape());
-  if (!written.empty()) {
-    issue(
-        "split",
-        reads(packed),
-        writes(written),
-        [columns = std::move(columns), rows, source = packed.data()](auto stream) {
-          kernels::split_columns(stream, source, columns, rows);
-        },
-        {},
-        issued_at);
-  }
-  return blocks;
+  return detail::typed<R>(detail::split(packed, widths, wanted, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <msstream/ops/bags.hpp>
-#include <msstream/ops/kernels/cast_ids.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/segment.hpp>
-#include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
-#include <limits>
 #include <source_location>
 
 namespace msstream::ops {
@@ -36,6 +34,17 @@ template <Element To, Runtime R>
   return out;
 }
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Bags<AnyRuntime> coo_bags(IdTensor<AnyRuntime> const& ids,
+                                        IdTensor<AnyRuntime> const& bag_of_id,
+                                        std::int64_t bags,
+                                        std::source_location issued_at);
+
+}  // namespace detail
+
 /// Returns jagged bags from coordinates: ids[i] is in bag bag_of_id[i]. ids and bag_of_id are
 /// [capacity], and bag_of_id ascends. An id whose bag is outside [0, bags) is in no bag. The two
 /// may mix int32 and int64.
@@ -47,23 +56,7 @@ template <Runtime R>
                                IdTensor<R> const& bag_of_id,
                                std::int64_t bags,
                                std::source_location issued_at = std::source_location::current()) {
-  require(ids.shape().rank() == 1 && bag_of_id.shape() == ids.shape() && bags >= 0,
-          "coo_bags: ids of shape ",
-          ids.shape(),
-          ", bag_of_id of shape ",
-          bag_of_id.shape(),
-          " for ",
-          bags,
-          " bags; expected one shape [capacity]");
-  require(ids.dtype() == DType::int64 || ids.count() <= std::numeric_limits<std::int32_t>::max(),
-          "coo_bags: ",
-          ids.count(),
-          " int32 ids are not below 2^31");
-  auto const offsets =
-      segment_offsets(cast_ids<std::int64_t>(bag_of_id, issued_at), bags, issued_at);
-  return ids.dtype() == DType::int64
-             ? Bags<R>(ids, IdTensor<R>(offsets))
-             : Bags<R>(ids, IdTensor<R>(cast_ids<std::int32_t>(IdTensor<R>(offsets), issued_at)));
+  return detail::typed<R>(detail::coo_bags(ids, bag_of_id, bags, issued_at));
 }
 template <Element Id, Element BagId, Runtime R>
 [[nodiscard]] Bags<R> coo_bags(Tensor<Id, R> const& ids,

@@ -2,13 +2,10 @@
 #pragma once
 
 #include <msstream/ops/activation.hpp>
-#include <msstream/ops/kernels/dense.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/unary.hpp>
-#include <msstream/ops/workspace.hpp>
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -53,6 +50,25 @@ struct DenseSizes {
 
 }  // namespace detail
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats dense(Floats const& input,
+                           Floats const& weight,
+                           Floats const& bias,
+                           Activation activation,
+                           std::source_location issued_at);
+[[nodiscard]] DenseGradients<AnyRuntime> dense_gradient(Floats const& input,
+                                                        Floats const& weight,
+                                                        Floats const& output,
+                                                        Activation activation,
+                                                        Floats const& output_gradient,
+                                                        bool with_input_gradient,
+                                                        std::source_location issued_at);
+
+}  // namespace detail
+
 /// Returns activation(input · weight + bias): input [batch, inputs], weight [inputs, outputs], bias
 /// [outputs] → [batch, outputs].
 ///
@@ -70,36 +86,7 @@ template <Runtime R>
     Tensor<float, R> const& bias,
     Activation activation = Activation::none,
     std::source_location issued_at = std::source_location::current()) {
-  auto const sizes = detail::DenseSizes::of(input.shape(), weight.shape());
-  require(
-      sizes && bias.count() == sizes->layers * sizes->outputs,
-      "dense: input ",
-      input.shape(),
-      ", weight ",
-      weight.shape(),
-      ", bias ",
-      bias.shape(),
-      "; expected [batch, inputs], [inputs, outputs], [outputs], or in front of each the number "
-      "of layers");
-  Tensor<float, R> output(input.device(), sizes->output());
-  kernels::DenseArgs const args{.input = input.data(),
-                                .weight = weight.data(),
-                                .bias = bias.data(),
-                                .output = output.data(),
-                                .batch = sizes->batch,
-                                .inputs = sizes->inputs,
-                                .outputs = sizes->outputs,
-                                .activation = activation,
-                                .layers = sizes->layers,
-                                .shared_input = sizes->shared_input};
-  issue(
-      "dense",
-      reads(input, weight, bias),
-      writes(output),
-      [args](auto stream) { kernels::dense(stream, args); },
-      {},
-      issued_at);
-  return output;
+  return detail::typed<R>(detail::dense(input, weight, bias, activation, issued_at));
 }
 
 template <Runtime R = DefaultRuntime>
@@ -108,66 +95,6 @@ struct DenseGradients {
   Tensor<float, R> weight;
   Tensor<float, R> bias;
 };
-
-namespace detail {
-
-/// Returns the gradient of the layers' input. If all layers share one input, returns the sum of the
-/// layers' gradients; otherwise returns one gradient per layer.
-template <Runtime R>
-Tensor<float, R> dense_input_gradient(DenseSizes const& sizes,
-                                      Tensor<float, R> const& weight,
-                                      Tensor<float, R> const& gradient,
-                                      std::source_location issued_at) {
-  Tensor<float, R> each(weight.device(),
-                        sizes.stacked ? Shape{sizes.layers, sizes.batch, sizes.inputs}
-                                      : Shape{sizes.batch, sizes.inputs});
-  kernels::DenseInputGradientArgs const args{.output_gradient = gradient.data(),
-                                             .weight = weight.data(),
-                                             .input_gradient = each.data(),
-                                             .batch = sizes.batch,
-                                             .inputs = sizes.inputs,
-                                             .outputs = sizes.outputs,
-                                             .layers = sizes.layers};
-  issue(
-      "dense_input_gradient",
-      reads(gradient, weight),
-      writes(each),
-      [args](auto stream) { kernels::dense_input_gradient(stream, args); },
-      {},
-      issued_at);
-  return sizes.shared_input ? sum(each, 0, {}, issued_at) : each;
-}
-
-template <Runtime R>
-void dense_weight_gradient(DenseSizes const& sizes,
-                           Tensor<float, R> const& input,
-                           Tensor<float, R> const& gradient,
-                           Tensor<float, R> const& weight_gradient,
-                           Tensor<float, R> const& bias_gradient,
-                           std::source_location issued_at) {
-  kernels::DenseWeightGradientArgs args{.input = input.data(),
-                                        .output_gradient = gradient.data(),
-                                        .weight_gradient = weight_gradient.data(),
-                                        .bias_gradient = bias_gradient.data(),
-                                        .batch = sizes.batch,
-                                        .inputs = sizes.inputs,
-                                        .outputs = sizes.outputs,
-                                        .layers = sizes.layers,
-                                        .shared_input = sizes.shared_input};
-  auto const& device = input.device();
-  Workspace<R> const workspace(
-      device, kernels::dense_weight_gradient_workspace_bytes(size_query<R>(*device), args));
-  args.workspace = workspace.data();
-  issue(
-      "dense_weight_gradient",
-      reads(input, gradient),
-      workspace.with(writes(weight_gradient, bias_gradient)),
-      [args](auto stream) { kernels::dense_weight_gradient(stream, args); },
-      {},
-      issued_at);
-}
-
-}  // namespace detail
 
 /// Returns the gradients of dense(), from its operands, its output and the output's gradient. The
 /// gradient of the input is computed only if `with_input_gradient` is set. On CUDA, if the batch is
@@ -183,29 +110,8 @@ template <Runtime R>
     Tensor<float, R> const& output_gradient,
     bool with_input_gradient,
     std::source_location issued_at = std::source_location::current()) {
-  auto const& device = input.device();
-  auto const sizes = detail::DenseSizes::of(input.shape(), weight.shape());
-  require(sizes && output.shape() == sizes->output() && output_gradient.shape() == sizes->output(),
-          "dense_gradient: input ",
-          input.shape(),
-          ", weight ",
-          weight.shape(),
-          ", output ",
-          output.shape(),
-          ", output gradient ",
-          output_gradient.shape());
-
-  Tensor<float, R> gradient = output_gradient;
-  if (activation == Activation::relu) {
-    gradient = relu_gradient(output, output_gradient, issued_at);
-  }
-  DenseGradients<R> gradients{{}, {device, weight.shape()}, {device, sizes->bias()}};
-  if (with_input_gradient) {
-    gradients.input = detail::dense_input_gradient(*sizes, weight, gradient, issued_at);
-  }
-  detail::dense_weight_gradient(
-      *sizes, input, gradient, gradients.weight, gradients.bias, issued_at);
-  return gradients;
+  return detail::typed<R>(detail::dense_gradient(
+      input, weight, output, activation, output_gradient, with_input_gradient, issued_at));
 }
 
 }  // namespace msstream::ops

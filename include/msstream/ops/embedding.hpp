@@ -2,12 +2,10 @@
 #pragma once
 
 #include <msstream/ops/bags.hpp>
-#include <msstream/ops/id_trap.hpp>
-#include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/out_of_range.hpp>
 #include <msstream/ops/pooling.hpp>
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -43,34 +41,6 @@ struct LookupOptions {
   /// row supplied the maximum. The gradient needs it.
   std::optional<Tensor<std::int32_t, R>> argmax = {};
 };
-
-namespace detail {
-
-/// Returns the output shape of a lookup: [bags, width], or [ids, width] for Pooling::none.
-template <Runtime R>
-Shape pooled_shape(Bags<R> const& bags, Pooling pooling, std::int64_t width) {
-  return {pooling == Pooling::none ? bags.ids.count() : bags.bags(), width};
-}
-
-template <Runtime R>
-void require_pooling(char const* operation,
-                     Bags<R> const& bags,
-                     Pooling pooling,
-                     std::optional<Tensor<std::int32_t, R>> const& argmax,
-                     Shape const& pooled) {
-  require(!bags.weights || pooling != Pooling::max, operation, ": the maximum takes no weights");
-  require(!bags.default_id || pooling != Pooling::none,
-          operation,
-          ": a default id is for bags, and nothing is pooled");
-  require(!argmax || (pooling == Pooling::max && argmax->shape() == pooled),
-          operation,
-          ": argmax of shape ",
-          argmax ? argmax->shape() : Shape{},
-          "; expected that of the maximum, ",
-          pooled);
-}
-
-}  // namespace detail
 
 /// Pools rows of `table` [rows, width] into [bags, width], or into [ids, width] for Pooling::none.
 /// Table and output (Out) are float32, float16 or bfloat16. Rows are accumulated in float32 in the

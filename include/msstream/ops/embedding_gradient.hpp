@@ -2,17 +2,12 @@
 #pragma once
 
 #include <msstream/ops/bags.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/kernels/embedding_gradient.hpp>
-#include <msstream/ops/kernels/row_parts.hpp>
 #include <msstream/ops/pooling.hpp>
-#include <msstream/ops/workspace.hpp>
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/tensor/issue.hpp>
 
-#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <source_location>
 #include <vector>
@@ -31,6 +26,17 @@ struct UniqueRows {
   Tensor<std::int64_t, R> count;      ///< scalar: the number of distinct ids
 };
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] UniqueRows<AnyRuntime> deduplicate(Bags<AnyRuntime> const& bags,
+                                                 std::int64_t rows,
+                                                 Pooling pooling,
+                                                 std::source_location issued_at);
+
+}  // namespace detail
+
 /// Groups the equal ids of a lookup in a table of `rows` rows. If `pooling` is not Pooling::none,
 /// the ids of a bag whose offsets do not ascend within the ids are left out, because the lookup
 /// does not read them. With Pooling::none a lookup gives one row per id whatever its bag, and the
@@ -42,39 +48,7 @@ template <Runtime R>
     std::int64_t rows,
     Pooling pooling = Pooling::sum,
     std::source_location issued_at = std::source_location::current()) {
-  auto const& device = bags.ids.device();
-  auto const view = bags.view();
-  auto const places = kernels::place_capacity(view);
-  require(places <= std::numeric_limits<std::int32_t>::max(),
-          "deduplicate: ",
-          places,
-          " places of ids are not below 2^31");
-  UniqueRows<R> unique{{device, {places}},
-                       {device, {places + 1}},
-                       {device, {places}},
-                       {device, {places}},
-                       {device, Shape{}}};
-  auto const workspace_bytes =
-      kernels::deduplicate_workspace_bytes(detail::size_query<R>(*device), places);
-  detail::Workspace<R> const workspace(device, workspace_bytes);
-  kernels::DeduplicateArgs const args{.bags = view,
-                                      .rows = rows,
-                                      .unique_ids = unique.ids.data(),
-                                      .starts = unique.starts.data(),
-                                      .positions = unique.positions.data(),
-                                      .ranks = unique.ranks.data(),
-                                      .unique_count = unique.count.data(),
-                                      .workspace = workspace.data(),
-                                      .pools = pooling != Pooling::none};
-  issue(
-      "deduplicate",
-      detail::reads_of(bags),
-      workspace.with(
-          writes(unique.ids, unique.starts, unique.positions, unique.ranks, unique.count)),
-      [args](auto stream) { kernels::deduplicate(stream, args); },
-      {},
-      issued_at);
-  return unique;
+  return detail::typed<R>(detail::deduplicate(bags, rows, pooling, issued_at));
 }
 
 /// The row-sparse gradient of a table: `values[u]` is the gradient of row `ids[u]`, for u < *count.
@@ -239,6 +213,18 @@ template <Element T, Runtime R>
   return gradient;
 }
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] RowGradients<AnyRuntime> merge_row_gradients(
+    std::vector<RowGradients<AnyRuntime>> const& parts,
+    std::int64_t rows,
+    std::vector<std::int64_t> const& first_rows,
+    std::source_location issued_at);
+
+}  // namespace detail
+
 /// Merges several gradients of one table of `rows` rows into one. The values of equal rows are
 /// added in an order that depends on the ids alone. If `first_rows` is given, the ids of part k
 /// refer to a view of the table whose row 0 is row first_rows[k] of the table. A view may begin
@@ -250,59 +236,7 @@ template <Runtime R>
     std::int64_t rows,
     std::vector<std::int64_t> const& first_rows = {},
     std::source_location issued_at = std::source_location::current()) {
-  require(!parts.empty(), "merge_row_gradients: no parts");
-  require(first_rows.empty() || first_rows.size() == parts.size(),
-          "merge_row_gradients: ",
-          first_rows.size(),
-          " first rows for ",
-          parts.size(),
-          " parts");
-  std::int64_t capacity = 0;
-  for (auto const& part : parts) {
-    auto const& shape = part.values.shape();
-    require(shape.rank() == 2 && part.ids.count() == shape[0] &&
-                shape[1] == parts.front().values.shape()[1],
-            "merge_row_gradients: ids ",
-            part.ids.shape(),
-            " with values ",
-            shape,
-            ", after values ",
-            parts.front().values.shape());
-    capacity += shape[0];
-  }
-  std::int64_t const width = parts.front().values.shape()[1];
-  auto const& device = parts.front().values.device();
-  Tensor<std::int64_t, R> ids(device, {capacity});
-  Tensor<float, R> values(device, {capacity, width});
-  std::int64_t begin = 0;
-  for (std::size_t k = 0; k < parts.size(); ++k) {
-    auto const& part = parts[k];
-    std::int64_t const part_capacity = part.values.shape()[0];
-    kernels::MergeRowsArgs const args{part.ids.data(),
-                                      part.values.data(),
-                                      part.count.data(),
-                                      part_capacity,
-                                      width,
-                                      ids.data() + begin,
-                                      values.data() + begin * width,
-                                      first_rows.empty() ? 0 : first_rows[k]};
-    issue(
-        "merge_rows",
-        reads(part.ids, part.values, part.count),
-        writes(ids, values),
-        [args](auto stream) { kernels::merge_rows(stream, args); },
-        {},
-        issued_at);
-    begin += part_capacity;
-  }
-  Bags<R> const bags(ids);
-  return embedding_gradient(bags,
-                            deduplicate(bags, rows, Pooling::sum, issued_at),
-                            rows,
-                            Pooling::sum,
-                            values,
-                            {},
-                            issued_at);
+  return detail::typed<R>(detail::merge_row_gradients(parts, rows, first_rows, issued_at));
 }
 
 }  // namespace msstream::ops

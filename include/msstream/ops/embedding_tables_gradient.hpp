@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/embedding_tables.hpp>
-#include <msstream/ops/kernels/embedding_tables_gradient.hpp>
 #include <msstream/ops/pooling.hpp>
-#include <msstream/ops/workspace.hpp>
-#include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <source_location>
 

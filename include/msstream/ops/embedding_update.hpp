@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/ops/kernels/embedding_update.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
 #include <msstream/ops/pooling.hpp>
-#include <msstream/ops/workspace.hpp>
-#include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/device_count.hpp>
 #include <msstream/ops/id_element.hpp>
-#include <msstream/ops/kernels/gather.hpp>
-#include <msstream/ops/workspace.hpp>
 #include <msstream/tensor/detail/overlap.hpp>
-#include <msstream/tensor/issue.hpp>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <source_location>

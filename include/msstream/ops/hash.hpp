@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/id_element.hpp>
-#include <msstream/ops/kernels/hash.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -34,6 +32,16 @@ template <IdElement T, Runtime R>
   return buckets;
 }
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] TensorOf<std::int64_t> bucketize(Floats const& values,
+                                               Floats const& boundaries,
+                                               std::source_location issued_at);
+
+}  // namespace detail
+
 /// Returns the bucket of each value: the number of boundaries ≤ the value, which is in [0,
 /// boundaries.count()]. `boundaries` must ascend. NaN goes to bucket 0. Asynchronous; capture-safe.
 template <Runtime R>
@@ -41,21 +49,7 @@ template <Runtime R>
     Tensor<float, R> const& values,
     Tensor<float, R> const& boundaries,
     std::source_location issued_at = std::source_location::current()) {
-  Tensor<std::int64_t, R> buckets(values.device(), values.shape());
-  kernels::BucketizeArgs const args{values.data(),
-                                    boundaries.data(),
-                                    boundaries.count(),
-                                    buckets.data(),
-                                    values.count(),
-                                    nullptr};
-  issue(
-      "bucketize",
-      reads(values, boundaries),
-      writes(buckets),
-      [args](auto stream) { kernels::bucketize(stream, args); },
-      {},
-      issued_at);
-  return buckets;
+  return detail::typed<R>(detail::bucketize(values, boundaries, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/jagged.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/offset_policy.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -12,19 +10,6 @@
 #include <type_traits>
 
 namespace msstream::ops {
-
-namespace detail {
-
-template <Runtime R>
-void require_jagged_offsets(char const* operation, Tensor<std::int64_t, R> const& offsets) {
-  require(offsets.shape().rank() == 1 && offsets.count() >= 1,
-          operation,
-          ": offsets of shape ",
-          offsets.shape(),
-          "; expected [batch + 1]");
-}
-
-}  // namespace detail
 
 /// Copies jagged samples to dense rows: values [capacity, width] or [capacity], of any element type
 /// → [batch, max_length, width] or [batch, max_length]. Sample b has the rows [offsets[b],

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/jagged_softmax.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/offset_policy.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -14,19 +12,16 @@ namespace msstream::ops {
 
 namespace detail {
 
-template <Runtime R>
-void require_softmax_segments(char const* operation,
-                              Shape const& values,
-                              Tensor<std::int64_t, R> const& offsets) {
-  require((values.rank() == 1 || values.rank() == 2) && offsets.shape().rank() == 1 &&
-              offsets.count() >= 1,
-          operation,
-          ": values of shape ",
-          values,
-          ", offsets of shape ",
-          offsets.shape(),
-          "; expected [capacity] or [capacity, width], and [segments + 1]");
-}
+// The bodies of the functions below.
+
+[[nodiscard]] Floats jagged_softmax(Floats const& values,
+                                    TensorOf<std::int64_t> const& offsets,
+                                    std::type_identity_t<OffsetPolicy<AnyRuntime>> const& policy,
+                                    std::source_location issued_at);
+[[nodiscard]] Floats jagged_softmax_gradient(Floats const& output,
+                                             Floats const& output_gradient,
+                                             TensorOf<std::int64_t> const& offsets,
+                                             std::source_location issued_at);
 
 }  // namespace detail
 
@@ -46,26 +41,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     std::type_identity_t<OffsetPolicy<R>> const& policy = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const& shape = values.shape();
-  detail::require_softmax_segments("jagged_softmax", shape, offsets);
-  Tensor<float, R> output(values.device(), shape);
-  auto written = writes(output);
-  auto const report = detail::offset_report("jagged_softmax", *values.device(), policy, written);
-  kernels::JaggedSoftmaxArgs const args{values.data(),
-                                        offsets.data(),
-                                        offsets.count() - 1,
-                                        shape[0],
-                                        shape.rank() == 2 ? shape[1] : 1,
-                                        output.data(),
-                                        report};
-  issue(
-      "jagged_softmax",
-      reads(values, offsets),
-      written,
-      [args](auto stream) { kernels::jagged_softmax(stream, args); },
-      {},
-      issued_at);
-  return output;
+  return detail::typed<R>(detail::jagged_softmax(values, offsets, policy, issued_at));
 }
 
 /// Returns the gradient of jagged_softmax(), from its output y and the gradient dy of the output: y
@@ -76,29 +52,8 @@ template <Runtime R>
     Tensor<float, R> const& output_gradient,
     Tensor<std::int64_t, R> const& offsets,
     std::source_location issued_at = std::source_location::current()) {
-  auto const& shape = output.shape();
-  detail::require_softmax_segments("jagged_softmax_gradient", shape, offsets);
-  require(output_gradient.shape() == shape,
-          "jagged_softmax_gradient: ",
-          shape,
-          " and ",
-          output_gradient.shape());
-  Tensor<float, R> gradient(output.device(), shape);
-  kernels::JaggedSoftmaxGradientArgs const args{output.data(),
-                                                output_gradient.data(),
-                                                offsets.data(),
-                                                offsets.count() - 1,
-                                                shape[0],
-                                                shape.rank() == 2 ? shape[1] : 1,
-                                                gradient.data()};
-  issue(
-      "jagged_softmax_gradient",
-      reads(output, output_gradient, offsets),
-      writes(gradient),
-      [args](auto stream) { kernels::jagged_softmax_gradient(stream, args); },
-      {},
-      issued_at);
-  return gradient;
+  return detail::typed<R>(
+      detail::jagged_softmax_gradient(output, output_gradient, offsets, issued_at));
 }
 
 }  // namespace msstream::ops

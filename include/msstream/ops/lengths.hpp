@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/device_count.hpp>
 #include <msstream/ops/id_element.hpp>
-#include <msstream/ops/kernels/lengths.hpp>
-#include <msstream/ops/workspace.hpp>
-#include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -53,6 +51,15 @@ template <IdElement T, Runtime R>
   return offsets;
 }
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] TensorOf<std::int64_t> offsets_to_lengths(TensorOf<std::int64_t> const& offsets,
+                                                        std::source_location issued_at);
+
+}  // namespace detail
+
 /// Computes the length of each sample, lengths[i] = offsets[i + 1] - offsets[i], from offsets
 /// [samples + 1]. A length is 0 where the difference or offsets[i] is below 0. Offsets beyond the
 /// number of values are not detected, because that number is not known. One launch; asynchronous;
@@ -62,20 +69,7 @@ template <Runtime R>
 [[nodiscard]] Tensor<std::int64_t, R> offsets_to_lengths(
     Tensor<std::int64_t, R> const& offsets,
     std::source_location issued_at = std::source_location::current()) {
-  require(offsets.shape().rank() == 1 && offsets.count() >= 1,
-          "offsets_to_lengths: offsets of shape ",
-          offsets.shape(),
-          "; expected [samples + 1]");
-  Tensor<std::int64_t, R> lengths(offsets.device(), {offsets.count() - 1});
-  kernels::OffsetsToLengthsArgs const args{offsets.data(), lengths.count(), lengths.data()};
-  issue(
-      "offsets_to_lengths",
-      reads(offsets),
-      writes(lengths),
-      [args](auto stream) { kernels::offsets_to_lengths(stream, args); },
-      {},
-      issued_at);
-  return lengths;
+  return detail::typed<R>(detail::offsets_to_lengths(offsets, issued_at));
 }
 
 }  // namespace msstream::ops

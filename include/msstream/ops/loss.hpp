@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/ops/kernels/elementwise.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
 #include <cstdint>
@@ -18,6 +18,20 @@ struct BceResult {
   Tensor<float, R> gradients;
 };
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] BceResult<AnyRuntime> bce_with_logits(Floats const& logits,
+                                                    Floats const& labels,
+                                                    std::source_location issued_at);
+[[nodiscard]] Floats scale_by_scalar(Floats const& input,
+                                     Floats const& scalar,
+                                     float factor,
+                                     std::source_location issued_at);
+
+}  // namespace detail
+
 /// Computes the binary cross-entropy of logits x against labels z in [0, 1], both of one shape:
 /// max(x, 0) - x z + log(1 + exp(-|x|)). Stable for any logit. An infinite logit gives the limit: 0
 /// for +infinity with a label of 1 or -infinity with a label of 0, otherwise infinity. An example
@@ -29,23 +43,7 @@ template <Runtime R>
     Tensor<float, R> const& logits,
     Tensor<float, R> const& labels,
     std::source_location issued_at = std::source_location::current()) {
-  require(logits.shape() == labels.shape(),
-          "bce_with_logits: logits ",
-          logits.shape(),
-          ", labels ",
-          labels.shape(),
-          "; expected one shape");
-  BceResult<R> result{{logits.device(), logits.shape()}, {logits.device(), logits.shape()}};
-  kernels::BceArgs const args{
-      logits.data(), labels.data(), result.losses.data(), result.gradients.data(), logits.count()};
-  issue(
-      "bce_with_logits",
-      reads(logits, labels),
-      writes(result.losses, result.gradients),
-      [args](auto stream) { kernels::bce_with_logits(stream, args); },
-      {},
-      issued_at);
-  return result;
+  return detail::typed<R>(detail::bce_with_logits(logits, labels, issued_at));
 }
 
 /// Returns factor * scalar * input, where `scalar` is a tensor of one element.
@@ -55,22 +53,7 @@ template <Runtime R>
     Tensor<float, R> const& scalar,
     float factor,
     std::source_location issued_at = std::source_location::current()) {
-  require(scalar.count() == 1, "scale_by_scalar: a scalar of shape ", scalar.shape());
-  Tensor<float, R> output(input.device(), input.shape());
-  issue(
-      "scale_by_scalar",
-      reads(input, scalar),
-      writes(output),
-      [source = input.data(),
-       value = scalar.data(),
-       factor,
-       target = output.data(),
-       count = input.count()](auto stream) {
-        kernels::scale_by_scalar(stream, source, value, factor, target, count);
-      },
-      {},
-      issued_at);
-  return output;
+  return detail::typed<R>(detail::scale_by_scalar(input, scalar, factor, issued_at));
 }
 
 }  // namespace msstream::ops

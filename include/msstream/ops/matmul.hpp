@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/matmul.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/reduce.hpp>
-#include <msstream/ops/workspace.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -43,6 +40,27 @@ struct MatmulOperand {
 
 }  // namespace detail
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats matmul(Floats const& left,
+                            Floats const& right,
+                            MatmulOptions const& options,
+                            std::source_location issued_at);
+[[nodiscard]] Floats matmul_left_gradient(Floats const& left,
+                                          Floats const& right,
+                                          MatmulOptions const& options,
+                                          Floats const& product_gradient,
+                                          std::source_location issued_at);
+[[nodiscard]] Floats matmul_right_gradient(Floats const& left,
+                                           Floats const& right,
+                                           MatmulOptions const& options,
+                                           Floats const& product_gradient,
+                                           std::source_location issued_at);
+
+}  // namespace detail
+
 /// Returns factor * op(left) · op(right), where op transposes or does nothing: [rows, inner],
 /// [inner, columns] → [rows, columns]. If either operand is a batch, [batch, …], the product is a
 /// batch. A matrix beside a batch is used for the whole batch.
@@ -57,51 +75,7 @@ template <Runtime R>
     Tensor<float, R> const& right,
     MatmulOptions const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const first = detail::MatmulOperand::of(left.shape(), options.transpose_left);
-  auto const second = detail::MatmulOperand::of(right.shape(), options.transpose_right);
-  bool const batched = left.shape().rank() == 3 || right.shape().rank() == 3;
-  bool const shared_left = batched && left.shape().rank() == 2;
-  bool const shared_right = batched && right.shape().rank() == 2;
-  auto const batch = shared_left ? second.batch : first.batch;
-  require(first.columns == second.rows && (shared_right || second.batch == batch),
-          "matmul: ",
-          left.shape(),
-          options.transpose_left ? " transposed" : "",
-          " by ",
-          right.shape(),
-          options.transpose_right ? " transposed" : "");
-  Tensor<float, R> product(
-      left.device(),
-      batched ? Shape{batch, first.rows, second.columns} : Shape{first.rows, second.columns});
-  kernels::MatmulArgs args{.left = left.data(),
-                           .right = right.data(),
-                           .product = product.data(),
-                           .rows = first.rows,
-                           .inner = first.columns,
-                           .columns = second.columns,
-                           .transpose_left = options.transpose_left,
-                           .transpose_right = options.transpose_right,
-                           .batch = batch,
-                           .shared_left = shared_left,
-                           .shared_right = shared_right,
-                           .factor = options.factor};
-  if (shared_right && !options.transpose_left) {
-    // One product with the rows of the whole batch replaces a product per matrix.
-    args.rows *= batch;
-    args.batch = 1;
-  }
-  auto const& device = left.device();
-  detail::Workspace<R> const workspace(
-      device, kernels::matmul_workspace_bytes(detail::size_query<R>(*device), args));
-  args.workspace = workspace.data();
-  issue(
-      "matmul",
-      reads(left, right),
-      workspace.with(writes(product)),
-      [args](auto stream) { kernels::matmul(stream, args); },
-      {},
-      issued_at);
-  return product;
+  return detail::typed<R>(detail::matmul(left, right, options, issued_at));
 }
 
 /// Returns the gradient of matmul() with respect to its left operand, in that operand's shape.
@@ -112,20 +86,8 @@ template <Runtime R>
     MatmulOptions const& options,
     Tensor<float, R> const& product_gradient,
     std::source_location issued_at = std::source_location::current()) {
-  auto const gradient =
-      options.transpose_left
-          ? matmul(right,
-                   product_gradient,
-                   {.transpose_left = options.transpose_right,
-                    .transpose_right = true,
-                    .factor = options.factor},
-                   issued_at)
-          : matmul(product_gradient,
-                   right,
-                   {.transpose_right = !options.transpose_right, .factor = options.factor},
-                   issued_at);
-  bool const shared = left.shape().rank() == 2 && gradient.shape().rank() == 3;
-  return shared ? sum(gradient, 0, {}, issued_at) : gradient;
+  return detail::typed<R>(
+      detail::matmul_left_gradient(left, right, options, product_gradient, issued_at));
 }
 /// Returns the gradient of matmul() with respect to its right operand, in that operand's shape.
 template <Runtime R>
@@ -135,29 +97,8 @@ template <Runtime R>
     MatmulOptions const& options,
     Tensor<float, R> const& product_gradient,
     std::source_location issued_at = std::source_location::current()) {
-  bool const shared = right.shape().rank() == 2 && product_gradient.shape().rank() == 3;
-  if (shared && left.shape().rank() == 3 && !options.transpose_left) {
-    // One product sums over the rows of the whole batch.
-    auto const rows_of = [](Tensor<float, R> const& batch) {
-      auto const& shape = batch.shape();
-      return batch.reshaped({shape[0] * shape[1], shape[2]});
-    };
-    return matmul_right_gradient(
-        rows_of(left), right, options, rows_of(product_gradient), issued_at);
-  }
-  auto const gradient =
-      options.transpose_right
-          ? matmul(product_gradient,
-                   left,
-                   {.transpose_left = true,
-                    .transpose_right = options.transpose_left,
-                    .factor = options.factor},
-                   issued_at)
-          : matmul(left,
-                   product_gradient,
-                   {.transpose_left = !options.transpose_left, .factor = options.factor},
-                   issued_at);
-  return shared ? sum(gradient, 0, {}, issued_at) : gradient;
+  return detail::typed<R>(
+      detail::matmul_right_gradient(left, right, options, product_gradient, issued_at));
 }
 
 }  // namespace msstream::ops

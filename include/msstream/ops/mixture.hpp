@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/mixture.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <source_location>
@@ -160,6 +156,20 @@ struct NumberedGates {
 
 }  // namespace detail
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Mixture<AnyRuntime> mix_experts(std::vector<Floats> const& experts,
+                                              std::vector<GateLogits<AnyRuntime>> const& gates,
+                                              std::source_location issued_at);
+[[nodiscard]] Mixture<AnyRuntime> mix_experts(std::vector<Floats> const& experts,
+                                              Floats const& logits,
+                                              Gates const& gates,
+                                              std::source_location issued_at);
+
+}  // namespace detail
+
 /// Mixes the outputs of experts by gates, as in MMoE and PLE (Tang et al. 2020, section 4):
 /// output[g] is the sum, over the experts that gate g mixes, of softmax(the gate's logits) times
 /// the expert's output, row by row.
@@ -172,32 +182,7 @@ template <Runtime R>
     std::vector<Tensor<float, R>> const& experts,
     std::vector<GateLogits<R>> const& gates,
     std::source_location issued_at = std::source_location::current()) {
-  detail::Experts<R> const numbered(experts);
-  detail::NumberedGates const all(gates, numbered.outputs.size(), numbered.batch);
-  Mixture<R> mixture{{experts.front().device(), {all.table.gates, numbered.batch, numbered.width}},
-                     {}};
-  std::vector<Tensor<float, R>> logits;
-  for (auto const& some : gates) {
-    logits.push_back(some.logits);
-    mixture.weights.emplace_back(some.logits.device(), some.logits.shape());
-  }
-  kernels::MixtureArgs args{};
-  args.table = all.table;
-  std::copy_n(all.row_stride, all.table.gates, args.row_stride);
-  all.find(args.logits, [&](std::size_t i) { return logits[i].data(); });
-  all.find(args.weights, [&](std::size_t i) { return mixture.weights[i].data(); });
-  std::copy(numbered.outputs.begin(), numbered.outputs.end(), args.experts);
-  args.output = mixture.output.data();
-  args.batch = numbered.batch;
-  args.width = numbered.width;
-  issue(
-      "mix_experts",
-      reads(experts, logits),
-      writes(mixture.output, mixture.weights),
-      [args](auto stream) { kernels::mix_experts(stream, args); },
-      {},
-      issued_at);
-  return mixture;
+  return detail::typed<R>(detail::mix_experts(detail::untyped(experts), gates, issued_at));
 }
 /// Mixes the outputs of experts by gates whose logits are all in one tensor.
 template <Runtime R>
@@ -206,7 +191,7 @@ template <Runtime R>
     Tensor<float, R> const& logits,
     Gates const& gates,
     std::source_location issued_at = std::source_location::current()) {
-  return mix_experts(experts, std::vector<GateLogits<R>>{{logits, gates}}, issued_at);
+  return detail::typed<R>(detail::mix_experts(detail::untyped(experts), logits, gates, issued_at));
 }
 
 template <Runtime R = DefaultRuntime>
@@ -214,6 +199,19 @@ struct MixtureGradients {
   std::vector<std::optional<Tensor<float, R>>> experts;  ///< null where not wanted
   std::vector<Tensor<float, R>> logits;
 };
+
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] MixtureGradients<AnyRuntime> mix_experts_gradient(
+    std::vector<Floats> const& experts,
+    std::vector<GateLogits<AnyRuntime>> const& weights,
+    Floats const& output_gradient,
+    std::vector<bool> const& wanted,
+    std::source_location issued_at);
+
+}  // namespace detail
 
 /// Returns the gradients of mix_experts() with respect to the wanted experts and to all logits.
 /// `weights` has the gates of the forward call with Mixture::weights instead of the logits. Throws
@@ -225,55 +223,8 @@ template <Runtime R>
     Tensor<float, R> const& output_gradient,
     std::vector<bool> const& wanted,
     std::source_location issued_at = std::source_location::current()) {
-  detail::Experts<R> const numbered(experts);
-  detail::NumberedGates const all(weights, numbered.outputs.size(), numbered.batch);
-  require(output_gradient.shape() == Shape{all.table.gates, numbered.batch, numbered.width} &&
-              wanted.size() == experts.size(),
-          "mix_experts_gradient: output gradient of shape ",
-          output_gradient.shape(),
-          ", ",
-          wanted.size(),
-          " of ",
-          experts.size(),
-          " wanted");
-  MixtureGradients<R> gradients;
-  std::vector<Tensor<float, R>> by_gate;
-  for (auto const& some : weights) {
-    by_gate.push_back(some.logits);
-    gradients.logits.emplace_back(some.logits.device(), some.logits.shape());
-  }
-  auto written = writes(gradients.logits);
-  kernels::MixtureGradientArgs args{};
-  args.table = all.table;
-  std::copy_n(all.row_stride, all.table.gates, args.row_stride);
-  all.find(args.weights, [&](std::size_t i) { return by_gate[i].data(); });
-  all.find(args.logits_gradient, [&](std::size_t i) { return gradients.logits[i].data(); });
-  args.expert_count = static_cast<int>(numbered.outputs.size());
-  std::copy(numbered.outputs.begin(), numbered.outputs.end(), args.experts);
-  std::size_t number = 0;
-  for (std::size_t i = 0; i < experts.size(); ++i) {
-    auto& gradient = gradients.experts.emplace_back();
-    if (wanted[i]) {
-      written.add(gradient.emplace(experts[i].device(), experts[i].shape()));
-    }
-    auto const& shape = experts[i].shape();
-    auto const count = shape.rank() == 3 ? shape[0] : 1;
-    for (std::int64_t k = 0; k < count; ++k) {
-      args.expert_gradients[number++] =
-          wanted[i] ? gradient->data() + k * numbered.batch * numbered.width : nullptr;
-    }
-  }
-  args.output_gradient = output_gradient.data();
-  args.batch = numbered.batch;
-  args.width = numbered.width;
-  issue(
-      "mix_experts_gradient",
-      reads(experts, by_gate, output_gradient),
-      written,
-      [args](auto stream) { kernels::mix_experts_gradient(stream, args); },
-      {},
-      issued_at);
-  return gradients;
+  return detail::typed<R>(detail::mix_experts_gradient(
+      detail::untyped(experts), weights, output_gradient, wanted, issued_at));
 }
 
 }  // namespace msstream::ops

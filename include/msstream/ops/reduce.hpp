@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/ops/kernels/reduce.hpp>
-#include <msstream/ops/workspace.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <span>
@@ -46,54 +44,42 @@ inline Shape reduced_shape(Shape const& shape, std::size_t dimension, ReduceOpti
   return Shape(std::span<std::int64_t const>(extents, rank));
 }
 
-/// Reduces a view of `input` along its axis into a tensor of the given shape.
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> reduce_view(char const* operation,
-                                           kernels::Reduction reduction,
-                                           Tensor<float, R> const& input,
-                                           kernels::AxisView const& view,
-                                           float factor,
-                                           Shape const& shape,
-                                           std::source_location issued_at) {
-  auto const& device = input.device();
-  Tensor<float, R> output(device, shape);
-  Workspace<R> const workspace(device,
-                               kernels::reduce_axis_workspace_bytes(size_query<R>(*device), view));
-  kernels::ReduceAxisArgs const args{
-      reduction, view, factor, input.data(), workspace.data(), output.data()};
-  issue(
-      operation,
-      reads(input),
-      workspace.with(writes(output)),
-      [args](auto stream) { kernels::reduce_axis(stream, args); },
-      {},
-      issued_at);
-  return output;
-}
+}  // namespace detail
 
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> extremum(char const* operation,
-                                        kernels::Reduction reduction,
-                                        Tensor<float, R> const& input,
-                                        std::int64_t axis,
-                                        ReduceOptions options,
-                                        std::source_location issued_at) {
-  auto const dimension = require_axis(operation, input.shape(), axis);
-  require(input.shape()[dimension] > 0,
-          operation,
-          " over axis ",
-          axis,
-          " of a tensor of shape ",
-          input.shape(),
-          ", which is empty");
-  return reduce_view(operation,
-                     reduction,
-                     input,
-                     view_along(input.shape(), dimension),
-                     1.0F,
-                     reduced_shape(input.shape(), dimension, options),
-                     issued_at);
-}
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats sum(Floats const& input,
+                         std::int64_t axis,
+                         ReduceOptions options,
+                         std::source_location issued_at);
+[[nodiscard]] Floats mean(Floats const& input,
+                          std::int64_t axis,
+                          ReduceOptions options,
+                          std::source_location issued_at);
+[[nodiscard]] Floats max(Floats const& input,
+                         std::int64_t axis,
+                         ReduceOptions options,
+                         std::source_location issued_at);
+[[nodiscard]] Floats min(Floats const& input,
+                         std::int64_t axis,
+                         ReduceOptions options,
+                         std::source_location issued_at);
+[[nodiscard]] Floats sum_gradient(Floats const& output_gradient,
+                                  Shape const& shape,
+                                  std::int64_t axis,
+                                  float factor,
+                                  std::source_location issued_at);
+[[nodiscard]] Floats extremum_gradient(Floats const& input,
+                                       Floats const& output,
+                                       Floats const& output_gradient,
+                                       std::int64_t axis,
+                                       std::source_location issued_at);
+[[nodiscard]] Floats sum_to(Floats const& gradient,
+                            Shape const& shape,
+                            float factor,
+                            std::source_location issued_at);
 
 }  // namespace detail
 
@@ -107,14 +93,7 @@ template <Runtime R>
     std::int64_t axis,
     ReduceOptions options = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const dimension = detail::require_axis("sum", input.shape(), axis);
-  return detail::reduce_view("sum",
-                             kernels::Reduction::sum,
-                             input,
-                             detail::view_along(input.shape(), dimension),
-                             1.0F,
-                             detail::reduced_shape(input.shape(), dimension, options),
-                             issued_at);
+  return detail::typed<R>(detail::sum(input, axis, options, issued_at));
 }
 /// Returns the mean over one axis. Like sum(), but throws std::invalid_argument for an empty axis.
 template <Runtime R>
@@ -123,21 +102,7 @@ template <Runtime R>
     std::int64_t axis,
     ReduceOptions options = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const dimension = detail::require_axis("mean", input.shape(), axis);
-  auto const view = detail::view_along(input.shape(), dimension);
-  require(view.axis > 0,
-          "mean over axis ",
-          axis,
-          " of a tensor of shape ",
-          input.shape(),
-          ", which is empty");
-  return detail::reduce_view("mean",
-                             kernels::Reduction::sum,
-                             input,
-                             view,
-                             1.0F / static_cast<float>(view.axis),
-                             detail::reduced_shape(input.shape(), dimension, options),
-                             issued_at);
+  return detail::typed<R>(detail::mean(input, axis, options, issued_at));
 }
 /// Returns the largest element along one axis, or NaN if there is a NaN. Like mean(), throws
 /// std::invalid_argument for an empty axis.
@@ -147,7 +112,7 @@ template <Runtime R>
     std::int64_t axis,
     ReduceOptions options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::extremum("max", kernels::Reduction::max, input, axis, options, issued_at);
+  return detail::typed<R>(detail::max(input, axis, options, issued_at));
 }
 /// Returns the smallest element along one axis, or NaN if there is a NaN. Like mean(), throws
 /// std::invalid_argument for an empty axis.
@@ -157,7 +122,7 @@ template <Runtime R>
     std::int64_t axis,
     ReduceOptions options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::extremum("min", kernels::Reduction::min, input, axis, options, issued_at);
+  return detail::typed<R>(detail::min(input, axis, options, issued_at));
 }
 
 /// Returns factor * output_gradient, repeated along `axis` to `shape`: the gradient of a sum over
@@ -170,24 +135,7 @@ template <Runtime R>
     std::int64_t axis,
     float factor = 1.0F,
     std::source_location issued_at = std::source_location::current()) {
-  auto const view = detail::view_along(shape, detail::require_axis("sum_gradient", shape, axis));
-  require(output_gradient.count() == view.outputs(),
-          "sum_gradient: output gradient ",
-          output_gradient.shape(),
-          " for axis ",
-          axis,
-          " of ",
-          shape);
-  Tensor<float, R> gradient(output_gradient.device(), shape);
-  kernels::RepeatAxisArgs const args{view, factor, output_gradient.data(), gradient.data()};
-  issue(
-      "sum_gradient",
-      reads(output_gradient),
-      writes(gradient),
-      [args](auto stream) { kernels::repeat_axis(stream, args); },
-      {},
-      issued_at);
-  return gradient;
+  return detail::typed<R>(detail::sum_gradient(output_gradient, shape, axis, factor, issued_at));
 }
 
 /// Returns the gradient of max() or min() over `axis`, from its input, its output and the output's
@@ -200,31 +148,8 @@ template <Runtime R>
     Tensor<float, R> const& output_gradient,
     std::int64_t axis,
     std::source_location issued_at = std::source_location::current()) {
-  auto const& device = input.device();
-  auto const view = detail::view_along(
-      input.shape(), detail::require_axis("extremum_gradient", input.shape(), axis));
-  require(output.count() == view.outputs() && output_gradient.count() == view.outputs(),
-          "extremum_gradient: axis ",
-          axis,
-          " of ",
-          input.shape(),
-          ", output ",
-          output.shape(),
-          ", output gradient ",
-          output_gradient.shape());
-  Tensor<float, R> gradient(device, input.shape());
-  detail::Workspace<R> const workspace(
-      device, kernels::extremum_gradient_workspace_bytes(detail::size_query<R>(*device), view));
-  kernels::ExtremumGradientArgs const args{
-      view, input.data(), output.data(), output_gradient.data(), workspace.data(), gradient.data()};
-  issue(
-      "extremum_gradient",
-      reads(input, output, output_gradient),
-      workspace.with(writes(gradient)),
-      [args](auto stream) { kernels::extremum_gradient(stream, args); },
-      {},
-      issued_at);
-  return gradient;
+  return detail::typed<R>(
+      detail::extremum_gradient(input, output, output_gradient, axis, issued_at));
 }
 
 /// Returns factor * (the sum of `gradient` over the dimensions in which a tensor of `shape` was
@@ -237,28 +162,7 @@ template <Runtime R>
     Shape const& shape,
     float factor = 1.0F,
     std::source_location issued_at = std::source_location::current()) {
-  require(kernels::broadcast_shape(shape, gradient.shape()) == gradient.shape(),
-          "sum_to: ",
-          gradient.shape(),
-          " to ",
-          shape);
-  auto const plan = kernels::plan_sum_to(gradient.shape(), shape);
-  if (plan.count == 0) {
-    return (factor == 1.0F ? gradient : scale(gradient, factor, issued_at)).reshaped(shape);
-  }
-  auto sum = gradient;
-  for (int step = 0; step < plan.count; ++step) {
-    auto const& view = plan.steps[step];
-    bool const last = step + 1 == plan.count;
-    sum = detail::reduce_view("sum_to",
-                              kernels::Reduction::sum,
-                              sum,
-                              view,
-                              last ? factor : 1.0F,
-                              last ? shape : Shape{view.outer, view.inner},
-                              issued_at);
-  }
-  return sum;
+  return detail::typed<R>(detail::sum_to(gradient, shape, factor, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/segment_common.hpp>
 #include <msstream/ops/segment_ids.hpp>
 #include <msstream/ops/segment_reduction.hpp>
@@ -13,18 +14,20 @@ namespace msstream::ops {
 
 namespace detail {
 
-template <Runtime R>
-auto segments_by_offsets(char const* name,
-                         Tensor<std::int64_t, R> const& offsets,
-                         std::int64_t capacity) {
-  auto uses = reads(offsets);
-  return SegmentIssue<R, decltype(uses)>{name,
-                                         {.form = kernels::SegmentForm::offsets,
-                                          .segments = offsets.count() - 1,
-                                          .capacity = capacity,
-                                          .indices = offsets.data()},
-                                         uses};
-}
+// The bodies of the functions below.
+
+[[nodiscard]] Floats segment_reduce(Floats const& values,
+                                    TensorOf<std::int64_t> const& offsets,
+                                    SegmentReduction reduction,
+                                    SegmentSemantics semantics,
+                                    std::type_identity_t<OffsetPolicy<AnyRuntime>> const& policy,
+                                    std::source_location issued_at);
+[[nodiscard]] Floats segment_reduce_gradient(
+    Floats const& output_gradient,
+    TensorOf<std::int64_t> const& offsets,
+    std::type_identity_t<SegmentForward<AnyRuntime>> const& forward,
+    SegmentReduction reduction,
+    std::source_location issued_at);
 
 }  // namespace detail
 
@@ -46,20 +49,8 @@ template <Runtime R>
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::type_identity_t<OffsetPolicy<R>> const& policy = {},
     std::source_location issued_at = std::source_location::current()) {
-  require(values.shape().rank() == 2 && offsets.shape().rank() == 1 && offsets.count() >= 1,
-          "segment_reduce: values of shape ",
-          values.shape(),
-          ", offsets of shape ",
-          offsets.shape(),
-          "; expected [capacity, width] and [segments + 1]");
-  return detail::reduce_segments(
-      detail::segments_by_offsets("segment_reduce", offsets, values.shape()[0]),
-      values,
-      reduction,
-      semantics,
-      true,
-      issued_at,
-      policy);
+  return detail::typed<R>(
+      detail::segment_reduce(values, offsets, reduction, semantics, policy, issued_at));
 }
 
 /// Returns the gradient of segment_reduce() with respect to its value rows: output_gradient
@@ -76,18 +67,8 @@ template <Runtime R>
     std::type_identity_t<SegmentForward<R>> const& forward,
     SegmentReduction reduction,
     std::source_location issued_at = std::source_location::current()) {
-  require(offsets.shape().rank() == 1 && offsets.count() >= 1 && forward.capacity >= 0,
-          "segment_reduce_gradient: offsets of shape ",
-          offsets.shape(),
-          " for ",
-          forward.capacity,
-          " value rows; expected [segments + 1] and 0 rows or more");
-  return detail::segment_gradient(
-      detail::segments_by_offsets("segment_reduce_gradient", offsets, forward.capacity),
-      output_gradient,
-      forward,
-      reduction,
-      issued_at);
+  return detail::typed<R>(
+      detail::segment_reduce_gradient(output_gradient, offsets, forward, reduction, issued_at));
 }
 
 /// Returns the offsets [segments + 1] of ascending segment ids, int32 or int64 [capacity]. Ids
@@ -111,6 +92,37 @@ template <Runtime R, Element Id>
   return offsets;
 }
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats segment_sum(Floats const& values,
+                                 TensorOf<std::int64_t> const& offsets,
+                                 SegmentSemantics semantics,
+                                 std::source_location issued_at);
+[[nodiscard]] Floats segment_mean(Floats const& values,
+                                  TensorOf<std::int64_t> const& offsets,
+                                  SegmentSemantics semantics,
+                                  std::source_location issued_at);
+[[nodiscard]] Floats segment_sqrtn(Floats const& values,
+                                   TensorOf<std::int64_t> const& offsets,
+                                   SegmentSemantics semantics,
+                                   std::source_location issued_at);
+[[nodiscard]] Floats segment_max(Floats const& values,
+                                 TensorOf<std::int64_t> const& offsets,
+                                 SegmentSemantics semantics,
+                                 std::source_location issued_at);
+[[nodiscard]] Floats segment_min(Floats const& values,
+                                 TensorOf<std::int64_t> const& offsets,
+                                 SegmentSemantics semantics,
+                                 std::source_location issued_at);
+[[nodiscard]] Floats segment_prod(Floats const& values,
+                                  TensorOf<std::int64_t> const& offsets,
+                                  SegmentSemantics semantics,
+                                  std::source_location issued_at);
+
+}  // namespace detail
+
 /// The functions segment_sum() to segment_prod() are segment_reduce() with one reduction each.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_sum(
@@ -118,7 +130,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return segment_reduce(values, offsets, SegmentReduction::sum, semantics, {}, issued_at);
+  return detail::typed<R>(detail::segment_sum(values, offsets, semantics, issued_at));
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_mean(
@@ -126,7 +138,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return segment_reduce(values, offsets, SegmentReduction::mean, semantics, {}, issued_at);
+  return detail::typed<R>(detail::segment_mean(values, offsets, semantics, issued_at));
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_sqrtn(
@@ -134,7 +146,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return segment_reduce(values, offsets, SegmentReduction::sqrtn, semantics, {}, issued_at);
+  return detail::typed<R>(detail::segment_sqrtn(values, offsets, semantics, issued_at));
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_max(
@@ -142,7 +154,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return segment_reduce(values, offsets, SegmentReduction::max, semantics, {}, issued_at);
+  return detail::typed<R>(detail::segment_max(values, offsets, semantics, issued_at));
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_min(
@@ -150,7 +162,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return segment_reduce(values, offsets, SegmentReduction::min, semantics, {}, issued_at);
+  return detail::typed<R>(detail::segment_min(values, offsets, semantics, issued_at));
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_prod(
@@ -158,7 +170,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return segment_reduce(values, offsets, SegmentReduction::prod, semantics, {}, issued_at);
+  return detail::typed<R>(detail::segment_prod(values, offsets, semantics, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/segment.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/offset_policy.hpp>
 #include <msstream/ops/segment_reduction.hpp>
-#include <msstream/ops/workspace.hpp>
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <source_location>
 #include <type_traits>
@@ -82,11 +80,6 @@ struct SegmentIssue {
   kernels::SegmentLayout layout;
   Uses layout_reads;
 };
-
-template <Runtime R>
-[[nodiscard]] std::int64_t segments_of(Tensor<float, R> const& reduced) {
-  return reduced.shape().rank() > 0 ? reduced.shape()[0] : 0;
-}
 
 template <Runtime R, class Uses>
 [[nodiscard]] Tensor<float, R> reduce_segments(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/device_count.hpp>
 #include <msstream/ops/segment_common.hpp>
 #include <msstream/ops/segment_reduction.hpp>

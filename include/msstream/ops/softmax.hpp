@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/id_trap.hpp>
-#include <msstream/ops/kernels/softmax.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/out_of_range.hpp>
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <source_location>
@@ -32,37 +28,19 @@ inline Rows rows_of(char const* operation, Shape const& shape) {
   return {rows, columns};
 }
 
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> softmax(Tensor<float, R> const& input,
-                                       Tensor<std::int64_t, R> const* lengths,
-                                       std::source_location issued_at) {
-  auto const [rows, columns] = rows_of("softmax", input.shape());
-  Tensor<float, R> output(input.device(), input.shape());
-  kernels::SoftmaxArgs args{input.data(), output.data(), rows, columns};
-  auto read = reads(input);
-  if (lengths != nullptr) {
-    auto const count = lengths->count();
-    require(count == 0 ? rows == 0 : rows % count == 0,
-            "softmax: lengths ",
-            lengths->shape(),
-            " for ",
-            rows,
-            " rows of ",
-            input.shape(),
-            "; expected a divisor of the rows");
-    args.lengths = lengths->data();
-    args.rows_a_length = count == 0 ? 1 : rows / count;
-    read.add(*lengths);
-  }
-  issue(
-      "softmax",
-      read,
-      writes(output),
-      [args](auto stream) { kernels::softmax(stream, args); },
-      {},
-      issued_at);
-  return output;
-}
+}  // namespace detail
+
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats softmax(Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats softmax(Floats const& input,
+                             TensorOf<std::int64_t> const& lengths,
+                             std::source_location issued_at);
+[[nodiscard]] Floats softmax_gradient(Floats const& output,
+                                      Floats const& output_gradient,
+                                      std::source_location issued_at);
 
 }  // namespace detail
 
@@ -74,7 +52,7 @@ template <Runtime R>
 [[nodiscard]] Tensor<float, R> softmax(
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::softmax<R>(input, nullptr, issued_at);
+  return detail::typed<R>(detail::softmax(input, issued_at));
 }
 /// Returns the softmax over the leading columns of each row only, as many as the row's length; the
 /// other columns get 0, and a row of length 0 is all 0. `lengths` is read on the device, and each
@@ -85,7 +63,7 @@ template <Runtime R>
     Tensor<float, R> const& input,
     Tensor<std::int64_t, R> const& lengths,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::softmax(input, &lengths, issued_at);
+  return detail::typed<R>(detail::softmax(input, lengths, issued_at));
 }
 
 /// Returns the gradient of softmax(), with or without lengths, from its output y and the output's
@@ -95,23 +73,7 @@ template <Runtime R>
     Tensor<float, R> const& output,
     Tensor<float, R> const& output_gradient,
     std::source_location issued_at = std::source_location::current()) {
-  require(output.shape() == output_gradient.shape(),
-          "softmax_gradient: ",
-          output.shape(),
-          " and ",
-          output_gradient.shape());
-  auto const [rows, columns] = detail::rows_of("softmax_gradient", output.shape());
-  Tensor<float, R> gradient(output.device(), output.shape());
-  kernels::SoftmaxGradientArgs const args{
-      output.data(), output_gradient.data(), gradient.data(), rows, columns};
-  issue(
-      "softmax_gradient",
-      reads(output, output_gradient),
-      writes(gradient),
-      [args](auto stream) { kernels::softmax_gradient(stream, args); },
-      {},
-      issued_at);
-  return gradient;
+  return detail::typed<R>(detail::softmax_gradient(output, output_gradient, issued_at));
 }
 
 /// The handling of a class outside [0, classes). The example's loss and gradients are 0 with every
@@ -131,6 +93,18 @@ struct CrossEntropyResult {
   Tensor<float, R> gradients;  ///< [batch, classes]: softmax(logits), less 1 at the class
 };
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] CrossEntropyResult<AnyRuntime> softmax_cross_entropy(
+    Floats const& logits,
+    TensorOf<std::int64_t> const& classes,
+    CrossEntropyOptions<AnyRuntime> const& options,
+    std::source_location issued_at);
+
+}  // namespace detail
+
 /// Computes the cross-entropy of softmax(logits [batch, classes]) against one class per example,
 /// [batch]: log(sum of exp(logits)) - logits[class], without overflow. Infinite logits give the
 /// limit: a loss of 0 if only the class has +infinity, infinity if another class has +infinity or
@@ -144,35 +118,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& classes,
     CrossEntropyOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const& shape = logits.shape();
-  require(shape.rank() == 2 && classes.shape() == Shape{shape[0]},
-          "softmax_cross_entropy: logits ",
-          shape,
-          ", classes ",
-          classes.shape(),
-          "; expected [batch, classes] and [batch]");
-  CrossEntropyResult<R> result{{logits.device(), {shape[0]}}, {logits.device(), shape}};
-  kernels::CrossEntropyArgs args{logits.data(),
-                                 classes.data(),
-                                 result.losses.data(),
-                                 result.gradients.data(),
-                                 shape[0],
-                                 shape[1],
-                                 {}};
-  auto written = writes(result.losses, result.gradients);
-  args.report = detail::id_report("softmax_cross_entropy",
-                                  *logits.device(),
-                                  options.out_of_range,
-                                  options.bad_id_count,
-                                  written);
-  issue(
-      "softmax_cross_entropy",
-      reads(logits, classes),
-      written,
-      [args](auto stream) { kernels::softmax_cross_entropy(stream, args); },
-      {},
-      issued_at);
-  return result;
+  return detail::typed<R>(detail::softmax_cross_entropy(logits, classes, options, issued_at));
 }
 
 }  // namespace msstream::ops

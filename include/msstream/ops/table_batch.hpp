@@ -2,15 +2,12 @@
 #pragma once
 
 #include <msstream/ops/bags.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/id_trap.hpp>
-#include <msstream/ops/kernels/table_rows.hpp>
 #include <msstream/ops/out_of_range.hpp>
 #include <msstream/ops/pooling.hpp>
 #include <msstream/tensor/copy.hpp>
-#include <msstream/tensor/issue.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <source_location>
@@ -116,24 +113,6 @@ Bags<R> table_rows(char const* name,
       {},
       issued_at);
   return rows;
-}
-
-}  // namespace detail
-
-namespace detail {
-
-/// Returns bags ordered sample by sample, for ids [tables, batch] or [tables, batch, hotness] that
-/// are stored table by table. The ids are not moved. Throws std::invalid_argument for other shapes.
-template <Runtime R>
-Bags<R> sample_major(std::int64_t tables, Tensor<std::int64_t, R> const& ids) {
-  auto const& shape = ids.shape();
-  require((shape.rank() == 2 || shape.rank() == 3) && shape[0] == tables,
-          "ids of ",
-          tables,
-          " tables, of shape ",
-          shape,
-          "; expected [tables, batch] or [tables, batch, hotness]");
-  return Bags<R>(ids.reshaped({shape[0] * shape[1], shape.rank() == 3 ? shape[2] : 1}));
 }
 
 }  // namespace detail

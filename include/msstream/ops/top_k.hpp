@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/top_k.hpp>
-#include <msstream/ops/workspace.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/tensor/issue.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <source_location>
 
@@ -19,6 +16,20 @@ struct TopK {
   Tensor<std::int64_t, R> indices;  ///< [rows, k], the columns of the values
 };
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] TopK<AnyRuntime> top_k(Floats const& values,
+                                     std::int64_t k,
+                                     std::source_location issued_at);
+[[nodiscard]] Floats top_k_gradient(Floats const& output_gradient,
+                                    TensorOf<std::int64_t> const& indices,
+                                    std::int64_t columns,
+                                    std::source_location issued_at);
+
+}  // namespace detail
+
 /// Returns the k greatest elements of each row of `values` [rows, columns] float32, in descending
 /// order. k is at most 256 and at most the number of columns.
 ///
@@ -29,35 +40,7 @@ template <Runtime R>
 [[nodiscard]] TopK<R> top_k(Tensor<float, R> const& values,
                             std::int64_t k,
                             std::source_location issued_at = std::source_location::current()) {
-  auto const& shape = values.shape();
-  require(shape.rank() == 2, "top_k: values of shape ", shape, "; expected [rows, columns]");
-  require(k >= 0 && k <= std::min(shape[1], kernels::kMostTop),
-          "top_k: the greatest ",
-          k,
-          " of rows of ",
-          shape[1],
-          " elements; expected at most all, and at most ",
-          kernels::kMostTop);
-  auto const& device = values.device();
-  TopK<R> found{{device, {shape[0], k}}, {device, {shape[0], k}}};
-  auto const workspace_bytes =
-      kernels::top_k_workspace_bytes(detail::size_query<R>(*device), shape[1]);
-  detail::Workspace<R> const workspace(device, workspace_bytes);
-  kernels::TopKArgs const args{values.data(),
-                               shape[0],
-                               shape[1],
-                               k,
-                               found.values.data(),
-                               found.indices.data(),
-                               workspace.data()};
-  issue(
-      "top_k",
-      reads(values),
-      workspace.with(writes(found.values, found.indices)),
-      [args](auto stream) { kernels::top_k(stream, args); },
-      {},
-      issued_at);
-  return found;
+  return detail::typed<R>(detail::top_k(values, k, issued_at));
 }
 
 /// Returns the gradient of top_k() with respect to its values [rows, columns], from the gradient of
@@ -68,26 +51,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& indices,
     std::int64_t columns,
     std::source_location issued_at = std::source_location::current()) {
-  auto const& shape = output_gradient.shape();
-  require(shape.rank() == 2 && indices.shape() == shape && columns >= shape[1],
-          "top_k_gradient: gradient of shape ",
-          shape,
-          ", indices of shape ",
-          indices.shape(),
-          " and ",
-          columns,
-          " columns; expected twice [rows, k] and at least k");
-  Tensor<float, R> gradient(output_gradient.device(), {shape[0], columns});
-  kernels::TopKGradientArgs const args{
-      output_gradient.data(), indices.data(), shape[0], columns, shape[1], gradient.data()};
-  issue(
-      "top_k_gradient",
-      reads(output_gradient, indices),
-      writes(gradient),
-      [args](auto stream) { kernels::top_k_gradient(stream, args); },
-      {},
-      issued_at);
-  return gradient;
+  return detail::typed<R>(detail::top_k_gradient(output_gradient, indices, columns, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/device_count.hpp>
 #include <msstream/ops/id_element.hpp>
-#include <msstream/ops/kernels/unique.hpp>
 #include <msstream/ops/unique_order.hpp>
-#include <msstream/ops/workspace.hpp>
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/tensor/issue.hpp>
 
 #include <concepts>
 #include <cstdint>

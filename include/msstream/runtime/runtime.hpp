@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/closure.hpp>
+#include <msstream/runtime/detail/any_runtime.hpp>
 #include <msstream/runtime/library_options.hpp>
 
 #include <concepts>
@@ -28,25 +29,11 @@ struct MemoryInfo {
   std::size_t total_bytes;
 };
 
-/// A backend: the minimum that CUDA provides, with CUDA's meaning. Every function is thread-safe
-/// and reports failure by an exception, except the functions that destroy or free, which do not
-/// throw.
-///
-/// - A stream runs its work in order; streams run concurrently.
-/// - record: the event stands for the work on the stream at this call, and no longer for earlier
-///   records.
-/// - wait: the stream's later work waits for what the event stands for at this call. An event
-///   that was never recorded stands for nothing.
-/// - Destroying a stream or an event with work in flight does not block, and the work still runs.
-/// - Allocations are aligned to 256 bytes. The functions that allocate and free may block and are
-///   kept off hot paths.
-/// - Copies and fills return before they are complete. Host memory must be pinned, and must not
-///   change until then.
-/// - ref: makes the stream_ref with which a closure, called on the launching thread, puts work on
-///   the stream.
-/// - query and synchronize rethrow failures of the work itself.
+namespace detail {
+
+/// Whether a type has the functions of a backend: see Runtime.
 template <class R>
-concept Runtime = requires(R runtime,
+concept HasFunctionsOfRuntime = requires(R runtime,
                            typename R::native_stream stream,
                            typename R::native_event event,
                            typename R::native_libraries libraries,
@@ -83,6 +70,28 @@ concept Runtime = requires(R runtime,
   noexcept;
   { runtime.ref(stream, libraries) } -> std::same_as<typename R::stream_ref>;
 };
+
+}  // namespace detail
+
+/// A backend: the minimum that CUDA provides, with CUDA's meaning. Every function is thread-safe
+/// and reports failure by an exception, except the functions that destroy or free, which do not
+/// throw.
+///
+/// - A stream runs its work in order; streams run concurrently.
+/// - record: the event stands for the work on the stream at this call, and no longer for earlier
+///   records.
+/// - wait: the stream's later work waits for what the event stands for at this call. An event
+///   that was never recorded stands for nothing.
+/// - Destroying a stream or an event with work in flight does not block, and the work still runs.
+/// - Allocations are aligned to 256 bytes. The functions that allocate and free may block and are
+///   kept off hot paths.
+/// - Copies and fills return before they are complete. Host memory must be pinned, and must not
+///   change until then.
+/// - ref: makes the stream_ref with which a closure, called on the launching thread, puts work on
+///   the stream.
+/// - query and synchronize rethrow failures of the work itself.
+template <class R>
+concept Runtime = std::same_as<R, detail::AnyRuntime> || detail::HasFunctionsOfRuntime<R>;
 
 /// Whether work advances while the host does other things; false on a simulated device.
 template <class R>

@@ -47,6 +47,8 @@ class Uses {
   template <Tracked T>
     requires std::same_as<typename T::runtime_type, R>
   void add(T const& tracked) { any_.add(*tracked.block(), tracked.data(), tracked.bytes()); }
+  /// For the library itself: adds a tensor of any element type.
+  void add(AnyTensor const& tensor) requires std::same_as<R, AnyRuntime> { any_.add(tensor); }
   void add(RawMemory<R> const& raw) { any_.add_raw(*raw.device, raw.begin, raw.bytes); }
   template <std::ranges::range Tensors>
     requires Tracked<std::ranges::range_value_t<Tensors>>

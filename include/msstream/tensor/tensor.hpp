@@ -28,30 +28,23 @@ struct OfKnownType {
 ///
 /// A handle is not synchronised; different handles of one tensor may be used by different threads.
 template <Element T, Runtime R = DefaultRuntime>
-class Tensor {
+class Tensor;
+
+/// The body of the tensors of one element type, and their members that do not depend on the
+/// runtime.
+template <Element T>
+class Tensor<T, detail::AnyRuntime> {
  public:
   using value_type = T;
-  using runtime_type = R;
+  using runtime_type = detail::AnyRuntime;
 
-  /// Makes a tensor with undefined elements. Its memory is chosen so that the stream `first_use` of
-  /// the current group, or of the group where a pool is expected to place the thread's next
-  /// operation, need not wait for it. Throws OutOfMemory.
-  Tensor(Device<R> const& device, Shape const& shape, StreamKind first_use = StreamKind::compute)
-      : any_(device.state(), dtype_of<T>, shape, first_use) {}
-  /// Like the constructor above, on the device of another tensor. Throws std::invalid_argument if
-  /// that device is of another runtime type.
   Tensor(std::shared_ptr<detail::DeviceState> const& device,
          Shape const& shape,
          StreamKind first_use = StreamKind::compute)
-      : Tensor(detail::AnyTensor(device, dtype_of<T>, shape, first_use)) {}
-
-  /// Makes a tensor over a block. Throws std::invalid_argument if the shape needs more bytes, or if
-  /// the block's device is of another runtime type.
-  Tensor(memory::BlockRef block, Shape const& shape)
-      : Tensor(detail::AnyTensor(std::move(block), dtype_of<T>, shape)) {}
-  /// For the library itself. Throws std::invalid_argument if the tensor has other types.
+      : any_(device, dtype_of<T>, shape, first_use) {}
+  /// Throws std::invalid_argument if the tensor has another element type.
   explicit Tensor(detail::AnyTensor any) : any_(std::move(any)) {
-    detail::require_type(any_, dtype_of<T>, typeid(R));
+    detail::require_dtype(any_, dtype_of<T>);
   }
   Tensor(detail::OfKnownType, detail::AnyTensor any) noexcept : any_(std::move(any)) {}
 
@@ -89,6 +82,46 @@ class Tensor {
 
  private:
   detail::AnyTensor any_;
+};
+
+template <Element T, Runtime R>
+class Tensor : public Tensor<T, detail::AnyRuntime> {
+  using Body = Tensor<T, detail::AnyRuntime>;
+
+ public:
+  using runtime_type = R;
+
+  /// Makes a tensor with undefined elements. Its memory is chosen so that the stream `first_use` of
+  /// the current group, or of the group where a pool is expected to place the thread's next
+  /// operation, need not wait for it. Throws OutOfMemory.
+  Tensor(Device<R> const& device, Shape const& shape, StreamKind first_use = StreamKind::compute)
+      : Body(device.state(), shape, first_use) {}
+  /// Like the constructor above, on the device of another tensor. Throws std::invalid_argument if
+  /// that device is of another runtime type.
+  Tensor(std::shared_ptr<detail::DeviceState> const& device,
+         Shape const& shape,
+         StreamKind first_use = StreamKind::compute)
+      : Tensor(Body(device, shape, first_use)) {}
+
+  /// Makes a tensor over a block. Throws std::invalid_argument if the shape needs more bytes, or if
+  /// the block's device is of another runtime type.
+  Tensor(memory::BlockRef block, Shape const& shape)
+      : Tensor(detail::AnyTensor(std::move(block), dtype_of<T>, shape)) {}
+  /// For the library itself. Throws std::invalid_argument if the tensor has other types.
+  explicit Tensor(detail::AnyTensor any) : Tensor(Body(std::move(any))) {}
+  /// For the library itself. Throws std::invalid_argument if the device has another runtime type.
+  explicit Tensor(Body any) : Body(std::move(any)) {
+    detail::require_runtime(*this->device(), typeid(R));
+  }
+  Tensor(detail::OfKnownType known, detail::AnyTensor any) noexcept : Body(known, std::move(any)) {}
+  Tensor(detail::OfKnownType, Body any) noexcept : Body(std::move(any)) {}
+
+  [[nodiscard]] Tensor reshaped(Shape const& shape) const {
+    return {detail::OfKnownType(), this->any().reshaped(shape)};
+  }
+  [[nodiscard]] Tensor rows(std::int64_t begin, std::int64_t end) const {
+    return {detail::OfKnownType(), this->any().rows(begin, end)};
+  }
 };
 
 }  // namespace msstream

@@ -8,6 +8,7 @@
 #include <msstream/runtime/operation.hpp>
 #include <msstream/runtime/partitioning.hpp>
 #include <msstream/runtime/runtime.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,11 +31,16 @@ using NativeEvent = void*;
 using NativeGraph = void*;
 using NativeLibraries = void*;
 
+/// The type of stream that a runtime passes to the work of operations. `other`: a type of the
+/// user's, for which the library's own operations have no kernels.
+enum class StreamRefKind : std::uint8_t { host, cuda, other };
+
 /// The properties of a runtime that never change.
 struct BackendTraits {
   std::string_view name;
   std::type_info const* type;  ///< of the runtime
   RuntimeLife life;
+  StreamRefKind ref_kind;
   bool observes;           ///< satisfies ObservingRuntime
   bool observes_order;     ///< satisfies OrderObservingRuntime
   bool runs_beside_host;   ///< see msstream::runs_beside_host
@@ -91,6 +97,12 @@ class Backend {
 
   virtual NativeLibraries create_libraries(LibraryOptions const& options) = 0;
   virtual void destroy_libraries(NativeLibraries libraries) noexcept = 0;
+  /// Returns the argument for the work of an operation. Throws std::logic_error unless
+  /// traits.ref_kind is StreamRefKind::host.
+  virtual HostStream host_ref(NativeStream stream, NativeLibraries libraries) = 0;
+  /// Returns the argument for the work of an operation. Throws std::logic_error unless
+  /// traits.ref_kind is StreamRefKind::cuda.
+  virtual CudaStream cuda_ref(NativeStream stream, NativeLibraries libraries) = 0;
   /// Makes the runtime's device the calling thread's current one, if the runtime has such a notion.
   virtual void make_current() = 0;
   /// Returns the number of the runtime's device; -1 if it has none.

@@ -18,10 +18,19 @@
 namespace msstream::detail {
 
 template <Runtime R>
+[[nodiscard]] constexpr StreamRefKind ref_kind_of() noexcept {
+  using Ref = typename R::stream_ref;
+  return std::same_as<Ref, HostStream>   ? StreamRefKind::host
+         : std::same_as<Ref, CudaStream> ? StreamRefKind::cuda
+                                         : StreamRefKind::other;
+}
+
+template <Runtime R>
 [[nodiscard]] BackendTraits traits_of() noexcept {
   return {.name = R::name,
           .type = &typeid(R),
           .life = life_of<R>,
+          .ref_kind = ref_kind_of<R>(),
           .observes = ObservingRuntime<R>,
           .observes_order = OrderObservingRuntime<R>,
           .runs_beside_host = msstream::runs_beside_host<R>,
@@ -144,6 +153,20 @@ class BackendOf final : public Backend {
   /// Returns the argument that the runtime passes to the work of operations.
   [[nodiscard]] typename R::stream_ref ref(NativeStream stream, NativeLibraries libraries) {
     return runtime_.ref(stream_of(stream), static_cast<native_libraries>(libraries));
+  }
+  HostStream host_ref(NativeStream stream, NativeLibraries libraries) override {
+    if constexpr (ref_kind_of<R>() == StreamRefKind::host) {
+      return ref(stream, libraries);
+    } else {
+      refuse("CPU kernels");
+    }
+  }
+  CudaStream cuda_ref(NativeStream stream, NativeLibraries libraries) override {
+    if constexpr (ref_kind_of<R>() == StreamRefKind::cuda) {
+      return ref(stream, libraries);
+    } else {
+      refuse("CUDA kernels");
+    }
   }
   void make_current() override {
     if constexpr (requires(R & runtime) { runtime.make_current(); }) {

@@ -65,12 +65,28 @@ class PendingLaunch {
   StreamKind kind_;
 };
 
+/// Calls `work(stream)` with the HostStream or the CudaStream that the runtime passes to work.
+/// Throws std::logic_error if it passes another type, or a CudaStream in a build without CUDA.
+template <class Work>
+decltype(auto) call_with_stream_of(Backend& runtime,
+                                   NativeStream stream,
+                                   NativeLibraries libraries,
+                                   Work&& work) {
+#if MSSTREAM_CUDA
+  if (runtime.traits.ref_kind == StreamRefKind::cuda) {
+    return work(runtime.cuda_ref(stream, libraries));
+  }
+#endif
+  return work(runtime.host_ref(stream, libraries));
+}
+
 /// A type-erased reference to the work of one operation, valid during the call that takes it. The
 /// code for ordering and launching is therefore compiled once; the type of the work adds only one
 /// call, and one move into a closure for launch threads.
 class WorkRef {
  public:
-  /// Refers to `work(stream_ref)` or to a NativeWork, for devices of runtime R.
+  /// Refers to `work(stream_ref)` or to a NativeWork, for devices of runtime R. With AnyRuntime,
+  /// refers to work that takes a HostStream as well as a CudaStream.
   template <Runtime R, class Work>
   [[nodiscard]] static WorkRef of(Work&& work) noexcept {
     return WorkRef(work, operations<ForRuntime<R>, Work>);
@@ -98,7 +114,11 @@ class WorkRef {
   struct ForRuntime {
     template <class Work>
     static void call(Work& work, LaunchTarget const& target) {
-      work(static_cast<BackendOf<R>&>(target.runtime).ref(target.stream, target.libraries));
+      if constexpr (std::same_as<R, AnyRuntime>) {
+        call_with_stream_of(target.runtime, target.stream, target.libraries, work);
+      } else {
+        work(static_cast<BackendOf<R>&>(target.runtime).ref(target.stream, target.libraries));
+      }
     }
     template <class F>
     static void call(NativeWork<F>& work, LaunchTarget const& target) {

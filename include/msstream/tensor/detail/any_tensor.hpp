@@ -55,8 +55,9 @@ class AnyTensor {
   DType dtype_;
 };
 
-/// Throws std::invalid_argument unless the tensor has this element type, and its device this
-/// runtime type.
-void require_type(AnyTensor const& tensor, DType dtype, std::type_info const& runtime_type);
+/// Throws std::invalid_argument unless the tensor has this element type.
+void require_dtype(AnyTensor const& tensor, DType dtype);
+/// Throws std::invalid_argument unless the device has this runtime type.
+void require_runtime(DeviceState const& device, std::type_info const& runtime_type);
 
 }  // namespace msstream::detail

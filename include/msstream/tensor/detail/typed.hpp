@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/tensor/tensor.hpp>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+/// Conversions between the values that users have, which know the runtime type, and those that
+/// bodies of operations take and return. A Tensor converts to its TensorOf without a call.
+namespace msstream::detail {
+
+/// Tensors on devices of whichever runtime.
+template <Element T>
+using TensorOf = Tensor<T, AnyRuntime>;
+using Floats = TensorOf<float>;
+
+/// Returns the tensor as one of a device of runtime R, which it must be.
+template <Runtime R, Element T>
+[[nodiscard]] Tensor<T, R> typed(TensorOf<T> tensor) {
+  return {OfKnownType(), std::move(tensor)};
+}
+template <Runtime R, Element T>
+[[nodiscard]] std::optional<Tensor<T, R>> typed(std::optional<TensorOf<T>> tensor) {
+  return tensor ? std::optional(typed<R>(*std::move(tensor))) : std::nullopt;
+}
+template <Runtime R, Element T>
+[[nodiscard]] std::vector<Tensor<T, R>> typed(std::vector<TensorOf<T>> tensors) {
+  std::vector<Tensor<T, R>> result;
+  result.reserve(tensors.size());
+  for (auto& tensor : tensors) {
+    result.push_back(typed<R>(std::move(tensor)));
+  }
+  return result;
+}
+
+/// Returns the tensors without their runtime type.
+template <Element T, Runtime R>
+[[nodiscard]] std::vector<TensorOf<T>> untyped(std::vector<Tensor<T, R>> const& tensors) {
+  return {tensors.begin(), tensors.end()};
+}
+
+}  // namespace msstream::detail

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/kernels/binary.hpp>
+#include <msstream/ops/reduce.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <optional>
+#include <source_location>
+#include <utility>
+
+namespace msstream::ops::detail {
+namespace {
+
+[[nodiscard]] Floats binary(char const* operation,
+                            kernels::BinaryFunction function,
+                            Floats const& left,
+                            Floats const& right,
+                            std::source_location issued_at) {
+  auto const shape = kernels::broadcast_shape(left.shape(), right.shape());
+  require(shape.has_value(),
+          operation,
+          ": ",
+          left.shape(),
+          " and ",
+          right.shape(),
+          " do not broadcast to one shape");
+  Floats output(left.device(), *shape);
+  kernels::BinaryArgs const args{function,
+                                 kernels::plan_broadcast(left.shape(), right.shape()),
+                                 left.data(),
+                                 right.data(),
+                                 output.data()};
+  issue(
+      operation,
+      reads(left, right),
+      writes(output),
+      [args](auto stream) { kernels::binary(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+/// Computes both gradients of multiply() in one launch. The operands and the gradient of the
+/// product have one shape.
+[[nodiscard]] OperandGradients<AnyRuntime> multiply_gradient(Floats const& left,
+                                                             Floats const& right,
+                                                             Floats const& output_gradient,
+                                                             std::source_location issued_at) {
+  Floats left_gradient(left.device(), left.shape());
+  Floats right_gradient(right.device(), right.shape());
+  kernels::MultiplyGradientArgs const args{left.data(),
+                                           right.data(),
+                                           output_gradient.data(),
+                                           left_gradient.data(),
+                                           right_gradient.data(),
+                                           left.count()};
+  issue(
+      "multiply_gradient",
+      reads(left, right, output_gradient),
+      writes(left_gradient, right_gradient),
+      [args](auto stream) { kernels::multiply_gradient(stream, args); },
+      {},
+      issued_at);
+  return {std::move(left_gradient), std::move(right_gradient)};
+}
+
+}  // namespace
+
+Floats add(Floats const& left, Floats const& right, std::source_location issued_at) {
+  return binary("add", kernels::BinaryFunction::add, left, right, issued_at);
+}
+
+Floats subtract(Floats const& left, Floats const& right, std::source_location issued_at) {
+  return binary("subtract", kernels::BinaryFunction::subtract, left, right, issued_at);
+}
+
+Floats multiply(Floats const& left, Floats const& right, std::source_location issued_at) {
+  return binary("multiply", kernels::BinaryFunction::multiply, left, right, issued_at);
+}
+
+Floats divide(Floats const& left, Floats const& right, std::source_location issued_at) {
+  return binary("divide", kernels::BinaryFunction::divide, left, right, issued_at);
+}
+
+OperandGradients<AnyRuntime> add_gradient(Shape const& left,
+                                          Shape const& right,
+                                          Floats const& output_gradient,
+                                          WantedOperands wanted,
+                                          std::source_location issued_at) {
+  OperandGradients<AnyRuntime> gradients;
+  if (wanted.left) {
+    gradients.left = sum_to(output_gradient, left, 1.0F, issued_at);
+  }
+  if (wanted.right) {
+    gradients.right = sum_to(output_gradient, right, 1.0F, issued_at);
+  }
+  return gradients;
+}
+
+OperandGradients<AnyRuntime> subtract_gradient(Shape const& left,
+                                               Shape const& right,
+                                               Floats const& output_gradient,
+                                               WantedOperands wanted,
+                                               std::source_location issued_at) {
+  OperandGradients<AnyRuntime> gradients;
+  if (wanted.left) {
+    gradients.left = sum_to(output_gradient, left, 1.0F, issued_at);
+  }
+  if (wanted.right) {
+    gradients.right = sum_to(output_gradient, right, -1.0F, issued_at);
+  }
+  return gradients;
+}
+
+OperandGradients<AnyRuntime> multiply_gradient(Floats const& left,
+                                               Floats const& right,
+                                               Floats const& output_gradient,
+                                               WantedOperands wanted,
+                                               std::source_location issued_at) {
+  if (wanted.left && wanted.right && left.shape() == right.shape() &&
+      left.shape() == output_gradient.shape()) {
+    return multiply_gradient(left, right, output_gradient, issued_at);
+  }
+  OperandGradients<AnyRuntime> gradients;
+  if (wanted.left) {
+    gradients.left =
+        sum_to(multiply(output_gradient, right, issued_at), left.shape(), 1.0F, issued_at);
+  }
+  if (wanted.right) {
+    gradients.right =
+        sum_to(multiply(output_gradient, left, issued_at), right.shape(), 1.0F, issued_at);
+  }
+  return gradients;
+}
+
+OperandGradients<AnyRuntime> divide_gradient(Shape const& left,
+                                             Floats const& right,
+                                             Floats const& quotient,
+                                             Floats const& output_gradient,
+                                             WantedOperands wanted,
+                                             std::source_location issued_at) {
+  OperandGradients<AnyRuntime> gradients;
+  if (!wanted.left && !wanted.right) {
+    return gradients;
+  }
+  auto const shared = divide(output_gradient, right, issued_at);
+  if (wanted.left) {
+    gradients.left = sum_to(shared, left, 1.0F, issued_at);
+  }
+  if (wanted.right) {
+    gradients.right = sum_to(binary("divide_gradient",
+                                    kernels::BinaryFunction::negative_product,
+                                    shared,
+                                    quotient,
+                                    issued_at),
+                             right.shape(),
+                             1.0F,
+                             issued_at);
+  }
+  return gradients;
+}
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/ops/concat.hpp>
+#include <msstream/ops/kernels/elementwise.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <vector>
+
+namespace msstream::ops::detail {
+
+Floats concat(std::vector<Floats> const& blocks, std::source_location issued_at) {
+  require(!blocks.empty(), "concat: no blocks");
+  std::int64_t width = 0;
+  std::vector<kernels::ColumnBlock> columns;
+  for (auto const& block : blocks) {
+    require(block.shape().rank() == 2 && block.shape()[0] == blocks.front().shape()[0],
+            "concat: block of shape ",
+            block.shape(),
+            " beside one of shape ",
+            blocks.front().shape());
+    columns.push_back({block.data(), block.shape()[1]});
+    width += block.shape()[1];
+  }
+  std::int64_t const rows = blocks.front().shape()[0];
+  Floats packed(blocks.front().device(), {rows, width});
+  issue(
+      "concat",
+      reads(blocks),
+      writes(packed),
+      [columns = std::move(columns), rows, target = packed.data()](auto stream) {
+        kernels::concat_columns(stream, columns, rows, target);
+      },
+      {},
+      issued_at);
+  return packed;
+}
+
+std::vector<std::optional<Floats>> split(Floats const& packed,
+                                         std::span<std::int64_t const> widths,
+                                         std::vector<bool> const& wanted,
+                                         std::source_location issued_at) {
+  require(packed.shape().rank() == 2 && wanted.size() == widths.size(),
+          "split of a tensor of shape ",
+          packed.shape());
+  std::int64_t const rows = packed.shape()[0];
+  std::int64_t total = 0;
+  std::vector<std::optional<Floats>> blocks;
+  std::vector<Floats> written;
+  std::vector<kernels::ColumnBlock> columns;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    require(widths[i] >= 0, "split: a block of width ", widths[i]);
+    blocks.emplace_back();
+    if (wanted[i]) {
+      written.push_back(blocks.back().emplace(packed.device(), Shape{rows, widths[i]}));
+    }
+    columns.push_back({wanted[i] ? written.back().data() : nullptr, widths[i]});
+    total += widths[i];
+  }
+  require(total == packed.shape()[1],
+          "split: widths sum to ",
+          total,
+          " for a tensor of shape ",
+          packed.shape());
+  if (!written.empty()) {
+    issue(
+        "split",
+        reads(packed),
+        writes(written),
+        [columns = std::move(columns), rows, source = packed.data()](auto stream) {
+          kernels::split_columns(stream, source, columns, rows);
+        },
+        {},
+        issued_at);
+  }
+  return blocks;
+}
+
+}  // namespace msstream::ops::detail

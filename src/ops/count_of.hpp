@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/error.hpp>
+#include <msstream/ops/detail/typed.hpp>
+#include <msstream/ops/device_count.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops::detail {
+
+/// Returns the device pointer from which an operation reads the number of elements that exist, or
+/// null if all exist. Throws std::invalid_argument unless the count is a scalar.
+[[nodiscard]] inline std::int64_t const* count_of(char const* operation,
+                                                  DeviceCount<AnyRuntime> const& count) {
+  require(!count || count->count() == 1,
+          operation,
+          ": a count of shape ",
+          count ? count->shape() : Shape{},
+          "; expected a scalar");
+  return count ? count->data() : nullptr;
+}
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/workspace.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/ops/activation.hpp>
+#include <msstream/ops/dense.hpp>
+#include <msstream/ops/kernels/dense.hpp>
+#include <msstream/ops/reduce.hpp>
+#include <msstream/ops/unary.hpp>
+#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <utility>
+
+namespace msstream::ops::detail {
+namespace {
+
+/// Returns the gradient of the layers' input. If all layers share one input, returns the sum of the
+/// layers' gradients; otherwise returns one gradient per layer.
+Floats dense_input_gradient(DenseSizes const& sizes,
+                            Floats const& weight,
+                            Floats const& gradient,
+                            std::source_location issued_at) {
+  Floats each(weight.device(),
+              sizes.stacked ? Shape{sizes.layers, sizes.batch, sizes.inputs}
+                            : Shape{sizes.batch, sizes.inputs});
+  kernels::DenseInputGradientArgs const args{.output_gradient = gradient.data(),
+                                             .weight = weight.data(),
+                                             .input_gradient = each.data(),
+                                             .batch = sizes.batch,
+                                             .inputs = sizes.inputs,
+                                             .outputs = sizes.outputs,
+                                             .layers = sizes.layers};
+  issue(
+      "dense_input_gradient",
+      reads(gradient, weight),
+      writes(each),
+      [args](auto stream) { kernels::dense_input_gradient(stream, args); },
+      {},
+      issued_at);
+  return sizes.shared_input ? sum(each, 0, {}, issued_at) : each;
+}
+
+void dense_weight_gradient(DenseSizes const& sizes,
+                           Floats const& input,
+                           Floats const& gradient,
+                           Floats const& weight_gradient,
+                           Floats const& bias_gradient,
+                           std::source_location issued_at) {
+  kernels::DenseWeightGradientArgs args{.input = input.data(),
+                                        .output_gradient = gradient.data(),
+                                        .weight_gradient = weight_gradient.data(),
+                                        .bias_gradient = bias_gradient.data(),
+                                        .batch = sizes.batch,
+                                        .inputs = sizes.inputs,
+                                        .outputs = sizes.outputs,
+                                        .layers = sizes.layers,
+                                        .shared_input = sizes.shared_input};
+  auto const& device = input.device();
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::dense_weight_gradient_workspace_bytes(stream, args);
+                            }));
+  args.workspace = workspace.data();
+  issue(
+      "dense_weight_gradient",
+      reads(input, gradient),
+      workspace.with(writes(weight_gradient, bias_gradient)),
+      [args](auto stream) { kernels::dense_weight_gradient(stream, args); },
+      {},
+      issued_at);
+}
+
+}  // namespace
+
+Floats dense(Floats const& input,
+             Floats const& weight,
+             Floats const& bias,
+             Activation activation,
+             std::source_location issued_at) {
+  auto const sizes = DenseSizes::of(input.shape(), weight.shape());
+  require(
+      sizes && bias.count() == sizes->layers * sizes->outputs,
+      "dense: input ",
+      input.shape(),
+      ", weight ",
+      weight.shape(),
+      ", bias ",
+      bias.shape(),
+      "; expected [batch, inputs], [inputs, outputs], [outputs], or in front of each the number "
+      "of layers");
+  Floats output(input.device(), sizes->output());
+  kernels::DenseArgs const args{.input = input.data(),
+                                .weight = weight.data(),
+                                .bias = bias.data(),
+                                .output = output.data(),
+                                .batch = sizes->batch,
+                                .inputs = sizes->inputs,
+                                .outputs = sizes->outputs,
+                                .activation = activation,
+                                .layers = sizes->layers,
+                                .shared_input = sizes->shared_input};
+  issue(
+      "dense",
+      reads(input, weight, bias),
+      writes(output),
+      [args](auto stream) { kernels::dense(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+DenseGradients<AnyRuntime> dense_gradient(Floats const& input,
+                                          Floats const& weight,
+                                          Floats const& output,
+                                          Activation activation,
+                                          Floats const& output_gradient,
+                                          bool with_input_gradient,
+                                          std::source_location issued_at) {
+  auto const& device = input.device();
+  auto const sizes = DenseSizes::of(input.shape(), weight.shape());
+  require(sizes && output.shape() == sizes->output() && output_gradient.shape() == sizes->output(),
+          "dense_gradient: input ",
+          input.shape(),
+          ", weight ",
+          weight.shape(),
+          ", output ",
+          output.shape(),
+          ", output gradient ",
+          output_gradient.shape());
+
+  Floats gradient = output_gradient;
+  if (activation == Activation::relu) {
+    gradient = relu_gradient(output, output_gradient, issued_at);
+  }
+  DenseGradients<AnyRuntime> gradients{{}, {device, weight.shape()}, {device, sizes->bias()}};
+  if (with_input_gradient) {
+    gradients.input = dense_input_gradient(*sizes, weight, gradient, issued_at);
+  }
+  dense_weight_gradient(*sizes, input, gradient, gradients.weight, gradients.bias, issued_at);
+  return gradients;
+}
+
+}  // namespace msstream::ops::detail

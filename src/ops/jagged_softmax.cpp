@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/ops/jagged_softmax.hpp>
+#include <msstream/ops/kernels/jagged_softmax.hpp>
+#include <msstream/ops/offset_policy.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <source_location>
+#include <type_traits>
+
+namespace msstream::ops::detail {
+namespace {
+
+void require_softmax_segments(char const* operation,
+                              Shape const& values,
+                              TensorOf<std::int64_t> const& offsets) {
+  require((values.rank() == 1 || values.rank() == 2) && offsets.shape().rank() == 1 &&
+              offsets.count() >= 1,
+          operation,
+          ": values of shape ",
+          values,
+          ", offsets of shape ",
+          offsets.shape(),
+          "; expected [capacity] or [capacity, width], and [segments + 1]");
+}
+
+}  // namespace
+
+Floats jagged_softmax(Floats const& values,
+                      TensorOf<std::int64_t> const& offsets,
+                      std::type_identity_t<OffsetPolicy<AnyRuntime>> const& policy,
+                      std::source_location issued_at) {
+  auto const& shape = values.shape();
+  require_softmax_segments("jagged_softmax", shape, offsets);
+  Floats output(values.device(), shape);
+  auto written = writes(output);
+  auto const report = offset_report("jagged_softmax", *values.device(), policy, written);
+  kernels::JaggedSoftmaxArgs const args{values.data(),
+                                        offsets.data(),
+                                        offsets.count() - 1,
+                                        shape[0],
+                                        shape.rank() == 2 ? shape[1] : 1,
+                                        output.data(),
+                                        report};
+  issue(
+      "jagged_softmax",
+      reads(values, offsets),
+      written,
+      [args](auto stream) { kernels::jagged_softmax(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+Floats jagged_softmax_gradient(Floats const& output,
+                               Floats const& output_gradient,
+                               TensorOf<std::int64_t> const& offsets,
+                               std::source_location issued_at) {
+  auto const& shape = output.shape();
+  require_softmax_segments("jagged_softmax_gradient", shape, offsets);
+  require(output_gradient.shape() == shape,
+          "jagged_softmax_gradient: ",
+          shape,
+          " and ",
+          output_gradient.shape());
+  Floats gradient(output.device(), shape);
+  kernels::JaggedSoftmaxGradientArgs const args{output.data(),
+                                                output_gradient.data(),
+                                                offsets.data(),
+                                                offsets.count() - 1,
+                                                shape[0],
+                                                shape.rank() == 2 ? shape[1] : 1,
+                                                gradient.data()};
+  issue(
+      "jagged_softmax_gradient",
+      reads(output, output_gradient, offsets),
+      writes(gradient),
+      [args](auto stream) { kernels::jagged_softmax_gradient(stream, args); },
+      {},
+      issued_at);
+  return gradient;
+}
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/workspace.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/layer_norm.hpp>
+#include <msstream/ops/layer_norm.hpp>
+#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <source_location>
+
+namespace msstream::ops::detail {
+
+LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
+                                       Floats const& gain,
+                                       Floats const& shift,
+                                       float epsilon,
+                                       std::source_location issued_at) {
+  auto const rows = require_layer_norm("layer_norm", input.shape(), gain.shape(), shift.shape());
+  require(std::isfinite(epsilon) && epsilon >= 0.0F, "layer_norm: epsilon ", epsilon);
+  auto const& device = input.device();
+  LayerNormResult<AnyRuntime> result{{device, input.shape()}, {device, {rows}}, {device, {rows}}};
+  auto const& mean_rests = result.mean_rests.emplace(device, Shape{rows});
+  kernels::LayerNormArgs const args{input.data(),
+                                    gain.data(),
+                                    shift.data(),
+                                    result.output.data(),
+                                    result.means.data(),
+                                    result.reciprocals.data(),
+                                    rows,
+                                    gain.count(),
+                                    epsilon,
+                                    mean_rests.data()};
+  issue(
+      "layer_norm",
+      reads(input, gain, shift),
+      writes(result.output, result.means, result.reciprocals, mean_rests),
+      [args](auto stream) { kernels::layer_norm(stream, args); },
+      {},
+      issued_at);
+  return result;
+}
+
+LayerNormGradients<AnyRuntime> layer_norm_gradient(Floats const& input,
+                                                   Floats const& gain,
+                                                   LayerNormResult<AnyRuntime> const& result,
+                                                   Floats const& output_gradient,
+                                                   WantedOfLayerNorm wanted,
+                                                   std::source_location issued_at) {
+  auto const rows =
+      require_layer_norm("layer_norm_gradient", input.shape(), gain.shape(), gain.shape());
+  auto const& mean_rests = result.mean_rests ? *result.mean_rests : result.means;
+  auto const* const rests = result.mean_rests ? mean_rests.data() : nullptr;
+  require(output_gradient.shape() == input.shape() && result.means.count() == rows &&
+              result.reciprocals.count() == rows && mean_rests.count() == rows,
+          "layer_norm_gradient: input ",
+          input.shape(),
+          ", output gradient ",
+          output_gradient.shape(),
+          ", means ",
+          result.means.shape(),
+          ", reciprocals ",
+          result.reciprocals.shape(),
+          ", rests of the means ",
+          mean_rests.shape());
+  auto const& device = input.device();
+  auto const width = gain.count();
+  LayerNormGradients<AnyRuntime> gradients;
+  if (wanted.input) {
+    gradients.input.emplace(device, input.shape());
+    kernels::LayerNormInputGradientArgs const args{input.data(),
+                                                   gain.data(),
+                                                   result.means.data(),
+                                                   result.reciprocals.data(),
+                                                   output_gradient.data(),
+                                                   gradients.input->data(),
+                                                   rows,
+                                                   width,
+                                                   rests};
+    issue(
+        "layer_norm_input_gradient",
+        reads(input, gain, result.means, result.reciprocals, mean_rests, output_gradient),
+        writes(*gradients.input),
+        [args](auto stream) { kernels::layer_norm_input_gradient(stream, args); },
+        {},
+        issued_at);
+  }
+  if (wanted.parameters) {
+    gradients.gain.emplace(device, Shape{width});
+    gradients.shift.emplace(device, Shape{width});
+    Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                                return kernels::layer_norm_workspace_bytes(stream, rows, width);
+                              }));
+    kernels::LayerNormParameterGradientArgs const args{input.data(),
+                                                       result.means.data(),
+                                                       result.reciprocals.data(),
+                                                       output_gradient.data(),
+                                                       rows,
+                                                       width,
+                                                       workspace.data(),
+                                                       gradients.gain->data(),
+                                                       gradients.shift->data(),
+                                                       rests};
+    issue(
+        "layer_norm_parameter_gradient",
+        reads(input, result.means, result.reciprocals, mean_rests, output_gradient),
+        workspace.with(writes(*gradients.gain, *gradients.shift)),
+        [args](auto stream) { kernels::layer_norm_parameter_gradient(stream, args); },
+        {},
+        issued_at);
+  }
+  return gradients;
+}
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/workspace.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/matmul.hpp>
+#include <msstream/ops/matmul.hpp>
+#include <msstream/ops/reduce.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <source_location>
+#include <utility>
+
+namespace msstream::ops::detail {
+
+Floats matmul(Floats const& left,
+              Floats const& right,
+              MatmulOptions const& options,
+              std::source_location issued_at) {
+  auto const first = MatmulOperand::of(left.shape(), options.transpose_left);
+  auto const second = MatmulOperand::of(right.shape(), options.transpose_right);
+  bool const batched = left.shape().rank() == 3 || right.shape().rank() == 3;
+  bool const shared_left = batched && left.shape().rank() == 2;
+  bool const shared_right = batched && right.shape().rank() == 2;
+  auto const batch = shared_left ? second.batch : first.batch;
+  require(first.columns == second.rows && (shared_right || second.batch == batch),
+          "matmul: ",
+          left.shape(),
+          options.transpose_left ? " transposed" : "",
+          " by ",
+          right.shape(),
+          options.transpose_right ? " transposed" : "");
+  Floats product(
+      left.device(),
+      batched ? Shape{batch, first.rows, second.columns} : Shape{first.rows, second.columns});
+  kernels::MatmulArgs args{.left = left.data(),
+                           .right = right.data(),
+                           .product = product.data(),
+                           .rows = first.rows,
+                           .inner = first.columns,
+                           .columns = second.columns,
+                           .transpose_left = options.transpose_left,
+                           .transpose_right = options.transpose_right,
+                           .batch = batch,
+                           .shared_left = shared_left,
+                           .shared_right = shared_right,
+                           .factor = options.factor};
+  if (shared_right && !options.transpose_left) {
+    // One product with the rows of the whole batch replaces a product per matrix.
+    args.rows *= batch;
+    args.batch = 1;
+  }
+  auto const& device = left.device();
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::matmul_workspace_bytes(stream, args);
+                            }));
+  args.workspace = workspace.data();
+  issue(
+      "matmul",
+      reads(left, right),
+      workspace.with(writes(product)),
+      [args](auto stream) { kernels::matmul(stream, args); },
+      {},
+      issued_at);
+  return product;
+}
+
+Floats matmul_left_gradient(Floats const& left,
+                            Floats const& right,
+                            MatmulOptions const& options,
+                            Floats const& product_gradient,
+                            std::source_location issued_at) {
+  auto const gradient =
+      options.transpose_left
+          ? matmul(right,
+                   product_gradient,
+                   {.transpose_left = options.transpose_right,
+                    .transpose_right = true,
+                    .factor = options.factor},
+                   issued_at)
+          : matmul(product_gradient,
+                   right,
+                   {.transpose_right = !options.transpose_right, .factor = options.factor},
+                   issued_at);
+  bool const shared = left.shape().rank() == 2 && gradient.shape().rank() == 3;
+  return shared ? sum(gradient, 0, {}, issued_at) : gradient;
+}
+
+Floats matmul_right_gradient(Floats const& left,
+                             Floats const& right,
+                             MatmulOptions const& options,
+                             Floats const& product_gradient,
+                             std::source_location issued_at) {
+  bool const shared = right.shape().rank() == 2 && product_gradient.shape().rank() == 3;
+  if (shared && left.shape().rank() == 3 && !options.transpose_left) {
+    // One product sums over the rows of the whole batch.
+    auto const rows_of = [](Floats const& batch) {
+      auto const& shape = batch.shape();
+      return batch.reshaped({shape[0] * shape[1], shape[2]});
+    };
+    return matmul_right_gradient(
+        rows_of(left), right, options, rows_of(product_gradient), issued_at);
+  }
+  auto const gradient =
+      options.transpose_right
+          ? matmul(product_gradient,
+                   left,
+                   {.transpose_left = true,
+                    .transpose_right = options.transpose_left,
+                    .factor = options.factor},
+                   issued_at)
+          : matmul(left,
+                   product_gradient,
+                   {.transpose_left = !options.transpose_left, .factor = options.factor},
+                   issued_at);
+  return shared ? sum(gradient, 0, {}, issued_at) : gradient;
+}
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/id_trap.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/softmax.hpp>
+#include <msstream/ops/out_of_range.hpp>
+#include <msstream/ops/softmax.hpp>
+#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <source_location>
+
+namespace msstream::ops::detail {
+namespace {
+
+[[nodiscard]] Floats softmax(Floats const& input,
+                             TensorOf<std::int64_t> const* lengths,
+                             std::source_location issued_at) {
+  auto const [rows, columns] = rows_of("softmax", input.shape());
+  Floats output(input.device(), input.shape());
+  kernels::SoftmaxArgs args{input.data(), output.data(), rows, columns};
+  auto read = reads(input);
+  if (lengths != nullptr) {
+    auto const count = lengths->count();
+    require(count == 0 ? rows == 0 : rows % count == 0,
+            "softmax: lengths ",
+            lengths->shape(),
+            " for ",
+            rows,
+            " rows of ",
+            input.shape(),
+            "; expected a divisor of the rows");
+    args.lengths = lengths->data();
+    args.rows_a_length = count == 0 ? 1 : rows / count;
+    read.add(*lengths);
+  }
+  issue(
+      "softmax",
+      read,
+      writes(output),
+      [args](auto stream) { kernels::softmax(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+}  // namespace
+
+Floats softmax(Floats const& input, std::source_location issued_at) {
+  return softmax<AnyRuntime>(input, nullptr, issued_at);
+}
+
+Floats softmax(Floats const& input,
+               TensorOf<std::int64_t> const& lengths,
+               std::source_location issued_at) {
+  return softmax(input, &lengths, issued_at);
+}
+
+Floats softmax_gradient(Floats const& output,
+                        Floats const& output_gradient,
+                        std::source_location issued_at) {
+  require(output.shape() == output_gradient.shape(),
+          "softmax_gradient: ",
+          output.shape(),
+          " and ",
+          output_gradient.shape());
+  auto const [rows, columns] = rows_of("softmax_gradient", output.shape());
+  Floats gradient(output.device(), output.shape());
+  kernels::SoftmaxGradientArgs const args{
+      output.data(), output_gradient.data(), gradient.data(), rows, columns};
+  issue(
+      "softmax_gradient",
+      reads(output, output_gradient),
+      writes(gradient),
+      [args](auto stream) { kernels::softmax_gradient(stream, args); },
+      {},
+      issued_at);
+  return gradient;
+}
+
+CrossEntropyResult<AnyRuntime> softmax_cross_entropy(Floats const& logits,
+                                                     TensorOf<std::int64_t> const& classes,
+                                                     CrossEntropyOptions<AnyRuntime> const& options,
+                                                     std::source_location issued_at) {
+  auto const& shape = logits.shape();
+  require(shape.rank() == 2 && classes.shape() == Shape{shape[0]},
+          "softmax_cross_entropy: logits ",
+          shape,
+          ", classes ",
+          classes.shape(),
+          "; expected [batch, classes] and [batch]");
+  CrossEntropyResult<AnyRuntime> result{{logits.device(), {shape[0]}}, {logits.device(), shape}};
+  kernels::CrossEntropyArgs args{logits.data(),
+                                 classes.data(),
+                                 result.losses.data(),
+                                 result.gradients.data(),
+                                 shape[0],
+                                 shape[1],
+                                 {}};
+  auto written = writes(result.losses, result.gradients);
+  args.report = id_report("softmax_cross_entropy",
+                          *logits.device(),
+                          options.out_of_range,
+                          options.bad_id_count,
+                          written);
+  issue(
+      "softmax_cross_entropy",
+      reads(logits, classes),
+      written,
+      [args](auto stream) { kernels::softmax_cross_entropy(stream, args); },
+      {},
+      issued_at);
+  return result;
+}
+
+}  // namespace msstream::ops::detail

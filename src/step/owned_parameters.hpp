@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "step/by_memory.hpp"
+
 #include <msstream/base/shape.hpp>
-#include <msstream/step/by_memory.hpp>
 
 #include <algorithm>
 #include <atomic>

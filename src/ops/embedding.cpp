@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/embedding.hpp"
+
+#include "ops/bag_view.hpp"
+#include "ops/id_trap.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/ops/bags.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
-#include <msstream/ops/out_of_range.hpp>
-#include <msstream/ops/pooling.hpp>
-#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
@@ -13,15 +14,23 @@
 #include <source_location>
 
 namespace msstream::ops::detail {
-namespace {
 
-/// Returns the output shape of a lookup: [bags, width], or [ids, width] for Pooling::none.
-Shape pooled_shape(Bags<AnyRuntime> const& bags, Pooling pooling, std::int64_t width) {
+void require_weights(char const* operation, DType dtype) {
+  bool const is_weight =
+      dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
+  require(is_weight,
+          operation,
+          ": a table of ",
+          name_of(dtype),
+          "; expected float32, float16 or bfloat16");
+}
+
+Shape pooled_shape(AnyBags const& bags, Pooling pooling, std::int64_t width) {
   return {pooling == Pooling::none ? bags.ids.count() : bags.bags(), width};
 }
 
 void require_pooling(char const* operation,
-                     Bags<AnyRuntime> const& bags,
+                     AnyBags const& bags,
                      Pooling pooling,
                      std::optional<TensorOf<std::int32_t>> const& argmax,
                      Shape const& pooled) {
@@ -37,6 +46,54 @@ void require_pooling(char const* operation,
           pooled);
 }
 
-}  // namespace
+AnyTensor embedding_lookup(DType output,
+                           AnyTensor const& table,
+                           AnyBags const& bags,
+                           LookupOptions<AnyRuntime> const& options,
+                           std::source_location issued_at) {
+  require(table.shape().rank() == 2,
+          "embedding_lookup: table of shape ",
+          table.shape(),
+          "; expected [rows, width]");
+  require_weights("embedding_lookup", table.dtype());
+  require_weights("embedding_lookup", output);
+  auto const& rows = table.shape()[0];
+  require(!bags.default_id || *bags.default_id < rows,
+          "embedding_lookup: a default id of ",
+          bags.default_id.value_or(0),
+          " for a table of ",
+          rows,
+          " rows");
+  auto const shape = pooled_shape(bags, options.pooling, table.shape()[1]);
+  require_pooling("embedding_lookup", bags, options.pooling, options.argmax, shape);
+  AnyTensor pooled(table.device(), output, shape);
+  kernels::LookupArgs args{.table = table.data(),
+                           .table_dtype = table.dtype(),
+                           .rows = rows,
+                           .width = table.shape()[1],
+                           .bags = view_of(bags),
+                           .pooling = options.pooling,
+                           .report = {},
+                           .output = pooled.data(),
+                           .output_dtype = output,
+                           .argmax = options.argmax ? options.argmax->data() : nullptr};
+  Writes written;
+  written.add(pooled);
+  if (options.argmax) {
+    written.add(*options.argmax);
+  }
+  args.report = id_report(
+      "embedding_lookup", *table.device(), options.out_of_range, options.bad_id_count, written);
+  auto read = reads_of(bags);
+  read.add(table);
+  issue(
+      "embedding_lookup",
+      read,
+      written,
+      [args](auto stream) { kernels::embedding_lookup(stream, args); },
+      {},
+      issued_at);
+  return pooled;
+}
 
 }  // namespace msstream::ops::detail

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/bag_view.hpp"
+#include "ops/embedding.hpp"
+#include "ops/row_gradient_args.hpp"
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/bags.hpp>
-#include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 #include <msstream/ops/kernels/row_parts.hpp>
 #include <msstream/ops/pooling.hpp>
-#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstddef>
@@ -21,7 +20,7 @@
 
 namespace msstream::ops::detail {
 
-UniqueRows<AnyRuntime> deduplicate(Bags<AnyRuntime> const& bags,
+UniqueRows<AnyRuntime> deduplicate(AnyBags const& bags,
                                    std::int64_t rows,
                                    Pooling pooling,
                                    std::source_location issued_at) {
@@ -58,6 +57,139 @@ UniqueRows<AnyRuntime> deduplicate(Bags<AnyRuntime> const& bags,
       {},
       issued_at);
   return unique;
+}
+
+kernels::RowGradientArgs row_gradient_args(char const* operation,
+                                           AnyBags const& bags,
+                                           UniqueRows<AnyRuntime> const& unique,
+                                           std::int64_t rows,
+                                           Pooling pooling,
+                                           AnyTensor const& output_gradient,
+                                           std::optional<TensorOf<std::int32_t>> const& argmax,
+                                           Reads& read) {
+  require(output_gradient.shape().rank() == 2,
+          operation,
+          ": output gradient of shape ",
+          output_gradient.shape(),
+          "; expected [",
+          pooled_shape(bags, pooling, 1)[0],
+          ", width]");
+  require_weights(operation, output_gradient.dtype());
+  auto const width = output_gradient.shape()[1];
+  auto const pooled = pooled_shape(bags, pooling, width);
+  require(output_gradient.shape() == pooled,
+          operation,
+          ": output gradient of shape ",
+          output_gradient.shape(),
+          "; expected ",
+          pooled);
+  require_pooling(operation, bags, pooling, argmax, pooled);
+  require(argmax.has_value() == (pooling == Pooling::max),
+          operation,
+          ": argmax goes with Pooling::max");
+  auto const view = view_of(bags);
+  auto const places = kernels::place_capacity(view);
+  require(unique.positions.count() == places && unique.starts.count() == places + 1,
+          operation,
+          ": ids of shape ",
+          bags.ids.shape(),
+          " with ",
+          places,
+          " places, grouped ",
+          unique.positions.shape());
+  read.add(unique.starts);
+  read.add(unique.positions);
+  read.add(unique.ranks);
+  read.add(unique.count);
+  read.add(output_gradient);
+  if (argmax) {
+    read.add(*argmax);
+  }
+  return {.bags = view,
+          .rows = rows,
+          .pooling = pooling,
+          .starts = unique.starts.data(),
+          .positions = unique.positions.data(),
+          .ranks = unique.ranks.data(),
+          .unique_count = unique.count.data(),
+          .output_gradient = output_gradient.data(),
+          .gradient_dtype = output_gradient.dtype(),
+          .width = width,
+          .row_gradients = nullptr,
+          .workspace = nullptr,
+          .argmax = argmax ? argmax->data() : nullptr};
+}
+
+RowGradients<AnyRuntime> embedding_gradient(AnyBags const& bags,
+                                            UniqueRows<AnyRuntime> const& unique,
+                                            std::int64_t rows,
+                                            Pooling pooling,
+                                            AnyTensor const& output_gradient,
+                                            std::optional<TensorOf<std::int32_t>> const& argmax,
+                                            std::source_location issued_at) {
+  auto const& device = bags.ids.device();
+  auto read = reads_of(bags);
+  auto args = row_gradient_args(
+      "embedding_gradient", bags, unique, rows, pooling, output_gradient, argmax, read);
+  Floats values(device, {unique.positions.count(), args.width});
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::row_gradient_workspace_bytes(
+                                  stream, args.bags, pooling, args.width);
+                            }));
+  args.row_gradients = values.data();
+  args.workspace = workspace.data();
+  issue(
+      "embedding_gradient",
+      read,
+      workspace.with(writes(values)),
+      [args](auto stream) { kernels::embedding_row_gradients(stream, args); },
+      {},
+      issued_at);
+  return {unique.ids, unique.count, values};
+}
+
+Floats embedding_weight_gradient(AnyTensor const& table,
+                                 AnyBags const& bags,
+                                 Pooling pooling,
+                                 Floats const& output_gradient,
+                                 std::source_location issued_at) {
+  require(pooling == Pooling::sum || pooling == Pooling::none,
+          "embedding_weight_gradient: pooling is not sum or none");
+  require(table.shape().rank() == 2,
+          "embedding_weight_gradient: table of shape ",
+          table.shape(),
+          "; expected [rows, width]");
+  require_weights("embedding_weight_gradient", table.dtype());
+  require(bags.ids.count() <= std::numeric_limits<std::int32_t>::max(),
+          "embedding_weight_gradient: ",
+          bags.ids.count(),
+          " ids are not below 2^31");
+  auto const pooled = pooled_shape(bags, pooling, table.shape()[1]);
+  require(output_gradient.shape() == pooled,
+          "embedding_weight_gradient: output gradient of shape ",
+          output_gradient.shape(),
+          "; expected ",
+          pooled);
+  Floats gradient(table.device(), bags.ids.shape());
+  kernels::WeightGradientArgs const args{.table = table.data(),
+                                         .table_dtype = table.dtype(),
+                                         .rows = table.shape()[0],
+                                         .width = table.shape()[1],
+                                         .bags = view_of(bags),
+                                         .pooling = pooling,
+                                         .output_gradient = output_gradient.data(),
+                                         .weight_gradient = gradient.data()};
+  auto read = reads_of(bags);
+  read.add(table);
+  read.add(output_gradient);
+  issue(
+      "embedding_weight_gradient",
+      read,
+      writes(gradient),
+      [args](auto stream) { kernels::embedding_weight_gradient(stream, args); },
+      {},
+      issued_at);
+  return gradient;
 }
 
 RowGradients<AnyRuntime> merge_row_gradients(std::vector<RowGradients<AnyRuntime>> const& parts,
@@ -109,12 +241,12 @@ RowGradients<AnyRuntime> merge_row_gradients(std::vector<RowGradients<AnyRuntime
         issued_at);
     begin += part_capacity;
   }
-  Bags<AnyRuntime> const bags(ids);
+  AnyBags const bags(ids);
   return embedding_gradient(bags,
                             deduplicate(bags, rows, Pooling::sum, issued_at),
                             rows,
                             Pooling::sum,
-                            values,
+                            values.any(),
                             {},
                             issued_at);
 }

@@ -7,28 +7,12 @@
 #include <msstream/ops/pooling.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <source_location>
 
 namespace msstream::ops {
-
-namespace detail {
-
-/// Throws std::invalid_argument unless T is float32, float16 or bfloat16. The check is made when
-/// the operation is issued, because a throw on a launch thread would come too late.
-template <Element T>
-void require_weights(char const* operation) {
-  constexpr bool is_weight = dtype_of<T> == DType::float32 || dtype_of<T> == DType::float16 ||
-                             dtype_of<T> == DType::bfloat16;
-  require(is_weight,
-          operation,
-          ": a table of ",
-          name_of(dtype_of<T>),
-          "; expected float32, float16 or bfloat16");
-}
-
-}  // namespace detail
 
 template <Runtime R = DefaultRuntime>
 struct LookupOptions {
@@ -40,7 +24,25 @@ struct LookupOptions {
   /// For Pooling::max: [bags, width]. Receives, for each output element, the index of the id whose
   /// row supplied the maximum. The gradient needs it.
   std::optional<Tensor<std::int32_t, R>> argmax = {};
+
+  /// For the library itself: the same options, on a device of whichever runtime.
+  operator LookupOptions<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {pooling, out_of_range, bad_id_count, argmax};
+  }
 };
+
+namespace detail {
+
+// The body of the functions below.
+
+[[nodiscard]] AnyTensor embedding_lookup(DType output,
+                                         AnyTensor const& table,
+                                         AnyBags const& bags,
+                                         LookupOptions<AnyRuntime> const& options,
+                                         std::source_location issued_at);
+
+}  // namespace detail
 
 /// Pools rows of `table` [rows, width] into [bags, width], or into [ids, width] for Pooling::none.
 /// Table and output (Out) are float32, float16 or bfloat16. Rows are accumulated in float32 in the
@@ -61,48 +63,9 @@ template <Element Out = float, Element T, Runtime R>
     Bags<R> const& bags,
     LookupOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  require(table.shape().rank() == 2,
-          "embedding_lookup: table of shape ",
-          table.shape(),
-          "; expected [rows, width]");
-  detail::require_weights<T>("embedding_lookup");
-  detail::require_weights<Out>("embedding_lookup");
-  auto const& rows = table.shape()[0];
-  require(!bags.default_id || *bags.default_id < rows,
-          "embedding_lookup: a default id of ",
-          bags.default_id.value_or(0),
-          " for a table of ",
-          rows,
-          " rows");
-  auto const shape = detail::pooled_shape(bags, options.pooling, table.shape()[1]);
-  detail::require_pooling("embedding_lookup", bags, options.pooling, options.argmax, shape);
-  Tensor<Out, R> pooled(table.device(), shape);
-  kernels::LookupArgs args{.table = table.data(),
-                           .table_dtype = dtype_of<T>,
-                           .rows = rows,
-                           .width = table.shape()[1],
-                           .bags = bags.view(),
-                           .pooling = options.pooling,
-                           .report = {},
-                           .output = pooled.data(),
-                           .output_dtype = dtype_of<Out>,
-                           .argmax = options.argmax ? options.argmax->data() : nullptr};
-  auto written = writes(pooled);
-  if (options.argmax) {
-    written.add(*options.argmax);
-  }
-  args.report = detail::id_report(
-      "embedding_lookup", *table.device(), options.out_of_range, options.bad_id_count, written);
-  auto read = detail::reads_of(bags);
-  read.add(table);
-  issue(
-      "embedding_lookup",
-      read,
-      written,
-      [args](auto stream) { kernels::embedding_lookup(stream, args); },
-      {},
-      issued_at);
-  return pooled;
+  return Tensor<Out, R>(
+      msstream::detail::OfKnownType(),
+      detail::embedding_lookup(dtype_of<Out>, table.any(), bags, options, issued_at));
 }
 
 /// Pools rows of `table` into one row per jagged bag: `ids` [capacity], `offsets` [bags + 1].

@@ -7,9 +7,11 @@
 #include <msstream/ops/pooling.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <source_location>
+#include <utility>
 #include <vector>
 
 namespace msstream::ops {
@@ -24,11 +26,26 @@ struct UniqueRows {
   Tensor<std::int32_t, R> positions;  ///< [places], the places of ids[0], then those of ids[1], …
   Tensor<std::int32_t, R> ranks;      ///< [places], positions[k] holds ids[ranks[k]]; -1 if invalid
   Tensor<std::int64_t, R> count;      ///< scalar: the number of distinct ids
+
+  /// For the library itself: the same rows, on a device of whichever runtime.
+  operator UniqueRows<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {ids, starts, positions, ranks, count};
+  }
 };
 
 namespace detail {
 
-// The bodies of the functions below.
+template <Runtime R>
+[[nodiscard]] UniqueRows<R> typed(UniqueRows<AnyRuntime> rows) {
+  return {typed<R>(std::move(rows.ids)),
+          typed<R>(std::move(rows.starts)),
+          typed<R>(std::move(rows.positions)),
+          typed<R>(std::move(rows.ranks)),
+          typed<R>(std::move(rows.count))};
+}
+
+// The body of the function below.
 
 [[nodiscard]] UniqueRows<AnyRuntime> deduplicate(Bags<AnyRuntime> const& bags,
                                                  std::int64_t rows,
@@ -57,75 +74,48 @@ struct RowGradients {
   Tensor<std::int64_t, R> ids;    ///< [capacity], distinct, ascending
   Tensor<std::int64_t, R> count;  ///< scalar: the number of rows with a gradient
   Tensor<float, R> values;        ///< [capacity, width]
+
+  /// For the library itself: the same gradients, on a device of whichever runtime.
+  operator RowGradients<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {ids, count, values};
+  }
 };
 
 namespace detail {
 
-/// Returns the arguments of the kernels that compute a lookup's gradient, without the output and
-/// the workspace. Adds the tensors that the kernels read to `read`. Throws std::invalid_argument
-/// for shapes and options that do not fit.
-template <Element T, Runtime R>
-[[nodiscard]] kernels::RowGradientArgs row_gradient_args(
-    char const* operation,
-    Bags<R> const& bags,
-    UniqueRows<R> const& unique,
+template <Runtime R>
+[[nodiscard]] RowGradients<R> typed(RowGradients<AnyRuntime> gradients) {
+  return {typed<R>(std::move(gradients.ids)),
+          typed<R>(std::move(gradients.count)),
+          typed<R>(std::move(gradients.values))};
+}
+template <Runtime R>
+[[nodiscard]] std::vector<RowGradients<AnyRuntime>> untyped(
+    std::vector<RowGradients<R>> const& gradients) {
+  return {gradients.begin(), gradients.end()};
+}
+
+// The bodies of the functions below.
+
+[[nodiscard]] RowGradients<AnyRuntime> embedding_gradient(
+    AnyBags const& bags,
+    UniqueRows<AnyRuntime> const& unique,
     std::int64_t rows,
     Pooling pooling,
-    Tensor<T, R> const& output_gradient,
-    std::optional<Tensor<std::int32_t, R>> const& argmax,
-    msstream::detail::Uses<R, AccessMode::read>& read) {
-  require(output_gradient.shape().rank() == 2,
-          operation,
-          ": output gradient of shape ",
-          output_gradient.shape(),
-          "; expected [",
-          pooled_shape(bags, pooling, 1)[0],
-          ", width]");
-  require_weights<T>(operation);
-  auto const width = output_gradient.shape()[1];
-  auto const pooled = pooled_shape(bags, pooling, width);
-  require(output_gradient.shape() == pooled,
-          operation,
-          ": output gradient of shape ",
-          output_gradient.shape(),
-          "; expected ",
-          pooled);
-  require_pooling(operation, bags, pooling, argmax, pooled);
-  require(argmax.has_value() == (pooling == Pooling::max),
-          operation,
-          ": argmax goes with Pooling::max");
-  auto const view = bags.view();
-  auto const places = kernels::place_capacity(view);
-  require(unique.positions.count() == places && unique.starts.count() == places + 1,
-          operation,
-          ": ids of shape ",
-          bags.ids.shape(),
-          " with ",
-          places,
-          " places, grouped ",
-          unique.positions.shape());
-  read.add(unique.starts);
-  read.add(unique.positions);
-  read.add(unique.ranks);
-  read.add(unique.count);
-  read.add(output_gradient);
-  if (argmax) {
-    read.add(*argmax);
-  }
-  return {.bags = view,
-          .rows = rows,
-          .pooling = pooling,
-          .starts = unique.starts.data(),
-          .positions = unique.positions.data(),
-          .ranks = unique.ranks.data(),
-          .unique_count = unique.count.data(),
-          .output_gradient = output_gradient.data(),
-          .gradient_dtype = dtype_of<T>,
-          .width = width,
-          .row_gradients = nullptr,
-          .workspace = nullptr,
-          .argmax = argmax ? argmax->data() : nullptr};
-}
+    AnyTensor const& output_gradient,
+    std::optional<TensorOf<std::int32_t>> const& argmax,
+    std::source_location issued_at);
+[[nodiscard]] Floats embedding_weight_gradient(AnyTensor const& table,
+                                               AnyBags const& bags,
+                                               Pooling pooling,
+                                               Floats const& output_gradient,
+                                               std::source_location issued_at);
+[[nodiscard]] RowGradients<AnyRuntime> merge_row_gradients(
+    std::vector<RowGradients<AnyRuntime>> const& parts,
+    std::int64_t rows,
+    std::vector<std::int64_t> const& first_rows,
+    std::source_location issued_at);
 
 }  // namespace detail
 
@@ -143,24 +133,8 @@ template <Element T, Runtime R>
     Tensor<T, R> const& output_gradient,
     std::optional<Tensor<std::int32_t, R>> const& argmax = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const& device = bags.ids.device();
-  auto read = detail::reads_of(bags);
-  auto args = detail::row_gradient_args(
-      "embedding_gradient", bags, unique, rows, pooling, output_gradient, argmax, read);
-  Tensor<float, R> values(device, {unique.positions.count(), args.width});
-  auto const workspace_bytes = kernels::row_gradient_workspace_bytes(
-      detail::size_query<R>(*device), args.bags, pooling, args.width);
-  detail::Workspace<R> const workspace(device, workspace_bytes);
-  args.row_gradients = values.data();
-  args.workspace = workspace.data();
-  issue(
-      "embedding_gradient",
-      read,
-      workspace.with(writes(values)),
-      [args](auto stream) { kernels::embedding_row_gradients(stream, args); },
-      {},
-      issued_at);
-  return {unique.ids, unique.count, values};
+  return detail::typed<R>(detail::embedding_gradient(
+      bags, unique, rows, pooling, output_gradient.any(), argmax, issued_at));
 }
 
 /// Returns the gradient of a lookup with respect to the bags' weights, float32, in the shape of the
@@ -174,56 +148,9 @@ template <Element T, Runtime R>
     Pooling pooling,
     Tensor<float, R> const& output_gradient,
     std::source_location issued_at = std::source_location::current()) {
-  require(pooling == Pooling::sum || pooling == Pooling::none,
-          "embedding_weight_gradient: pooling is not sum or none");
-  require(table.shape().rank() == 2,
-          "embedding_weight_gradient: table of shape ",
-          table.shape(),
-          "; expected [rows, width]");
-  detail::require_weights<T>("embedding_weight_gradient");
-  require(bags.ids.count() <= std::numeric_limits<std::int32_t>::max(),
-          "embedding_weight_gradient: ",
-          bags.ids.count(),
-          " ids are not below 2^31");
-  auto const pooled = detail::pooled_shape(bags, pooling, table.shape()[1]);
-  require(output_gradient.shape() == pooled,
-          "embedding_weight_gradient: output gradient of shape ",
-          output_gradient.shape(),
-          "; expected ",
-          pooled);
-  Tensor<float, R> gradient(table.device(), bags.ids.shape());
-  kernels::WeightGradientArgs const args{.table = table.data(),
-                                         .table_dtype = dtype_of<T>,
-                                         .rows = table.shape()[0],
-                                         .width = table.shape()[1],
-                                         .bags = bags.view(),
-                                         .pooling = pooling,
-                                         .output_gradient = output_gradient.data(),
-                                         .weight_gradient = gradient.data()};
-  auto read = detail::reads_of(bags);
-  read.add(table);
-  read.add(output_gradient);
-  issue(
-      "embedding_weight_gradient",
-      read,
-      writes(gradient),
-      [args](auto stream) { kernels::embedding_weight_gradient(stream, args); },
-      {},
-      issued_at);
-  return gradient;
+  return detail::typed<R>(
+      detail::embedding_weight_gradient(table.any(), bags, pooling, output_gradient, issued_at));
 }
-
-namespace detail {
-
-// The bodies of the functions below.
-
-[[nodiscard]] RowGradients<AnyRuntime> merge_row_gradients(
-    std::vector<RowGradients<AnyRuntime>> const& parts,
-    std::int64_t rows,
-    std::vector<std::int64_t> const& first_rows,
-    std::source_location issued_at);
-
-}  // namespace detail
 
 /// Merges several gradients of one table of `rows` rows into one. The values of equal rows are
 /// added in an order that depends on the ids alone. If `first_rows` is given, the ids of part k
@@ -236,7 +163,8 @@ template <Runtime R>
     std::int64_t rows,
     std::vector<std::int64_t> const& first_rows = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::merge_row_gradients(parts, rows, first_rows, issued_at));
+  return detail::typed<R>(
+      detail::merge_row_gradients(detail::untyped(parts), rows, first_rows, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/bag_view.hpp"
+
+#include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/kernels/embedding_gradient.hpp>
+
+#include <cstdint>
+#include <optional>
+
+namespace msstream::ops::detail {
+
+/// Returns the arguments of the kernels that compute a lookup's gradient, without the output and
+/// the workspace. Adds the tensors that the kernels read to `read`. Throws std::invalid_argument
+/// for shapes and options that do not fit.
+[[nodiscard]] kernels::RowGradientArgs row_gradient_args(
+    char const* operation,
+    AnyBags const& bags,
+    UniqueRows<AnyRuntime> const& unique,
+    std::int64_t rows,
+    Pooling pooling,
+    AnyTensor const& output_gradient,
+    std::optional<TensorOf<std::int32_t>> const& argmax,
+    Reads& read);
+
+}  // namespace msstream::ops::detail

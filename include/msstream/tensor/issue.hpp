@@ -70,6 +70,10 @@ template <class T>
 struct RuntimeOf {
   using type = typename T::runtime_type;
 };
+template <>
+struct RuntimeOf<AnyTensor> {
+  using type = AnyRuntime;
+};
 template <Runtime R>
 struct RuntimeOf<RawMemory<R>> {
   using type = R;

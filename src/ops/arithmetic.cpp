@@ -2,11 +2,11 @@
 #include <msstream/base/error.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/kernels/binary.hpp>
+#include <msstream/ops/kernels/broadcast_plan.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
-#include <optional>
 #include <source_location>
 #include <utility>
 

@@ -7,24 +7,54 @@
 #include <msstream/ops/kernels/dense.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/unary.hpp>
-#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <optional>
 #include <source_location>
-#include <utility>
 
 namespace msstream::ops::detail {
 namespace {
 
+/// The sizes of one dense layer, or of several layers of one size that are computed in one launch.
+struct DenseSizes {
+  std::int64_t layers;
+  std::int64_t batch;
+  std::int64_t inputs;
+  std::int64_t outputs;
+  bool stacked;       ///< whether shapes have a leading dimension of layers, even for one layer
+  bool shared_input;  ///< whether all stacked layers read one input
+
+  /// Returns the sizes, or null if the shapes of input and weight do not fit each other.
+  [[nodiscard]] static std::optional<DenseSizes> of(Shape const& input, Shape const& weight) {
+    bool const stacked = weight.rank() == 3;
+    if ((!stacked && weight.rank() != 2) ||
+        (input.rank() != 2 && !(stacked && input.rank() == 3))) {
+      return std::nullopt;
+    }
+    auto const layers = stacked ? weight[0] : 1;
+    bool const shared = stacked && input.rank() == 2;
+    auto const batch = input[input.rank() - 2];
+    auto const inputs = input[input.rank() - 1];
+    if (inputs != weight[weight.rank() - 2] || layers > kernels::kMostDenseLayers ||
+        (input.rank() == 3 && input[0] != layers)) {
+      return std::nullopt;
+    }
+    return DenseSizes{layers, batch, inputs, weight[weight.rank() - 1], stacked, shared};
+  }
+  [[nodiscard]] Shape output() const {
+    return stacked ? Shape{layers, batch, outputs} : Shape{batch, outputs};
+  }
+  [[nodiscard]] Shape bias() const { return stacked ? Shape{layers, outputs} : Shape{outputs}; }
+};
+
 /// Returns the gradient of the layers' input. If all layers share one input, returns the sum of the
 /// layers' gradients; otherwise returns one gradient per layer.
-Floats dense_input_gradient(DenseSizes const& sizes,
-                            Floats const& weight,
-                            Floats const& gradient,
-                            std::source_location issued_at) {
+[[nodiscard]] Floats dense_input_gradient(DenseSizes const& sizes,
+                                          Floats const& weight,
+                                          Floats const& gradient,
+                                          std::source_location issued_at) {
   Floats each(weight.device(),
               sizes.stacked ? Shape{sizes.layers, sizes.batch, sizes.inputs}
                             : Shape{sizes.batch, sizes.inputs});

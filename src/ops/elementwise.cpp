@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
+#include <utility>
 #include <vector>
 
 namespace msstream::ops::detail {
@@ -92,8 +93,8 @@ Floats sigmoid_gradient(Floats const& output,
 Floats scaled_sum(Floats const& input, float factor, std::source_location issued_at) {
   auto const& device = input.device();
   Floats total(device, Shape{});
-  auto const workspace_bytes =
-      ask_kernels(*device, [&](auto stream) { return kernels::reduce_workspace_bytes(stream, input.count(); }));
+  auto const workspace_bytes = ask_kernels(
+      *device, [&](auto stream) { return kernels::reduce_workspace_bytes(stream, input.count()); });
   Workspace const workspace(device, workspace_bytes);
   issue(
       "sum",

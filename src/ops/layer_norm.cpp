@@ -4,16 +4,37 @@
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/layer_norm.hpp>
 #include <msstream/ops/layer_norm.hpp>
-#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <source_location>
 
 namespace msstream::ops::detail {
+namespace {
+
+/// Throws std::invalid_argument unless `input` is [..., width] with width > 0, and gain and shift
+/// are [width]. Returns the number of rows.
+[[nodiscard]] std::int64_t require_layer_norm(char const* operation,
+                                              Shape const& input,
+                                              Shape const& gain,
+                                              Shape const& shift) {
+  auto const rank = input.rank();
+  auto const width = rank > 0 ? input[rank - 1] : 0;
+  require(width > 0 && gain.count() == width && shift.count() == width,
+          operation,
+          ": input ",
+          input,
+          ", gain ",
+          gain,
+          ", shift ",
+          shift,
+          "; expected [..., width] and twice [width]");
+  return input.count() / width;
+}
+
+}  // namespace
 
 LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
                                        Floats const& gain,

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
-#include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/kernels/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
-#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 
-#include <cstdint>
 #include <source_location>
 
 namespace msstream::ops::detail {

@@ -13,6 +13,29 @@
 #include <utility>
 
 namespace msstream::ops::detail {
+namespace {
+
+/// The sizes of a matrix, or of a batch of matrices.
+struct MatmulOperand {
+  std::int64_t batch;
+  std::int64_t rows;  ///< rows of one matrix as it enters the product, after a transpose
+  std::int64_t columns;
+
+  [[nodiscard]] static MatmulOperand of(Shape const& shape, bool transposed) {
+    require(shape.rank() == 2 || shape.rank() == 3,
+            "matmul: an operand of shape ",
+            shape,
+            "; expected [rows, columns] or [batch, rows, columns]");
+    auto rows = shape[shape.rank() - 2];
+    auto columns = shape[shape.rank() - 1];
+    if (transposed) {
+      std::swap(rows, columns);
+    }
+    return {shape.rank() == 3 ? shape[0] : 1, rows, columns};
+  }
+};
+
+}  // namespace
 
 Floats matmul(Floats const& left,
               Floats const& right,

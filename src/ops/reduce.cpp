@@ -3,6 +3,7 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/elementwise.hpp>
+#include <msstream/ops/kernels/broadcast_plan.hpp>
 #include <msstream/ops/kernels/reduce.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -14,6 +15,27 @@
 
 namespace msstream::ops::detail {
 namespace {
+
+[[nodiscard]] kernels::AxisView view_along(Shape const& shape, std::size_t dimension) {
+  kernels::AxisView view{1, shape[dimension], 1};
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    (d < dimension ? view.outer : view.inner) *= d == dimension ? 1 : shape[d];
+  }
+  return view;
+}
+
+[[nodiscard]] Shape reduced_shape(Shape const& shape,
+                                  std::size_t dimension,
+                                  ReduceOptions options) {
+  std::int64_t extents[Shape::kMaxRank] = {};
+  std::size_t rank = 0;
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    if (d != dimension || options.keep_dimension) {
+      extents[rank++] = d == dimension ? 1 : shape[d];
+    }
+  }
+  return Shape(std::span<std::int64_t const>(extents, rank));
+}
 
 /// Reduces a view of `input` along its axis into a tensor of the given shape.
 [[nodiscard]] Floats reduce_view(char const* operation,
@@ -64,6 +86,13 @@ namespace {
 }
 
 }  // namespace
+
+std::size_t require_axis(char const* operation, Shape const& shape, std::int64_t axis) {
+  auto const rank = static_cast<std::int64_t>(shape.rank());
+  require(
+      -rank <= axis && axis < rank, operation, ": axis ", axis, " of a tensor of shape ", shape);
+  return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
+}
 
 Floats sum(Floats const& input,
            std::int64_t axis,

@@ -3,23 +3,36 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/softmax.hpp>
-#include <msstream/ops/out_of_range.hpp>
 #include <msstream/ops/softmax.hpp>
-#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <source_location>
 
 namespace msstream::ops::detail {
 namespace {
 
-[[nodiscard]] Floats softmax(Floats const& input,
-                             TensorOf<std::int64_t> const* lengths,
-                             std::source_location issued_at) {
+/// The number of rows of a tensor and their length, which is the extent of its last dimension.
+struct Rows {
+  std::int64_t rows;
+  std::int64_t columns;
+};
+[[nodiscard]] Rows rows_of(char const* operation, Shape const& shape) {
+  require(shape.rank() >= 1, operation, " of a scalar; expected at least one dimension");
+  auto const columns = shape[shape.rank() - 1];
+  std::int64_t rows = 1;
+  for (std::size_t d = 0; d + 1 < shape.rank(); ++d) {
+    rows *= shape[d];
+  }
+  return {rows, columns};
+}
+
+/// Returns the softmax of each row, or, if `lengths` is not null, of its leading columns.
+[[nodiscard]] Floats softmax_of_rows(Floats const& input,
+                                     TensorOf<std::int64_t> const* lengths,
+                                     std::source_location issued_at) {
   auto const [rows, columns] = rows_of("softmax", input.shape());
   Floats output(input.device(), input.shape());
   kernels::SoftmaxArgs args{input.data(), output.data(), rows, columns};
@@ -51,13 +64,13 @@ namespace {
 }  // namespace
 
 Floats softmax(Floats const& input, std::source_location issued_at) {
-  return softmax<AnyRuntime>(input, nullptr, issued_at);
+  return softmax_of_rows(input, nullptr, issued_at);
 }
 
 Floats softmax(Floats const& input,
                TensorOf<std::int64_t> const& lengths,
                std::source_location issued_at) {
-  return softmax(input, &lengths, issued_at);
+  return softmax_of_rows(input, &lengths, issued_at);
 }
 
 Floats softmax_gradient(Floats const& output,

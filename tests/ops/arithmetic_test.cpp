@@ -2,6 +2,7 @@
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/elementwise.hpp>
 
 #include <algorithm>
 #include <functional>

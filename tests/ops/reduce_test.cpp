@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/reduce.hpp>
 
 #include <algorithm>

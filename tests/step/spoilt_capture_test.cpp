@@ -4,6 +4,7 @@
 #include "step/captured_fixture.hpp"
 
 #include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <gmock/gmock.h>

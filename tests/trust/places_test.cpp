@@ -5,6 +5,7 @@
 
 #include <msstream/ops/attention.hpp>
 #include <msstream/ops/coo_bags.hpp>
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/ops/embedding_tables_gradient.hpp>
 #include <msstream/step/batch_parts.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/reduce.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 
 #include <optional>
 #include <source_location>
@@ -80,6 +80,11 @@ struct OperandGradients {
 };
 
 namespace detail {
+
+template <Runtime R>
+[[nodiscard]] OperandGradients<R> typed(OperandGradients<AnyRuntime> gradients) {
+  return {typed<R>(std::move(gradients.left)), typed<R>(std::move(gradients.right))};
+}
 
 // The bodies of the functions below.
 

@@ -3,11 +3,8 @@
 
 #include <msstream/ops/activation.hpp>
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/reduce.hpp>
-#include <msstream/ops/unary.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
-#include <cstdint>
 #include <optional>
 #include <source_location>
 #include <utility>
@@ -16,56 +13,13 @@ namespace msstream::ops {
 
 namespace detail {
 
-/// The sizes of one dense layer, or of several layers of one size that are computed in one launch.
-struct DenseSizes {
-  std::int64_t layers;
-  std::int64_t batch;
-  std::int64_t inputs;
-  std::int64_t outputs;
-  bool stacked;       ///< whether shapes have a leading dimension of layers, even for one layer
-  bool shared_input;  ///< whether all stacked layers read one input
-
-  /// Returns the sizes, or null if the shapes of input and weight do not fit each other.
-  [[nodiscard]] static std::optional<DenseSizes> of(Shape const& input, Shape const& weight) {
-    bool const stacked = weight.rank() == 3;
-    if ((!stacked && weight.rank() != 2) ||
-        (input.rank() != 2 && !(stacked && input.rank() == 3))) {
-      return std::nullopt;
-    }
-    auto const layers = stacked ? weight[0] : 1;
-    bool const shared = stacked && input.rank() == 2;
-    auto const batch = input[input.rank() - 2];
-    auto const inputs = input[input.rank() - 1];
-    if (inputs != weight[weight.rank() - 2] || layers > kernels::kMostDenseLayers ||
-        (input.rank() == 3 && input[0] != layers)) {
-      return std::nullopt;
-    }
-    return DenseSizes{layers, batch, inputs, weight[weight.rank() - 1], stacked, shared};
-  }
-  [[nodiscard]] Shape output() const {
-    return stacked ? Shape{layers, batch, outputs} : Shape{batch, outputs};
-  }
-  [[nodiscard]] Shape bias() const { return stacked ? Shape{layers, outputs} : Shape{outputs}; }
-};
-
-}  // namespace detail
-
-namespace detail {
-
-// The bodies of the functions below.
+// The body of the function below.
 
 [[nodiscard]] Floats dense(Floats const& input,
                            Floats const& weight,
                            Floats const& bias,
                            Activation activation,
                            std::source_location issued_at);
-[[nodiscard]] DenseGradients<AnyRuntime> dense_gradient(Floats const& input,
-                                                        Floats const& weight,
-                                                        Floats const& output,
-                                                        Activation activation,
-                                                        Floats const& output_gradient,
-                                                        bool with_input_gradient,
-                                                        std::source_location issued_at);
 
 }  // namespace detail
 
@@ -95,6 +49,27 @@ struct DenseGradients {
   Tensor<float, R> weight;
   Tensor<float, R> bias;
 };
+
+namespace detail {
+
+template <Runtime R>
+[[nodiscard]] DenseGradients<R> typed(DenseGradients<AnyRuntime> gradients) {
+  return {typed<R>(std::move(gradients.input)),
+          typed<R>(std::move(gradients.weight)),
+          typed<R>(std::move(gradients.bias))};
+}
+
+// The body of the function below.
+
+[[nodiscard]] DenseGradients<AnyRuntime> dense_gradient(Floats const& input,
+                                                        Floats const& weight,
+                                                        Floats const& output,
+                                                        Activation activation,
+                                                        Floats const& output_gradient,
+                                                        bool with_input_gradient,
+                                                        std::source_location issued_at);
+
+}  // namespace detail
 
 /// Returns the gradients of dense(), from its operands, its output and the output's gradient. The
 /// gradient of the input is computed only if `with_input_gradient` is set. On CUDA, if the batch is

@@ -4,9 +4,10 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
-#include <cstdint>
+#include <concepts>
 #include <optional>
 #include <source_location>
+#include <utility>
 
 namespace msstream::ops {
 
@@ -18,35 +19,26 @@ struct LayerNormResult {
   Tensor<float, R> reciprocals;  ///< [rows], 1 / sqrt(variance + epsilon)
   /// [rows]: the rounding errors of `means`. If not set, gradients treat `means` as exact.
   std::optional<Tensor<float, R>> mean_rests = std::nullopt;
+
+  /// For the library itself: the same result, on a device of whichever runtime.
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator LayerNormResult<detail::AnyRuntime>() const
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {output, means, reciprocals, mean_rests};
+  }
 };
 
 namespace detail {
 
-/// Throws std::invalid_argument unless `input` is [..., width] with width > 0, and gain and shift
-/// are [width]. Returns the number of rows.
-inline std::int64_t require_layer_norm(char const* operation,
-                                       Shape const& input,
-                                       Shape const& gain,
-                                       Shape const& shift) {
-  auto const rank = input.rank();
-  auto const width = rank > 0 ? input[rank - 1] : 0;
-  require(width > 0 && gain.count() == width && shift.count() == width,
-          operation,
-          ": input ",
-          input,
-          ", gain ",
-          gain,
-          ", shift ",
-          shift,
-          "; expected [..., width] and twice [width]");
-  return input.count() / width;
+template <Runtime R>
+[[nodiscard]] LayerNormResult<R> typed(LayerNormResult<AnyRuntime> result) {
+  return {typed<R>(std::move(result.output)),
+          typed<R>(std::move(result.means)),
+          typed<R>(std::move(result.reciprocals)),
+          typed<R>(std::move(result.mean_rests))};
 }
 
-}  // namespace detail
-
-namespace detail {
-
-// The bodies of the functions below.
+// The body of the function below.
 
 [[nodiscard]] LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
                                                      Floats const& gain,
@@ -87,7 +79,14 @@ struct LayerNormGradients {
 
 namespace detail {
 
-// The bodies of the functions below.
+template <Runtime R>
+[[nodiscard]] LayerNormGradients<R> typed(LayerNormGradients<AnyRuntime> gradients) {
+  return {typed<R>(std::move(gradients.input)),
+          typed<R>(std::move(gradients.gain)),
+          typed<R>(std::move(gradients.shift))};
+}
+
+// The body of the function below.
 
 [[nodiscard]] LayerNormGradients<AnyRuntime> layer_norm_gradient(
     Floats const& input,

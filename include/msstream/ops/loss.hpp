@@ -2,11 +2,10 @@
 #pragma once
 
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/elementwise.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
-#include <cstdint>
 #include <source_location>
+#include <utility>
 
 namespace msstream::ops {
 
@@ -19,6 +18,11 @@ struct BceResult {
 };
 
 namespace detail {
+
+template <Runtime R>
+[[nodiscard]] BceResult<R> typed(BceResult<AnyRuntime> result) {
+  return {typed<R>(std::move(result.losses)), typed<R>(std::move(result.gradients))};
+}
 
 // The bodies of the functions below.
 

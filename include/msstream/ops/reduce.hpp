@@ -2,11 +2,10 @@
 #pragma once
 
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/elementwise.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <source_location>
-#include <span>
 
 namespace msstream::ops {
 
@@ -18,35 +17,9 @@ namespace detail {
 
 /// Returns the dimension that `axis` names. As in NumPy, a negative axis counts from the end: -1 is
 /// the last dimension. Throws std::invalid_argument if there is no such dimension.
-inline std::size_t require_axis(char const* operation, Shape const& shape, std::int64_t axis) {
-  auto const rank = static_cast<std::int64_t>(shape.rank());
-  require(
-      -rank <= axis && axis < rank, operation, ": axis ", axis, " of a tensor of shape ", shape);
-  return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-}
-
-inline kernels::AxisView view_along(Shape const& shape, std::size_t dimension) {
-  kernels::AxisView view{1, shape[dimension], 1};
-  for (std::size_t d = 0; d < shape.rank(); ++d) {
-    (d < dimension ? view.outer : view.inner) *= d == dimension ? 1 : shape[d];
-  }
-  return view;
-}
-
-inline Shape reduced_shape(Shape const& shape, std::size_t dimension, ReduceOptions options) {
-  std::int64_t extents[Shape::kMaxRank] = {};
-  std::size_t rank = 0;
-  for (std::size_t d = 0; d < shape.rank(); ++d) {
-    if (d != dimension || options.keep_dimension) {
-      extents[rank++] = d == dimension ? 1 : shape[d];
-    }
-  }
-  return Shape(std::span<std::int64_t const>(extents, rank));
-}
-
-}  // namespace detail
-
-namespace detail {
+[[nodiscard]] std::size_t require_axis(char const* operation,
+                                       Shape const& shape,
+                                       std::int64_t axis);
 
 // The bodies of the functions below.
 

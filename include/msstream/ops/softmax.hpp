@@ -5,30 +5,13 @@
 #include <msstream/ops/out_of_range.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <source_location>
+#include <utility>
 
 namespace msstream::ops {
-
-namespace detail {
-
-/// The number of rows of a tensor and their length, which is the extent of its last dimension.
-struct Rows {
-  std::int64_t rows;
-  std::int64_t columns;
-};
-inline Rows rows_of(char const* operation, Shape const& shape) {
-  require(shape.rank() >= 1, operation, " of a scalar; expected at least one dimension");
-  auto const columns = shape[shape.rank() - 1];
-  std::int64_t rows = 1;
-  for (std::size_t d = 0; d + 1 < shape.rank(); ++d) {
-    rows *= shape[d];
-  }
-  return {rows, columns};
-}
-
-}  // namespace detail
 
 namespace detail {
 
@@ -83,6 +66,13 @@ struct CrossEntropyOptions {
   OutOfRange out_of_range = OutOfRange::drop;
   /// For OutOfRange::count: a device scalar that is incremented by the number of bad classes.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
+
+  /// For the library itself: the same options, on a device of whichever runtime.
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator CrossEntropyOptions<detail::AnyRuntime>() const
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {out_of_range, bad_id_count};
+  }
 };
 
 /// The result of softmax_cross_entropy(): one loss per example, and the gradient of each loss with
@@ -95,7 +85,12 @@ struct CrossEntropyResult {
 
 namespace detail {
 
-// The bodies of the functions below.
+template <Runtime R>
+[[nodiscard]] CrossEntropyResult<R> typed(CrossEntropyResult<AnyRuntime> result) {
+  return {typed<R>(std::move(result.losses)), typed<R>(std::move(result.gradients))};
+}
+
+// The body of the function below.
 
 [[nodiscard]] CrossEntropyResult<AnyRuntime> softmax_cross_entropy(
     Floats const& logits,

@@ -34,6 +34,16 @@ template <Runtime R, Element T>
   }
   return result;
 }
+template <Runtime R, Element T>
+[[nodiscard]] std::vector<std::optional<Tensor<T, R>>> typed(
+    std::vector<std::optional<TensorOf<T>>> tensors) {
+  std::vector<std::optional<Tensor<T, R>>> result;
+  result.reserve(tensors.size());
+  for (auto& tensor : tensors) {
+    result.push_back(typed<R>(std::move(tensor)));
+  }
+  return result;
+}
 
 /// Returns the tensors without their runtime type.
 template <Element T, Runtime R>

@@ -1,23 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/embedding.hpp"
+#include "ops/optimizer_state.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/kernels/optimizer.hpp>
 #include <msstream/ops/optimizer.hpp>
-#include <msstream/ops/optimizer_rule.hpp>
-#include <msstream/runtime/default_runtime.hpp>
-#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cmath>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <source_location>
 #include <utility>
-#include <variant>
 #include <vector>
 
-namespace msstream::ops::detail {
+namespace msstream::ops {
+
+Shape state_shape(OptimizerKind kind, Shape const& parameter) {
+  return kind == OptimizerKind::rowwise_adagrad && parameter.rank() == 2 ? Shape{parameter[0]}
+                                                                         : parameter;
+}
+
+void require_rule(char const* operation, OptimizerRule const& rule) {
+  auto const require_within = [&](char const* member, float value, bool within, char const* range) {
+    require(within, operation, ": ", member, " of ", value, "; expected a number in ", range);
+  };
+  auto const is_finite = [](float value) { return value >= 0.0F && std::isfinite(value); };
+  auto const is_fraction = [](float value) { return value >= 0.0F && value < 1.0F; };
+  require(rule.kind >= OptimizerKind::sgd && rule.kind <= OptimizerKind::adam,
+          operation,
+          ": no optimizer kind has the number ",
+          static_cast<int>(static_cast<OptimizerKind>(rule.kind)));
+  require_within(
+      "learning_rate", rule.learning_rate, is_finite(rule.learning_rate), "[0, infinity)");
+  require_within("beta1", rule.beta1, is_fraction(rule.beta1), "[0, 1)");
+  require_within("beta2", rule.beta2, is_fraction(rule.beta2), "[0, 1)");
+  require_within("epsilon", rule.epsilon, is_finite(rule.epsilon), "[0, infinity)");
+}
+
+namespace detail {
 namespace {
+
+template <Element T>
+[[nodiscard]] TensorOf<T> zeros(std::shared_ptr<DeviceState> const& device,
+                                Shape const& shape,
+                                std::source_location issued_at) {
+  TensorOf<T> tensor(device, shape);
+  msstream::detail::fill_any(tensor.any(), 0, issued_at);
+  return tensor;
+}
+
+/// Returns the kernel's arguments for one table. Adds the tensors that the kernel uses to `read`
+/// and `written`.
+[[nodiscard]] kernels::RowUpdate row_update(OptimizerRule const& rule,
+                                            AnyTensor const& table,
+                                            RowGradients<AnyRuntime> const& gradients,
+                                            OptimizerState<AnyRuntime> const& state,
+                                            Reads& read,
+                                            Writes& written) {
+  auto const& values = gradients.values.shape();
+  require(table.shape().rank() == 2 && values.rank() == 2 && table.shape()[1] == values[1] &&
+              gradients.ids.count() == values[0],
+          "update_rows: table ",
+          table.shape(),
+          ", row gradients ",
+          values,
+          " for ids ",
+          gradients.ids.shape());
+  require_weights("update_rows", table.dtype());
+  require_state("update_rows", rule.kind, state, table.shape());
+  read.add(gradients.ids);
+  read.add(gradients.count);
+  read.add(gradients.values);
+  written.add(table);
+  add_state(state, written);
+  return {.table = table.data(),
+          .dtype = table.dtype(),
+          .width = table.shape()[1],
+          .row_ids = gradients.ids.data(),
+          .row_count = gradients.count.data(),
+          .capacity = values[0],
+          .gradients = gradients.values.data(),
+          .state0 = data_of(state.first),
+          .state1 = data_of(state.second)};
+}
+
+}  // namespace
 
 void require_state(char const* operation,
                    OptimizerKind kind,
@@ -37,9 +106,15 @@ void require_state(char const* operation,
   }
 }
 
-}  // namespace
+void add_state(OptimizerState<AnyRuntime> const& state, Writes& written) {
+  for (auto const* const tensor : {&state.first, &state.second}) {
+    if (*tensor) {
+      written.add(**tensor);
+    }
+  }
+}
 
-OptimizerState<AnyRuntime> make_state(Device<AnyRuntime> const& device,
+OptimizerState<AnyRuntime> make_state(std::shared_ptr<DeviceState> const& device,
                                       OptimizerKind kind,
                                       Shape const& shape,
                                       std::source_location issued_at) {
@@ -71,29 +146,42 @@ void update_dense(OptimizerRule const& rule,
             ", gradient ",
             parameter.gradient.shape());
     require_state("update_dense", dense_kind(rule.kind), parameter.state, parameter.weight.shape());
-    kernels::DenseUpdate update{parameter.weight.data(),
-                                parameter.gradient.data(),
-                                nullptr,
-                                nullptr,
-                                parameter.weight.count()};
     read.add(parameter.gradient);
     written.add(parameter.weight);
-    if (parameter.state.first) {
-      update.state0 = parameter.state.first->data();
-      written.add(*parameter.state.first);
-    }
-    if (parameter.state.second) {
-      update.state1 = parameter.state.second->data();
-      written.add(*parameter.state.second);
-    }
-    updates.push_back(update);
+    add_state(parameter.state, written);
+    updates.push_back({parameter.weight.data(),
+                       parameter.gradient.data(),
+                       data_of(parameter.state.first),
+                       data_of(parameter.state.second),
+                       parameter.weight.count()});
   }
   issue(
       "update_dense",
       read,
       written,
-      [rule, counter = step.data(), updates = std::move(updates)](auto stream) {
+      [rule, counter = data_of(step), updates = std::move(updates)](auto stream) {
         kernels::update_dense(stream, rule, counter, updates);
+      },
+      {},
+      issued_at);
+}
+
+void update_rows(OptimizerRule const& rule,
+                 StepCounter<AnyRuntime> const& step,
+                 AnyTensor const& table,
+                 RowGradients<AnyRuntime> const& gradients,
+                 OptimizerState<AnyRuntime> const& state,
+                 std::source_location issued_at) {
+  require_rule("update_rows", rule);
+  auto read = reads(step.tensor());
+  Writes written;
+  auto const update = row_update(rule, table, gradients, state, read, written);
+  issue(
+      "update_rows",
+      read,
+      written,
+      [rule, counter = data_of(step), update](auto stream) {
+        kernels::update_rows(stream, rule, counter, {&update, 1});
       },
       {},
       issued_at);
@@ -110,23 +198,39 @@ void update_rows(OptimizerRule const& rule,
   std::vector<kernels::RowUpdate> updates;
   updates.reserve(tables.size());
   auto read = reads(step.tensor());
-  msstream::detail::Uses<R, AccessMode::write> written;
+  Writes written;
   for (auto const& parameter : tables) {
-    updates.push_back(std::visit(
-        [&](auto const& table) {
-          return row_update(rule, table, parameter.gradients, parameter.state, read, written);
-        },
-        parameter.table));
+    updates.push_back(
+        row_update(rule, parameter.table, parameter.gradients, parameter.state, read, written));
   }
   issue(
       "update_rows",
       read,
       written,
-      [rule, counter = step.data(), updates = std::move(updates)](auto stream) {
+      [rule, counter = data_of(step), updates = std::move(updates)](auto stream) {
         kernels::update_rows(stream, rule, counter, updates);
       },
       {},
       issued_at);
 }
 
-}  // namespace msstream::ops::detail
+}  // namespace detail
+
+StepCounter<detail::AnyRuntime>::StepCounter(std::shared_ptr<detail::DeviceState> const& device,
+                                             std::source_location issued_at)
+    : state_(detail::zeros<std::uint8_t>(device, {sizeof(kernels::StepState)}, issued_at)) {}
+
+void StepCounter<detail::AnyRuntime>::advance(OptimizerRule const& rule,
+                                              std::source_location issued_at) {
+  require_rule("advance_step", rule);
+  issue(
+      "advance_step",
+      writes(state_),
+      [rule, state = detail::data_of(*this)](auto stream) {
+        kernels::advance_step(stream, rule, state);
+      },
+      {},
+      issued_at);
+}
+
+}  // namespace msstream::ops

@@ -12,10 +12,26 @@
 
 namespace msstream::ops::detail {
 
-Bags<AnyRuntime> coo_bags(IdTensor<AnyRuntime> const& ids,
-                          IdTensor<AnyRuntime> const& bag_of_id,
-                          std::int64_t bags,
-                          std::source_location issued_at) {
+AnyTensor cast_ids(DType to, AnyIds const& ids, std::source_location issued_at) {
+  if (ids.dtype() == to) {
+    return ids.any();
+  }
+  AnyTensor out(ids.device(), to, ids.shape());
+  kernels::CastIdsArgs const args{ids.data(), ids.dtype(), out.data(), to, ids.count()};
+  issue(
+      "cast_ids",
+      reads(ids.any()),
+      writes(out),
+      [args](auto stream) { kernels::cast_ids(stream, args); },
+      {},
+      issued_at);
+  return out;
+}
+
+AnyBags coo_bags(AnyIds const& ids,
+                 AnyIds const& bag_of_id,
+                 std::int64_t bags,
+                 std::source_location issued_at) {
   require(ids.shape().rank() == 1 && bag_of_id.shape() == ids.shape() && bags >= 0,
           "coo_bags: ids of shape ",
           ids.shape(),
@@ -28,13 +44,11 @@ Bags<AnyRuntime> coo_bags(IdTensor<AnyRuntime> const& ids,
           "coo_bags: ",
           ids.count(),
           " int32 ids are not below 2^31");
-  auto const offsets =
-      segment_offsets(cast_ids<std::int64_t>(bag_of_id, issued_at), bags, issued_at);
+  AnyIds const offsets = segment_offsets(
+      TensorOf<std::int64_t>(cast_ids(DType::int64, bag_of_id, issued_at)), bags, issued_at);
   return ids.dtype() == DType::int64
-             ? Bags<AnyRuntime>(ids, IdTensor<AnyRuntime>(offsets))
-             : Bags<AnyRuntime>(ids,
-                                IdTensor<AnyRuntime>(cast_ids<std::int32_t>(
-                                    IdTensor<AnyRuntime>(offsets), issued_at)));
+             ? AnyBags(ids, offsets)
+             : AnyBags(ids, TensorOf<std::int32_t>(cast_ids(DType::int32, offsets, issued_at)));
 }
 
 }  // namespace msstream::ops::detail

@@ -1,30 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/bag_view.hpp"
+#include "ops/embedding_tables.hpp"
+
+#include "ops/embedding.hpp"
+#include "ops/id_trap.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/bags.hpp>
-#include <msstream/ops/device_count.hpp>
-#include <msstream/ops/embedding.hpp>
-#include <msstream/ops/embedding_table.hpp>
-#include <msstream/ops/embedding_tables.hpp>
-#include <msstream/ops/kernels/embedding_tables.hpp>
-#include <msstream/ops/out_of_range.hpp>
-#include <msstream/ops/pooling.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
-#include <optional>
 #include <source_location>
 #include <utility>
 #include <variant>
 #include <vector>
 
-namespace msstream::ops::detail {
+namespace msstream::ops {
+
+namespace detail {
 namespace {
+
+AnyTensor const& weights_of(EmbeddingTable<AnyRuntime> const& table) {
+  return std::visit([](auto const& weights) -> AnyTensor const& { return weights.any(); },
+                    table.weights);
+}
+
+kernels::TableDescriptor describe(std::size_t number, EmbeddingTable<AnyRuntime> const& table) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  auto const& weights = weights_of(table);
+  auto const& shape = weights.shape();
+  require(shape.rank() == 2 && shape[1] >= 1 && shape[1] <= kMost,
+          "embedding table ",
+          number,
+          " of shape ",
+          shape,
+          "; expected [rows, width], at least one column wide");
+  require(table.pooling != Pooling::none,
+          "embedding table ",
+          number,
+          ": tables that are looked up together are pooled");
+  require(table.hotness >= 0 && table.hotness <= kMost,
+          "embedding table ",
+          number,
+          ": a hotness of ",
+          table.hotness);
+  auto const default_id = table.default_id.value_or(-1);
+  require(!table.default_id || (default_id >= 0 && default_id < shape[0]),
+          "embedding table ",
+          number,
+          ": a default id of ",
+          default_id,
+          " for ",
+          shape[0],
+          " rows");
+  return kernels::TableDescriptor{.table = weights.data(),
+                                  .rows = shape[0],
+                                  .default_id = default_id,
+                                  .width = static_cast<std::int32_t>(shape[1]),
+                                  .hotness = static_cast<std::int32_t>(table.hotness),
+                                  .dtype = weights.dtype(),
+                                  .pooling = table.pooling};
+}
+
+kernels::TablePlan plan_of(std::vector<EmbeddingTable<AnyRuntime>> const& tables) {
+  require(!tables.empty(), "embedding tables: there are none");
+  std::vector<kernels::TableDescriptor> descriptors;
+  for (auto const& table : tables) {
+    descriptors.push_back(describe(descriptors.size(), table));
+  }
+  return kernels::plan_tables(std::move(descriptors));
+}
+
+template <class T>
+TensorOf<std::uint8_t> upload(std::shared_ptr<DeviceState> const& device,
+                              std::vector<T> const& values,
+                              std::source_location issued_at) {
+  auto const bytes = values.size() * sizeof(T);
+  TensorOf<std::uint8_t> on_device(msstream::detail::upload(
+      device, DType::uint8, values.data(), bytes, {static_cast<std::int64_t>(bytes)}, issued_at));
+  on_device.freeze();
+  return on_device;
+}
+
+std::size_t index_of(TablesInUse const& in_use, std::int64_t number) {
+  auto const tables = static_cast<std::int64_t>(in_use.tables.size());
+  require(number >= 0 && number < tables, "table ", number, " of ", tables);
+  return static_cast<std::size_t>(number);
+}
+
+}  // namespace
 
 void require_bags(char const* name,
                   EmbeddingTables<AnyRuntime> const& tables,
@@ -78,13 +145,11 @@ void require_bags(char const* name,
   }
 }
 
-/// Returns all tensors that an operation on the tables and the bags reads.
-msstream::detail::Uses<R, AccessMode::read> reads_of(EmbeddingTables<AnyRuntime> const& tables,
-                                                     TableBags<AnyRuntime> const& bags) {
-  auto read = tables.read();
-  bags.ids.visit([&](auto const& ids) { read.add(ids); });
+Reads reads_of(EmbeddingTables<AnyRuntime> const& tables, TableBags<AnyRuntime> const& bags) {
+  auto read = tables.in_use().read;
+  read.add(bags.ids.any());
   if (bags.offsets) {
-    bags.offsets->visit([&](auto const& offsets) { read.add(offsets); });
+    read.add(bags.offsets->any());
   }
   if (bags.batch_count) {
     read.add(*bags.batch_count);
@@ -95,12 +160,11 @@ msstream::detail::Uses<R, AccessMode::read> reads_of(EmbeddingTables<AnyRuntime>
   return read;
 }
 
-/// Returns the arguments of a lookup's kernel, without the plan, the report and the output.
 kernels::TablesLookupArgs lookup_args(EmbeddingTables<AnyRuntime> const& tables,
                                       TableBags<AnyRuntime> const& bags) {
   return {.plan = nullptr,
-          .tables = tables.descriptors(),
-          .table_of_tile = tables.table_of_tile(),
+          .tables = tables.in_use().descriptors(),
+          .table_of_tile = tables.in_use().table_of_tile(),
           .batch = bags.batch,
           .ids = bags.ids.data(),
           .id_dtype = bags.ids.dtype(),
@@ -111,6 +175,81 @@ kernels::TablesLookupArgs lookup_args(EmbeddingTables<AnyRuntime> const& tables,
           .weights = bags.weights ? bags.weights->data() : nullptr};
 }
 
-}  // namespace
+AnyTensor embedding_lookup(DType output,
+                           EmbeddingTables<AnyRuntime> const& tables,
+                           TableBags<AnyRuntime> const& bags,
+                           TablesLookupOptions<AnyRuntime> const& options,
+                           std::source_location issued_at) {
+  constexpr char const* kName = "embedding_tables_lookup";
+  require_weights(kName, output);
+  require_bags(kName, tables, bags);
+  AnyTensor pooled(tables.device(), output, {bags.batch, tables.width()});
+  auto args = lookup_args(tables, bags);
+  auto written = writes(pooled);
+  args.report =
+      id_report(kName, *tables.device(), options.out_of_range, options.bad_id_count, written);
+  args.output = pooled.data();
+  args.output_dtype = output;
+  issue(
+      kName,
+      reads_of(tables, bags),
+      written,
+      [args, plan = tables.in_use().plan](auto stream) mutable {
+        args.plan = plan.get();
+        kernels::embedding_tables_lookup(stream, args);
+      },
+      {},
+      issued_at);
+  return pooled;
+}
 
-}  // namespace msstream::ops::detail
+}  // namespace detail
+
+EmbeddingTables<detail::AnyRuntime>::EmbeddingTables(
+    std::shared_ptr<detail::DeviceState> const& device,
+    std::vector<EmbeddingTable<detail::AnyRuntime>> tables,
+    std::source_location issued_at) {
+  auto const plan = std::make_shared<kernels::TablePlan const>(detail::plan_of(tables));
+  auto in_use = std::make_shared<detail::TablesInUse>(
+      detail::TablesInUse{std::move(tables),
+                          plan,
+                          detail::upload(device, plan->tables, issued_at),
+                          detail::upload(device, plan->table_of_tile, issued_at),
+                          detail::upload(device, plan->first_rows, issued_at),
+                          {}});
+  in_use->read = in_use->plan_reads();
+  for (auto const& table : in_use->tables) {
+    in_use->read.add(detail::weights_of(table));
+  }
+  in_use_ = std::move(in_use);
+}
+
+std::int64_t EmbeddingTables<detail::AnyRuntime>::tables() const noexcept {
+  return static_cast<std::int64_t>(in_use_->tables.size());
+}
+EmbeddingTable<detail::AnyRuntime> const& EmbeddingTables<detail::AnyRuntime>::table(
+    std::int64_t number) const {
+  return in_use_->tables[detail::index_of(*in_use_, number)];
+}
+std::int64_t EmbeddingTables<detail::AnyRuntime>::width() const noexcept {
+  return in_use_->plan->width;
+}
+std::int64_t EmbeddingTables<detail::AnyRuntime>::hotness() const noexcept {
+  return in_use_->plan->hotness;
+}
+std::int64_t EmbeddingTables<detail::AnyRuntime>::first_column(std::int64_t number) const {
+  return in_use_->plan->tables[detail::index_of(*in_use_, number)].first_column;
+}
+std::int64_t EmbeddingTables<detail::AnyRuntime>::first_row(std::int64_t number) const {
+  return in_use_->plan->first_rows[detail::index_of(*in_use_, number)];
+}
+std::int64_t EmbeddingTables<detail::AnyRuntime>::first_place(std::int64_t number,
+                                                              std::int64_t batch) const {
+  return batch * in_use_->plan->tables[detail::index_of(*in_use_, number)].first_hotness;
+}
+std::shared_ptr<detail::DeviceState> const& EmbeddingTables<detail::AnyRuntime>::device()
+    const noexcept {
+  return in_use_->descriptors_bytes.device();
+}
+
+}  // namespace msstream::ops

@@ -1,15 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/embedding.hpp"
+#include "ops/row_gradient_args.hpp"
+#include "ops/workspace.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/embedding_update.hpp>
 #include <msstream/ops/kernels/embedding_update.hpp>
-#include <msstream/ops/optimizer.hpp>
-#include <msstream/ops/optimizer_rule.hpp>
-#include <msstream/ops/pooling.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
 #include <optional>
 #include <source_location>
 
-namespace msstream::ops::detail {}  // namespace msstream::ops::detail
+namespace msstream::ops::detail {
+
+void update_embedding(OptimizerRule const& rule,
+                      StepCounter<AnyRuntime> const& step,
+                      AnyTensor const& table,
+                      OptimizerState<AnyRuntime> const& state,
+                      AnyBags const& bags,
+                      UniqueRows<AnyRuntime> const& unique,
+                      Pooling pooling,
+                      AnyTensor const& output_gradient,
+                      std::optional<TensorOf<std::int32_t>> const& argmax,
+                      std::source_location issued_at) {
+  require_rule("update_embedding", rule);
+  require(table.shape().rank() == 2,
+          "update_embedding: table of shape ",
+          table.shape(),
+          "; expected [rows, width]");
+  auto const& device = table.device();
+  auto read = reads_of(bags);
+  auto gradient = row_gradient_args(
+      "update_embedding", bags, unique, table.shape()[0], pooling, output_gradient, argmax, read);
+  require(gradient.width == table.shape()[1],
+          "update_embedding: table ",
+          table.shape(),
+          ", output gradient ",
+          output_gradient.shape());
+  require_weights("update_embedding", table.dtype());
+  require_state("update_embedding", rule.kind, state, table.shape());
+  auto const workspace_bytes = ask_kernels(*device, [&](auto stream) {
+    return kernels::embedding_update_workspace_bytes(stream, rule.kind, gradient);
+  });
+  Workspace const workspace(device, workspace_bytes);
+  gradient.workspace = workspace.data();
+  kernels::EmbeddingUpdateArgs const args{.gradient = gradient,
+                                          .unique_ids = unique.ids.data(),
+                                          .table = table.data(),
+                                          .table_dtype = table.dtype(),
+                                          .state0 = state.first ? state.first->data() : nullptr,
+                                          .state1 = state.second ? state.second->data() : nullptr};
+  read.add(unique.ids);
+  read.add(step.tensor());
+  auto written = workspace.with(writes(table));
+  for (auto const* const tensor : {&state.first, &state.second}) {
+    if (*tensor) {
+      written.add(**tensor);
+    }
+  }
+  issue(
+      "update_embedding",
+      read,
+      written,
+      [rule, counter = step.data(), args](auto stream) {
+        kernels::embedding_update(stream, rule, counter, args);
+      },
+      {},
+      issued_at);
+}
+
+}  // namespace msstream::ops::detail

@@ -13,6 +13,23 @@
 
 namespace msstream::ops {
 
+namespace detail {
+
+// The body of the function below.
+
+void update_embedding(OptimizerRule const& rule,
+                      StepCounter<AnyRuntime> const& step,
+                      AnyTensor const& table,
+                      OptimizerState<AnyRuntime> const& state,
+                      AnyBags const& bags,
+                      UniqueRows<AnyRuntime> const& unique,
+                      Pooling pooling,
+                      AnyTensor const& output_gradient,
+                      std::optional<TensorOf<std::int32_t>> const& argmax,
+                      std::source_location issued_at);
+
+}  // namespace detail
+
 /// Applies one optimizer step to the rows of `table` [rows, width] that a lookup has read, from the
 /// gradient of the lookup's output. Gives the same bits as embedding_gradient() followed by
 /// update_rows(), without writing the rows' gradients to memory. `unique` is deduplicate() of
@@ -34,49 +51,16 @@ void update_embedding(OptimizerRule const& rule,
                       Tensor<G, R> const& output_gradient,
                       std::optional<Tensor<std::int32_t, R>> const& argmax = {},
                       std::source_location issued_at = std::source_location::current()) {
-  require_rule("update_embedding", rule);
-  require(table.shape().rank() == 2,
-          "update_embedding: table of shape ",
-          table.shape(),
-          "; expected [rows, width]");
-  auto const& device = table.device();
-  auto read = detail::reads_of(bags);
-  auto gradient = detail::row_gradient_args(
-      "update_embedding", bags, unique, table.shape()[0], pooling, output_gradient, argmax, read);
-  require(gradient.width == table.shape()[1],
-          "update_embedding: table ",
-          table.shape(),
-          ", output gradient ",
-          output_gradient.shape());
-  detail::require_weights<T>("update_embedding");
-  detail::require_state("update_embedding", rule.kind, state, table.shape());
-  auto const workspace_bytes = kernels::embedding_update_workspace_bytes(
-      detail::size_query<R>(*device), rule.kind, gradient);
-  detail::Workspace<R> const workspace(device, workspace_bytes);
-  gradient.workspace = workspace.data();
-  kernels::EmbeddingUpdateArgs const args{.gradient = gradient,
-                                          .unique_ids = unique.ids.data(),
-                                          .table = table.data(),
-                                          .table_dtype = dtype_of<T>,
-                                          .state0 = state.first ? state.first->data() : nullptr,
-                                          .state1 = state.second ? state.second->data() : nullptr};
-  read.add(unique.ids);
-  read.add(step.tensor());
-  auto written = workspace.with(writes(table));
-  for (auto const* const tensor : {&state.first, &state.second}) {
-    if (*tensor) {
-      written.add(**tensor);
-    }
-  }
-  issue(
-      "update_embedding",
-      read,
-      written,
-      [rule, counter = step.data(), args](auto stream) {
-        kernels::embedding_update(stream, rule, counter, args);
-      },
-      {},
-      issued_at);
+  detail::update_embedding(rule,
+                           step,
+                           table.any(),
+                           state,
+                           bags,
+                           unique,
+                           pooling,
+                           output_gradient.any(),
+                           argmax,
+                           issued_at);
 }
 
 }  // namespace msstream::ops

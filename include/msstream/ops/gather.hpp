@@ -16,82 +16,26 @@ namespace msstream::ops {
 
 namespace detail {
 
-/// Returns `shape` with one more dimension, of the given extent, at the end. Throws
-/// std::invalid_argument if that exceeds Shape::kMaxRank.
-inline Shape with_last(char const* operation, Shape const& shape, std::int64_t extent) {
-  require(shape.rank() < Shape::kMaxRank,
-          operation,
-          ": ids of shape ",
-          shape,
-          "; expected at most ",
-          Shape::kMaxRank - 1,
-          " dimensions");
-  std::array<std::int64_t, Shape::kMaxRank> extents{};
-  for (std::size_t d = 0; d < shape.rank(); ++d) {
-    extents[d] = shape[d];
-  }
-  extents[shape.rank()] = extent;
-  return Shape(std::span(extents.data(), shape.rank() + 1));
-}
+// The bodies of the functions below; `ids` are int64 or int32.
 
-template <Element T>
-std::int64_t row_bytes_of(std::int64_t width) {
-  return width * static_cast<std::int64_t>(sizeof(T));
-}
-
-/// Throws std::invalid_argument unless `rows` is [places, width] and `ids` is [places].
-template <IdElement I, Runtime R>
-void require_row_for_each(char const* operation, Shape const& rows, Tensor<I, R> const& ids) {
-  require(rows.rank() == 2 && ids.shape().rank() == 1 && rows[0] == ids.count(),
-          operation,
-          ": values of shape ",
-          rows,
-          ", ids of shape ",
-          ids.shape(),
-          "; expected [places, width] and [places]");
-}
-
-template <IdElement I, Runtime R>
-kernels::RowTargets row_targets(char const* operation,
-                                Tensor<I, R> const& ids,
-                                std::optional<Tensor<std::int64_t, R>> const& count,
-                                std::int64_t rows,
-                                Workspace<R> const& workspace) {
-  return {ids.data(), ids.count(), count_of(operation, count), rows, workspace.data()};
-}
-
-/// Writes each row of `values` to the row of `output` [rows, width] that its id names. Other rows
-/// keep their contents if `keeps_others`, and are set to 0 otherwise.
-template <Element T, IdElement I, Runtime R>
-void scatter_rows(char const* operation,
-                  Tensor<T, R> const& output,
-                  Tensor<T, R> const& values,
-                  Tensor<I, R> const& ids,
-                  std::optional<Tensor<std::int64_t, R>> const& count,
-                  bool keeps_others,
-                  std::source_location issued_at) {
-  auto const rows = output.shape()[0];
-  auto const& device = output.device();
-  Workspace<R> const workspace(device,
-                               kernels::scatter_rows_workspace_bytes(
-                                   size_query<R>(*device), ids.count(), rows, keeps_others));
-  kernels::ScatterRowsArgs const args{values.data(),
-                                      row_bytes_of<T>(values.shape()[1]),
-                                      row_targets(operation, ids, count, rows, workspace),
-                                      keeps_others,
-                                      output.data()};
-  auto read = reads(values, ids);
-  if (count) {
-    read.add(*count);
-  }
-  issue(
-      operation,
-      read,
-      workspace.with(writes(output)),
-      [args](auto stream) { kernels::scatter_rows(stream, args); },
-      {},
-      issued_at);
-}
+[[nodiscard]] AnyTensor gather_rows(AnyTensor const& table,
+                                    AnyTensor const& ids,
+                                    DeviceCount<AnyRuntime> const& count,
+                                    std::source_location issued_at);
+[[nodiscard]] AnyTensor scatter_rows(AnyTensor const& values,
+                                     AnyTensor const& ids,
+                                     std::int64_t rows,
+                                     DeviceCount<AnyRuntime> const& count,
+                                     std::source_location issued_at);
+[[nodiscard]] AnyTensor scatter_rows_gradient(AnyTensor const& output_gradient,
+                                              AnyTensor const& ids,
+                                              DeviceCount<AnyRuntime> const& count,
+                                              std::source_location issued_at);
+void assign_rows(AnyTensor const& table,
+                 AnyTensor const& values,
+                 AnyTensor const& ids,
+                 DeviceCount<AnyRuntime> const& count,
+                 std::source_location issued_at);
 
 }  // namespace detail
 
@@ -108,31 +52,8 @@ template <Element T, IdElement I, Runtime R>
     Tensor<I, R> const& ids,
     DeviceCount<R> const& count = {},
     std::source_location issued_at = std::source_location::current()) {
-  require(table.shape().rank() == 2,
-          "gather_rows: table of shape ",
-          table.shape(),
-          "; expected [rows, width]");
-  auto const width = table.shape()[1];
-  Tensor<T, R> gathered(table.device(), detail::with_last("gather_rows", ids.shape(), width));
-  kernels::GatherRowsArgs const args{table.data(),
-                                     table.shape()[0],
-                                     detail::row_bytes_of<T>(width),
-                                     ids.data(),
-                                     ids.count(),
-                                     detail::count_of("gather_rows", count),
-                                     gathered.data()};
-  auto read = reads(table, ids);
-  if (count) {
-    read.add(*count);
-  }
-  issue(
-      "gather_rows",
-      read,
-      writes(gathered),
-      [args](auto stream) { kernels::gather_rows(stream, args); },
-      {},
-      issued_at);
-  return gathered;
+  return Tensor<T, R>(msstream::detail::OfKnownType(),
+                      detail::gather_rows(table.any(), ids.any(), count, issued_at));
 }
 
 /// Returns a table [rows, width] whose row ids[i] is values[i], for values [places, width] of any
@@ -149,11 +70,8 @@ template <Element T, IdElement I, Runtime R>
     std::int64_t rows,
     DeviceCount<R> const& count = {},
     std::source_location issued_at = std::source_location::current()) {
-  detail::require_row_for_each("scatter_rows", values.shape(), ids);
-  require(rows >= 0, "scatter_rows: ", rows, " rows");
-  Tensor<T, R> table(values.device(), {rows, values.shape()[1]});
-  detail::scatter_rows("scatter_rows", table, values, ids, count, false, issued_at);
-  return table;
+  return Tensor<T, R>(msstream::detail::OfKnownType(),
+                      detail::scatter_rows(values.any(), ids.any(), rows, count, issued_at));
 }
 
 /// Returns the gradient of scatter_rows() or assign_rows() with respect to the values, from the
@@ -165,35 +83,9 @@ template <Element T, IdElement I, Runtime R>
     Tensor<I, R> const& ids,
     DeviceCount<R> const& count = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const& shape = output_gradient.shape();
-  require(shape.rank() == 2 && ids.shape().rank() == 1,
-          "scatter_rows_gradient: gradient of shape ",
-          shape,
-          ", ids of shape ",
-          ids.shape(),
-          "; expected [rows, width] and [places]");
-  auto const& device = output_gradient.device();
-  Tensor<T, R> gradient(device, {ids.count(), shape[1]});
-  detail::Workspace<R> const workspace(device,
-                                       kernels::scatter_rows_gradient_workspace_bytes(
-                                           detail::size_query<R>(*device), ids.count(), shape[0]));
-  kernels::ScatterRowsGradientArgs const args{
-      output_gradient.data(),
-      detail::row_bytes_of<T>(shape[1]),
-      detail::row_targets("scatter_rows_gradient", ids, count, shape[0], workspace),
-      gradient.data()};
-  auto read = reads(output_gradient, ids);
-  if (count) {
-    read.add(*count);
-  }
-  issue(
-      "scatter_rows_gradient",
-      read,
-      workspace.with(writes(gradient)),
-      [args](auto stream) { kernels::scatter_rows_gradient(stream, args); },
-      {},
-      issued_at);
-  return gradient;
+  return Tensor<T, R>(
+      msstream::detail::OfKnownType(),
+      detail::scatter_rows_gradient(output_gradient.any(), ids.any(), count, issued_at));
 }
 
 /// Sets row ids[i] of `table` [rows, width] to values[i] and keeps the other rows. Like
@@ -205,18 +97,7 @@ void assign_rows(Tensor<T, R> const& table,
                  Tensor<I, R> const& ids,
                  DeviceCount<R> const& count = {},
                  std::source_location issued_at = std::source_location::current()) {
-  detail::require_row_for_each("assign_rows", values.shape(), ids);
-  require(table.shape().rank() == 2 && table.shape()[1] == values.shape()[1],
-          "assign_rows: values of shape ",
-          values.shape(),
-          " for a table of shape ",
-          table.shape());
-  msstream::detail::require_no_overlap("assign_rows", table.any(), values.any());
-  msstream::detail::require_no_overlap("assign_rows", table.any(), ids.any());
-  if (count) {
-    msstream::detail::require_no_overlap("assign_rows", table.any(), count->any());
-  }
-  detail::scatter_rows("assign_rows", table, values, ids, count, true, issued_at);
+  detail::assign_rows(table.any(), values.any(), ids.any(), count, issued_at);
 }
 
 }  // namespace msstream::ops

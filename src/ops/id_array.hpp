@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/ops/kernels/id_array.hpp>
+#include <msstream/tensor/detail/any_tensor.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops::detail {
+
+/// Returns the elements of a tensor of int64 or int32.
+[[nodiscard]] inline kernels::IdArray id_array(msstream::detail::AnyTensor const& ids) {
+  return ids.dtype() == DType::int64 ? kernels::IdArray(ids.data_as<std::int64_t>())
+                                     : kernels::IdArray(ids.data_as<std::int32_t>());
+}
+
+}  // namespace msstream::ops::detail

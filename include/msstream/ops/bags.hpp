@@ -52,6 +52,7 @@ class IdTensor : public IdTensor<detail::AnyRuntime> {
   IdTensor(Tensor<std::int32_t, R> const& ids)  // NOLINT(google-explicit-constructor): both element
                                                 // types are ids
       : Body(ids) {}
+  IdTensor(msstream::detail::OfKnownType, Body ids) noexcept : Body(std::move(ids)) {}
 
   /// Returns the ids as a tensor of type Id. Throws std::invalid_argument if the ids have the other
   /// type.
@@ -133,6 +134,22 @@ namespace detail {
 
 using AnyIds = IdTensor<AnyRuntime>;
 using AnyBags = Bags<AnyRuntime>;
+
+template <Runtime R>
+[[nodiscard]] IdTensor<R> typed(AnyIds ids) {
+  return {msstream::detail::OfKnownType(), std::move(ids)};
+}
+template <Runtime R>
+[[nodiscard]] Bags<R> typed(AnyBags bags) {
+  Bags<R> result(typed<R>(std::move(bags.ids)));
+  if (bags.offsets) {
+    result.offsets = typed<R>(*std::move(bags.offsets));
+  }
+  result.bag_count = typed<R>(std::move(bags.bag_count));
+  result.weights = typed<R>(std::move(bags.weights));
+  result.default_id = bags.default_id;
+  return result;
+}
 
 }  // namespace detail
 

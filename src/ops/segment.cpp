@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/segment_common.hpp"
+
 #include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/segment.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/ops/segment_common.hpp>
-#include <msstream/ops/segment_ids.hpp>
 #include <msstream/ops/segment_reduction.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
 #include <source_location>
-#include <type_traits>
 
 namespace msstream::ops::detail {
 namespace {
 
-auto segments_by_offsets(char const* name,
-                         TensorOf<std::int64_t> const& offsets,
-                         std::int64_t capacity) {
-  auto uses = reads(offsets);
-  return SegmentIssue<R, decltype(uses)>{name,
-                                         {.form = kernels::SegmentForm::offsets,
-                                          .segments = offsets.count() - 1,
-                                          .capacity = capacity,
-                                          .indices = offsets.data()},
-                                         uses};
+SegmentIssue segments_by_offsets(char const* name,
+                                 TensorOf<std::int64_t> const& offsets,
+                                 std::int64_t capacity) {
+  return {name,
+          {.form = kernels::SegmentForm::offsets,
+           .segments = offsets.count() - 1,
+           .capacity = capacity,
+           .indices = offsets.data()},
+          reads(offsets)};
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ Floats segment_reduce(Floats const& values,
                       TensorOf<std::int64_t> const& offsets,
                       SegmentReduction reduction,
                       SegmentSemantics semantics,
-                      std::type_identity_t<OffsetPolicy<AnyRuntime>> const& policy,
+                      OffsetPolicy<AnyRuntime> const& policy,
                       std::source_location issued_at) {
   require(values.shape().rank() == 2 && offsets.shape().rank() == 1 && offsets.count() >= 1,
           "segment_reduce: values of shape ",
@@ -50,7 +50,7 @@ Floats segment_reduce(Floats const& values,
 
 Floats segment_reduce_gradient(Floats const& output_gradient,
                                TensorOf<std::int64_t> const& offsets,
-                               std::type_identity_t<SegmentForward<AnyRuntime>> const& forward,
+                               SegmentForward<AnyRuntime> const& forward,
                                SegmentReduction reduction,
                                std::source_location issued_at) {
   require(offsets.shape().rank() == 1 && offsets.count() >= 1 && forward.capacity >= 0,
@@ -66,46 +66,21 @@ Floats segment_reduce_gradient(Floats const& output_gradient,
                           issued_at);
 }
 
-Floats segment_sum(Floats const& values,
-                   TensorOf<std::int64_t> const& offsets,
-                   SegmentSemantics semantics,
-                   std::source_location issued_at) {
-  return segment_reduce(values, offsets, SegmentReduction::sum, semantics, {}, issued_at);
-}
-
-Floats segment_mean(Floats const& values,
-                    TensorOf<std::int64_t> const& offsets,
-                    SegmentSemantics semantics,
-                    std::source_location issued_at) {
-  return segment_reduce(values, offsets, SegmentReduction::mean, semantics, {}, issued_at);
-}
-
-Floats segment_sqrtn(Floats const& values,
-                     TensorOf<std::int64_t> const& offsets,
-                     SegmentSemantics semantics,
-                     std::source_location issued_at) {
-  return segment_reduce(values, offsets, SegmentReduction::sqrtn, semantics, {}, issued_at);
-}
-
-Floats segment_max(Floats const& values,
-                   TensorOf<std::int64_t> const& offsets,
-                   SegmentSemantics semantics,
-                   std::source_location issued_at) {
-  return segment_reduce(values, offsets, SegmentReduction::max, semantics, {}, issued_at);
-}
-
-Floats segment_min(Floats const& values,
-                   TensorOf<std::int64_t> const& offsets,
-                   SegmentSemantics semantics,
-                   std::source_location issued_at) {
-  return segment_reduce(values, offsets, SegmentReduction::min, semantics, {}, issued_at);
-}
-
-Floats segment_prod(Floats const& values,
-                    TensorOf<std::int64_t> const& offsets,
-                    SegmentSemantics semantics,
-                    std::source_location issued_at) {
-  return segment_reduce(values, offsets, SegmentReduction::prod, semantics, {}, issued_at);
+TensorOf<std::int64_t> segment_offsets(AnyTensor const& sorted_ids,
+                                       std::int64_t segments,
+                                       std::source_location issued_at) {
+  auto const layout = segments_by_ids(
+      "segment_offsets", kernels::SegmentForm::sorted_ids, sorted_ids, segments, {});
+  TensorOf<std::int64_t> offsets(sorted_ids.device(), {segments + 1});
+  kernels::SegmentOffsetsArgs const args{layout.layout, offsets.data()};
+  issue(
+      "segment_offsets",
+      layout.layout_reads,
+      writes(offsets),
+      [args](auto stream) { kernels::segment_offsets(stream, args); },
+      {},
+      issued_at);
+  return offsets;
 }
 
 }  // namespace msstream::ops::detail

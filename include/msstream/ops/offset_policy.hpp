@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/id_trap.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/out_of_range.hpp>
-#include <msstream/tensor/tensor.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 
@@ -18,19 +19,12 @@ struct OffsetPolicy {
   OutOfRange out_of_range = OutOfRange::drop;
   /// For OutOfRange::count: a device scalar that is incremented by the number of bad bags.
   std::optional<Tensor<std::int64_t, R>> bad_bag_count = {};
+
+  /// For the library itself: the same policy, on a device of whichever runtime.
+  operator OffsetPolicy<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {out_of_range, bad_bag_count};
+  }
 };
 
-namespace detail {
-
-/// Returns id_report() for an OffsetPolicy.
-template <Runtime R, class Written>
-kernels::IdReport offset_report(char const* operation,
-                                msstream::detail::DeviceState& device,
-                                OffsetPolicy<R> const& policy,
-                                Written& written) {
-  return id_report(
-      operation, device, {policy.out_of_range, "bad_bag_count"}, policy.bad_bag_count, written);
-}
-
-}  // namespace detail
 }  // namespace msstream::ops

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <msstream/ops/detail/typed.hpp>
+#include <msstream/ops/id_element.hpp>
+#include <msstream/ops/offset_policy.hpp>
 #include <msstream/ops/segment_common.hpp>
 #include <msstream/ops/segment_ids.hpp>
 #include <msstream/ops/segment_reduction.hpp>
@@ -20,14 +22,16 @@ namespace detail {
                                     TensorOf<std::int64_t> const& offsets,
                                     SegmentReduction reduction,
                                     SegmentSemantics semantics,
-                                    std::type_identity_t<OffsetPolicy<AnyRuntime>> const& policy,
+                                    OffsetPolicy<AnyRuntime> const& policy,
                                     std::source_location issued_at);
-[[nodiscard]] Floats segment_reduce_gradient(
-    Floats const& output_gradient,
-    TensorOf<std::int64_t> const& offsets,
-    std::type_identity_t<SegmentForward<AnyRuntime>> const& forward,
-    SegmentReduction reduction,
-    std::source_location issued_at);
+[[nodiscard]] Floats segment_reduce_gradient(Floats const& output_gradient,
+                                             TensorOf<std::int64_t> const& offsets,
+                                             SegmentForward<AnyRuntime> const& forward,
+                                             SegmentReduction reduction,
+                                             std::source_location issued_at);
+[[nodiscard]] TensorOf<std::int64_t> segment_offsets(AnyTensor const& sorted_ids,
+                                                     std::int64_t segments,
+                                                     std::source_location issued_at);
 
 }  // namespace detail
 
@@ -73,55 +77,13 @@ template <Runtime R>
 
 /// Returns the offsets [segments + 1] of ascending segment ids, int32 or int64 [capacity]. Ids
 /// outside [0, segments) belong to no segment.
-template <Runtime R, Element Id>
+template <Runtime R, IdElement Id>
 [[nodiscard]] Tensor<std::int64_t, R> segment_offsets(
     Tensor<Id, R> const& sorted_ids,
     std::int64_t segments,
     std::source_location issued_at = std::source_location::current()) {
-  auto const layout = detail::segments_by_ids(
-      "segment_offsets", kernels::SegmentForm::sorted_ids, sorted_ids, segments, {});
-  Tensor<std::int64_t, R> offsets(sorted_ids.device(), {segments + 1});
-  kernels::SegmentOffsetsArgs const args{layout.layout, offsets.data()};
-  issue(
-      "segment_offsets",
-      layout.layout_reads,
-      writes(offsets),
-      [args](auto stream) { kernels::segment_offsets(stream, args); },
-      {},
-      issued_at);
-  return offsets;
+  return detail::typed<R>(detail::segment_offsets(sorted_ids.any(), segments, issued_at));
 }
-
-namespace detail {
-
-// The bodies of the functions below.
-
-[[nodiscard]] Floats segment_sum(Floats const& values,
-                                 TensorOf<std::int64_t> const& offsets,
-                                 SegmentSemantics semantics,
-                                 std::source_location issued_at);
-[[nodiscard]] Floats segment_mean(Floats const& values,
-                                  TensorOf<std::int64_t> const& offsets,
-                                  SegmentSemantics semantics,
-                                  std::source_location issued_at);
-[[nodiscard]] Floats segment_sqrtn(Floats const& values,
-                                   TensorOf<std::int64_t> const& offsets,
-                                   SegmentSemantics semantics,
-                                   std::source_location issued_at);
-[[nodiscard]] Floats segment_max(Floats const& values,
-                                 TensorOf<std::int64_t> const& offsets,
-                                 SegmentSemantics semantics,
-                                 std::source_location issued_at);
-[[nodiscard]] Floats segment_min(Floats const& values,
-                                 TensorOf<std::int64_t> const& offsets,
-                                 SegmentSemantics semantics,
-                                 std::source_location issued_at);
-[[nodiscard]] Floats segment_prod(Floats const& values,
-                                  TensorOf<std::int64_t> const& offsets,
-                                  SegmentSemantics semantics,
-                                  std::source_location issued_at);
-
-}  // namespace detail
 
 /// The functions segment_sum() to segment_prod() are segment_reduce() with one reduction each.
 template <Runtime R>
@@ -130,7 +92,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::segment_sum(values, offsets, semantics, issued_at));
+  return segment_reduce(values, offsets, SegmentReduction::sum, semantics, {}, issued_at);
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_mean(
@@ -138,7 +100,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::segment_mean(values, offsets, semantics, issued_at));
+  return segment_reduce(values, offsets, SegmentReduction::mean, semantics, {}, issued_at);
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_sqrtn(
@@ -146,7 +108,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::segment_sqrtn(values, offsets, semantics, issued_at));
+  return segment_reduce(values, offsets, SegmentReduction::sqrtn, semantics, {}, issued_at);
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_max(
@@ -154,7 +116,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::segment_max(values, offsets, semantics, issued_at));
+  return segment_reduce(values, offsets, SegmentReduction::max, semantics, {}, issued_at);
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_min(
@@ -162,7 +124,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::segment_min(values, offsets, semantics, issued_at));
+  return segment_reduce(values, offsets, SegmentReduction::min, semantics, {}, issued_at);
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_prod(
@@ -170,7 +132,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::segment_prod(values, offsets, semantics, issued_at));
+  return segment_reduce(values, offsets, SegmentReduction::prod, semantics, {}, issued_at);
 }
 
 }  // namespace msstream::ops

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernel_fixture.hpp"
-
-#include <msstream/step/by_memory.hpp>
+#include "step/by_memory.hpp"
 
 #include <gtest/gtest.h>
 

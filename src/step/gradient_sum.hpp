@@ -6,6 +6,7 @@
 #include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/stream/detail/any_stream.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
+#include <msstream/tensor/detail/typed.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -22,21 +23,18 @@ namespace msstream::detail {
 /// which is the same for any number of groups. Several parts are added in one launch, when the sum
 /// is requested or when they are many, on the group of the last part and with the source location
 /// of the operation that computed it.
-template <Runtime R>
 class GradientSum {
  public:
-  using Gradient = Tensor<float, R>;
+  GradientSum(Floats first, std::source_location issued_at) { keep(std::move(first), issued_at); }
 
-  GradientSum(Gradient first, std::source_location issued_at) { keep(std::move(first), issued_at); }
-
-  [[nodiscard]] Gradient const& sum() const {
+  [[nodiscard]] Floats const& sum() const {
     if (parts_.size() > 1) {
       add_up();
     }
     return parts_.front().gradient;
   }
 
-  void add(Gradient const& part, std::source_location issued_at) {
+  void add(Floats const& part, std::source_location issued_at) {
     keep(part.reshaped(parts_.front().gradient.shape()), issued_at);
     if (parts_.size() >= kMostParts || parts_.size() * part.bytes() > kMostBytes) {
       add_up();
@@ -45,7 +43,7 @@ class GradientSum {
 
  private:
   struct Part {
-    Gradient gradient;
+    Floats gradient;
     std::shared_ptr<StreamGroup> group;  ///< the current group at add(); null if there was none
     std::source_location issued_at;      ///< of the operation that computed it
 
@@ -57,7 +55,7 @@ class GradientSum {
   static constexpr std::size_t kMostParts = 32;
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
 
-  void keep(Gradient gradient, std::source_location issued_at) {
+  void keep(Floats gradient, std::source_location issued_at) {
     auto group = current_scope(*gradient.device()).group();
     parts_.push_back({std::move(gradient), std::move(group), issued_at});
   }
@@ -67,7 +65,7 @@ class GradientSum {
     if (!works(Mechanism::gradient_accumulation)) {
       std::ranges::stable_sort(parts_, {}, &Part::number);
     }
-    std::vector<Gradient> terms;
+    std::vector<Floats> terms;
     for (auto const& part : parts_) {
       terms.push_back(part.gradient);
     }
@@ -81,7 +79,7 @@ class GradientSum {
       scope.emplace(group, StreamScopeOptions{}, issued_at);
     }
     // The total is a new tensor, because other tensors' gradients may share the parts.
-    Part total{ops::add<R>(terms, issued_at), group, issued_at};
+    Part total{ops::detail::add(terms, issued_at), group, issued_at};
     parts_.clear();
     parts_.push_back(std::move(total));
     has_total_ = true;

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "step/by_memory.hpp"
+#include "step/gradient_sum.hpp"
+
+#include <msstream/memory/detail/block_ref.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/gather.hpp>
-#include <msstream/step/by_memory.hpp>
-#include <msstream/tensor/copy.hpp>
+#include <msstream/step/detail/memory_range.hpp>
+#include <msstream/tensor/detail/any_copy.hpp>
+#include <msstream/tensor/detail/typed.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,25 +20,23 @@
 namespace msstream::detail {
 
 /// Returns the dense gradient of a table [rows, width]: the rows that have a gradient, among zeros.
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> dense_of(ops::RowGradients<R> const& gradient,
-                                        std::int64_t rows,
-                                        std::source_location issued_at) {
-  return ops::scatter_rows(gradient.values, gradient.ids, rows, {gradient.count}, issued_at);
+[[nodiscard]] inline Floats dense_of(ops::RowGradients<AnyRuntime> const& gradient,
+                                     std::int64_t rows,
+                                     std::source_location issued_at) {
+  return {OfKnownType(),
+          ops::detail::scatter_rows(
+              gradient.values.any(), gradient.ids.any(), rows, {gradient.count}, issued_at)};
 }
 
 /// Gradients of tensors that share elements with a wanted tensor, and their sum for its elements.
 /// Gradients that cover all wanted elements come first, then those of parts among zeros, each in
 /// the order of add().
-template <Runtime R>
 class GradientTerms {
  public:
-  using Gradient = Tensor<float, R>;
-
   explicit GradientTerms(MemoryRange const& wanted) : wanted_(wanted) {}
 
   /// Adds the gradient of the elements in `range`, of which some are wanted.
-  void add(MemoryRange const& range, Gradient const& gradient) {
+  void add(MemoryRange const& range, Floats const& gradient) {
     auto const flat = gradient.reshaped({gradient.count()});
     if (range == wanted_) {
       whole_.push_back(flat);
@@ -50,18 +53,18 @@ class GradientTerms {
   [[nodiscard]] bool empty() const noexcept { return whole_.empty() && parts_.empty(); }
   /// Returns the sum, [elements]. There must be at least one term. Asynchronous, deterministic,
   /// capture-safe.
-  [[nodiscard]] Gradient total(std::source_location issued_at) const {
+  [[nodiscard]] Floats total(std::source_location issued_at) const {
     auto terms = whole_;
     if (!parts_.empty()) {
       terms.push_back(parts_among_zeros(issued_at));
     }
-    return terms.size() == 1 ? terms.front() : ops::add<R>(terms, issued_at);
+    return terms.size() == 1 ? terms.front() : ops::detail::add(terms, issued_at);
   }
 
  private:
   struct Part {
     std::int64_t begin;  ///< index among the wanted elements
-    Gradient gradient;
+    Floats gradient;
 
     [[nodiscard]] bool overlaps(Part const& other) const {
       return begin < other.begin + other.gradient.count() && other.begin < begin + gradient.count();
@@ -71,36 +74,43 @@ class GradientTerms {
   [[nodiscard]] static std::int64_t elements(std::uintptr_t from, std::uintptr_t to) noexcept {
     return static_cast<std::int64_t>((to - from) / sizeof(float));
   }
-  [[nodiscard]] Gradient parts_among_zeros(std::source_location issued_at) const {
-    auto all = zeros<float>(Device<R>(parts_.front().gradient.device()),
-                            {elements(wanted_.begin, wanted_.end)},
-                            issued_at);
+  [[nodiscard]] Floats parts_among_zeros(std::source_location issued_at) const {
+    Floats const all(parts_.front().gradient.device(), {elements(wanted_.begin, wanted_.end)});
+    fill_any(all.any(), 0, issued_at);
     for (auto part = parts_.begin(); part != parts_.end(); ++part) {
       auto const target = all.rows(part->begin, part->begin + part->gradient.count());
       bool const is_first = std::none_of(
           parts_.begin(), part, [&](Part const& before) { return before.overlaps(*part); });
-      copy(target,
-           is_first ? part->gradient : ops::add<R>(std::vector{target, part->gradient}, issued_at),
-           issued_at);
+      auto const sum = is_first ? part->gradient
+                                : ops::detail::add(std::vector{target, part->gradient}, issued_at);
+      copy_on_device(target.any(), sum.any(), issued_at);
     }
     return all;
   }
 
   MemoryRange wanted_;
-  std::vector<Gradient> whole_;
+  std::vector<Floats> whole_;
   std::vector<Part> parts_;
 };
 
-/// Adds the gradients in `sums`, one or more entries of a ByMemory whose values hold a GradientSum,
-/// and returns the total for the elements in `wanted`.
-template <Runtime R, class Sums>
-[[nodiscard]] Tensor<float, R> total_of(Sums const& sums,
-                                        MemoryRange const& wanted,
-                                        std::source_location issued_at) {
+/// A value for a tensor that is identified by its addresses. It holds the tensor's memory, so that
+/// no other tensor can get the same addresses.
+template <class Value>
+struct Held {
+  memory::BlockRef memory;
+  Value value;
+};
+using HeldSums = ByMemory<Held<GradientSum>>;
+
+/// Adds the gradients in `sums`, of which there must be one or more, and returns the total for the
+/// elements in `wanted`.
+[[nodiscard]] inline Floats total_of(std::vector<HeldSums::Entry> const& sums,
+                                     MemoryRange const& wanted,
+                                     std::source_location issued_at) {
   if (sums.size() == 1 && sums.front().range == wanted) {
     return sums.front().value.value.sum();
   }
-  GradientTerms<R> terms(wanted);
+  GradientTerms terms(wanted);
   for (auto const& entry : sums) {
     terms.add(entry.range, entry.value.value.sum());
   }

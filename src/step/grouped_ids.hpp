@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ops/bag_view.hpp"
+
+#include <msstream/ops/bags.hpp>
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/pooling.hpp>
 
@@ -14,16 +17,15 @@ namespace msstream::detail {
 
 /// The grouped ids of lookups. One grouping serves all tables with the same number of rows that the
 /// same bags index. Not synchronised.
-template <Runtime R>
 class GroupedIds {
  public:
   /// Returns the grouping of the bags' ids, which is valid until clear(). `pooling` has the meaning
   /// that it has in ops::deduplicate().
-  ops::UniqueRows<R> const& of(ops::Bags<R> const& bags,
-                               std::int64_t rows,
-                               ops::Pooling pooling,
-                               std::source_location issued_at) {
-    auto const view = bags.view();
+  ops::UniqueRows<AnyRuntime> const& of(ops::Bags<AnyRuntime> const& bags,
+                                        std::int64_t rows,
+                                        ops::Pooling pooling,
+                                        std::source_location issued_at) {
+    auto const view = ops::detail::view_of(bags);
     bool const has_rows_of_all = view.offsets != nullptr && pooling == ops::Pooling::none;
     Key const key{view.ids,
                   view.capacity,
@@ -35,7 +37,7 @@ class GroupedIds {
                   has_rows_of_all};
     auto found = unique_rows_.find(key);
     if (found == unique_rows_.end()) {
-      auto unique = ops::deduplicate(bags, rows, pooling, issued_at);
+      auto unique = ops::detail::deduplicate(bags, rows, pooling, issued_at);
       found = unique_rows_.emplace(key, std::make_pair(bags, std::move(unique))).first;
     }
     return found->second.second;
@@ -54,7 +56,7 @@ class GroupedIds {
                          std::int64_t,
                          bool>;
 
-  std::map<Key, std::pair<ops::Bags<R>, ops::UniqueRows<R>>> unique_rows_;
+  std::map<Key, std::pair<ops::Bags<AnyRuntime>, ops::UniqueRows<AnyRuntime>>> unique_rows_;
 };
 
 }  // namespace msstream::detail

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/gradient_scopes.hpp"
+#include "step/tape_state.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/base/text.hpp>
+#include <msstream/step/detail/engine_queries.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/stream/detail/any_stream_scope.hpp>
+#include <msstream/trace/name_scope.hpp>
+#include <msstream/trace/stack_range.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+namespace detail {
+
+void TapeState::record(std::string_view name,
+                       Floats output,
+                       std::optional<LookedUp> looked_up,
+                       AnyTape::Backward backward,
+                       std::source_location issued_at) {
+  auto const scope = current_scope(*device);
+  auto const range = MemoryRange::of(output.any());
+  if (recorded.find(range) == nullptr) {
+    recorded.emplace(range, output.shape());
+  }
+  nodes.push_back({NameScope::qualify(name),
+                   NameScope::kept(),
+                   std::move(output),
+                   scope.includes_grad ? scope.group() : nullptr,
+                   std::move(looked_up),
+                   std::move(backward),
+                   issued_at});
+}
+
+void TapeState::keep_unreached(std::optional<LookedUp> looked_up) {
+  if (looked_up && !recorded.overlaps(looked_up->range) &&
+      unreached.find(looked_up->range) == nullptr) {
+    unreached.emplace(looked_up->range, std::move(looked_up->table));
+  }
+}
+
+void TapeState::refuse_results_within(MemoryRange const& range, Shape const& shape) const {
+  if (recorded.contains(range)) {
+    return;
+  }
+  recorded.for_each_overlap(range, [&](auto const& result) {
+    throw std::logic_error(text("gradient for a tensor of shape ",
+                                shape,
+                                " of which a recorded result of shape ",
+                                result.value,
+                                " is a part: put results together by a recorded operation, such "
+                                "as concat; Tensor::rows() needs no record"));
+  });
+}
+
+}  // namespace detail
+
+GradientTape<detail::AnyRuntime>::GradientTape(std::shared_ptr<detail::DeviceState> device)
+    : state_(std::make_unique<detail::TapeState>(std::move(device))) {}
+
+GradientTape<detail::AnyRuntime>::~GradientTape() = default;
+
+void detail::AnyTape::record(std::string_view name,
+                             detail::Floats output,
+                             Backward backward,
+                             std::source_location issued_at) {
+  if (!paused_) {
+    state_->record(name, std::move(output), std::nullopt, std::move(backward), issued_at);
+  }
+}
+
+void detail::AnyTape::record_lookup(std::string_view name,
+                                    detail::AnyTensor const& table,
+                                    detail::Floats output,
+                                    Backward backward,
+                                    std::source_location issued_at) {
+  if (!paused_) {
+    state_->record(
+        name,
+        std::move(output),
+        detail::TapeState::LookedUp{detail::MemoryRange::of(table), {table.block(), table.shape()}},
+        std::move(backward),
+        issued_at);
+  }
+}
+
+void detail::AnyTape::without_gradient(detail::AnyTensor const& tensor) {
+  auto const range = detail::MemoryRange::of(tensor);
+  if (!paused_ && state_->excluded.find(range) == nullptr) {
+    state_->excluded.emplace(range, tensor.block());
+  }
+}
+
+bool detail::AnyTape::wants_gradient(detail::AnyTensor const& tensor) const {
+  return !tensor.immutable() && !state_->excluded.contains(detail::MemoryRange::of(tensor));
+}
+
+void detail::AnyTape::backward(detail::Floats const& loss, std::source_location issued_at) {
+  auto& state = *state_;
+  require(
+      loss.count() == 1, "backward from a tensor of shape ", loss.shape(), "; expected a scalar");
+  if (!state.recorded.contains(detail::MemoryRange::of(loss.any()))) {
+    throw std::logic_error("backward from a tensor that this tape did not record");
+  }
+  state.played_back = true;
+  state.stepped.clear();
+  detail::GradientScopes scopes;
+  {
+    NameScope const names(scopes.of(nullptr));
+    add_gradient(loss, state.seed.one(state.device, issued_at), issued_at);
+  }
+  while (!state.nodes.empty()) {
+    auto node = std::move(state.nodes.back());
+    state.nodes.pop_back();
+    auto const range = detail::MemoryRange::of(node.output.any());
+    // Takes the gradients of the output and of views of it. If the output is itself a view, the
+    // gradient of the whole tensor is left for the operation that made the whole.
+    state.gradients.take_within(range, state.taken);
+    if (state.taken.empty()) {
+      state.keep_unreached(std::move(node.looked_up));
+    } else {
+      std::optional<detail::AnyStreamScope> scope;
+      if (node.group != nullptr) {
+        scope.emplace(node.group, StreamScopeOptions{.include_grad = true}, node.issued_at);
+      }
+      NameScope const names(scopes.of(node.scope));
+      trace::StackRange const stack_range(node.name.c_str());
+      auto const gradient =
+          detail::total_of(state.taken, range, node.issued_at).reshaped(node.output.shape());
+      state.taken.clear();
+      node.play_back(*this, gradient);
+    }
+  }
+  state.unique_rows.clear();
+  state.recorded.clear();
+}
+
+void detail::AnyTape::add_gradient(detail::Floats const& tensor,
+                                   Gradient gradient,
+                                   std::source_location issued_at) {
+  require(gradient.count() == tensor.count(),
+          "gradient of shape ",
+          gradient.shape(),
+          " for a tensor of shape ",
+          tensor.shape());
+  if (!wants_gradient(tensor.any())) {
+    return;
+  }
+  auto const range = detail::MemoryRange::of(tensor.any());
+  state_->refuse_results_within(range, tensor.shape());
+  if (auto* const found = state_->gradients.find(range)) {
+    found->value.add(gradient, issued_at);
+  } else {
+    state_->gradients.emplace(
+        range, {tensor.block(), detail::GradientSum(std::move(gradient), issued_at)});
+  }
+}
+
+void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
+                                       ops::RowGradients<detail::AnyRuntime> gradient,
+                                       std::source_location issued_at) {
+  if (!wants_gradient(table)) {
+    return;
+  }
+  auto const range = detail::MemoryRange::of(table);
+  if (table.dtype() == DType::float32 && state_->recorded.overlaps(range)) {
+    add_gradient(
+        detail::Floats(table), detail::dense_of(gradient, table.shape()[0], issued_at), issued_at);
+    return;
+  }
+  auto* lookups = state_->row_gradients.find(range);
+  if (lookups == nullptr) {
+    lookups = &state_->row_gradients.emplace(range, {table.block(), {}});
+  }
+  lookups->value.push_back(
+      {table.shape(), {std::move(gradient), detail::current_scope(*state_->device).group()}});
+}
+
+ops::UniqueRows<detail::AnyRuntime> const& detail::AnyTape::unique_rows(
+    ops::Bags<detail::AnyRuntime> const& bags,
+    std::int64_t rows,
+    ops::Pooling pooling,
+    std::source_location issued_at) {
+  return state_->unique_rows.of(bags, rows, pooling, issued_at);
+}
+
+void detail::AnyTape::note_step(
+    std::shared_ptr<detail::OwnedParameters const> const& parameters) const {
+  auto& stepped = state_->stepped;
+  if (std::ranges::find(stepped, parameters) == stepped.end()) {
+    stepped.push_back(parameters);
+  }
+}
+
+std::vector<std::shared_ptr<detail::OwnedParameters const>> const& detail::AnyTape::stepped()
+    const noexcept {
+  return state_->stepped;
+}
+
+void detail::AnyTape::clear() {
+  state_->nodes.clear();
+  state_->gradients.clear();
+  state_->taken.clear();
+  state_->row_gradients.clear();
+  state_->unique_rows.clear();
+  state_->excluded.clear();
+  state_->recorded.clear();
+  state_->unreached.clear();
+  state_->stepped.clear();
+  state_->played_back = false;
+}
+
+}  // namespace msstream

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a GradientTape knows after its backward().
+#include "step/tape_state.hpp"
+
+#include <msstream/base/text.hpp>
+#include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/step/detail/engine_queries.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/stream/detail/any_stream_scope.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace msstream {
+namespace detail {
+
+std::vector<TapeState::LookupOfTable> TapeState::lookups_of(AnyTensor const& table) const {
+  std::vector<LookupOfTable> lookups;
+  auto const range = MemoryRange::of(table);
+  row_gradients.for_each_overlap(range, [&](auto const& entry) {
+    for (auto const& [shape, part] : entry.value.value) {
+      auto const offset = static_cast<std::int64_t>(entry.range.begin - range.begin);
+      auto const row_bytes = shape[1] * static_cast<std::int64_t>(bytes_of(table.dtype()));
+      bool const is_whole = entry.range == range && shape == table.shape();
+      if (!is_whole && (table.shape().rank() != 2 || shape[1] != table.shape()[1] ||
+                        row_bytes == 0 || offset % row_bytes != 0)) {
+        throw std::logic_error(text("lookups in a tensor of shape ",
+                                    shape,
+                                    " that shares elements with a table of shape ",
+                                    table.shape(),
+                                    ": expected rows of the table"));
+      }
+      lookups.push_back({&part, is_whole ? 0 : offset / row_bytes, is_whole});
+    }
+  });
+  return lookups;
+}
+
+}  // namespace detail
+
+detail::Floats detail::AnyTape::gradient(detail::Floats const& tensor,
+                                         std::source_location issued_at) const {
+  auto const range = detail::MemoryRange::of(tensor.any());
+  detail::GradientTerms terms(range);
+  state_->gradients.for_each_overlap(
+      range, [&](auto const& entry) { terms.add(entry.range, entry.value.value.sum()); });
+  state_->row_gradients.for_each_overlap(range, [&](auto const& entry) {
+    for (auto const& lookup : entry.value.value) {
+      terms.add(entry.range, detail::dense_of(lookup.part.rows, lookup.table[0], issued_at));
+    }
+  });
+  if (terms.empty()) {
+    throw std::logic_error(text(
+        "no gradient for a tensor of shape ", tensor.shape(), ": ", why_no_gradient(tensor.any())));
+  }
+  return terms.total(issued_at).reshaped(tensor.shape());
+}
+
+bool detail::AnyTape::has_gradient(detail::AnyTensor const& tensor) const {
+  return has_gradient(detail::MemoryRange::of(tensor));
+}
+
+bool detail::AnyTape::has_gradient(detail::MemoryRange const& elements) const {
+  return state_->gradients.overlaps(elements) || state_->row_gradients.overlaps(elements);
+}
+
+bool detail::AnyTape::has_dense_gradient(detail::AnyTensor const& tensor) const {
+  return state_->gradients.overlaps(detail::MemoryRange::of(tensor));
+}
+
+std::string detail::AnyTape::why_no_gradient(detail::AnyTensor const& tensor) const {
+  return tensor.immutable()        ? "it is frozen"
+         : !wants_gradient(tensor) ? "it is excluded by without_gradient()"
+         : !state_->played_back    ? "backward() was not called"
+         : state_->unreached.overlaps(detail::MemoryRange::of(tensor))
+             ? text("it was looked up, but ", detail::kCutOff)
+             : detail::kCutOff;
+}
+
+std::vector<detail::AnyTape::RowGradientPart> detail::AnyTape::row_gradients(
+    detail::AnyTensor const& table, std::source_location issued_at) const {
+  std::vector<RowGradientPart> parts;
+  for (auto const& lookup : state_->lookups_of(table)) {
+    parts.push_back(*lookup.part);
+    if (!lookup.is_whole) {
+      parts.back().rows = ops::detail::merge_row_gradients(
+          std::vector{lookup.part->rows}, table.shape()[0], {lookup.first_row}, issued_at);
+    }
+  }
+  return parts;
+}
+
+std::optional<detail::AnyTape::RowGradientPart> detail::AnyTape::row_gradient_sum(
+    detail::AnyTensor const& table, std::source_location issued_at) const {
+  auto const lookups = state_->lookups_of(table);
+  if (lookups.empty()) {
+    return std::nullopt;
+  }
+  auto const& group = lookups.front().part->group;
+  if (lookups.size() == 1 && lookups.front().is_whole) {
+    return *lookups.front().part;
+  }
+  std::vector<ops::RowGradients<detail::AnyRuntime>> rows;
+  std::vector<std::int64_t> first_rows;
+  for (auto const& lookup : lookups) {
+    rows.push_back(lookup.part->rows);
+    first_rows.push_back(lookup.first_row);
+  }
+  std::optional<detail::AnyStreamScope> scope;
+  if (group != nullptr) {
+    scope.emplace(group, StreamScopeOptions{}, issued_at);
+  }
+  return RowGradientPart{
+      ops::detail::merge_row_gradients(rows, table.shape()[0], first_rows, issued_at), group};
+}
+
+void detail::AnyTape::require_row_gradients(detail::AnyTensor const& table) const {
+  (void)state_->lookups_of(table);
+}
+
+void detail::AnyTape::for_each_table(
+    std::function<void(detail::MemoryRange const&, Shape const&)> const& function) const {
+  state_->row_gradients.for_each(
+      [&](auto const& entry) { function(entry.range, entry.value.value.front().table); });
+}
+
+void detail::AnyTape::for_each_unreached_table(
+    std::function<void(detail::MemoryRange const&, Shape const&)> const& function) const {
+  state_->unreached.for_each([&](auto const& entry) {
+    if (!detail::is_immutable(entry.value.memory) && !state_->excluded.contains(entry.range) &&
+        !has_gradient(entry.range)) {
+      function(entry.range, entry.value.value);
+    }
+  });
+}
+
+}  // namespace msstream

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/error.hpp>
 #include <msstream/base/log_line.hpp>
-#include <msstream/order/position_set.hpp>
-#include <msstream/step/captured_step.hpp>
+#include <msstream/memory/device.hpp>
+#include <msstream/runtime/capturing.hpp>
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -48,6 +43,48 @@ struct CapturedStepsCounts {
   std::uint64_t too_large = 0;     ///< eager, because they are above every capacity
   std::uint64_t not_captured = 0;  ///< eager, because the capture for their capacity failed
 };
+
+namespace detail {
+
+/// The inputs that a step has for batches up to one size, and the step's result with them. They
+/// have types of the user's.
+class InputsOfStep {
+ public:
+  InputsOfStep() = default;
+  InputsOfStep(InputsOfStep const&) = delete;
+  InputsOfStep& operator=(InputsOfStep const&) = delete;
+  virtual ~InputsOfStep() = default;
+
+  /// Runs the step with the inputs and keeps its result.
+  virtual void run() = 0;
+  virtual void drop_result() noexcept = 0;
+};
+
+/// The body of every CapturedSteps, whatever the runtime, which must be able to capture.
+class AnyCapturedSteps {
+ public:
+  using Make = std::function<std::shared_ptr<InputsOfStep>(std::int64_t capacity)>;
+  using Fill = std::function<void(InputsOfStep&)>;
+  /// Inputs with the result of a batch.
+  struct Ran {
+    std::shared_ptr<InputsOfStep> inputs;
+    bool by_replay;  ///< whether the result is that of a captured step, which needs it again
+  };
+
+  AnyCapturedSteps(AnyDevice device, Make make, CapturedStepsOptions options);
+  AnyCapturedSteps(AnyCapturedSteps&&) noexcept;
+  AnyCapturedSteps& operator=(AnyCapturedSteps&&) noexcept;
+  ~AnyCapturedSteps();
+
+  [[nodiscard]] Ran run(std::int64_t count, Fill const& fill, std::source_location issued_at);
+  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace detail
 
 /// A step for batches of any size. It is captured for several capacities, and each batch is run by
 /// a replay for a capacity that holds it.
@@ -87,25 +124,9 @@ class CapturedSteps {
   /// Throws std::invalid_argument for capacities that are not positive and ascending, and for
   /// `most_kept` or `eager_first` out of range.
   CapturedSteps(Device<R> device, Make make, Step step, CapturedStepsOptions options)
-      : device_(std::move(device)),
-        make_(std::move(make)),
-        step_(std::move(step)),
-        options_(std::move(options)) {
-    require(options_.most_kept >= 1, "CapturedSteps: most_kept is 0; expected at least 1");
-    require(options_.eager_first >= 0,
-            "CapturedSteps: eager_first is ",
-            options_.eager_first,
-            "; expected at least 0");
-    for (auto const capacity : options_.capacities) {
-      require(capacity > (capacities_.empty() ? 0 : capacities_.back().count),
-              "CapturedSteps: a capacity of ",
-              capacity,
-              " after ",
-              capacities_.empty() ? 0 : capacities_.back().count,
-              "; expected them positive and ascending");
-      capacities_.push_back({capacity, 0, nullptr});
-    }
-  }
+      : any_(device.engine(),
+             make_typed(std::move(make), std::make_shared<Step>(std::move(step))),
+             std::move(options)) {}
 
   /// Runs the step on a batch of `count` and returns its result. A captured step returns the same
   /// tensors each time; each replay writes them. Exceptions of `fill`, of the making of inputs and
@@ -114,213 +135,36 @@ class CapturedSteps {
   Result run(std::int64_t count,
              Fill&& fill,
              std::source_location issued_at = std::source_location::current()) {
-    require(count >= 0, "CapturedSteps: a batch of ", count, "; expected at least 0");
-    auto const found =
-        std::ranges::lower_bound(capacities_, count, {}, [](auto const& c) { return c.count; });
-    if (found == capacities_.end()) {
-      return run_too_large(count, fill);
-    }
-    Capacity& own = *found;
-    auto& kept = with_memory(&own, [&]() -> Kept& { return keep(own); });
-    with_memory(&own, [&] { fill(std::as_const(kept.inputs)); });
-    if (!kept.step && own.eager_runs < options_.eager_first) {
-      auto result = run_eagerly(&own, kept.inputs);
-      ++own.eager_runs;
-      ++counts_.eager_first;
-      return result;
-    }
-    if (own.stays_eager) {
-      ++counts_.not_captured;
-      return run_eagerly(&own, kept.inputs);
-    }
-    if (!kept.step) {
-      try {
-        with_memory(&own, [&] { capture(kept); });
-      } catch (std::exception const& error) {
-        return run_not_captured(own, error);
-      }
-      ++counts_.captures;
-      log_seldom(
-          ++own.captures, "captured for up to ", own.count, ", when a batch of ", count, " came");
-    }
-    kept.last_replay = kept.step->replay(issued_at);
-    ++counts_.replays;
-    return *kept.result;
+    return result_of(any_.run(
+        count, [&](auto& place) { fill(static_cast<Place const&>(place).inputs); }, issued_at));
   }
 
-  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept { return counts_; }
+  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept { return any_.counts(); }
 
  private:
-  struct Kept {
-    explicit Kept(Inputs made) : inputs(std::move(made)) {}
-    Inputs inputs;
+  struct Place : detail::InputsOfStep {
+    Place(Inputs made, std::shared_ptr<Step> shared_step)
+        : inputs(std::move(made)), step(std::move(shared_step)) {}
+    void run() override { result.emplace((*step)(inputs)); }
+    void drop_result() noexcept override { result.reset(); }
+
+    Inputs const inputs;
+    std::shared_ptr<Step> step;  ///< one for all inputs
     std::optional<Result> result = {};
-    std::unique_ptr<CapturedStep<R>> step = {};
-    std::optional<order::Position> last_replay = {};
-    std::uint64_t last_used = 0;
-  };
-  struct Capacity {
-    std::int64_t count;
-    std::int64_t eager_runs;
-    std::unique_ptr<Kept> kept;
-    std::uint64_t captures = 0;
-    bool stays_eager = false;
   };
 
-  Kept& keep(Capacity& capacity) {
-    if (capacity.kept == nullptr) {
-      make_room();  // before the inputs are made, so that never more than `most_kept` exist
-      capacity.kept = std::make_unique<Kept>(make_(capacity.count));
-    }
-    capacity.kept->last_used = ++uses_;
-    return *capacity.kept;
+  [[nodiscard]] static detail::AnyCapturedSteps::Make make_typed(Make make,
+                                                                 std::shared_ptr<Step> step) {
+    return [make = std::move(make), step = std::move(step)](std::int64_t capacity) {
+      return std::make_shared<Place>(make(capacity), step);
+    };
   }
-  void capture(Kept& kept) {
-    try {
-      kept.step = std::make_unique<CapturedStep<R>>(
-          device_, [&] { kept.result.emplace(step_(kept.inputs)); });
-    } catch (...) {
-      kept.result.reset();  // the result may own memory of the failed capture
-      throw;
-    }
-  }
-  void make_room() {
-    auto const kept = std::ranges::count_if(capacities_, &is_kept);
-    if (static_cast<std::size_t>(kept) >= options_.most_kept) {
-      evict(*oldest(nullptr), text("the least recently used of ", options_.most_kept));
-    }
+  [[nodiscard]] static Result result_of(detail::AnyCapturedSteps::Ran const& ran) {
+    auto& result = static_cast<Place&>(*ran.inputs).result;
+    return ran.by_replay ? *result : *std::exchange(result, std::nullopt);
   }
 
-  [[nodiscard]] static bool is_kept(Capacity const& capacity) noexcept {
-    return capacity.kept != nullptr;
-  }
-  /// Returns the least recently used capacity that is kept, other than `own`, or null if there is
-  /// none.
-  [[nodiscard]] Capacity* oldest(Capacity const* own) {
-    Capacity* found = nullptr;
-    for (auto& capacity : capacities_) {
-      if (is_kept(capacity) && &capacity != own &&
-          (found == nullptr || capacity.kept->last_used < found->kept->last_used)) {
-        found = &capacity;
-      }
-    }
-    return found;
-  }
-  void evict(Capacity& capacity, std::string const& why) {
-    if (capacity.kept->last_replay) {
-      going_.add(*capacity.kept->last_replay);
-    }
-    capacity.kept = nullptr;
-    ++counts_.evictions;
-    log_seldom(counts_.evictions,
-               "the step for up to ",
-               capacity.count,
-               " goes, ",
-               why,
-               ", the ",
-               counts_.evictions,
-               ". to go");
-  }
-
-  /// Returns what `attempt()` returns. If it throws OutOfMemory, evicts the least recently used
-  /// step other than `own`; then calls it again if `may_repeat()` returns true, and throws
-  /// otherwise. Throws if no other step is left.
-  template <class Attempt, class MayRepeat>
-  std::invoke_result_t<Attempt> with_memory(Capacity const* own,
-                                            Attempt&& attempt,
-                                            MayRepeat&& may_repeat) {
-    for (;;) {
-      try {
-        return attempt();
-      } catch (OutOfMemory const& error) {
-        bool const again = may_repeat();
-        if (!find_memory(own, error) || !again) {
-          throw;
-        }
-      }
-    }
-  }
-  template <class Attempt>
-  std::invoke_result_t<Attempt> with_memory(Capacity const* own, Attempt&& attempt) {
-    return with_memory(own, attempt, [] { return true; });
-  }
-  /// Frees memory, either of an evicted step that was still running, or by the eviction of one more
-  /// step. Blocks the host until the memory is free. Returns false if there is no step to evict.
-  bool find_memory(Capacity const* own, OutOfMemory const& error) {
-    if (settle_going()) {
-      return true;
-    }
-    auto* const other = oldest(own);
-    if (other == nullptr) {
-      return false;
-    }
-    std::string_view const what = error.what();
-    evict(*other, text("the least recently used, since ", what.substr(0, what.find('\n'))));
-    settle_going();
-    return true;
-  }
-  /// Waits for the last replays of evicted steps and releases their memory. Returns whether any of
-  /// them was still running.
-  bool settle_going() {
-    return detail::settle_replays(device_.engine(), std::exchange(going_, {}));
-  }
-
-  /// Runs the step eagerly. The step is not repeated if any thread has issued an operation to the
-  /// device meanwhile.
-  Result run_eagerly(Capacity const* own, Inputs const& inputs) {
-    auto const issued = device_.operation_count();
-    return with_memory(
-        own, [&] { return step_(inputs); }, [&] { return device_.operation_count() == issued; });
-  }
-  /// Runs the step eagerly after its capture has failed with `error`. If the eager step succeeds,
-  /// the capacity stays eager; if it throws, the capture was not the cause, and the exception is
-  /// passed on.
-  Result run_not_captured(Capacity& capacity, std::exception const& error) {
-    auto result = run_eagerly(&capacity, capacity.kept->inputs);
-    capacity.stays_eager = true;
-    ++counts_.not_captured;
-    log("batches of up to ", capacity.count, " run eagerly from here on, since ", error.what());
-    return result;
-  }
-  template <class Fill>
-  Result run_too_large(std::int64_t count, Fill& fill) {
-    ++counts_.too_large;
-    log_seldom(counts_.too_large,
-               "a batch of ",
-               count,
-               " is above the largest capacity, ",
-               capacities_.empty() ? 0 : capacities_.back().count,
-               ", and runs eagerly, the ",
-               counts_.too_large,
-               ". to do so");
-    Inputs const inputs = with_memory(nullptr, [&] { return make_(count); });
-    with_memory(nullptr, [&] { fill(inputs); });
-    return run_eagerly(nullptr, inputs);
-  }
-
-  template <class... Words>
-  void log(Words const&... words) const {
-    if (options_.log) {
-      options_.log(text("msstream: captured steps: ", words...));
-    }
-  }
-
-  /// Logs the 1st, 2nd, 4th, 8th … occurrence.
-  template <class... Words>
-  void log_seldom(std::uint64_t times, Words const&... words) const {
-    if (std::has_single_bit(times)) {
-      log(words...);
-    }
-  }
-
-  Device<R> device_;
-  Make make_;
-  Step step_;
-  CapturedStepsOptions options_;
-  std::vector<Capacity> capacities_;
-  CapturedStepsCounts counts_;
-  std::uint64_t uses_ = 0;
-  order::PositionSet going_;  ///< last replays of evicted steps
+  detail::AnyCapturedSteps any_;
 };
 
 template <CapturingRuntime R, class Make, class Step>

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/order/position_set.hpp>
+#include <msstream/step/captured_steps.hpp>
+#include <msstream/step/detail/any_captured_step.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+#include <string_view>
+
+namespace msstream::detail {
+
+class AnyCapturedSteps::State {
+ public:
+  State(AnyDevice device, Make make, CapturedStepsOptions options)
+      : device_(std::move(device)), make_(std::move(make)), options_(std::move(options)) {
+    require(options_.most_kept >= 1, "CapturedSteps: most_kept is 0; expected at least 1");
+    require(options_.eager_first >= 0,
+            "CapturedSteps: eager_first is ",
+            options_.eager_first,
+            "; expected at least 0");
+    for (auto const capacity : options_.capacities) {
+      require(capacity > (capacities_.empty() ? 0 : capacities_.back().count),
+              "CapturedSteps: a capacity of ",
+              capacity,
+              " after ",
+              capacities_.empty() ? 0 : capacities_.back().count,
+              "; expected them positive and ascending");
+      capacities_.push_back({capacity, 0, nullptr});
+    }
+  }
+
+  Ran run(std::int64_t count, Fill const& fill, std::source_location issued_at) {
+    require(count >= 0, "CapturedSteps: a batch of ", count, "; expected at least 0");
+    auto const found =
+        std::ranges::lower_bound(capacities_, count, {}, [](auto const& c) { return c.count; });
+    if (found == capacities_.end()) {
+      return run_too_large(count, fill);
+    }
+    Capacity& own = *found;
+    auto& kept = with_memory(&own, [&]() -> Kept& { return keep(own); });
+    with_memory(&own, [&] { fill(*kept.inputs); });
+    if (!kept.step && own.eager_runs < options_.eager_first) {
+      auto result = run_eagerly(&own, kept.inputs);
+      ++own.eager_runs;
+      ++counts_.eager_first;
+      return result;
+    }
+    if (own.stays_eager) {
+      ++counts_.not_captured;
+      return run_eagerly(&own, kept.inputs);
+    }
+    if (!kept.step) {
+      try {
+        with_memory(&own, [&] { capture(kept); });
+      } catch (std::exception const& error) {
+        return run_not_captured(own, error);
+      }
+      ++counts_.captures;
+      log_seldom(
+          ++own.captures, "captured for up to ", own.count, ", when a batch of ", count, " came");
+    }
+    kept.last_replay = kept.step->replay(issued_at);
+    ++counts_.replays;
+    return {kept.inputs, true};
+  }
+
+  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept { return counts_; }
+
+ private:
+  struct Kept {
+    explicit Kept(std::shared_ptr<InputsOfStep> made) : inputs(std::move(made)) {}
+    std::shared_ptr<InputsOfStep> inputs;
+    std::unique_ptr<AnyCapturedStep> step = {};
+    std::optional<order::Position> last_replay = {};
+    std::uint64_t last_used = 0;
+  };
+  struct Capacity {
+    std::int64_t count;
+    std::int64_t eager_runs;
+    std::unique_ptr<Kept> kept;
+    std::uint64_t captures = 0;
+    bool stays_eager = false;
+  };
+
+  Kept& keep(Capacity& capacity) {
+    if (capacity.kept == nullptr) {
+      make_room();  // before the inputs are made, so that never more than `most_kept` exist
+      capacity.kept = std::make_unique<Kept>(make_(capacity.count));
+    }
+    capacity.kept->last_used = ++uses_;
+    return *capacity.kept;
+  }
+  void capture(Kept& kept) {
+    try {
+      kept.step = std::make_unique<AnyCapturedStep>(
+          device_, AnyStepMemory::of_one(device_), [&] { kept.inputs->run(); });
+    } catch (...) {
+      kept.inputs->drop_result();  // the result may own memory of the failed capture
+      throw;
+    }
+  }
+  void make_room() {
+    auto const kept = std::ranges::count_if(capacities_, &is_kept);
+    if (static_cast<std::size_t>(kept) >= options_.most_kept) {
+      evict(*oldest(nullptr), text("the least recently used of ", options_.most_kept));
+    }
+  }
+
+  [[nodiscard]] static bool is_kept(Capacity const& capacity) noexcept {
+    return capacity.kept != nullptr;
+  }
+  /// Returns the least recently used capacity that is kept, other than `own`, or null if there is
+  /// none.
+  [[nodiscard]] Capacity* oldest(Capacity const* own) {
+    Capacity* found = nullptr;
+    for (auto& capacity : capacities_) {
+      if (is_kept(capacity) && &capacity != own &&
+          (found == nullptr || capacity.kept->last_used < found->kept->last_used)) {
+        found = &capacity;
+      }
+    }
+    return found;
+  }
+  void evict(Capacity& capacity, std::string const& why) {
+    if (capacity.kept->last_replay) {
+      going_.add(*capacity.kept->last_replay);
+    }
+    capacity.kept = nullptr;
+    ++counts_.evictions;
+    log_seldom(counts_.evictions,
+               "the step for up to ",
+               capacity.count,
+               " goes, ",
+               why,
+               ", the ",
+               counts_.evictions,
+               ". to go");
+  }
+
+  /// Returns what `attempt()` returns. If it throws OutOfMemory, evicts the least recently used
+  /// step other than `own`; then calls it again if `may_repeat()` returns true, and throws
+  /// otherwise. Throws if no other step is left.
+  template <class Attempt, class MayRepeat>
+  std::invoke_result_t<Attempt> with_memory(Capacity const* own,
+                                            Attempt&& attempt,
+                                            MayRepeat&& may_repeat) {
+    for (;;) {
+      try {
+        return attempt();
+      } catch (OutOfMemory const& error) {
+        bool const again = may_repeat();
+        if (!find_memory(own, error) || !again) {
+          throw;
+        }
+      }
+    }
+  }
+  template <class Attempt>
+  std::invoke_result_t<Attempt> with_memory(Capacity const* own, Attempt&& attempt) {
+    return with_memory(own, attempt, [] { return true; });
+  }
+  /// Frees memory, either of an evicted step that was still running, or by the eviction of one more
+  /// step. Blocks the host until the memory is free. Returns false if there is no step to evict.
+  bool find_memory(Capacity const* own, OutOfMemory const& error) {
+    if (settle_going()) {
+      return true;
+    }
+    auto* const other = oldest(own);
+    if (other == nullptr) {
+      return false;
+    }
+    std::string_view const what = error.what();
+    evict(*other, text("the least recently used, since ", what.substr(0, what.find('\n'))));
+    settle_going();
+    return true;
+  }
+  /// Waits for the last replays of evicted steps and releases their memory. Returns whether any of
+  /// them was still running.
+  bool settle_going() { return settle_replays(device_, std::exchange(going_, {})); }
+
+  /// Runs the step eagerly. The step is not repeated if any thread has issued an operation to the
+  /// device meanwhile.
+  Ran run_eagerly(Capacity const* own, std::shared_ptr<InputsOfStep> const& inputs) {
+    auto const issued = device_.operation_count();
+    with_memory(
+        own, [&] { inputs->run(); }, [&] { return device_.operation_count() == issued; });
+    return {inputs, false};
+  }
+  /// Runs the step eagerly after its capture has failed with `error`. If the eager step succeeds,
+  /// the capacity stays eager; if it throws, the capture was not the cause, and the exception is
+  /// passed on.
+  Ran run_not_captured(Capacity& capacity, std::exception const& error) {
+    auto result = run_eagerly(&capacity, capacity.kept->inputs);
+    capacity.stays_eager = true;
+    ++counts_.not_captured;
+    log("batches of up to ", capacity.count, " run eagerly from here on, since ", error.what());
+    return result;
+  }
+  Ran run_too_large(std::int64_t count, Fill const& fill) {
+    ++counts_.too_large;
+    log_seldom(counts_.too_large,
+               "a batch of ",
+               count,
+               " is above the largest capacity, ",
+               capacities_.empty() ? 0 : capacities_.back().count,
+               ", and runs eagerly, the ",
+               counts_.too_large,
+               ". to do so");
+    auto const inputs = with_memory(nullptr, [&] { return make_(count); });
+    with_memory(nullptr, [&] { fill(*inputs); });
+    return run_eagerly(nullptr, inputs);
+  }
+
+  template <class... Words>
+  void log(Words const&... words) const {
+    if (options_.log) {
+      options_.log(text("msstream: captured steps: ", words...));
+    }
+  }
+
+  /// Logs the 1st, 2nd, 4th, 8th … occurrence.
+  template <class... Words>
+  void log_seldom(std::uint64_t times, Words const&... words) const {
+    if (std::has_single_bit(times)) {
+      log(words...);
+    }
+  }
+
+  AnyDevice device_;
+  Make make_;
+  CapturedStepsOptions options_;
+  std::vector<Capacity> capacities_;
+  CapturedStepsCounts counts_;
+  std::uint64_t uses_ = 0;
+  order::PositionSet going_;  ///< last replays of evicted steps
+};
+
+AnyCapturedSteps::AnyCapturedSteps(AnyDevice device, Make make, CapturedStepsOptions options)
+    : state_(std::make_unique<State>(std::move(device), std::move(make), std::move(options))) {}
+AnyCapturedSteps::AnyCapturedSteps(AnyCapturedSteps&&) noexcept = default;
+AnyCapturedSteps& AnyCapturedSteps::operator=(AnyCapturedSteps&&) noexcept = default;
+AnyCapturedSteps::~AnyCapturedSteps() = default;
+
+AnyCapturedSteps::Ran AnyCapturedSteps::run(std::int64_t count,
+                                            Fill const& fill,
+                                            std::source_location issued_at) {
+  return state_->run(count, fill, issued_at);
+}
+
+CapturedStepsCounts const& AnyCapturedSteps::counts() const noexcept {
+  return state_->counts();
+}
+
+}  // namespace msstream::detail

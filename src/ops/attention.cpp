@@ -4,12 +4,8 @@
 #include <msstream/ops/attention.hpp>
 #include <msstream/ops/matmul.hpp>
 #include <msstream/ops/softmax.hpp>
-#include <msstream/runtime/default_runtime.hpp>
-#include <msstream/tensor/issue.hpp>
 
 #include <cmath>
-#include <cstdint>
-#include <optional>
 #include <source_location>
 
 namespace msstream::ops::detail {

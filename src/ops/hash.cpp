@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/id_array.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/ops/hash.hpp>
-#include <msstream/ops/id_element.hpp>
 #include <msstream/ops/kernels/hash.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -10,6 +11,24 @@
 #include <source_location>
 
 namespace msstream::ops::detail {
+
+TensorOf<std::int64_t> hash_to_bucket(AnyTensor const& keys,
+                                      std::int64_t bucket_count,
+                                      std::uint64_t salt,
+                                      std::source_location issued_at) {
+  require(bucket_count >= 1, "hash_to_bucket: ", bucket_count, " buckets; expected at least 1");
+  TensorOf<std::int64_t> buckets(keys.device(), keys.shape());
+  kernels::HashArgs const args{
+      id_array(keys), buckets.data(), keys.count(), nullptr, bucket_count, salt};
+  issue(
+      "hash_to_bucket",
+      reads(keys),
+      writes(buckets),
+      [args](auto stream) { kernels::hash_to_bucket(stream, args); },
+      {},
+      issued_at);
+  return buckets;
+}
 
 TensorOf<std::int64_t> bucketize(Floats const& values,
                                  Floats const& boundaries,

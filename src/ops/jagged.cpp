@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/offset_report.hpp"
+
+#include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
 #include <msstream/ops/jagged.hpp>
 #include <msstream/ops/kernels/jagged.hpp>
 #include <msstream/ops/offset_policy.hpp>
 #include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <cstring>
 #include <source_location>
-#include <type_traits>
 
 namespace msstream::ops::detail {
 namespace {
+
+/// Returns the bytes of a row of elements.
+[[nodiscard]] std::int64_t row_bytes_of(AnyTensor const& tensor, std::int64_t width) {
+  return width * static_cast<std::int64_t>(bytes_of(tensor.dtype()));
+}
 
 void require_jagged_offsets(char const* operation, TensorOf<std::int64_t> const& offsets) {
   require(offsets.shape().rank() == 1 && offsets.count() >= 1,
@@ -23,5 +28,85 @@ void require_jagged_offsets(char const* operation, TensorOf<std::int64_t> const&
 }
 
 }  // namespace
+
+AnyTensor jagged_to_dense(AnyTensor const& values,
+                          TensorOf<std::int64_t> const& offsets,
+                          std::int64_t max_length,
+                          std::uint64_t padding_bits,
+                          OffsetPolicy<AnyRuntime> const& policy,
+                          std::source_location issued_at) {
+  auto const& shape = values.shape();
+  require_jagged_offsets("jagged_to_dense", offsets);
+  require((shape.rank() == 1 || shape.rank() == 2) && max_length >= 0,
+          "jagged_to_dense: values of shape ",
+          shape,
+          " and a length of ",
+          max_length,
+          "; expected [capacity] or [capacity, width] and at least 0");
+  auto const batch = offsets.count() - 1;
+  auto const width = shape.rank() == 2 ? shape[1] : 1;
+  AnyTensor dense(values.device(),
+                  values.dtype(),
+                  shape.rank() == 2 ? Shape{batch, max_length, width} : Shape{batch, max_length});
+  auto written = writes(dense);
+  kernels::JaggedToDenseArgs const args{
+      {offsets.data(),
+       batch,
+       shape[0],
+       max_length,
+       row_bytes_of(values, width),
+       offset_report("jagged_to_dense", *values.device(), policy, written)},
+      values.data(),
+      padding_bits,
+      bytes_of(values.dtype()),
+      dense.data()};
+  issue(
+      "jagged_to_dense",
+      reads(values, offsets),
+      written,
+      [args](auto stream) { kernels::jagged_to_dense(stream, args); },
+      {},
+      issued_at);
+  return dense;
+}
+
+AnyTensor dense_to_jagged(AnyTensor const& dense,
+                          TensorOf<std::int64_t> const& offsets,
+                          std::int64_t capacity,
+                          OffsetPolicy<AnyRuntime> const& policy,
+                          std::source_location issued_at) {
+  auto const& shape = dense.shape();
+  require_jagged_offsets("dense_to_jagged", offsets);
+  auto const batch = offsets.count() - 1;
+  require((shape.rank() == 2 || shape.rank() == 3) && shape[0] == batch && capacity >= 0,
+          "dense_to_jagged: dense of shape ",
+          shape,
+          ", offsets of shape ",
+          offsets.shape(),
+          " and a capacity of ",
+          capacity,
+          "; expected [batch, max_length] or [batch, max_length, width] and [batch + 1]");
+  auto const width = shape.rank() == 3 ? shape[2] : 1;
+  AnyTensor values(
+      dense.device(), dense.dtype(), shape.rank() == 3 ? Shape{capacity, width} : Shape{capacity});
+  auto written = writes(values);
+  kernels::DenseToJaggedArgs const args{
+      {offsets.data(),
+       batch,
+       capacity,
+       shape[1],
+       row_bytes_of(dense, width),
+       offset_report("dense_to_jagged", *dense.device(), policy, written)},
+      dense.data(),
+      values.data()};
+  issue(
+      "dense_to_jagged",
+      reads(dense, offsets),
+      written,
+      [args](auto stream) { kernels::dense_to_jagged(stream, args); },
+      {},
+      issued_at);
+  return values;
+}
 
 }  // namespace msstream::ops::detail

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/offset_report.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/ops/jagged_softmax.hpp>
 #include <msstream/ops/kernels/jagged_softmax.hpp>
 #include <msstream/ops/offset_policy.hpp>
 #include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <source_location>
-#include <type_traits>
 
 namespace msstream::ops::detail {
 namespace {
@@ -30,7 +30,7 @@ void require_softmax_segments(char const* operation,
 
 Floats jagged_softmax(Floats const& values,
                       TensorOf<std::int64_t> const& offsets,
-                      std::type_identity_t<OffsetPolicy<AnyRuntime>> const& policy,
+                      OffsetPolicy<AnyRuntime> const& policy,
                       std::source_location issued_at) {
   auto const& shape = values.shape();
   require_softmax_segments("jagged_softmax", shape, offsets);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/count_of.hpp"
+#include "ops/id_array.hpp"
+#include "ops/workspace.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/ops/device_count.hpp>
-#include <msstream/ops/id_element.hpp>
 #include <msstream/ops/kernels/lengths.hpp>
 #include <msstream/ops/lengths.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -10,6 +13,38 @@
 #include <source_location>
 
 namespace msstream::ops::detail {
+
+TensorOf<std::int64_t> lengths_to_offsets(AnyTensor const& lengths,
+                                          DeviceCount<AnyRuntime> const& count,
+                                          std::source_location issued_at) {
+  require(lengths.shape().rank() == 1,
+          "lengths_to_offsets: lengths of shape ",
+          lengths.shape(),
+          "; expected [samples]");
+  auto const& device = lengths.device();
+  std::int64_t const capacity = lengths.count();
+  TensorOf<std::int64_t> offsets(device, {capacity + 1});
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::lengths_to_offsets_workspace_bytes(stream, capacity);
+                            }));
+  kernels::LengthsToOffsetsArgs const args{id_array(lengths),
+                                           capacity,
+                                           count_of("lengths_to_offsets", count),
+                                           offsets.data(),
+                                           workspace.data()};
+  auto read = reads(lengths);
+  if (count) {
+    read.add(*count);
+  }
+  issue(
+      "lengths_to_offsets",
+      read,
+      workspace.with(writes(offsets)),
+      [args](auto stream) { kernels::lengths_to_offsets(stream, args); },
+      {},
+      issued_at);
+  return offsets;
+}
 
 TensorOf<std::int64_t> offsets_to_lengths(TensorOf<std::int64_t> const& offsets,
                                           std::source_location issued_at) {

@@ -2,24 +2,146 @@
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/mixture.hpp>
 #include <msstream/ops/mixture.hpp>
-#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <source_location>
-#include <utility>
 #include <vector>
 
 namespace msstream::ops::detail {
+namespace {
+
+/// The experts of several tensors, numbered consecutively.
+struct Experts {
+  std::int64_t batch;
+  std::int64_t width;
+  std::vector<float const*> outputs;  ///< each [batch, width]
+
+  explicit Experts(std::vector<Floats> const& tensors) {
+    require(!tensors.empty(), "mix_experts: no experts");
+    auto const& first = tensors.front().shape();
+    auto const rank = first.rank();
+    require(rank == 2 || rank == 3, "mix_experts: experts of shape ", first);
+    batch = first[rank - 2];
+    width = first[rank - 1];
+    for (auto const& tensor : tensors) {
+      auto const& shape = tensor.shape();
+      require((shape.rank() == 2 && shape == Shape{batch, width}) ||
+                  (shape.rank() == 3 && shape == Shape{shape[0], batch, width}),
+              "mix_experts: experts of shape ",
+              shape,
+              " beside ",
+              first,
+              "; expected [batch, width] or [experts, batch, width]");
+      auto const count = shape.rank() == 3 ? shape[0] : 1;
+      for (std::int64_t i = 0; i < count; ++i) {
+        outputs.push_back(tensor.data() + i * batch * width);
+      }
+    }
+    require(outputs.size() <= kernels::GateTable::kMostExperts,
+            "mix_experts: ",
+            outputs.size(),
+            " experts; expected at most ",
+            kernels::GateTable::kMostExperts);
+  }
+};
+
+/// The gates of several tensors of logits, numbered consecutively.
+struct NumberedGates {
+  kernels::GateTable table;
+  std::int64_t row_stride[kernels::GateTable::kMostGates] = {};
+  /// For each gate, the number of the tensor with its logits; `place` is the index of its first
+  /// logit in that tensor.
+  std::size_t tensor[kernels::GateTable::kMostGates] = {};
+  std::int64_t place[kernels::GateTable::kMostGates] = {};
+
+  NumberedGates(std::vector<GateLogits<AnyRuntime>> const& all,
+                std::size_t experts,
+                std::int64_t batch) {
+    require(!all.empty(), "mix_experts: no gates");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      int const first = table.gates;
+      for (auto const& gate : all[i].gates) {
+        add(gate, experts);
+      }
+      locate(first, i, all[i].logits.shape(), batch);
+    }
+  }
+
+  /// Sets numbers.first to the address of each gate's first number, in tensors that have the layout
+  /// of the logits. `data(i)` returns the data of tensor i.
+  template <class Pointer, class Data>
+  void find(kernels::GateNumbers<Pointer>& numbers, Data const& data) const {
+    for (int gate = 0; gate < table.gates; ++gate) {
+      numbers.first[gate] = data(tensor[gate]) + place[gate];
+    }
+  }
+
+ private:
+  void add(std::vector<int> const& gate, std::size_t experts) {
+    require(table.gates < kernels::GateTable::kMostGates,
+            "mix_experts: more than ",
+            kernels::GateTable::kMostGates,
+            " gates");
+    require(!gate.empty(), "mix_experts: gate ", table.gates, " mixes no experts");
+    auto next = table.first_choice[table.gates];
+    for (int const expert : gate) {
+      require(expert >= 0 && static_cast<std::size_t>(expert) < experts,
+              "mix_experts: gate ",
+              table.gates,
+              " mixes expert ",
+              expert,
+              " of ",
+              experts);
+      require(next < kernels::GateTable::kMostChoices,
+              "mix_experts: more than ",
+              kernels::GateTable::kMostChoices,
+              " choices of all gates");
+      table.expert[next++] = static_cast<std::uint8_t>(expert);
+    }
+    table.first_choice[++table.gates] = next;
+  }
+
+  void locate(int first, std::size_t number, Shape const& logits, std::int64_t batch) {
+    int const gates = table.gates - first;
+    require(gates > 0, "mix_experts: no gates for logits of shape ", logits);
+    std::int64_t const before = table.first_choice[first];
+    std::int64_t const of_first = table.first_choice[first + 1] - before;
+    std::int64_t const of_all = table.first_choice[table.gates] - before;
+    bool const stacked = logits.rank() == 3;
+    bool fits = logits == Shape{batch, of_all};
+    if (stacked) {
+      fits = logits == Shape{gates, batch, of_first};
+    }
+    for (int gate = first; gate < table.gates; ++gate) {
+      auto const choices = table.first_choice[gate + 1] - table.first_choice[gate];
+      fits = fits && (!stacked || choices == of_first);
+      row_stride[gate] = stacked ? of_first : of_all;
+      tensor[gate] = number;
+      place[gate] = stacked ? (gate - first) * batch * of_first : table.first_choice[gate] - before;
+    }
+    require(fits,
+            "mix_experts: logits of shape ",
+            logits,
+            " for ",
+            gates,
+            " gates with ",
+            of_all,
+            " choices of all and a batch of ",
+            batch,
+            "; expected [batch, choices of all], or [gates, batch, choices of each]");
+  }
+};
+
+}  // namespace
 
 Mixture<AnyRuntime> mix_experts(std::vector<Floats> const& experts,
                                 std::vector<GateLogits<AnyRuntime>> const& gates,
                                 std::source_location issued_at) {
-  Experts<AnyRuntime> const numbered(experts);
+  Experts const numbered(experts);
   NumberedGates const all(gates, numbered.outputs.size(), numbered.batch);
   Mixture<AnyRuntime> mixture{
       {experts.front().device(), {all.table.gates, numbered.batch, numbered.width}}, {}};
@@ -60,7 +182,7 @@ MixtureGradients<AnyRuntime> mix_experts_gradient(
     Floats const& output_gradient,
     std::vector<bool> const& wanted,
     std::source_location issued_at) {
-  Experts<AnyRuntime> const numbered(experts);
+  Experts const numbered(experts);
   NumberedGates const all(weights, numbered.outputs.size(), numbered.batch);
   require(output_gradient.shape() == Shape{all.table.gates, numbered.batch, numbered.width} &&
               wanted.size() == experts.size(),

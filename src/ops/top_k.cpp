@@ -4,7 +4,6 @@
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/top_k.hpp>
 #include <msstream/ops/top_k.hpp>
-#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <algorithm>

@@ -3,10 +3,9 @@
 
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/matmul.hpp>
-#include <msstream/ops/softmax.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <source_location>
@@ -23,6 +22,13 @@ struct AttentionOptions {
   std::optional<Tensor<std::int64_t, R>> lengths = {};
   /// The factor of the products of queries and keys. If it is not set, 1 / sqrt(width) is used.
   std::optional<float> factor = {};
+
+  /// For the library itself: the same options, on a device of whichever runtime.
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator AttentionOptions<detail::AnyRuntime>() const
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {lengths, factor};
+  }
 };
 
 namespace detail {

@@ -9,6 +9,20 @@
 
 namespace msstream::ops {
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] TensorOf<std::int64_t> hash_to_bucket(AnyTensor const& keys,
+                                                    std::int64_t bucket_count,
+                                                    std::uint64_t salt,
+                                                    std::source_location issued_at);
+[[nodiscard]] TensorOf<std::int64_t> bucketize(Floats const& values,
+                                               Floats const& boundaries,
+                                               std::source_location issued_at);
+
+}  // namespace detail
+
 /// Maps keys of any shape to [0, bucket_count) with a 64-bit finaliser of MurmurHash3 over key +
 /// salt. Keys are int64 or int32; equal keys of either type map to the same bucket. Asynchronous;
 /// capture-safe. Throws std::invalid_argument unless bucket_count ≥ 1.
@@ -18,29 +32,8 @@ template <IdElement T, Runtime R>
     std::int64_t bucket_count,
     std::uint64_t salt = 0,
     std::source_location issued_at = std::source_location::current()) {
-  require(bucket_count >= 1, "hash_to_bucket: ", bucket_count, " buckets; expected at least 1");
-  Tensor<std::int64_t, R> buckets(keys.device(), keys.shape());
-  kernels::HashArgs const args{
-      keys.data(), buckets.data(), keys.count(), nullptr, bucket_count, salt};
-  issue(
-      "hash_to_bucket",
-      reads(keys),
-      writes(buckets),
-      [args](auto stream) { kernels::hash_to_bucket(stream, args); },
-      {},
-      issued_at);
-  return buckets;
+  return detail::typed<R>(detail::hash_to_bucket(keys.any(), bucket_count, salt, issued_at));
 }
-
-namespace detail {
-
-// The bodies of the functions below.
-
-[[nodiscard]] TensorOf<std::int64_t> bucketize(Floats const& values,
-                                               Floats const& boundaries,
-                                               std::source_location issued_at);
-
-}  // namespace detail
 
 /// Returns the bucket of each value: the number of boundaries ≤ the value, which is in [0,
 /// boundaries.count()]. `boundaries` must ascend. NaN goes to bucket 0. Asynchronous; capture-safe.

@@ -11,6 +11,32 @@
 
 namespace msstream::ops {
 
+namespace detail {
+
+/// Returns the bits of an element, in the lower bytes of the number.
+template <Element T>
+[[nodiscard]] std::uint64_t bits_of(T const& element) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &element, sizeof(T));
+  return bits;
+}
+
+// The bodies of the functions below.
+
+[[nodiscard]] AnyTensor jagged_to_dense(AnyTensor const& values,
+                                        TensorOf<std::int64_t> const& offsets,
+                                        std::int64_t max_length,
+                                        std::uint64_t padding_bits,
+                                        OffsetPolicy<AnyRuntime> const& policy,
+                                        std::source_location issued_at);
+[[nodiscard]] AnyTensor dense_to_jagged(AnyTensor const& dense,
+                                        TensorOf<std::int64_t> const& offsets,
+                                        std::int64_t capacity,
+                                        OffsetPolicy<AnyRuntime> const& policy,
+                                        std::source_location issued_at);
+
+}  // namespace detail
+
 /// Copies jagged samples to dense rows: values [capacity, width] or [capacity], of any element type
 /// → [batch, max_length, width] or [batch, max_length]. Sample b has the rows [offsets[b],
 /// offsets[b + 1]). A sample whose offsets do not ascend within [0, capacity] has no rows, in the
@@ -28,40 +54,10 @@ template <Element T, Runtime R>
     T padding = {},
     std::type_identity_t<OffsetPolicy<R>> const& policy = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const& shape = values.shape();
-  detail::require_jagged_offsets("jagged_to_dense", offsets);
-  require((shape.rank() == 1 || shape.rank() == 2) && max_length >= 0,
-          "jagged_to_dense: values of shape ",
-          shape,
-          " and a length of ",
-          max_length,
-          "; expected [capacity] or [capacity, width] and at least 0");
-  auto const batch = offsets.count() - 1;
-  auto const width = shape.rank() == 2 ? shape[1] : 1;
-  Tensor<T, R> dense(
-      values.device(),
-      shape.rank() == 2 ? Shape{batch, max_length, width} : Shape{batch, max_length});
-  auto written = writes(dense);
-  kernels::JaggedToDenseArgs args{
-      {offsets.data(),
-       batch,
-       shape[0],
-       max_length,
-       width * static_cast<std::int64_t>(sizeof(T)),
-       detail::offset_report("jagged_to_dense", *values.device(), policy, written)},
-      values.data(),
-      0,
-      sizeof(T),
-      dense.data()};
-  std::memcpy(&args.padding_bits, &padding, sizeof(T));
-  issue(
-      "jagged_to_dense",
-      reads(values, offsets),
-      written,
-      [args](auto stream) { kernels::jagged_to_dense(stream, args); },
-      {},
-      issued_at);
-  return dense;
+  return Tensor<T, R>(
+      msstream::detail::OfKnownType(),
+      detail::jagged_to_dense(
+          values.any(), offsets, max_length, detail::bits_of(padding), policy, issued_at));
 }
 
 /// Copies dense rows to jagged samples that are stored one after the other: dense [batch,
@@ -81,37 +77,8 @@ template <Element T, Runtime R>
     std::int64_t capacity,
     std::type_identity_t<OffsetPolicy<R>> const& policy = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const& shape = dense.shape();
-  detail::require_jagged_offsets("dense_to_jagged", offsets);
-  auto const batch = offsets.count() - 1;
-  require((shape.rank() == 2 || shape.rank() == 3) && shape[0] == batch && capacity >= 0,
-          "dense_to_jagged: dense of shape ",
-          shape,
-          ", offsets of shape ",
-          offsets.shape(),
-          " and a capacity of ",
-          capacity,
-          "; expected [batch, max_length] or [batch, max_length, width] and [batch + 1]");
-  auto const width = shape.rank() == 3 ? shape[2] : 1;
-  Tensor<T, R> values(dense.device(), shape.rank() == 3 ? Shape{capacity, width} : Shape{capacity});
-  auto written = writes(values);
-  kernels::DenseToJaggedArgs const args{
-      {offsets.data(),
-       batch,
-       capacity,
-       shape[1],
-       width * static_cast<std::int64_t>(sizeof(T)),
-       detail::offset_report("dense_to_jagged", *dense.device(), policy, written)},
-      dense.data(),
-      values.data()};
-  issue(
-      "dense_to_jagged",
-      reads(dense, offsets),
-      written,
-      [args](auto stream) { kernels::dense_to_jagged(stream, args); },
-      {},
-      issued_at);
-  return values;
+  return Tensor<T, R>(msstream::detail::OfKnownType(),
+                      detail::dense_to_jagged(dense.any(), offsets, capacity, policy, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -16,7 +16,7 @@ namespace detail {
 
 [[nodiscard]] Floats jagged_softmax(Floats const& values,
                                     TensorOf<std::int64_t> const& offsets,
-                                    std::type_identity_t<OffsetPolicy<AnyRuntime>> const& policy,
+                                    OffsetPolicy<AnyRuntime> const& policy,
                                     std::source_location issued_at);
 [[nodiscard]] Floats jagged_softmax_gradient(Floats const& output,
                                              Floats const& output_gradient,

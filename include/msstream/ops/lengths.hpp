@@ -10,6 +10,18 @@
 
 namespace msstream::ops {
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] TensorOf<std::int64_t> lengths_to_offsets(AnyTensor const& lengths,
+                                                        DeviceCount<AnyRuntime> const& count,
+                                                        std::source_location issued_at);
+[[nodiscard]] TensorOf<std::int64_t> offsets_to_lengths(TensorOf<std::int64_t> const& offsets,
+                                                        std::source_location issued_at);
+
+}  // namespace detail
+
 /// Computes the offsets of jagged samples from their lengths: lengths [samples] (int64 or int32) →
 /// offsets [samples + 1] int64; offsets[i] is the sum of the lengths before i.
 ///
@@ -22,43 +34,8 @@ template <IdElement T, Runtime R>
     Tensor<T, R> const& lengths,
     DeviceCount<R> const& count = {},
     std::source_location issued_at = std::source_location::current()) {
-  require(lengths.shape().rank() == 1,
-          "lengths_to_offsets: lengths of shape ",
-          lengths.shape(),
-          "; expected [samples]");
-  auto const& device = lengths.device();
-  std::int64_t const capacity = lengths.count();
-  Tensor<std::int64_t, R> offsets(device, {capacity + 1});
-  auto const workspace_bytes =
-      kernels::lengths_to_offsets_workspace_bytes(detail::size_query<R>(*device), capacity);
-  detail::Workspace<R> const workspace(device, workspace_bytes);
-  kernels::LengthsToOffsetsArgs const args{lengths.data(),
-                                           capacity,
-                                           detail::count_of("lengths_to_offsets", count),
-                                           offsets.data(),
-                                           workspace.data()};
-  auto read = reads(lengths);
-  if (count) {
-    read.add(*count);
-  }
-  issue(
-      "lengths_to_offsets",
-      read,
-      workspace.with(writes(offsets)),
-      [args](auto stream) { kernels::lengths_to_offsets(stream, args); },
-      {},
-      issued_at);
-  return offsets;
+  return detail::typed<R>(detail::lengths_to_offsets(lengths.any(), count, issued_at));
 }
-
-namespace detail {
-
-// The bodies of the functions below.
-
-[[nodiscard]] TensorOf<std::int64_t> offsets_to_lengths(TensorOf<std::int64_t> const& offsets,
-                                                        std::source_location issued_at);
-
-}  // namespace detail
 
 /// Computes the length of each sample, lengths[i] = offsets[i + 1] - offsets[i], from offsets
 /// [samples + 1]. A length is 0 where the difference or offsets[i] is below 0. Offsets beyond the

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <source_location>
+#include <utility>
 
 namespace msstream::ops {
 
@@ -17,6 +18,11 @@ struct TopK {
 };
 
 namespace detail {
+
+template <Runtime R>
+[[nodiscard]] TopK<R> typed(TopK<AnyRuntime> found) {
+  return {typed<R>(std::move(found.values)), typed<R>(std::move(found.indices))};
+}
 
 // The bodies of the functions below.
 

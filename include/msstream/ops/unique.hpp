@@ -9,8 +9,8 @@
 
 #include <concepts>
 #include <cstdint>
-#include <optional>
 #include <source_location>
+#include <utility>
 
 namespace msstream::ops {
 
@@ -23,6 +23,13 @@ struct UniqueOptions {
   UniqueOrder order = UniqueOrder::ascending;
   /// A device scalar: only the first *count ids exist.
   DeviceCount<R> count = {};
+
+  /// For the library itself: the same options, on a device of whichever runtime.
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator UniqueOptions<detail::AnyRuntime>() const
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {below, order, count};
+  }
 };
 
 /// The distinct ids, and for each id its number among them: ids[i] == values[inverse[i]].
@@ -33,6 +40,31 @@ struct UniqueIds {
   Tensor<std::int64_t, R> counts;   ///< [capacity]: the number of occurrences of values[u]
   Tensor<std::int64_t, R> count;    ///< scalar: the number of distinct ids
 };
+
+namespace detail {
+
+/// UniqueIds of ids of either type.
+struct AnyUniqueIds {
+  AnyTensor values;
+  TensorOf<std::int64_t> inverse;
+  TensorOf<std::int64_t> counts;
+  TensorOf<std::int64_t> count;
+};
+template <IdElement T, Runtime R>
+[[nodiscard]] UniqueIds<T, R> typed(AnyUniqueIds found) {
+  return {{msstream::detail::OfKnownType(), std::move(found.values)},
+          typed<R>(std::move(found.inverse)),
+          typed<R>(std::move(found.counts)),
+          typed<R>(std::move(found.count))};
+}
+
+// The body of the function below.
+
+[[nodiscard]] AnyUniqueIds unique(AnyTensor const& ids,
+                                  UniqueOptions<AnyRuntime> const& options,
+                                  std::source_location issued_at);
+
+}  // namespace detail
 
 /// Returns the distinct ids among `ids` of any shape (int64 or int32), in ascending order or in the
 /// order of their first occurrence, as torch.unique and tf.unique do.
@@ -47,36 +79,7 @@ template <IdElement T, Runtime R>
     Tensor<T, R> const& ids,
     UniqueOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  require(options.below >= 0, "unique: ids below ", options.below, "; expected at least 0");
-  auto const& device = ids.device();
-  std::int64_t const capacity = ids.count();
-  UniqueIds<T, R> found{
-      {device, {capacity}}, {device, ids.shape()}, {device, {capacity}}, {device, Shape{}}};
-  kernels::UniqueProblem const problem{
-      capacity, std::same_as<T, std::int64_t>, options.below, options.order};
-  auto const workspace_bytes =
-      kernels::unique_workspace_bytes(detail::size_query<R>(*device), problem);
-  detail::Workspace<R> const workspace(device, workspace_bytes);
-  kernels::UniqueArgs const args{problem,
-                                 ids.data(),
-                                 detail::count_of("unique", options.count),
-                                 found.values.data(),
-                                 found.inverse.data(),
-                                 found.counts.data(),
-                                 found.count.data(),
-                                 workspace.data()};
-  auto read = reads(ids);
-  if (options.count) {
-    read.add(*options.count);
-  }
-  issue(
-      "unique",
-      read,
-      workspace.with(writes(found.values, found.inverse, found.counts, found.count)),
-      [args](auto stream) { kernels::unique(stream, args); },
-      {},
-      issued_at);
-  return found;
+  return detail::typed<T, R>(detail::unique(ids.any(), options, issued_at));
 }
 
 }  // namespace msstream::ops

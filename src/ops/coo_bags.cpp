@@ -44,8 +44,8 @@ AnyBags coo_bags(AnyIds const& ids,
           "coo_bags: ",
           ids.count(),
           " int32 ids are not below 2^31");
-  AnyIds const offsets = segment_offsets(
-      TensorOf<std::int64_t>(cast_ids(DType::int64, bag_of_id, issued_at)), bags, issued_at);
+  AnyIds const offsets =
+      segment_offsets(cast_ids(DType::int64, bag_of_id, issued_at), bags, issued_at);
   return ids.dtype() == DType::int64
              ? AnyBags(ids, offsets)
              : AnyBags(ids, TensorOf<std::int32_t>(cast_ids(DType::int32, offsets, issued_at)));

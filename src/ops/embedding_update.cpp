@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/embedding.hpp"
+#include "ops/optimizer_state.hpp"
 #include "ops/row_gradient_args.hpp"
 #include "ops/workspace.hpp"
 
@@ -49,21 +50,17 @@ void update_embedding(OptimizerRule const& rule,
                                           .unique_ids = unique.ids.data(),
                                           .table = table.data(),
                                           .table_dtype = table.dtype(),
-                                          .state0 = state.first ? state.first->data() : nullptr,
-                                          .state1 = state.second ? state.second->data() : nullptr};
+                                          .state0 = data_of(state.first),
+                                          .state1 = data_of(state.second)};
   read.add(unique.ids);
   read.add(step.tensor());
   auto written = workspace.with(writes(table));
-  for (auto const* const tensor : {&state.first, &state.second}) {
-    if (*tensor) {
-      written.add(**tensor);
-    }
-  }
+  add_state(state, written);
   issue(
       "update_embedding",
       read,
       written,
-      [rule, counter = step.data(), args](auto stream) {
+      [rule, counter = data_of(step), args](auto stream) {
         kernels::embedding_update(stream, rule, counter, args);
       },
       {},

@@ -155,6 +155,12 @@ using AnyTape = GradientTape<AnyRuntime>;
 
 }  // namespace detail
 
+namespace ops::detail {
+
+using msstream::detail::AnyTape;
+
+}  // namespace ops::detail
+
 template <Runtime R>
 class GradientTape : public GradientTape<detail::AnyRuntime> {
   using Body = GradientTape<detail::AnyRuntime>;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/ops/arithmetic.hpp>
-#include <msstream/step/differentiable/recorded.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <source_location>
@@ -11,22 +11,36 @@
 /// the tape records the backward.
 namespace msstream::ops {
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats add(AnyTape& tape,
+                         Floats const& left,
+                         Floats const& right,
+                         std::source_location issued_at);
+[[nodiscard]] Floats subtract(AnyTape& tape,
+                              Floats const& left,
+                              Floats const& right,
+                              std::source_location issued_at);
+[[nodiscard]] Floats multiply(AnyTape& tape,
+                              Floats const& left,
+                              Floats const& right,
+                              std::source_location issued_at);
+[[nodiscard]] Floats divide(AnyTape& tape,
+                            Floats const& left,
+                            Floats const& right,
+                            std::source_location issued_at);
+
+}  // namespace detail
+
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> add(
     GradientTape<R>& tape,
     Tensor<float, R> const& left,
     Tensor<float, R> const& right,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::recorded(
-      tape,
-      "add",
-      left,
-      right,
-      add(left, right, issued_at),
-      [left, right, issued_at](auto const& gradient, auto wanted) {
-        return add_gradient(left.shape(), right.shape(), gradient, wanted, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::add(tape, left, right, issued_at));
 }
 
 template <Runtime R>
@@ -35,16 +49,7 @@ template <Runtime R>
     Tensor<float, R> const& left,
     Tensor<float, R> const& right,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::recorded(
-      tape,
-      "subtract",
-      left,
-      right,
-      subtract(left, right, issued_at),
-      [left, right, issued_at](auto const& gradient, auto wanted) {
-        return subtract_gradient(left.shape(), right.shape(), gradient, wanted, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::subtract(tape, left, right, issued_at));
 }
 
 template <Runtime R>
@@ -53,16 +58,7 @@ template <Runtime R>
     Tensor<float, R> const& left,
     Tensor<float, R> const& right,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::recorded(
-      tape,
-      "multiply",
-      left,
-      right,
-      multiply(left, right, issued_at),
-      [left, right, issued_at](auto const& gradient, auto wanted) {
-        return multiply_gradient(left, right, gradient, wanted, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::multiply(tape, left, right, issued_at));
 }
 
 template <Runtime R>
@@ -71,17 +67,7 @@ template <Runtime R>
     Tensor<float, R> const& left,
     Tensor<float, R> const& right,
     std::source_location issued_at = std::source_location::current()) {
-  auto const output = divide(left, right, issued_at);
-  return detail::recorded(
-      tape,
-      "divide",
-      left,
-      right,
-      output,
-      [left, right, output, issued_at](auto const& gradient, auto wanted) {
-        return divide_gradient(left.shape(), right, output, gradient, wanted, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::divide(tape, left, right, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <msstream/ops/attention.hpp>
-#include <msstream/step/differentiable/matmul.hpp>
-#include <msstream/step/differentiable/recorded.hpp>
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <source_location>
@@ -12,6 +11,24 @@
 /// tape records the backward.
 namespace msstream::ops {
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats attention_scores(AnyTape& tape,
+                                      Floats const& queries,
+                                      Floats const& keys,
+                                      AttentionOptions<AnyRuntime> const& options,
+                                      std::source_location issued_at);
+[[nodiscard]] Floats attention(AnyTape& tape,
+                               Floats const& queries,
+                               Floats const& keys,
+                               Floats const& values,
+                               AttentionOptions<AnyRuntime> const& options,
+                               std::source_location issued_at);
+
+}  // namespace detail
+
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> attention_scores(
     GradientTape<R>& tape,
@@ -19,18 +36,7 @@ template <Runtime R>
     Tensor<float, R> const& keys,
     AttentionOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const scores = attention_scores(queries, keys, options, issued_at);
-  return detail::recorded(
-      tape,
-      "attention_scores",
-      queries,
-      keys,
-      scores,
-      [queries, keys, scores, options, issued_at](auto const& gradient, auto wanted) {
-        return attention_scores_gradient(
-            queries, keys, scores, gradient, options, wanted, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::attention_scores(tape, queries, keys, options, issued_at));
 }
 
 template <Runtime R>
@@ -41,8 +47,7 @@ template <Runtime R>
     Tensor<float, R> const& values,
     AttentionOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return matmul(
-      tape, attention_scores(tape, queries, keys, options, issued_at), values, {}, issued_at);
+  return detail::typed<R>(detail::attention(tape, queries, keys, values, options, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/matrix.hpp>
-#include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <source_location>
@@ -11,18 +11,24 @@
 /// tape records the backward.
 namespace msstream::ops {
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats transpose(AnyTape& tape, Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats add_identity(AnyTape& tape,
+                                  Floats const& input,
+                                  float factor,
+                                  std::source_location issued_at);
+
+}  // namespace detail
+
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> transpose(
     GradientTape<R>& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::recorded(
-      tape,
-      "transpose",
-      input,
-      transpose(input, issued_at),
-      [issued_at](auto const& gradient) { return transpose(gradient, issued_at); },
-      issued_at);
+  return detail::typed<R>(detail::transpose(tape, input, issued_at));
 }
 
 template <Runtime R>
@@ -31,13 +37,7 @@ template <Runtime R>
     Tensor<float, R> const& input,
     float factor = 1.0F,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::recorded(
-      tape,
-      "add_identity",
-      input,
-      add_identity(input, factor, issued_at),
-      [](auto const& gradient) { return gradient; },
-      issued_at);
+  return detail::typed<R>(detail::add_identity(tape, input, factor, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,14 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/mixture.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
-#include <cstddef>
 #include <source_location>
 #include <vector>
 
 namespace msstream::ops {
+
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats mix_experts(AnyTape& tape,
+                                 std::vector<Floats> const& experts,
+                                 std::vector<GateLogits<AnyRuntime>> const& gates,
+                                 std::source_location issued_at);
+[[nodiscard]] Floats mix_experts(AnyTape& tape,
+                                 std::vector<Floats> const& experts,
+                                 Floats const& logits,
+                                 Gates const& gates,
+                                 std::source_location issued_at);
+
+}  // namespace detail
 
 /// Like ops::mix_experts(), but the tape records the backward. Returns only the output: [gates,
 /// batch, width].
@@ -18,34 +34,8 @@ template <Runtime R>
     std::vector<Tensor<float, R>> const& experts,
     std::vector<GateLogits<R>> const& gates,
     std::source_location issued_at = std::source_location::current()) {
-  auto const mixture = mix_experts(experts, gates, issued_at);
-  tape.record(
-      "mix_experts",
-      mixture.output,
-      [experts, gates, weights = mixture.weights, issued_at](GradientTape<R>& playing,
-                                                             Tensor<float, R> const& gradient) {
-        std::vector<bool> wanted;
-        wanted.reserve(experts.size());
-        for (auto const& expert : experts) {
-          wanted.push_back(playing.wants_gradient(expert));
-        }
-        auto by_weight = gates;
-        for (std::size_t i = 0; i < gates.size(); ++i) {
-          by_weight[i].logits = weights[i];
-        }
-        auto const gradients =
-            mix_experts_gradient(experts, by_weight, gradient, wanted, issued_at);
-        for (std::size_t i = 0; i < experts.size(); ++i) {
-          if (gradients.experts[i]) {
-            playing.add_gradient(experts[i], *gradients.experts[i], issued_at);
-          }
-        }
-        for (std::size_t i = 0; i < gates.size(); ++i) {
-          playing.add_gradient(gates[i].logits, gradients.logits[i], issued_at);
-        }
-      },
-      issued_at);
-  return mixture.output;
+  return detail::typed<R>(
+      detail::mix_experts(tape, detail::untyped(experts), detail::untyped(gates), issued_at));
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mix_experts(
@@ -54,7 +44,8 @@ template <Runtime R>
     Tensor<float, R> const& logits,
     Gates const& gates,
     std::source_location issued_at = std::source_location::current()) {
-  return mix_experts(tape, experts, std::vector<GateLogits<R>>{{logits, gates}}, issued_at);
+  return detail::typed<R>(
+      detail::mix_experts(tape, detail::untyped(experts), logits, gates, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/reduce.hpp>
-#include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
@@ -15,41 +15,28 @@ namespace msstream::ops {
 
 namespace detail {
 
-template <Runtime R>
-Tensor<float, R> recorded_sum(GradientTape<R>& tape,
-                              char const* operation,
-                              Tensor<float, R> const& input,
-                              Tensor<float, R> output,
-                              std::int64_t axis,
-                              float factor,
-                              std::source_location issued_at) {
-  return recorded(
-      tape,
-      operation,
-      input,
-      std::move(output),
-      [shape = input.shape(), axis, factor, issued_at](auto const& gradient) {
-        return sum_gradient(gradient, shape, axis, factor, issued_at);
-      },
-      issued_at);
-}
-template <Runtime R>
-Tensor<float, R> recorded_extremum(GradientTape<R>& tape,
-                                   char const* operation,
-                                   Tensor<float, R> const& input,
-                                   Tensor<float, R> const& output,
-                                   std::int64_t axis,
-                                   std::source_location issued_at) {
-  return recorded(
-      tape,
-      operation,
-      input,
-      output,
-      [input, output, axis, issued_at](auto const& gradient) {
-        return extremum_gradient(input, output, gradient, axis, issued_at);
-      },
-      issued_at);
-}
+// The bodies of the functions below.
+
+[[nodiscard]] Floats sum(AnyTape& tape,
+                         Floats const& input,
+                         std::int64_t axis,
+                         ReduceOptions options,
+                         std::source_location issued_at);
+[[nodiscard]] Floats mean(AnyTape& tape,
+                          Floats const& input,
+                          std::int64_t axis,
+                          ReduceOptions options,
+                          std::source_location issued_at);
+[[nodiscard]] Floats max(AnyTape& tape,
+                         Floats const& input,
+                         std::int64_t axis,
+                         ReduceOptions options,
+                         std::source_location issued_at);
+[[nodiscard]] Floats min(AnyTape& tape,
+                         Floats const& input,
+                         std::int64_t axis,
+                         ReduceOptions options,
+                         std::source_location issued_at);
 
 }  // namespace detail
 
@@ -60,8 +47,7 @@ template <Runtime R>
     std::int64_t axis,
     ReduceOptions options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::recorded_sum(
-      tape, "sum", input, sum(input, axis, options, issued_at), axis, 1.0F, issued_at);
+  return detail::typed<R>(detail::sum(tape, input, axis, options, issued_at));
 }
 
 template <Runtime R>
@@ -71,10 +57,7 @@ template <Runtime R>
     std::int64_t axis,
     ReduceOptions options = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto output = mean(input, axis, options, issued_at);
-  auto const dimension = detail::require_axis("mean", input.shape(), axis);
-  auto const factor = 1.0F / static_cast<float>(input.shape()[dimension]);
-  return detail::recorded_sum(tape, "mean", input, std::move(output), axis, factor, issued_at);
+  return detail::typed<R>(detail::mean(tape, input, axis, options, issued_at));
 }
 
 template <Runtime R>
@@ -84,8 +67,7 @@ template <Runtime R>
     std::int64_t axis,
     ReduceOptions options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::recorded_extremum(
-      tape, "max", input, max(input, axis, options, issued_at), axis, issued_at);
+  return detail::typed<R>(detail::max(tape, input, axis, options, issued_at));
 }
 
 template <Runtime R>
@@ -95,8 +77,7 @@ template <Runtime R>
     std::int64_t axis,
     ReduceOptions options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::recorded_extremum(
-      tape, "min", input, min(input, axis, options, issued_at), axis, issued_at);
+  return detail::typed<R>(detail::min(tape, input, axis, options, issued_at));
 }
 
 }  // namespace msstream::ops

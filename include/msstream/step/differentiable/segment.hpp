@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
+#include <msstream/ops/id_element.hpp>
+#include <msstream/ops/offset_policy.hpp>
 #include <msstream/ops/segment.hpp>
+#include <msstream/ops/segment_common.hpp>
+#include <msstream/ops/segment_ids.hpp>
 #include <msstream/ops/segment_reduction.hpp>
-#include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
@@ -16,15 +20,29 @@ namespace msstream::ops {
 
 namespace detail {
 
-/// Returns what the backward needs of the forward. For sums, means and sqrtn that is only the
-/// number of rows, so that no tensor is kept until the backward.
-template <Runtime R>
-[[nodiscard]] SegmentForward<R> segment_forward(Tensor<float, R> const& values,
-                                                Tensor<float, R> const& reduced,
-                                                SegmentReduction reduction) {
-  return kernels::is_sum_reduction(reduction) ? SegmentForward<R>(values.shape()[0])
-                                              : SegmentForward<R>(values, reduced);
-}
+// The bodies of the functions below; ids are int32 or int64.
+
+[[nodiscard]] Floats segment_reduce(AnyTape& tape,
+                                    Floats const& values,
+                                    TensorOf<std::int64_t> const& offsets,
+                                    SegmentReduction reduction,
+                                    SegmentSemantics semantics,
+                                    OffsetPolicy<AnyRuntime> const& policy,
+                                    std::source_location issued_at);
+[[nodiscard]] Floats sorted_segment_reduce(AnyTape& tape,
+                                           Floats const& values,
+                                           AnyTensor const& sorted_ids,
+                                           std::int64_t segments,
+                                           SegmentReduction reduction,
+                                           SegmentOptions<AnyRuntime> const& options,
+                                           std::source_location issued_at);
+[[nodiscard]] Floats unsorted_segment_reduce(AnyTape& tape,
+                                             Floats const& values,
+                                             AnyTensor const& ids,
+                                             std::int64_t segments,
+                                             SegmentReduction reduction,
+                                             SegmentOptions<AnyRuntime> const& options,
+                                             std::source_location issued_at);
 
 }  // namespace detail
 
@@ -37,20 +55,11 @@ template <Runtime R>
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
     std::type_identity_t<OffsetPolicy<R>> const& policy = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const reduced = segment_reduce(values, offsets, reduction, semantics, policy, issued_at);
-  auto const forward = detail::segment_forward(values, reduced, reduction);
-  return detail::recorded(
-      tape,
-      "segment_reduce",
-      values,
-      reduced,
-      [=](auto const& gradient) {
-        return segment_reduce_gradient(gradient, offsets, forward, reduction, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(
+      detail::segment_reduce(tape, values, offsets, reduction, semantics, policy, issued_at));
 }
 
-template <Runtime R, Element Id>
+template <Runtime R, IdElement Id>
 [[nodiscard]] Tensor<float, R> sorted_segment_reduce(
     GradientTape<R>& tape,
     Tensor<float, R> const& values,
@@ -59,22 +68,11 @@ template <Runtime R, Element Id>
     SegmentReduction reduction,
     std::type_identity_t<SegmentOptions<R>> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const reduced =
-      sorted_segment_reduce(values, sorted_ids, segments, reduction, options, issued_at);
-  auto const forward = detail::segment_forward(values, reduced, reduction);
-  return detail::recorded(
-      tape,
-      "sorted_segment_reduce",
-      values,
-      reduced,
-      [=](auto const& gradient) {
-        return sorted_segment_reduce_gradient(
-            gradient, sorted_ids, forward, reduction, options, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::sorted_segment_reduce(
+      tape, values, sorted_ids.any(), segments, reduction, options, issued_at));
 }
 
-template <Runtime R, Element Id>
+template <Runtime R, IdElement Id>
 [[nodiscard]] Tensor<float, R> unsorted_segment_reduce(
     GradientTape<R>& tape,
     Tensor<float, R> const& values,
@@ -83,19 +81,8 @@ template <Runtime R, Element Id>
     SegmentReduction reduction,
     std::type_identity_t<SegmentOptions<R>> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const reduced =
-      unsorted_segment_reduce(values, ids, segments, reduction, options, issued_at);
-  auto const forward = detail::segment_forward(values, reduced, reduction);
-  return detail::recorded(
-      tape,
-      "unsorted_segment_reduce",
-      values,
-      reduced,
-      [=](auto const& gradient) {
-        return unsorted_segment_reduce_gradient(
-            gradient, ids, forward, reduction, options, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::unsorted_segment_reduce(
+      tape, values, ids.any(), segments, reduction, options, issued_at));
 }
 
 }  // namespace msstream::ops

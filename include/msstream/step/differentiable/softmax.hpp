@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/softmax.hpp>
-#include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
@@ -16,21 +16,18 @@ namespace msstream::ops {
 
 namespace detail {
 
-template <Runtime R>
-Tensor<float, R> recorded_softmax(GradientTape<R>& tape,
-                                  Tensor<float, R> const& input,
-                                  Tensor<float, R> const& output,
-                                  std::source_location issued_at) {
-  return recorded(
-      tape,
-      "softmax",
-      input,
-      output,
-      [output, issued_at](auto const& gradient) {
-        return softmax_gradient(output, gradient, issued_at);
-      },
-      issued_at);
-}
+// The bodies of the functions below.
+
+[[nodiscard]] Floats softmax(AnyTape& tape, Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats softmax(AnyTape& tape,
+                             Floats const& input,
+                             TensorOf<std::int64_t> const& lengths,
+                             std::source_location issued_at);
+[[nodiscard]] Floats mean_softmax_cross_entropy(AnyTape& tape,
+                                                Floats const& logits,
+                                                TensorOf<std::int64_t> const& classes,
+                                                CrossEntropyOptions<AnyRuntime> const& options,
+                                                std::source_location issued_at);
 
 }  // namespace detail
 
@@ -39,7 +36,7 @@ template <Runtime R>
     GradientTape<R>& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::recorded_softmax(tape, input, softmax(input, issued_at), issued_at);
+  return detail::typed<R>(detail::softmax(tape, input, issued_at));
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> softmax(
@@ -47,7 +44,7 @@ template <Runtime R>
     Tensor<float, R> const& input,
     Tensor<std::int64_t, R> const& lengths,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::recorded_softmax(tape, input, softmax(input, lengths, issued_at), issued_at);
+  return detail::typed<R>(detail::softmax(tape, input, lengths, issued_at));
 }
 
 /// Returns the mean over the batch of softmax_cross_entropy(), a scalar loss. An example whose
@@ -59,17 +56,8 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& classes,
     CrossEntropyOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto const result = softmax_cross_entropy(logits, classes, options, issued_at);
-  auto const factor = 1.0F / static_cast<float>(result.losses.count());
-  return detail::recorded(
-      tape,
-      "mean_softmax_cross_entropy",
-      logits,
-      mean(result.losses, issued_at),
-      [gradients = result.gradients, factor, issued_at](auto const& gradient) {
-        return scale_by_scalar(gradients, gradient, factor, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(
+      detail::mean_softmax_cross_entropy(tape, logits, classes, options, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/unary.hpp>
-#include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <source_location>
@@ -11,21 +11,29 @@
 /// tape records the backward.
 namespace msstream::ops {
 
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats square(AnyTape& tape, Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats sqrt(AnyTape& tape, Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats abs(AnyTape& tape, Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats relu(AnyTape& tape, Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats exp(AnyTape& tape, Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats log(AnyTape& tape, Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats sqrt_abs(AnyTape& tape,
+                              Floats const& input,
+                              float epsilon,
+                              std::source_location issued_at);
+
+}  // namespace detail
+
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> square(
     GradientTape<R>& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
-  auto const output = square(input, issued_at);
-  return detail::recorded(
-      tape,
-      "square",
-      input,
-      output,
-      [input, issued_at](Tensor<float, R> const& gradient) {
-        return square_gradient(input, gradient, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::square(tape, input, issued_at));
 }
 
 template <Runtime R>
@@ -33,16 +41,7 @@ template <Runtime R>
     GradientTape<R>& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
-  auto const output = sqrt(input, issued_at);
-  return detail::recorded(
-      tape,
-      "sqrt",
-      input,
-      output,
-      [output, issued_at](Tensor<float, R> const& gradient) {
-        return sqrt_gradient(output, gradient, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::sqrt(tape, input, issued_at));
 }
 
 template <Runtime R>
@@ -50,16 +49,7 @@ template <Runtime R>
     GradientTape<R>& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
-  auto const output = abs(input, issued_at);
-  return detail::recorded(
-      tape,
-      "abs",
-      input,
-      output,
-      [input, issued_at](Tensor<float, R> const& gradient) {
-        return abs_gradient(input, gradient, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::abs(tape, input, issued_at));
 }
 
 template <Runtime R>
@@ -67,16 +57,7 @@ template <Runtime R>
     GradientTape<R>& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
-  auto const output = relu(input, issued_at);
-  return detail::recorded(
-      tape,
-      "relu",
-      input,
-      output,
-      [output, issued_at](Tensor<float, R> const& gradient) {
-        return relu_gradient(output, gradient, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::relu(tape, input, issued_at));
 }
 
 template <Runtime R>
@@ -84,16 +65,7 @@ template <Runtime R>
     GradientTape<R>& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
-  auto const output = exp(input, issued_at);
-  return detail::recorded(
-      tape,
-      "exp",
-      input,
-      output,
-      [output, issued_at](Tensor<float, R> const& gradient) {
-        return exp_gradient(output, gradient, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::exp(tape, input, issued_at));
 }
 
 template <Runtime R>
@@ -101,16 +73,7 @@ template <Runtime R>
     GradientTape<R>& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
-  auto const output = log(input, issued_at);
-  return detail::recorded(
-      tape,
-      "log",
-      input,
-      output,
-      [input, issued_at](Tensor<float, R> const& gradient) {
-        return log_gradient(input, gradient, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::log(tape, input, issued_at));
 }
 
 template <Runtime R>
@@ -119,16 +82,7 @@ template <Runtime R>
     Tensor<float, R> const& input,
     float epsilon,
     std::source_location issued_at = std::source_location::current()) {
-  auto const output = sqrt_abs(input, epsilon, issued_at);
-  return detail::recorded(
-      tape,
-      "sqrt_abs",
-      input,
-      output,
-      [input, epsilon, issued_at](Tensor<float, R> const& gradient) {
-        return sqrt_abs_gradient(input, epsilon, gradient, issued_at);
-      },
-      issued_at);
+  return detail::typed<R>(detail::sqrt_abs(tape, input, epsilon, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -2,23 +2,11 @@
 #include "step/recorded.hpp"
 
 #include <msstream/ops/activation.hpp>
+#include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/concat.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
-#include <msstream/step/differentiable/arithmetic.hpp>
-#include <msstream/step/differentiable/attention.hpp>
-#include <msstream/step/differentiable/embedding.hpp>
-#include <msstream/step/differentiable/layer_norm.hpp>
-#include <msstream/step/differentiable/matmul.hpp>
-#include <msstream/step/differentiable/matrix.hpp>
-#include <msstream/step/differentiable/mixture.hpp>
-#include <msstream/step/differentiable/reduce.hpp>
-#include <msstream/step/differentiable/rows.hpp>
-#include <msstream/step/differentiable/segment.hpp>
-#include <msstream/step/differentiable/softmax.hpp>
-#include <msstream/step/differentiable/table_batch.hpp>
-#include <msstream/step/differentiable/unary.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
@@ -27,7 +15,6 @@
 #include <cstdint>
 #include <source_location>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace msstream::ops::detail {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a GradientTape knows after its backward().
+#include "step/cut_off.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/base/text.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "step/cut_off.hpp"
 #include "step/owned_parameters.hpp"
 
 #include <msstream/base/error.hpp>

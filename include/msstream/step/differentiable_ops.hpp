@@ -22,10 +22,7 @@
 #include <msstream/step/differentiable/unary.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
-#include <cstdint>
 #include <source_location>
-#include <span>
-#include <utility>
 #include <vector>
 
 /// The operations of ops/ with a tape as first argument. The results are the same; the tape records

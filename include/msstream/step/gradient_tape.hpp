@@ -6,6 +6,7 @@
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/pooling.hpp>
 #include <msstream/step/detail/memory_range.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
 #include <cstdint>
@@ -24,10 +25,6 @@ namespace detail {
 class OwnedParameters;
 class StreamGroup;
 struct TapeState;
-
-/// The reason why a tensor that should have a gradient has none.
-inline constexpr char const* kCutOff =
-    "the loss does not depend on it, or an operation in between was called without the tape";
 
 }  // namespace detail
 

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <source_location>
-#include <utility>
 
 /// The operations of ops/reduce.hpp with a tape as first argument. The results are the same; the
 /// tape records the backward.

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/elementwise.hpp>
-#include <msstream/ops/loss.hpp>
 #include <msstream/ops/softmax.hpp>
 #include <msstream/step/gradient_tape.hpp>
 

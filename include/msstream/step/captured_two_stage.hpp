@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/step/captured_step.hpp>
+#include <msstream/runtime/capturing.hpp>
 #include <msstream/step/training_stages.hpp>
-#include <msstream/tensor/publish.hpp>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <type_traits>
@@ -37,7 +37,8 @@ namespace msstream {
 /// again.
 template <CapturingRuntime R, class Inputs, class Prepared, class Features, class Result>
 class CapturedTwoStage {
-  using Stages = detail::TrainingStages<R, Inputs, Prepared, Features, Result>;
+  using StagedBatch = detail::StagedBatch<R, Inputs, Prepared, Features, Result>;
+  using Stages = typename StagedBatch::Stages;
 
  public:
   CapturedTwoStage(Device<R> const& device,
@@ -48,7 +49,12 @@ class CapturedTwoStage {
                    decltype(Stages::main) main,
                    decltype(Stages::update) update)
       : stages_{std::move(prepare), std::move(embed), std::move(main), std::move(update)},
-        places_(device, make, stages_, options) {}
+        any_(options.first.share_engine(),
+             options.main.share_engine(),
+             options.staleness,
+             device.engine(),
+             std::make_unique<Place>(device, make, stages_),
+             std::make_unique<Place>(device, make, stages_)) {}
   CapturedTwoStage(CapturedTwoStage const&) = delete;
   CapturedTwoStage& operator=(CapturedTwoStage const&) = delete;
 
@@ -56,94 +62,29 @@ class CapturedTwoStage {
   template <class Fill>
   std::optional<Result> run(Fill const& fill,
                             std::source_location issued_at = std::source_location::current()) {
-    return places_.run(fill, issued_at);
+    return result_of(any_.run(
+        [&](auto& place) { fill(std::as_const(static_cast<Place&>(place).inputs)); }, issued_at));
   }
   /// Like TwoStage::finish().
   std::optional<Result> finish(std::source_location issued_at = std::source_location::current()) {
-    return places_.finish(issued_at);
+    return result_of(any_.finish(issued_at));
   }
 
  private:
-  class Place {
-   public:
-    Place(Device<R> device,
-          std::function<Inputs()> const& make,
-          Stages const& stages,
-          TwoStageOptions<R> const& options)
-        : device_(std::move(device)),
-          first_(options.first),
-          main_(options.main),
-          is_exact_(options.staleness == Staleness::exact),
-          inputs_(make()),
-          staged_(device_, stages, options.staleness) {}
-
-    template <class Fill>
-    void begin(Fill const& fill, std::source_location issued_at) {
-      issue_published(
-          first_,
-          [&] {
-            fill(std::as_const(inputs_));
-            run(
-                ahead_, [&] { staged_.issue_ahead(inputs_); }, issued_at);
-          },
-          issued_at);
-    }
-    Result finish(std::source_location issued_at) {
-      StreamScope const scope(main_, {}, issued_at);
-      auto const issue_main = [&] { result_.emplace(staged_.issue_main()); };
-      auto const issue_update = [&] { staged_.issue_update(); };
-      if (is_exact_) {
-        run(
-            rest_,
-            [&] {
-              issue_main();
-              issue_update();
-            },
-            issued_at);
-      } else {
-        run(rest_, issue_main, issued_at);
-        run(update_, issue_update, issued_at);
-      }
-      is_warm_ = true;
-      return *result_;
-    }
-    void forget() {
-      update_.reset();  // the captured parts of a batch depend on each other
-      rest_.reset();
-      ahead_.reset();
-      staged_.forget();
+  struct Place : StagedBatch {
+    Place(Device<R> const& device, std::function<Inputs()> const& make, Stages const& stages)
+        : StagedBatch(device, stages), inputs(make()) {
+      this->batch = &inputs;
     }
 
-   private:
-    template <class F>
-    void run(std::optional<CapturedStep<R>>& part,
-             F const& issue_part,
-             std::source_location issued_at) {
-      if (!is_warm_) {
-        issue_part();
-        return;
-      }
-      if (!part) {
-        part.emplace(device_, issue_part);
-      }
-      part->replay(issued_at);
-    }
-
-    Device<R> device_;
-    StreamGroup<R> first_;
-    StreamGroup<R> main_;
-    bool is_exact_;
-    Inputs inputs_;
-    detail::StagedBatch<R, Inputs, Prepared, Features, Result> staged_;
-    bool is_warm_ = false;
-    std::optional<Result> result_;
-    std::optional<CapturedStep<R>> ahead_;
-    std::optional<CapturedStep<R>> rest_;
-    std::optional<CapturedStep<R>> update_;
+    Inputs inputs;
   };
+  [[nodiscard]] static std::optional<Result> result_of(detail::AnyStagedBatch* place) {
+    return place == nullptr ? std::nullopt : static_cast<Place*>(place)->result;
+  }
 
   Stages stages_;
-  detail::TwoPlaces<Place, Result> places_;
+  detail::AnyTwoStage any_;
 };
 
 template <CapturingRuntime R, class Make, class Prepare, class Embed, class Main, class Update>

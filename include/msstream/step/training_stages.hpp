@@ -2,10 +2,13 @@
 #pragma once
 
 #include <msstream/runtime/default_runtime.hpp>
+#include <msstream/step/detail/any_captured_step.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/stream/stream_group.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <type_traits>
@@ -39,91 +42,100 @@ struct TrainingStages {
   std::function<void(GradientTape<R>&)> update;
 };
 
-/// A batch on its way through the stages. It has its own tape, so that another batch may be in
-/// flight beside it. Its stages are issued to the current group.
+/// A batch on its way through the stages, with types of the user's. Its stages are issued to the
+/// current group.
+class AnyStagedBatch {
+ public:
+  AnyStagedBatch() = default;
+  AnyStagedBatch(AnyStagedBatch const&) = delete;
+  AnyStagedBatch& operator=(AnyStagedBatch const&) = delete;
+  virtual ~AnyStagedBatch() = default;
+
+  virtual void prepare() = 0;
+  virtual void embed() = 0;
+  virtual void main() = 0;  ///< keeps the result
+  virtual void update() = 0;
+  /// Drops everything that the stages have made, except the result of the main stage.
+  virtual void forget() = 0;
+  virtual void drop_result() = 0;
+};
+
+/// A batch with its own tape, so that another batch may be in flight beside it.
 template <Runtime R, class Batch, class Prepared, class Features, class Result>
-class StagedBatch {
+class StagedBatch : public AnyStagedBatch {
  public:
   using Stages = TrainingStages<R, Batch, Prepared, Features, Result>;
 
-  /// Makes a batch; `stages` must outlive it.
-  StagedBatch(Device<R> device, Stages const& stages, Staleness staleness)
-      : stages_(stages), is_exact_(staleness == Staleness::exact), tape_(std::move(device)) {}
+  /// Makes a place for batches; `stages` must outlive it.
+  StagedBatch(Device<R> device, Stages const& stages) : stages_(stages), tape_(std::move(device)) {}
 
-  /// Issues the stages that may be issued before the main stage of the previous batch.
-  void issue_ahead(Batch const& batch) {
-    prepared_.emplace(stages_.prepare(tape_, batch));
-    if (!is_exact_) {
-      embed();
-    }
-  }
-  Result issue_main() {
-    if (is_exact_) {
-      embed();
-    }
-    return stages_.main(tape_, *features_);
-  }
-  void issue_update() {
-    stages_.update(tape_);
-    forget();
-  }
-  void forget() {
+  void prepare() override { prepared_.emplace(stages_.prepare(tape_, *batch)); }
+  void embed() override { features_.emplace(stages_.embed(tape_, *prepared_)); }
+  void main() override { result.emplace(stages_.main(tape_, *features_)); }
+  void update() override { stages_.update(tape_); }
+  void forget() override {
     tape_.clear();
     features_.reset();
     prepared_.reset();
   }
+  void drop_result() override { result.reset(); }
+
+  Batch const* batch = nullptr;  ///< what the first stage gets
+  std::optional<Result> result = {};
 
  private:
-  void embed() { features_.emplace(stages_.embed(tape_, *prepared_)); }
-
   Stages const& stages_;
-  bool is_exact_;
   GradientTape<R> tape_;
   std::optional<Prepared> prepared_;
   std::optional<Features> features_;
 };
 
-/// Two slots for batches, one of which is in flight while the next batch begins in the other. A
-/// Place has `begin(batch, issued_at)`, `finish(issued_at)`, which returns a Result, and
-/// `forget()`, which drops its batch.
-template <class Place, class Result>
-class TwoPlaces {
+/// The body of the pipelines, whatever the runtime: two places for batches, one of which is in
+/// flight while the next batch begins in the other. Operations that it issues itself have the
+/// source location `issued_at`.
+class AnyTwoStage {
  public:
-  template <class... Arguments>
-  explicit TwoPlaces(Arguments const&... arguments)
-      : places_{Place(arguments...), Place(arguments...)} {}
+  /// Without `captures` the stages always run eagerly. With it, a place's stages are captured there
+  /// when its second batch comes, and replayed from then on.
+  AnyTwoStage(std::shared_ptr<StreamGroup> first,
+              std::shared_ptr<StreamGroup> main,
+              Staleness staleness,
+              std::optional<AnyDevice> captures,
+              std::unique_ptr<AnyStagedBatch> place,
+              std::unique_ptr<AnyStagedBatch> other_place);
 
-  /// Begins a batch, then finishes the previous batch. If begin() throws, the previous batch stays
-  /// in flight; if finish() throws, this batch does. Operations that a slot issues have the source
-  /// location `issued_at`.
-  template <class Batch>
-  std::optional<Result> run(Batch const& batch, std::source_location issued_at) {
-    Place& next = places_[next_];
-    or_forget(next, [&] { next.begin(batch, issued_at); });
-    next_ = 1 - next_;
-    return finish(std::exchange(in_flight_, &next), issued_at);
-  }
-  std::optional<Result> finish(std::source_location issued_at) {
-    return finish(std::exchange(in_flight_, nullptr), issued_at);
-  }
+  /// Begins a batch, which `take` puts into the place that it is given, in the scope of the first
+  /// group; then finishes the previous batch. Returns the place of the previous batch, which has
+  /// the result, or null if there was none. If the beginning throws, the previous batch stays in
+  /// flight; if the finishing throws, this batch does.
+  AnyStagedBatch* run(std::function<void(AnyStagedBatch&)> const& take,
+                      std::source_location issued_at);
+  AnyStagedBatch* finish(std::source_location issued_at);
 
  private:
-  static std::optional<Result> finish(Place* place, std::source_location issued_at) {
-    if (place == nullptr) {
-      return std::nullopt;
-    }
-    return or_forget(*place, [&] { return std::optional<Result>(place->finish(issued_at)); });
-  }
-  template <class F>
-  static auto or_forget(Place& place, F&& issue) {
-    try {
-      return std::forward<F>(issue)();
-    } catch (...) {
-      place.forget();
-      throw;
-    }
-  }
+  struct Place {
+    std::unique_ptr<AnyStagedBatch> batch;
+    bool is_warm = false;
+    std::optional<AnyCapturedStep> ahead = {};
+    std::optional<AnyCapturedStep> rest = {};
+    std::optional<AnyCapturedStep> update = {};
+  };
 
+  void begin(Place& place,
+             std::function<void(AnyStagedBatch&)> const& take,
+             std::source_location issued_at);
+  AnyStagedBatch* finish(Place* place, std::source_location issued_at);
+  void issue_or_replay(Place const& place,
+                       std::optional<AnyCapturedStep>& part,
+                       std::function<void()> const& issue,
+                       std::source_location issued_at);
+  /// Drops the place's batch and captured parts.
+  static void forget(Place& place);
+
+  std::shared_ptr<StreamGroup> first_;
+  std::shared_ptr<StreamGroup> main_;
+  bool is_exact_;
+  std::optional<AnyDevice> captures_;
   Place places_[2];
   int next_ = 0;
   Place* in_flight_ = nullptr;

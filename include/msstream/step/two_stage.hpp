@@ -2,8 +2,8 @@
 #pragma once
 
 #include <msstream/step/training_stages.hpp>
-#include <msstream/tensor/publish.hpp>
 
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <utility>
@@ -55,7 +55,8 @@ namespace msstream {
 /// Does not block the host unless a stage does. Not synchronised.
 template <Runtime R, class Batch, class Prepared, class Features, class Result>
 class TwoStage {
-  using Stages = detail::TrainingStages<R, Batch, Prepared, Features, Result>;
+  using Place = detail::StagedBatch<R, Batch, Prepared, Features, Result>;
+  using Stages = typename Place::Stages;
 
  public:
   TwoStage(Device<R> const& device,
@@ -65,7 +66,12 @@ class TwoStage {
            decltype(Stages::main) main,
            decltype(Stages::update) update)
       : stages_{std::move(prepare), std::move(embed), std::move(main), std::move(update)},
-        places_(device, stages_, options) {}
+        any_(options.first.share_engine(),
+             options.main.share_engine(),
+             options.staleness,
+             std::nullopt,
+             std::make_unique<Place>(device, stages_),
+             std::make_unique<Place>(device, stages_)) {}
   TwoStage(TwoStage const&) = delete;
   TwoStage& operator=(TwoStage const&) = delete;
 
@@ -74,40 +80,23 @@ class TwoStage {
   /// first batch after finish().
   std::optional<Result> run(Batch const& batch,
                             std::source_location issued_at = std::source_location::current()) {
-    return places_.run(batch, issued_at);
+    return result_of(
+        any_.run([&](auto& place) { static_cast<Place&>(place).batch = &batch; }, issued_at));
   }
   /// Issues the other stages of the last batch and returns what `main` returned. Null if no batch
   /// is in flight.
   std::optional<Result> finish(std::source_location issued_at = std::source_location::current()) {
-    return places_.finish(issued_at);
+    return result_of(any_.finish(issued_at));
   }
 
  private:
-  class Place {
-   public:
-    Place(Device<R> const& device, Stages const& stages, TwoStageOptions<R> const& options)
-        : first_(options.first), main_(options.main), staged_(device, stages, options.staleness) {}
-
-    void begin(Batch const& batch, std::source_location issued_at) {
-      issue_published(
-          first_, [&] { staged_.issue_ahead(batch); }, issued_at);
-    }
-    Result finish(std::source_location issued_at) {
-      StreamScope const scope(main_, {}, issued_at);
-      auto result = staged_.issue_main();
-      staged_.issue_update();
-      return result;
-    }
-    void forget() { staged_.forget(); }
-
-   private:
-    StreamGroup<R> first_;
-    StreamGroup<R> main_;
-    detail::StagedBatch<R, Batch, Prepared, Features, Result> staged_;
-  };
+  [[nodiscard]] static std::optional<Result> result_of(detail::AnyStagedBatch* place) {
+    return place == nullptr ? std::nullopt
+                            : std::exchange(static_cast<Place*>(place)->result, std::nullopt);
+  }
 
   Stages stages_;
-  detail::TwoPlaces<Place, Result> places_;
+  detail::AnyTwoStage any_;
 };
 
 template <Runtime R, class Prepare, class Embed, class Main, class Update>

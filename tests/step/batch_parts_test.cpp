@@ -2,6 +2,7 @@
 #include "step/gradient_fixture.hpp"
 
 #include <msstream/step/batch_parts.hpp>
+#include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
 #include <msstream/step/record_step.hpp>
 

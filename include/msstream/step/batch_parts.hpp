@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/step/differentiable_ops.hpp>
+#include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/stream_pool.hpp>
-#include <msstream/stream/stream_scope.hpp>
+#include <msstream/tensor/detail/typed.hpp>
 
-#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <source_location>
 #include <vector>
 
@@ -24,19 +24,20 @@ struct BatchPart {
 /// Cuts `rows` into `parts` whose sizes differ by at most one, larger parts first. If there are
 /// fewer rows than parts, each part has one row. Throws std::invalid_argument unless both are at
 /// least 1.
-[[nodiscard]] inline std::vector<BatchPart> batch_parts(std::int64_t rows, int parts) {
-  require(rows >= 1, "a batch of ", rows, " rows in parts; expected at least 1");
-  require(parts >= 1, "a batch in ", parts, " parts; expected at least 1");
-  std::int64_t const count = std::min<std::int64_t>(rows, parts);
-  std::vector<BatchPart> made;
-  std::int64_t begin = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    auto const end = begin + rows / count + (i < rows % count ? 1 : 0);
-    made.push_back({begin, end});
-    begin = end;
-  }
-  return made;
-}
+[[nodiscard]] std::vector<BatchPart> batch_parts(std::int64_t rows, int parts);
+
+namespace detail {
+
+// The body of the function below.
+
+[[nodiscard]] Floats loss_in_parts(GradientTape<AnyRuntime>& tape,
+                                   AnyStreamPool const& pool,
+                                   std::int64_t rows,
+                                   int parts,
+                                   std::function<Floats(BatchPart const&)> const& part_loss,
+                                   std::source_location issued_at);
+
+}  // namespace detail
 
 /// Returns the loss of a batch of `rows`, from the losses of its parts. Each part is issued on
 /// another group of the pool, round-robin, and its backward is issued on the same group. While one
@@ -61,20 +62,9 @@ template <Runtime R, class PartLoss>
     int parts,
     PartLoss&& part_loss,
     std::source_location issued_at = std::source_location::current()) {
-  std::vector<Tensor<float, R>> losses;
-  for (auto const& part : batch_parts(rows, parts)) {
-    auto const number = static_cast<int>(losses.size());
-    StreamScope const scope(pool[number % pool.groups()], {.include_grad = true}, issued_at);
-    Tensor<float, R> const loss = part_loss(part);
-    require(loss.count() == 1,
-            "loss_in_parts: the loss of a part has shape ",
-            loss.shape(),
-            "; expected a scalar");
-    auto const weight = static_cast<double>(part.rows()) / static_cast<double>(rows);
-    losses.push_back(
-        ops::scale(tape, loss.reshaped(Shape{}), static_cast<float>(weight), issued_at));
-  }
-  return ops::add(tape, losses, issued_at);
+  auto const loss_of = [&](BatchPart const& part) -> Tensor<float, R> { return part_loss(part); };
+  return detail::typed<R>(
+      detail::loss_in_parts(tape, pool.engine(), rows, parts, loss_of, issued_at));
 }
 
 }  // namespace msstream

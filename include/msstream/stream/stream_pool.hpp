@@ -48,35 +48,40 @@ class StreamPool {
   /// Makes a pool of stream groups of a Device.
   template <DeviceOf<R> D>
   explicit StreamPool(D const& device, StreamPoolOptions const& options = {})
-      : body_(device.context(), options) {
+      : StreamPool(std::make_shared<detail::AnyStreamPool>(device.context(), options)) {}
+  /// For the library itself. Throws std::invalid_argument for a pool of another runtime type.
+  explicit StreamPool(std::shared_ptr<detail::AnyStreamPool> body) : body_(std::move(body)) {
     for (int i = 0; i < groups(); ++i) {
-      groups_.emplace_back(body_.group(i));
+      groups_.emplace_back(body_->group(i));
     }
   }
   StreamPool(StreamPool const&) = delete;
   StreamPool& operator=(StreamPool const&) = delete;
 
-  [[nodiscard]] int groups() const noexcept { return body_.groups(); }
+  [[nodiscard]] int groups() const noexcept { return body_->groups(); }
   /// Returns a group. Throws std::out_of_range if there is no such group.
   [[nodiscard]] StreamGroup<R> const& operator[](int index) const {
-    static_cast<void>(body_.group(index));
+    static_cast<void>(body_->group(index));
     return groups_[static_cast<std::size_t>(index)];
   }
-  [[nodiscard]] StreamPoolOptions const& options() const noexcept { return body_.options(); }
+  [[nodiscard]] StreamPoolOptions const& options() const noexcept { return body_->options(); }
 
   /// Claims a group according to the pool's policy.
   [[nodiscard]] StreamLease<R> acquire() { return acquire(options().policy); }
   [[nodiscard]] StreamLease<R> acquire(LeasePolicy policy) {
-    return StreamLease<R>(body_.acquire(policy));
+    return StreamLease<R>(body_->acquire(policy));
   }
   /// Returns the number of current leases of a group.
-  [[nodiscard]] int leases(int index) const { return body_.leases(index); }
+  [[nodiscard]] int leases(int index) const { return body_->leases(index); }
 
   /// Blocks the host until all work issued to the pool so far is complete; rethrows its failures.
-  void synchronize() { body_.synchronize(); }
+  void synchronize() { body_->synchronize(); }
+
+  /// For the library itself.
+  [[nodiscard]] detail::AnyStreamPool const& engine() const noexcept { return body_; }
 
  private:
-  detail::AnyStreamPool body_;
+  std::shared_ptr<detail::AnyStreamPool> body_;
   std::vector<StreamGroup<R>> groups_;
 };
 

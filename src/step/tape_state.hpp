@@ -20,6 +20,7 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace msstream::detail {
@@ -53,6 +54,8 @@ struct TapeState {
     std::source_location issued_at;  ///< of the recorded operation
   };
 
+  explicit TapeState(std::shared_ptr<DeviceState> of) : device(std::move(of)) {}
+
   void record(std::string_view name,
               Floats output,
               std::optional<LookedUp> looked_up,
@@ -69,16 +72,16 @@ struct TapeState {
 
   std::shared_ptr<DeviceState> device;
   bool played_back = false;  ///< since clear()
-  std::vector<Node> nodes = {};
-  HeldSums gradients = {};
-  std::vector<HeldSums::Entry> taken = {};  ///< gradients of the node that is played back
-  ByMemory<Held<std::vector<Lookup>>> row_gradients = {};  ///< at least one per range
-  ByMemory<memory::BlockRef> excluded = {};
-  ByMemory<Shape> recorded = {};
-  ByMemory<Held<Shape>> unreached = {};  ///< tables of lookups whose results have no gradient
-  std::vector<std::shared_ptr<OwnedParameters const>> stepped = {};
-  GroupedIds unique_rows = {};
-  SeedGradient seed = {};
+  std::vector<Node> nodes;
+  HeldSums gradients;
+  std::vector<HeldSums::Entry> taken;                 ///< gradients of the node that is played back
+  ByMemory<Held<std::vector<Lookup>>> row_gradients;  ///< at least one per range
+  ByMemory<memory::BlockRef> excluded;
+  ByMemory<Shape> recorded;
+  ByMemory<Held<Shape>> unreached;  ///< tables of lookups whose results have no gradient
+  std::vector<std::shared_ptr<OwnedParameters const>> stepped;
+  GroupedIds unique_rows;
+  SeedGradient seed;
 };
 
 }  // namespace msstream::detail

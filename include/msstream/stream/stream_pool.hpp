@@ -78,7 +78,7 @@ class StreamPool {
   void synchronize() { body_->synchronize(); }
 
   /// For the library itself.
-  [[nodiscard]] detail::AnyStreamPool const& engine() const noexcept { return body_; }
+  [[nodiscard]] detail::AnyStreamPool const& engine() const noexcept { return *body_; }
 
  private:
   std::shared_ptr<detail::AnyStreamPool> body_;

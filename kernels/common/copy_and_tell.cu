@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/copy_and_tell.hpp"
 #include "common/launch.cuh"
-
-#include <msstream/ops/kernels/copy_and_tell.hpp>
 
 namespace msstream::ops::kernels {
 namespace {

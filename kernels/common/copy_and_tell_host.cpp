@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/ops/kernels/copy_and_tell.hpp>
+#include "common/copy_and_tell.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/id_report.hpp>
+#include "common/id_report.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -2,11 +2,10 @@
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
 #include "dense/column_sums.hpp"
+#include "dense/dense.hpp"
 #include "dense/product.hpp"
 #include "dense/product_in_parts.hpp"
 #include "elementwise/math.hpp"
-
-#include <msstream/ops/kernels/dense.hpp>
 
 #include <cstddef>
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/long_sum_host.hpp"
+#include "dense/dense.hpp"
 #include "dense/eigen_matrix.hpp"
 #include "elementwise/math.hpp"
-
-#include <msstream/ops/kernels/dense.hpp>
 
 #include <cstddef>
 

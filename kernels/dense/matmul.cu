@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/vector_map.cuh"
+#include "dense/matmul.hpp"
 #include "dense/product_in_parts.hpp"
-
-#include <msstream/ops/kernels/matmul.hpp>
 
 #include <cstddef>
 

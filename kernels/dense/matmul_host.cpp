@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dense/eigen_matrix.hpp"
-
-#include <msstream/ops/kernels/matmul.hpp>
+#include "dense/matmul.hpp"
 
 #include <cstddef>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/ops/kernels/matrix.hpp>
+#include "dense/matrix.hpp"
 
 #include <algorithm>
 

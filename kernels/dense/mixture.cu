@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/row_vector.cuh"
-
-#include <msstream/ops/kernels/mixture.hpp>
+#include "dense/mixture.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/long_sum_host.hpp"
-
-#include <msstream/ops/kernels/mixture.hpp>
+#include "dense/mixture.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dense/product_in_parts.hpp"
-
-#include <msstream/ops/kernels/reduce.hpp>
+#include "elementwise/reduce.hpp"
 
 namespace msstream::ops::kernels {
 

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "dense/product.hpp"
-
-#include <msstream/ops/kernels/tall_product.hpp>
+#include "dense/tall_product.hpp"
 
 namespace msstream::ops::kernels {
 

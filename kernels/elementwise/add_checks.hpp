@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "elementwise/elementwise.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/elementwise.hpp>
 
 #include <algorithm>
 #include <span>

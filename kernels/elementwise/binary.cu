@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
+#include "elementwise/binary.hpp"
 #include "elementwise/binary_math.hpp"
-
-#include <msstream/ops/kernels/binary.hpp>
 
 #include <algorithm>
 #include <cstdint>

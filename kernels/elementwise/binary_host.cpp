@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/binary.hpp"
 #include "elementwise/binary_math.hpp"
-
-#include <msstream/ops/kernels/binary.hpp>
 
 namespace msstream::ops::kernels {
 

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "common/host_device.hpp"
-
-#include <msstream/ops/kernels/binary.hpp>
+#include "elementwise/binary.hpp"
 
 /// The functions of two elements that the host and the CUDA implementation share.
 namespace msstream::ops::kernels {

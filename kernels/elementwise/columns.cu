@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
-
-#include <msstream/ops/kernels/elementwise.hpp>
+#include "elementwise/elementwise.hpp"
 
 #include <type_traits>
 

@@ -3,10 +3,9 @@
 #include "common/long_sum.hpp"
 #include "common/vector_map.cuh"
 #include "elementwise/add_checks.hpp"
+#include "elementwise/elementwise.hpp"
 #include "elementwise/math.hpp"
 #include "elementwise/sum_tree.hpp"
-
-#include <msstream/ops/kernels/elementwise.hpp>
 
 #include <algorithm>
 

@@ -2,10 +2,9 @@
 #include "common/long_sum.hpp"
 #include "common/parallel_rows_host.hpp"
 #include "elementwise/add_checks.hpp"
+#include "elementwise/elementwise.hpp"
 #include "elementwise/math.hpp"
 #include "elementwise/sum_tree.hpp"
-
-#include <msstream/ops/kernels/elementwise.hpp>
 
 #include <algorithm>
 #include <vector>

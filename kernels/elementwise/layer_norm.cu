@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/long_sum.hpp"
+#include "elementwise/layer_norm.hpp"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
 #include "elementwise/row_lanes.cuh"
-
-#include <msstream/ops/kernels/layer_norm.hpp>
 
 #include <algorithm>
 #include <cmath>

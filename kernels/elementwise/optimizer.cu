@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
+#include "elementwise/optimizer.hpp"
 #include "elementwise/optimizer_math.hpp"
-
-#include <msstream/ops/kernels/optimizer.hpp>
 
 #include <span>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/parallel_rows_host.hpp"
 #include "common/real_types.hpp"
+#include "elementwise/optimizer.hpp"
 #include "elementwise/optimizer_rows_host.hpp"
 
 #include <msstream/base/dtype.hpp>
-#include <msstream/ops/kernels/optimizer.hpp>
 
 #include <vector>
 

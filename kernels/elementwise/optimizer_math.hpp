@@ -4,10 +4,10 @@
 #include "common/host_device.hpp"
 #include "common/real_types.hpp"
 #include "common/rounded.hpp"
+#include "elementwise/optimizer.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/optimizer.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
+#include "elementwise/optimizer.hpp"
 #include "elementwise/optimizer_math.hpp"
 #include "elementwise/optimizer_rows.cuh"
-
-#include <msstream/ops/kernels/optimizer.hpp>
 
 #include <algorithm>
 #include <cstddef>

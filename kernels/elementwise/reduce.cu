@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/reduce.hpp"
 #include "elementwise/reduce_axis.cuh"
-
-#include <msstream/ops/kernels/reduce.hpp>
 
 #include <cstddef>
 

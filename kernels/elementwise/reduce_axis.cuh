@@ -3,10 +3,9 @@
 
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
+#include "elementwise/reduce.hpp"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
-
-#include <msstream/ops/kernels/reduce.hpp>
 
 #include <algorithm>
 #include <bit>

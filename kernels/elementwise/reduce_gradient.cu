@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/workspace_layout.hpp"
+#include "elementwise/reduce.hpp"
 #include "elementwise/reduce_axis.cuh"
-
-#include <msstream/ops/kernels/reduce.hpp>
 
 #include <cstddef>
 #include <cstdint>

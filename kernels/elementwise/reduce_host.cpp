@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/long_sum_host.hpp"
+#include "elementwise/reduce.hpp"
 #include "elementwise/reduce_math.hpp"
-
-#include <msstream/ops/kernels/reduce.hpp>
 
 #include <algorithm>
 

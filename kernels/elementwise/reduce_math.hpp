@@ -3,8 +3,7 @@
 
 #include "common/host_device.hpp"
 #include "common/long_sum.hpp"
-
-#include <msstream/ops/kernels/reduce.hpp>
+#include "elementwise/reduce.hpp"
 
 #include <cmath>
 

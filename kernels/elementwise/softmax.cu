@@ -4,9 +4,8 @@
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
 #include "elementwise/row_lanes.cuh"
+#include "elementwise/softmax.hpp"
 #include "elementwise/softmax_math.hpp"
-
-#include <msstream/ops/kernels/softmax.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -2,9 +2,8 @@
 #include "common/id_report_host.hpp"
 #include "common/long_sum_host.hpp"
 #include "elementwise/reduce_math.hpp"
+#include "elementwise/softmax.hpp"
 #include "elementwise/softmax_math.hpp"
-
-#include <msstream/ops/kernels/softmax.hpp>
 
 #include <algorithm>
 #include <cmath>

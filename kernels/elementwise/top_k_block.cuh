@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "elementwise/top_k.hpp"
 #include "elementwise/top_key.hpp"
-
-#include <msstream/ops/kernels/top_k.hpp>
 
 #include <cub/block/block_scan.cuh>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/top_k.hpp"
 #include "elementwise/top_key.hpp"
-
-#include <msstream/ops/kernels/top_k.hpp>
 
 #include <algorithm>
 #include <functional>

@@ -2,9 +2,8 @@
 #pragma once
 
 #include "common/launch.cuh"
+#include "elementwise/top_k.hpp"
 #include "elementwise/top_key.hpp"
-
-#include <msstream/ops/kernels/top_k.hpp>
 
 #include <cstdint>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/vector_map.cuh"
+#include "elementwise/unary.hpp"
 #include "elementwise/unary_math.hpp"
-
-#include <msstream/ops/kernels/unary.hpp>
 
 namespace msstream::ops::kernels {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/unary.hpp"
 #include "elementwise/unary_math.hpp"
-
-#include <msstream/ops/kernels/unary.hpp>
 
 namespace msstream::ops::kernels {
 

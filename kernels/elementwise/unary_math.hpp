@@ -3,8 +3,7 @@
 
 #include "common/host_device.hpp"
 #include "elementwise/math.hpp"
-
-#include <msstream/ops/kernels/unary.hpp>
+#include "elementwise/unary.hpp"
 
 #include <cmath>
 

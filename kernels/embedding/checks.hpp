@@ -2,12 +2,12 @@
 #pragma once
 
 #include "common/real_types.hpp"
+#include "embedding/embedding_tables.hpp"
+#include "embedding/lookup.hpp"
 #include "ids/bag_layout.hpp"
+#include "ids/deduplicate.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/embedding.hpp>
-#include <msstream/ops/kernels/embedding_gradient.hpp>
-#include <msstream/ops/kernels/embedding_tables.hpp>
 
 #include <cstdint>
 #include <limits>

@@ -2,10 +2,10 @@
 #include "common/existing_places.hpp"
 #include "common/move_rows.cuh"
 #include "common/workspace_layout.hpp"
+#include "embedding/gather.hpp"
+#include "ids/deduplicate.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/embedding_gradient.hpp>
-#include <msstream/ops/kernels/gather.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
-
-#include <msstream/ops/kernels/gather.hpp>
+#include "embedding/gather.hpp"
 
 #include <cstring>
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/real_types.hpp"
 #include "embedding/checks.hpp"
+#include "embedding/lookup.hpp"
 #include "embedding/lookup_kernels.cuh"
-
-#include <msstream/ops/kernels/embedding.hpp>
 
 #include <cstdint>
 #include <limits>

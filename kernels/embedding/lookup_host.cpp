@@ -4,12 +4,11 @@
 #include "common/real_types.hpp"
 #include "embedding/checks.hpp"
 #include "embedding/column_pieces_host.hpp"
+#include "embedding/lookup.hpp"
 #include "embedding/parallel_bags_host.hpp"
 #include "embedding/pooling_divisor.hpp"
 #include "embedding/row_prefetch_host.hpp"
 #include "ids/bag_report_host.hpp"
-
-#include <msstream/ops/kernels/embedding.hpp>
 
 #include <algorithm>
 #include <array>

@@ -4,10 +4,9 @@
 #include "common/existing_places.hpp"
 #include "common/id_report.cuh"
 #include "common/row_vector.cuh"
+#include "embedding/lookup.hpp"
 #include "ids/bag_layout.hpp"
 #include "ids/bag_offsets.cuh"
-
-#include <msstream/ops/kernels/embedding.hpp>
 
 #include <cstdint>
 #include <limits>

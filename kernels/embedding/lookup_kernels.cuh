@@ -4,10 +4,9 @@
 #include "common/existing_places.hpp"
 #include "common/launch.cuh"
 #include "embedding/combiners.cuh"
+#include "embedding/lookup.hpp"
 #include "embedding/lookup_ids.cuh"
 #include "embedding/tuning.hpp"
-
-#include <msstream/ops/kernels/embedding.hpp>
 
 #include <cstdint>
 #include <type_traits>

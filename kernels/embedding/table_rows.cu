@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
-#include "embedding/table_rows.hpp"
+#include "embedding/table_row.hpp"
 #include "ids/bag_report.cuh"
 
 namespace msstream::ops::kernels {

@@ -1,46 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/existing_places.hpp"
-#include "ids/bag_layout.hpp"
-#include "ids/hash_functions.hpp"
+#include "common/id_report.hpp"
+#include "ids/bag_view.hpp"
 
-#include <msstream/ops/kernels/table_rows.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
 
 namespace msstream::ops::kernels {
 
-/// The result of looking up one id: its row, or -1 if the id is bad or in a bad bag. The CPU and
-/// the CUDA implementation share this arithmetic.
-struct TableRow {
-  std::int64_t id;
-  std::int64_t row;
-  std::int64_t rows_of_table;
-  bool is_valid;
+/// Computes rows among those of many tables that are stored one after the other. Bag b belongs to
+/// table b mod `tables`, and rows[i] = first_rows[table] + the row of ids[i] within its table.
+///
+/// The row within the table is bucket_of(id, salt, rows of the table) if `hashed`. Otherwise it is
+/// the id itself; if the table does not have that row, rows[i] is -1 and the id is reported. Rows
+/// of ids that belong to no existing bag are not written. If `ids_by_table` is set, the ids of
+/// fixed hotness are stored table by table, [tables, bags / tables, hotness], while `rows` is
+/// stored sample by sample.
+struct TableRowsArgs {
+  BagView bags;  ///< of int64 ids
+  std::int64_t tables;
+  std::int64_t const* first_rows;  ///< [tables + 1], ascending, on the device
+  bool hashed;
+  bool ids_by_table;
+  std::uint64_t salt;
+  IdReport report;
+  std::int64_t* rows;  ///< [capacity]
 };
-
-[[nodiscard]] constexpr TableRow table_row_of(TableRowsArgs const& args,
-                                              IdBags<std::int64_t> const& bags,
-                                              std::int64_t place) {
-  auto const bag = bags.bag_of(place);
-  if (bag < 0) {
-    return {0, -1, 0, true};
-  }
-  auto const sample = bag / args.tables;
-  auto const table = bag - sample * args.tables;
-  auto const first = args.first_rows[table];
-  auto const count = args.first_rows[table + 1] - first;
-  auto position = place;
-  if (args.ids_by_table) {
-    position += (table * (bags.bags / args.tables) + sample - bag) * bags.hotness;
-  }
-  auto const id = bags.ids[position];
-  if (args.hashed) {
-    return {id, first + bucket_of(id, args.salt, count), count, true};
-  }
-  bool const is_valid = is_in_range(id, count);
-  return {id, is_valid ? first + id : -1, count, is_valid};
-}
+void table_rows(HostStream stream, TableRowsArgs const& args);
+void table_rows(CudaStream stream, TableRowsArgs const& args);
 
 }  // namespace msstream::ops::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "embedding/table_rows.hpp"
+#include "embedding/table_row.hpp"
 #include "ids/bag_report_host.hpp"
 
 namespace msstream::ops::kernels {

@@ -2,9 +2,8 @@
 #pragma once
 
 #include "common/existing_places.hpp"
+#include "embedding/embedding_tables.hpp"
 #include "ids/bag_offsets.hpp"
-
-#include <msstream/ops/kernels/embedding_tables.hpp>
 
 #include <cstdint>
 

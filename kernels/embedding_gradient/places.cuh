@@ -3,9 +3,8 @@
 
 #include "common/workspace_layout.hpp"
 #include "embedding/pooling_divisor.hpp"
+#include "embedding_gradient/gradients.hpp"
 #include "embedding_gradient/place_source.cuh"
-
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <cstdint>
 

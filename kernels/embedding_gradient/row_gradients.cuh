@@ -2,10 +2,9 @@
 #pragma once
 
 #include "common/workspace_layout.hpp"
+#include "embedding_gradient/gradients.hpp"
 #include "embedding_gradient/grouped_sums.cuh"
 #include "embedding_gradient/places.cuh"
-
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <cstdint>
 #include <optional>

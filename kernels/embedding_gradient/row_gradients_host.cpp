@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_gradient/row_gradients_host.hpp"
 
-#include <msstream/ops/kernels/embedding_gradient.hpp>
+#include "embedding_gradient/gradients.hpp"
 
 #include <cstddef>
 

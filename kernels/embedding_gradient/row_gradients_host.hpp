@@ -6,9 +6,8 @@
 #include "common/real_types.hpp"
 #include "embedding/parallel_bags_host.hpp"
 #include "embedding/pooling_divisor.hpp"
+#include "embedding_gradient/gradients.hpp"
 #include "ids/bag_layout.hpp"
-
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -2,8 +2,7 @@
 #include "common/existing_places.hpp"
 #include "common/launch.cuh"
 #include "common/row_vector.cuh"
-
-#include <msstream/ops/kernels/row_parts.hpp>
+#include "embedding_gradient/row_parts.hpp"
 
 namespace msstream::ops::kernels {
 namespace {

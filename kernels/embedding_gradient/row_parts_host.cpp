@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/ops/kernels/row_parts.hpp>
+#include "embedding_gradient/row_parts.hpp"
 
 #include <algorithm>
 

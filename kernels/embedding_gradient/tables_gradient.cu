@@ -3,7 +3,7 @@
 #include "common/real_types.hpp"
 #include "common/workspace_layout.hpp"
 #include "embedding_gradient/tables_borders.cuh"
-#include "embedding_gradient/tables_gradient.hpp"
+#include "embedding_gradient/tables_places.hpp"
 #include "embedding_gradient/tables_sums.cuh"
 
 #include <cstddef>

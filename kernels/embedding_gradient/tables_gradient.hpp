@@ -1,80 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/existing_places.hpp"
-#include "common/host_device.hpp"
-#include "embedding/pooling_divisor.hpp"
-#include "embedding/tables.hpp"
+#include "embedding/embedding_tables.hpp"
 
-#include <msstream/ops/kernels/embedding_tables_gradient.hpp>
+#include <msstream/base/dtype.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
 
-/// Writes the results of embedding_tables_places() for one bag of one table, in one thread. Used by
-/// the host and the CUDA implementation.
-template <class Id, class Row>
-MSSTREAM_HOST_DEVICE void tell_places(TablePlacesArgs const& args,
-                                      TableDescriptor const& table,
-                                      bool has_default_ids,
-                                      std::int64_t number,
-                                      std::int64_t bag) {
-  auto const& bags = args.bags;
-  auto* const rows = static_cast<Row*>(args.rows);
-  auto const first_row = args.first_rows[number];
-  auto const bag_of_all = static_cast<std::int32_t>(number * bags.batch + bag);
-  bool const exists = bag < existing_bags(bags);
-  auto const places = exists ? places_of<Id>(bags, table, number, bag) : PlaceRange{0, 0};
-  bool const is_weighted = bags.weights != nullptr;
-  PoolingDivisor divisor;
-  for (auto place = places.begin; place < places.end; ++place) {
-    auto const id = static_cast<std::int64_t>(static_cast<Id const*>(bags.ids)[place]);
-    bool const is_valid = is_in_range(id, table.rows);
-    rows[place] = static_cast<Row>(is_valid ? first_row + id : -1);
-    args.bags_of_places[place] = bag_of_all;
-    if (is_valid) {
-      ++divisor.valid;
-      if (is_weighted) {
-        divisor.add_weight(table.pooling, bags.weights[place]);
-      }
-    }
-  }
-  if (args.factors != nullptr) {
-    float const by = divides(table.pooling) ? divisor.get(table.pooling, is_weighted) : 1.0F;
-    for (auto place = places.begin; place < places.end; ++place) {
-      float const weight = is_weighted ? bags.weights[place] : 1.0F;
-      args.factors[place] = by == 0.0F ? 0.0F : factor_from(weight, by);
-      if (by == 0.0F) {
-        rows[place] = -1;  // 0 times an infinite gradient would not be 0
-      }
-    }
-  }
-  if (has_default_ids) {
-    auto const place = bags.capacity + bag_of_all;
-    bool const has_row = exists && divisor.valid == 0 && is_in_range(table.default_id, table.rows);
-    rows[place] = static_cast<Row>(has_row ? first_row + table.default_id : -1);
-    args.bags_of_places[place] = bag_of_all;
-    if (args.factors != nullptr) {
-      args.factors[place] = 1.0F;
-    }
-  }
+/// Returns the number of places of ids in a lookup: one per id, and one more per bag of all tables
+/// if any table has a default id.
+[[nodiscard]] inline std::int64_t place_capacity(TablesLookupArgs const& bags) {
+  auto const& plan = *bags.plan;
+  auto const all_bags = static_cast<std::int64_t>(plan.tables.size()) * bags.batch;
+  return bags.capacity + (plan.has_default_ids ? all_bags : 0);
 }
 
-/// Returns whether there may be positions that belong to no existing bag.
-[[nodiscard]] constexpr bool has_unused_places(TablesLookupArgs const& bags) {
-  return bags.offsets != nullptr || bags.batch_count != nullptr;
-}
+/// Describes each place of a lookup, which is the position of an id or the default id of a bag: its
+/// row among the rows of all tables, first_rows[table] + id, or -1 without a valid id; its bag,
+/// table * batch + bag; and its factor, the weight divided by the pooling divisor of the bag. A
+/// place that belongs to no bag gets a row of -1; its bag and its factor are not written.
+struct TablePlacesArgs {
+  TablesLookupArgs bags;           ///< all but the report and the output; no table has Pooling::max
+  std::int64_t const* first_rows;  ///< plan->first_rows in device memory
+  void* rows;                      ///< [places] of `row_dtype`
+  DType row_dtype;                 ///< int32 or int64
+  std::int32_t* bags_of_places;    ///< [places]; tables * batch is below 2^31
+  float* factors;                  ///< [places], or null if all factors are 1
+};
+void embedding_tables_places(HostStream stream, TablePlacesArgs const& args);
+void embedding_tables_places(CudaStream stream, TablePlacesArgs const& args);
 
-/// Calls function(Id{}, Row{}) with the types of the ids and of the rows.
-template <class Function>
-void with_place_types(TablePlacesArgs const& args, Function const& function) {
-  bool const wide_ids = args.bags.id_dtype == DType::int64;
-  if (args.row_dtype == DType::int64) {
-    wide_ids ? function(std::int64_t{}, std::int64_t{}) : function(std::int32_t{}, std::int64_t{});
-  } else {
-    wide_ids ? function(std::int64_t{}, std::int32_t{}) : function(std::int32_t{}, std::int32_t{});
-  }
-}
+/// Sums gradients over the places of ids: values[u, : width(t)] = sum over the places p of the u-th
+/// distinct row, which belongs to table t, of factor(p) * output_gradient[bag(p), first_column(t) :
+/// + width(t)], for u < *unique_count, and table_starts[t] = the number of distinct rows of earlier
+/// tables. Elements beyond are not written. Accumulated in float. Deterministic: in the order of
+/// the places on the host; on CUDA by a tree that depends on the arguments alone.
+struct TablesGradientArgs {
+  TablePlan const* plan;          ///< host memory, read before the call returns
+  TableDescriptor const* tables;  ///< plan->tables in device memory
+  std::int64_t const* first_rows;
+  std::int64_t batch;
+  std::int64_t places;
+  std::int64_t const* unique_rows;  ///< from deduplicate(), like starts to unique_count
+  std::int32_t const* starts;
+  std::int32_t const* positions;
+  std::int32_t const* ranks;
+  std::int64_t const* unique_count;
+  std::int32_t const* bags_of_places;  ///< from embedding_tables_places()
+  float const* factors;                ///< from embedding_tables_places(), or null if all are 1
+  void const* output_gradient;         ///< [batch, plan->width] of `gradient_dtype`
+  DType gradient_dtype;                ///< float32, float16 or bfloat16
+  float* values;                       ///< [places, plan->widest]
+  std::int64_t* table_starts;          ///< [tables + 1]
+  void* workspace;                     ///< embedding_tables_gradient_workspace_bytes(…)
+};
+/// Returns the bytes of workspace, without a query of the device. 0 on the host.
+std::size_t embedding_tables_gradient_workspace_bytes(HostStream stream,
+                                                      std::int64_t places,
+                                                      std::int64_t widest);
+std::size_t embedding_tables_gradient_workspace_bytes(CudaStream stream,
+                                                      std::int64_t places,
+                                                      std::int64_t widest);
+void embedding_tables_gradient(HostStream stream, TablesGradientArgs const& args);
+void embedding_tables_gradient(CudaStream stream, TablesGradientArgs const& args);
 
 }  // namespace msstream::ops::kernels

@@ -2,7 +2,7 @@
 #include "common/long_sum_host.hpp"
 #include "common/parallel_rows_host.hpp"
 #include "common/real_types.hpp"
-#include "embedding_gradient/tables_gradient.hpp"
+#include "embedding_gradient/tables_places.hpp"
 
 #include <algorithm>
 #include <cstddef>

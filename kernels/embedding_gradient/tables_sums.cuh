@@ -3,7 +3,7 @@
 
 #include "common/launch.cuh"
 #include "common/row_vector.cuh"
-#include "embedding_gradient/tables_gradient.hpp"
+#include "embedding_gradient/tables_places.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/real_types.hpp"
 #include "embedding_gradient/row_gradients.cuh"
-
-#include <msstream/ops/kernels/embedding_update.hpp>
+#include "embedding_gradient/update.hpp"
 
 #include <cstddef>
 #include <cstdint>

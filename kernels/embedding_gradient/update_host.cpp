@@ -2,8 +2,7 @@
 #include "common/real_types.hpp"
 #include "elementwise/optimizer_rows_host.hpp"
 #include "embedding_gradient/row_gradients_host.hpp"
-
-#include <msstream/ops/kernels/embedding_update.hpp>
+#include "embedding_gradient/update.hpp"
 
 #include <cstddef>
 #include <cstdint>

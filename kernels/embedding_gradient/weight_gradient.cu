@@ -3,9 +3,8 @@
 #include "common/launch.cuh"
 #include "common/real_types.hpp"
 #include "common/row_vector.cuh"
+#include "embedding_gradient/gradients.hpp"
 #include "ids/bag_layout.hpp"
-
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <cstdint>
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
 #include "common/real_types.hpp"
+#include "embedding_gradient/gradients.hpp"
 #include "ids/bag_layout.hpp"
-
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <array>
 #include <cstddef>

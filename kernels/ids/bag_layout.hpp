@@ -3,9 +3,9 @@
 
 #include "common/existing_places.hpp"
 #include "ids/bag_offsets.hpp"
+#include "ids/bag_view.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/bag_view.hpp>
 
 #include <cmath>
 #include <cstdint>

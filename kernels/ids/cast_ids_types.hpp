@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ids/cast_ids.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/cast_ids.hpp>
 
 #include <cstdint>
 

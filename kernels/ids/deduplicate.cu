@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/workspace_layout.hpp"
+#include "ids/deduplicate.hpp"
 #include "ids/deduplicate_block.cuh"
 #include "ids/deduplicate_groups.cuh"
 #include "ids/deduplicate_keys.cuh"
 #include "ids/radix_sort.cuh"
 #include "ids/sort_tiles.cuh"
-
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ids/deduplicate.hpp"
 #include "ids/deduplicate_keys.cuh"
-
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <cub/block/block_radix_sort.cuh>
 #include <cub/block/block_scan.cuh>

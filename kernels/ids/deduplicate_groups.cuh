@@ -2,9 +2,8 @@
 #pragma once
 
 #include "common/look_back.cuh"
+#include "ids/deduplicate.hpp"
 #include "ids/deduplicate_keys.cuh"
-
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <cstdint>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
 #include "ids/bag_layout.hpp"
+#include "ids/deduplicate.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <algorithm>
 #include <array>

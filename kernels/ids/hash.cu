@@ -2,9 +2,8 @@
 #include "common/existing_places.hpp"
 #include "common/launch.cuh"
 #include "common/search.hpp"
+#include "ids/hash.hpp"
 #include "ids/hash_functions.hpp"
-
-#include <msstream/ops/kernels/hash.hpp>
 
 #include <cstdint>
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
 #include "common/search.hpp"
+#include "ids/hash.hpp"
 #include "ids/hash_functions.hpp"
-
-#include <msstream/ops/kernels/hash.hpp>
 
 namespace msstream::ops::kernels {
 

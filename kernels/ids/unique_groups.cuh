@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ids/unique.hpp"
 #include "ids/unique_keys.cuh"
 #include "ids/unique_tiles.cuh"
-
-#include <msstream/ops/kernels/unique.hpp>
 
 #include <cstdint>
 

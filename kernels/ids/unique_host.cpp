@@ -2,9 +2,9 @@
 #include "common/existing_places.hpp"
 #include "common/workspace_layout.hpp"
 #include "ids/hash_functions.hpp"
+#include "ids/unique.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/unique.hpp>
 
 #include <algorithm>
 #include <bit>

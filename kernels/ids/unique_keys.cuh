@@ -3,8 +3,7 @@
 
 #include "common/existing_places.hpp"
 #include "ids/radix_sort.cuh"
-
-#include <msstream/ops/kernels/unique.hpp>
+#include "ids/unique.hpp"
 
 #include <cub/block/block_reduce.cuh>
 

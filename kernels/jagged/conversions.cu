@@ -4,8 +4,7 @@
 #include "ids/bag_offsets.cuh"
 #include "ids/bag_report.cuh"
 #include "ids/report_bad_bags.cuh"
-
-#include <msstream/ops/kernels/jagged.hpp>
+#include "jagged/jagged.hpp"
 
 namespace msstream::ops::kernels {
 namespace {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ids/bag_offsets.hpp"
 #include "ids/bag_report_host.hpp"
-
-#include <msstream/ops/kernels/jagged.hpp>
+#include "jagged/jagged.hpp"
 
 #include <algorithm>
 #include <cstring>

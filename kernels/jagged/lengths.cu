@@ -4,8 +4,7 @@
 #include "common/look_back.cuh"
 #include "common/workspace_layout.hpp"
 #include "ids/bag_offsets.hpp"
-
-#include <msstream/ops/kernels/lengths.hpp>
+#include "jagged/lengths.hpp"
 
 #include <cub/block/block_exchange.cuh>
 #include <cub/block/block_scan.cuh>

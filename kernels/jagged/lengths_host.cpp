@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
 #include "ids/bag_offsets.hpp"
-
-#include <msstream/ops/kernels/lengths.hpp>
+#include "jagged/lengths.hpp"
 
 #include <algorithm>
 #include <cstdint>

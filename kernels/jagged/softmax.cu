@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/softmax_math.hpp"
 #include "ids/report_bad_bags.cuh"
+#include "jagged/jagged_softmax.hpp"
 #include "jagged/teams.cuh"
-
-#include <msstream/ops/kernels/jagged_softmax.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -4,8 +4,7 @@
 #include "elementwise/softmax_math.hpp"
 #include "ids/bag_offsets.hpp"
 #include "ids/bag_report_host.hpp"
-
-#include <msstream/ops/kernels/jagged_softmax.hpp>
+#include "jagged/jagged_softmax.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "common/workspace_layout.hpp"
-
-#include <msstream/ops/kernels/segment.hpp>
+#include "segment/segment.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,9 +3,8 @@
 #include "segment/atomics.hpp"
 #include "segment/forms.hpp"
 #include "segment/gradient.cuh"
+#include "segment/segment.hpp"
 #include "segment/spans.hpp"
-
-#include <msstream/ops/kernels/segment.hpp>
 
 #include <optional>
 

@@ -4,8 +4,7 @@
 #include "common/existing_places.hpp"
 #include "common/host_device.hpp"
 #include "elementwise/reduce_math.hpp"
-
-#include <msstream/ops/kernels/segment.hpp>
+#include "segment/segment.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -3,8 +3,7 @@
 #include "common/lane_group.cuh"
 #include "common/launch.cuh"
 #include "segment/math.hpp"
-
-#include <msstream/ops/kernels/segment.hpp>
+#include "segment/segment.hpp"
 
 namespace msstream::ops::kernels {
 namespace {

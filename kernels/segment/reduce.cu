@@ -3,10 +3,9 @@
 #include "ids/report_bad_bags.cuh"
 #include "segment/atomics.hpp"
 #include "segment/forms.hpp"
+#include "segment/segment.hpp"
 #include "segment/spans.hpp"
 #include "segment/tuning.hpp"
-
-#include <msstream/ops/kernels/segment.hpp>
 
 #include <cstddef>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/segment.hpp>
+#include "segment/segment.hpp"
 
 #include <cstddef>
 #include <cstdint>

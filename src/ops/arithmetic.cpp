@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/binary.hpp"
+#include "elementwise/broadcast_plan.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/ops/arithmetic.hpp>
-#include <msstream/ops/kernels/binary.hpp>
-#include <msstream/ops/kernels/broadcast_plan.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ids/bag_view.hpp"
+
 #include <msstream/ops/bags.hpp>
-#include <msstream/ops/kernels/bag_view.hpp>
 #include <msstream/tensor/issue.hpp>
 
 namespace msstream::ops::detail {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/elementwise.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/ops/concat.hpp>
-#include <msstream/ops/kernels/elementwise.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 

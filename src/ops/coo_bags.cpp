@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ids/cast_ids.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/coo_bags.hpp>
-#include <msstream/ops/kernels/cast_ids.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/tensor/issue.hpp>
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dense/dense.hpp"
+
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/activation.hpp>
 #include <msstream/ops/dense.hpp>
-#include <msstream/ops/kernels/dense.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/unary.hpp>
 #include <msstream/tensor/issue.hpp>

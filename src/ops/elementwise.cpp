@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/elementwise.hpp"
+
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/ops/kernels/elementwise.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstddef>

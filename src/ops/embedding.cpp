@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/embedding.hpp"
 
+#include "embedding/lookup.hpp"
 #include "ops/bag_view.hpp"
 #include "ops/id_trap.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/kernels/embedding.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

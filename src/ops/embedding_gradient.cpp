@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding_gradient/gradients.hpp"
+#include "embedding_gradient/row_parts.hpp"
 #include "ops/bag_view.hpp"
 #include "ops/embedding.hpp"
 #include "ops/row_gradient_args.hpp"
@@ -6,8 +8,6 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/ops/kernels/embedding_gradient.hpp>
-#include <msstream/ops/kernels/row_parts.hpp>
 #include <msstream/ops/pooling.hpp>
 #include <msstream/tensor/issue.hpp>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "embedding/embedding_tables.hpp"
 #include "ops/bag_view.hpp"
 
 #include <msstream/ops/embedding_tables.hpp>
-#include <msstream/ops/kernels/embedding_tables.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding_gradient/tables_gradient.hpp"
 #include "ops/embedding.hpp"
 #include "ops/embedding_tables.hpp"
 #include "ops/workspace.hpp"
@@ -6,7 +7,6 @@
 #include <msstream/base/error.hpp>
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/embedding_tables_gradient.hpp>
-#include <msstream/ops/kernels/embedding_tables_gradient.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

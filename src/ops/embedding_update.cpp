@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding_gradient/update.hpp"
 #include "ops/embedding.hpp"
 #include "ops/optimizer_state.hpp"
 #include "ops/row_gradient_args.hpp"
@@ -6,7 +7,6 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/embedding_update.hpp>
-#include <msstream/ops/kernels/embedding_update.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding/gather.hpp"
+
 #include "ops/count_of.hpp"
 #include "ops/id_array.hpp"
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/gather.hpp>
-#include <msstream/ops/kernels/gather.hpp>
 #include <msstream/tensor/detail/overlap.hpp>
 #include <msstream/tensor/issue.hpp>
 

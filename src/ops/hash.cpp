@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ids/hash.hpp"
+
 #include "ops/id_array.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/hash.hpp>
-#include <msstream/ops/kernels/hash.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 

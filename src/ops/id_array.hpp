@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/id_array.hpp"
+
 #include <msstream/base/dtype.hpp>
-#include <msstream/ops/kernels/id_array.hpp>
 #include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/id_report.hpp"
+
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/kernels/id_report.hpp>
 #include <msstream/ops/out_of_range.hpp>
 #include <msstream/tensor/issue.hpp>
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "jagged/jagged.hpp"
+
 #include "ops/offset_report.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
 #include <msstream/ops/jagged.hpp>
-#include <msstream/ops/kernels/jagged.hpp>
 #include <msstream/ops/offset_policy.hpp>
 #include <msstream/tensor/issue.hpp>
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "jagged/jagged_softmax.hpp"
+
 #include "ops/offset_report.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/jagged_softmax.hpp>
-#include <msstream/ops/kernels/jagged_softmax.hpp>
 #include <msstream/ops/offset_policy.hpp>
 #include <msstream/tensor/issue.hpp>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/layer_norm.hpp"
+
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/layer_norm.hpp>
 #include <msstream/ops/layer_norm.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "jagged/lengths.hpp"
+
 #include "ops/count_of.hpp"
 #include "ops/id_array.hpp"
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/device_count.hpp>
-#include <msstream/ops/kernels/lengths.hpp>
 #include <msstream/ops/lengths.hpp>
 #include <msstream/tensor/issue.hpp>
 

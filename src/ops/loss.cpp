@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/elementwise.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/tensor/issue.hpp>
 

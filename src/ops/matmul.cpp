@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dense/matmul.hpp"
+
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/matmul.hpp>
 #include <msstream/ops/matmul.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>

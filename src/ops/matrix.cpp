@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dense/matrix.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/matrix.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>

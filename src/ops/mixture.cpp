@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dense/mixture.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/mixture.hpp>
 #include <msstream/ops/mixture.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>

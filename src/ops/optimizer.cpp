@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/optimizer.hpp"
+
 #include "ops/embedding.hpp"
 #include "ops/optimizer_state.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/optimizer.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/issue.hpp>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "elementwise/optimizer.hpp"
 #include "ops/bag_view.hpp"
 
-#include <msstream/ops/kernels/optimizer.hpp>
 #include <msstream/ops/optimizer.hpp>
 
 #include <optional>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/reduce.hpp"
+
+#include "elementwise/broadcast_plan.hpp"
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/ops/kernels/broadcast_plan.hpp>
-#include <msstream/ops/kernels/reduce.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
 

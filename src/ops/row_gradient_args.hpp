@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "embedding_gradient/gradients.hpp"
 #include "ops/bag_view.hpp"
 
 #include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "segment/segment.hpp"
+
 #include "ops/segment_common.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/segment.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/ops/segment_common.hpp>
 #include <msstream/ops/segment_reduction.hpp>

@@ -3,9 +3,9 @@
 
 #include "ops/offset_report.hpp"
 #include "ops/workspace.hpp"
+#include "segment/segment.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/segment.hpp>
 #include <msstream/ops/offset_policy.hpp>
 #include <msstream/ops/segment_common.hpp>
 #include <msstream/ops/segment_reduction.hpp>

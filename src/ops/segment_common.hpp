@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ops/bag_view.hpp"
+#include "segment/segment.hpp"
 
-#include <msstream/ops/kernels/segment.hpp>
 #include <msstream/ops/segment_common.hpp>
 
 #include <cstdint>

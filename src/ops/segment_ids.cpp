@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/segment_common.hpp"
+#include "segment/segment.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/segment.hpp>
 #include <msstream/ops/segment_common.hpp>
 #include <msstream/ops/segment_ids.hpp>
 #include <msstream/ops/segment_reduction.hpp>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/softmax.hpp"
+
 #include "ops/id_trap.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/softmax.hpp>
 #include <msstream/ops/softmax.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>

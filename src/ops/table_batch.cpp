@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding/table_rows.hpp"
 #include "ops/bag_view.hpp"
 #include "ops/id_trap.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/table_rows.hpp>
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/issue.hpp>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/top_k.hpp"
+
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/top_k.hpp>
 #include <msstream/ops/top_k.hpp>
 #include <msstream/tensor/issue.hpp>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/unary.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/unary.hpp>
 #include <msstream/ops/unary.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ids/unique.hpp"
+
 #include "ops/count_of.hpp"
 #include "ops/id_array.hpp"
 #include "ops/workspace.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/unique.hpp>
 #include <msstream/ops/unique.hpp>
 #include <msstream/tensor/issue.hpp>
 

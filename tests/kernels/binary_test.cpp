@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "elementwise/binary.hpp"
 
-#include <msstream/ops/kernels/binary.hpp>
+#include "kernels/kernel_fixture.hpp"
 
 #include <cmath>
 #include <iterator>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/ops/kernels/broadcast_plan.hpp>
+#include "elementwise/broadcast_plan.hpp"
 
 #include <gtest/gtest.h>
 

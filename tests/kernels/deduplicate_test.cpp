@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/judged_offsets.hpp"
+#include "ids/deduplicate.hpp"
 
-#include <msstream/ops/kernels/embedding_gradient.hpp>
+#include "kernels/judged_offsets.hpp"
 
 #include <map>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "dense/dense.hpp"
 
-#include <msstream/ops/kernels/dense.hpp>
+#include "kernels/kernel_fixture.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding/embedding_tables.hpp"
 #include "kernels/many_elements_fixture.hpp"
-
-#include <msstream/ops/kernels/embedding_tables.hpp>
 
 namespace msstream::ops::kernels::testing {
 namespace {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "embedding/embedding_tables.hpp"
 #include "kernels/kernel_fixture.hpp"
-
-#include <msstream/ops/kernels/embedding_tables.hpp>
 
 #include <algorithm>
 #include <array>

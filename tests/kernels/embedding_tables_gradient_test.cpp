@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding_gradient/tables_gradient.hpp"
 #include "kernels/kernel_fixture.hpp"
-
-#include <msstream/ops/kernels/embedding_tables_gradient.hpp>
 
 #include <array>
 #include <cmath>

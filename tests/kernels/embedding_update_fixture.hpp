@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "embedding_gradient/update.hpp"
 #include "kernels/embedding_fixture.hpp"
 #include "kernels/gradient_case.hpp"
 #include "kernels/optimizer_reference.hpp"
-
-#include <msstream/ops/kernels/embedding_update.hpp>
 
 namespace msstream::ops::kernels::testing {
 

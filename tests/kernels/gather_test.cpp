@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "embedding/gather.hpp"
 
-#include <msstream/ops/kernels/gather.hpp>
+#include "kernels/kernel_fixture.hpp"
 
 namespace msstream::ops::kernels::testing {
 namespace {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "embedding_gradient/gradients.hpp"
 #include "kernels/kernel_fixture.hpp"
-
-#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "ids/hash.hpp"
 
-#include <msstream/ops/kernels/hash.hpp>
+#include "kernels/kernel_fixture.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding/embedding_tables.hpp"
+#include "embedding/lookup.hpp"
+#include "embedding_gradient/gradients.hpp"
+#include "embedding_gradient/tables_gradient.hpp"
+#include "embedding_gradient/update.hpp"
 #include "kernels/host_threads_fixture.hpp"
-
-#include <msstream/ops/kernels/embedding.hpp>
-#include <msstream/ops/kernels/embedding_gradient.hpp>
-#include <msstream/ops/kernels/embedding_tables.hpp>
-#include <msstream/ops/kernels/embedding_tables_gradient.hpp>
-#include <msstream/ops/kernels/embedding_update.hpp>
 
 #include <algorithm>
 

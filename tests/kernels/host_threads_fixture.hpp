@@ -2,9 +2,9 @@
 #pragma once
 
 #include "common/parallel_rows_host.hpp"
+#include "ids/bag_view.hpp"
 #include "kernels/kernel_fixture.hpp"
 
-#include <msstream/ops/kernels/bag_view.hpp>
 #include <msstream/runtime/work_queue.hpp>
 
 #include <gtest/gtest.h>

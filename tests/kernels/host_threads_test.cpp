@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/elementwise.hpp"
+#include "elementwise/optimizer.hpp"
 #include "kernels/host_threads_fixture.hpp"
-
-#include <msstream/ops/kernels/elementwise.hpp>
-#include <msstream/ops/kernels/optimizer.hpp>
-#include <msstream/ops/kernels/segment.hpp>
+#include "segment/segment.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "jagged/jagged_softmax.hpp"
+
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
-
-#include <msstream/ops/kernels/jagged_softmax.hpp>
 
 #include <cmath>
 #include <limits>

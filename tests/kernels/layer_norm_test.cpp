@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/layer_norm.hpp"
+
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
-
-#include <msstream/ops/kernels/layer_norm.hpp>
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "jagged/lengths.hpp"
 
-#include <msstream/ops/kernels/lengths.hpp>
+#include "kernels/kernel_fixture.hpp"
 
 #include <algorithm>
 #include <numeric>

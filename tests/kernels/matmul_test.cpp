@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "dense/matmul.hpp"
 
-#include <msstream/ops/kernels/matmul.hpp>
+#include "kernels/kernel_fixture.hpp"
 
 #include <cmath>
 

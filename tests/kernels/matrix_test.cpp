@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "dense/matrix.hpp"
 
-#include <msstream/ops/kernels/matrix.hpp>
+#include "kernels/kernel_fixture.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/optimizer.hpp>
+#include "elementwise/optimizer.hpp"
 
 #include <cmath>
 #include <cstddef>

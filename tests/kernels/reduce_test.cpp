@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/reduce.hpp"
+
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
-
-#include <msstream/ops/kernels/reduce.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "embedding_gradient/row_parts.hpp"
 
-#include <msstream/ops/kernels/row_parts.hpp>
+#include "kernels/kernel_fixture.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding/gather.hpp"
 #include "kernels/many_elements_fixture.hpp"
-
-#include <msstream/ops/kernels/gather.hpp>
-#include <msstream/ops/kernels/segment.hpp>
+#include "segment/segment.hpp"
 
 namespace msstream::ops::kernels::testing {
 namespace {

@@ -3,8 +3,7 @@
 
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
-
-#include <msstream/ops/kernels/segment.hpp>
+#include "segment/segment.hpp"
 
 #include <cmath>
 #include <limits>

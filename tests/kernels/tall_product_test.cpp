@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dense/tall_product.hpp"
+
 #include <msstream/base/text.hpp>
-#include <msstream/ops/kernels/tall_product.hpp>
 
 #include <gtest/gtest.h>
 

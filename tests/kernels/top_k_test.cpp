@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/top_k.hpp"
+
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
-
-#include <msstream/ops/kernels/top_k.hpp>
 
 #include <algorithm>
 #include <cmath>

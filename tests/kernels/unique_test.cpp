@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "ids/unique.hpp"
 
-#include <msstream/ops/kernels/unique.hpp>
+#include "kernels/kernel_fixture.hpp"
 
 #include <limits>
 #include <map>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/id_report.hpp"
+#include "ids/bag_view.hpp"
+
 #include <msstream/base/dtype.hpp>
-#include <msstream/ops/kernels/bag_view.hpp>
-#include <msstream/ops/kernels/id_report.hpp>
 #include <msstream/ops/pooling.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 

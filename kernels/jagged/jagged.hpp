@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/id_report.hpp>
+#include "common/id_report.hpp"
+
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>

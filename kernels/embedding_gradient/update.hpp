@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/embedding_gradient.hpp>
-#include <msstream/ops/kernels/optimizer.hpp>
+#include "elementwise/optimizer.hpp"
+#include "embedding_gradient/gradients.hpp"
+
 #include <msstream/ops/optimizer_rule.hpp>
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/broadcast_plan.hpp>
+#include "elementwise/broadcast_plan.hpp"
+
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/id_report.hpp"
+
 #include <msstream/base/dtype.hpp>
-#include <msstream/ops/kernels/id_report.hpp>
 #include <msstream/ops/segment_reduction.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 

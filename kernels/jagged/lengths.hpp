@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/id_array.hpp>
+#include "common/id_array.hpp"
+
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "elementwise/broadcast_plan.hpp"
 #include "step/gradient_fixture.hpp"
 
 #include <cstdint>

@@ -59,3 +59,4 @@
 #include <msstream/tensor/publish.hpp>
 #include <msstream/tensor/tensor.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
+#include <msstream/trace/name_scope.hpp>

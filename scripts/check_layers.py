@@ -5,8 +5,8 @@
 A room is a folder of include/msstream/, with the folder of its name in src/ and in tests/. A room may include itself
 and rooms on lower steps (ROOMS). Includes must not form a circle.
 
-- The room kernels/ is the folder kernels/ with the headers in include/msstream/ops/kernels/ that declare its functions.
-  Of ops/ it may include the words of users: headers that need nothing but base/, for example ops/pooling.hpp.
+- The room kernels/ is the folder kernels/. Of ops/ it may include the words of users: headers that need nothing but
+  base/, for example ops/pooling.hpp. Its headers are private: the sources of ops/ include them, and no public header.
 - kernels/ consists of families, folders of at most 40 files. A family may include itself and families on lower steps
   (FAMILIES).
 - The private libraries of the programs, in apps/, include public headers, and each other as APPS says.
@@ -36,7 +36,7 @@ ROOMS = {
     "trace": (1, "names, NVTX ranges, recorded spans, reports"),
     "runtime": (2, "the `Runtime` concept, `Host`, `Cuda`, `Sim`, `Checked`, `Faulty`; names CUDA"),
     "stream": (3, "events, the dependency tracker, groups, pools, scopes, launch threads, assignments"),
-    "kernels": (3, "kernels and their CPU twins, declared in `ops/kernels/`; names CUDA"),
+    "kernels": (3, "kernels and their CPU twins; private; names CUDA"),
     "memory": (4, "blocks, allocators, buffers, `Device`"),
     "tensor": (5, "tensors, copies, DLPack, and `issue()`, the only entry for work"),
     "interop": (5, "allocators for CCCL, Thrust and PyTorch; headers for nvcc (`.cuh`)"),
@@ -51,7 +51,8 @@ STEPS = {room: step for room, (step, _) in ROOMS.items()}
 FAMILIES = {
     "common": (0, "launches, vector accesses, long sums, host threads, workspaces, reports of bad ids, rows moved"),
     "ids": (1, "bags and their offsets; sorting, deduplicating, numbering, hashing and converting ids"),
-    "elementwise": (1, "of elements and rows: arithmetic, reductions, softmax, layer norm, top k, optimizers"),
+    "elementwise": (1, "of elements and rows: arithmetic, reductions, softmax, layer norm, top k"),
+    "optimizer": (1, "updates of dense parameters and of rows of tables, by the rules of optimizers"),
     "embedding": (2, "lookups in one table and in many; gathering and scattering rows"),
     "segment": (2, "reductions of segments of rows, and their gradients"),
     "jagged": (2, "jagged rows to dense ones and back, softmax of segments, lengths and offsets"),
@@ -92,7 +93,7 @@ NAME_IN_FILE = re.compile(
 def room_of(path):
     """Returns the room of a file, given relative to the root; None if it is in no room."""
     parts = Path(path).parts
-    if parts[0] == "kernels" or parts[:4] == ("include", "msstream", "ops", "kernels"):
+    if parts[0] == "kernels":
         return "kernels"
     if parts[:2] == ("include", "msstream") and len(parts) > 3:
         return parts[2]

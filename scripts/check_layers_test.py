@@ -19,10 +19,10 @@ SOUND = {
     "src/ops/dense_detail.hpp": HEADER,
     "src/ops/dense_cuda.cpp": HEAD + "#include <cublasLt.h>\n",
     "include/msstream/ops/activation.hpp": HEADER + "#include <msstream/base/error.hpp>\n",
-    "include/msstream/ops/kernels/dense.hpp":
+    "kernels/dense/dense.hpp":
         HEADER + "#include <msstream/ops/activation.hpp>\n#include <msstream/runtime/cuda.hpp>\n",
     "kernels/common/launch.cuh": HEADER + "#include <cub/cub.cuh>\n",
-    "kernels/dense/dense.cuh": HEADER + '#include "common/launch.cuh"\n\n#include <msstream/ops/kernels/dense.hpp>\n',
+    "kernels/dense/dense.cuh": HEADER + '#include "common/launch.cuh"\n#include "dense/dense.hpp"\n',
     "kernels/dense/dense.cu": HEAD + '#include "dense/dense.cuh"\n',
     "tests/base/gate.hpp": HEADER,
     "tests/ops/dense_test.cpp": HEAD + '#include "base/gate.hpp"\n\n#include <msstream/ops/dense.hpp>\n',
@@ -94,7 +94,7 @@ class LayersTest(unittest.TestCase):
         include = "#include <msstream/ops/dense.hpp>\n"
         self.assert_reports({"kernels/dense/dense.cu": HEAD + include},
                             "kernels/dense/dense.cu:2: kernels/ (step 3) may not include ops/ (step 6)")
-        self.assert_reports({"include/msstream/ops/kernels/unary.hpp": HEADER + include},
+        self.assert_reports({"kernels/dense/unary.hpp": HEADER + include},
                             "unary.hpp:3: kernels/ (step 3) may not include ops/ (step 6)")
         self.assert_reports({"kernels/dense/unary.cu": HEAD + "#include <msstream/ops/activation.hpp>\n"})
 

@@ -3,7 +3,7 @@
 
 #include "common/host_device.hpp"
 #include "common/rounded.hpp"
-#include "elementwise/optimizer_math.hpp"
+#include "optimizer/optimizer_math.hpp"
 
 #include <msstream/ops/pooling.hpp>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "common/row_vector.cuh"
-#include "elementwise/optimizer_rows.cuh"
 #include "ids/bag_layout.hpp"
+#include "optimizer/optimizer_rows.cuh"
 
 #include <algorithm>
 #include <bit>

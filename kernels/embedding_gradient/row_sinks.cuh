@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/row_vector.cuh"
-#include "elementwise/optimizer_rows.cuh"
+#include "optimizer/optimizer_rows.cuh"
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "elementwise/optimizer.hpp"
 #include "embedding_gradient/gradients.hpp"
+#include "optimizer/optimizer.hpp"
 
 #include <msstream/ops/optimizer_rule.hpp>
 

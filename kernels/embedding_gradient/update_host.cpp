@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/real_types.hpp"
-#include "elementwise/optimizer_rows_host.hpp"
 #include "embedding_gradient/row_gradients_host.hpp"
 #include "embedding_gradient/update.hpp"
+#include "optimizer/optimizer_rows_host.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/optimizer.hpp"
+#include "optimizer/optimizer.hpp"
 
 #include "ops/embedding.hpp"
 #include "ops/optimizer_state.hpp"

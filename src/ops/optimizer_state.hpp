@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "elementwise/optimizer.hpp"
 #include "ops/bag_view.hpp"
+#include "optimizer/optimizer.hpp"
 
 #include <msstream/ops/optimizer.hpp>
 

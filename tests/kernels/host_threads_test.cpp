@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/elementwise.hpp"
-#include "elementwise/optimizer.hpp"
 #include "kernels/host_threads_fixture.hpp"
+#include "optimizer/optimizer.hpp"
 #include "segment/segment.hpp"
 
 #include <algorithm>

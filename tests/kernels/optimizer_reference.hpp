@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "elementwise/optimizer.hpp"
+#include "optimizer/optimizer.hpp"
 
 #include <cmath>
 #include <cstddef>

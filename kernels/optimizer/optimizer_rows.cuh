@@ -5,7 +5,7 @@
 #include "common/rounded.hpp"
 #include "common/row_vector.cuh"
 #include "common/vector_map.cuh"
-#include "elementwise/optimizer_math.hpp"
+#include "optimizer/optimizer_math.hpp"
 
 #include <bit>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
-#include "elementwise/optimizer.hpp"
-#include "elementwise/optimizer_math.hpp"
-#include "elementwise/optimizer_rows.cuh"
+#include "optimizer/optimizer.hpp"
+#include "optimizer/optimizer_math.hpp"
+#include "optimizer/optimizer_rows.cuh"
 
 #include <algorithm>
 #include <cstddef>

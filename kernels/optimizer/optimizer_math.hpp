@@ -4,7 +4,7 @@
 #include "common/host_device.hpp"
 #include "common/real_types.hpp"
 #include "common/rounded.hpp"
-#include "elementwise/optimizer.hpp"
+#include "optimizer/optimizer.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>

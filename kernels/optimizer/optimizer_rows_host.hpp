@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/rounded.hpp"
-#include "elementwise/optimizer_math.hpp"
+#include "optimizer/optimizer_math.hpp"
 
 #include <msstream/base/dtype.hpp>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
-#include "elementwise/optimizer.hpp"
-#include "elementwise/optimizer_math.hpp"
+#include "optimizer/optimizer.hpp"
+#include "optimizer/optimizer_math.hpp"
 
 #include <span>
 

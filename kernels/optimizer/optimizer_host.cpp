@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/parallel_rows_host.hpp"
 #include "common/real_types.hpp"
-#include "elementwise/optimizer.hpp"
-#include "elementwise/optimizer_rows_host.hpp"
+#include "optimizer/optimizer.hpp"
+#include "optimizer/optimizer_rows_host.hpp"
 
 #include <msstream/base/dtype.hpp>
 

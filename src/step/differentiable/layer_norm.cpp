@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/ops/layer_norm.hpp>
+#include <msstream/step/differentiable/layer_norm.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/tensor/detail/typed.hpp>
+
+#include <source_location>
+
+namespace msstream::ops::detail {
+
+Floats layer_norm(AnyTape& tape,
+                  Floats const& input,
+                  Floats const& gain,
+                  Floats const& shift,
+                  float epsilon,
+                  std::source_location issued_at) {
+  auto const result = layer_norm(input, gain, shift, epsilon, issued_at);
+  tape.record(
+      "layer_norm",
+      result.output,
+      [input, gain, shift, result, issued_at](AnyTape& playing, Floats const& gradient) {
+        WantedOfLayerNorm const wanted{.input = playing.wants_gradient(input.any()),
+                                       .parameters = playing.wants_gradient(gain.any()) ||
+                                                     playing.wants_gradient(shift.any())};
+        auto const gradients =
+            layer_norm_gradient(input, gain, result, gradient, wanted, issued_at);
+        if (gradients.input) {
+          playing.add_gradient(input, *gradients.input, issued_at);
+        }
+        if (gradients.gain) {
+          playing.add_gradient(gain, *gradients.gain, issued_at);
+          playing.add_gradient(shift, *gradients.shift, issued_at);
+        }
+      },
+      issued_at);
+  return result.output;
+}
+
+}  // namespace msstream::ops::detail

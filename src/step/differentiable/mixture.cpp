@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/ops/mixture.hpp>
+#include <msstream/step/differentiable/mixture.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/tensor/detail/typed.hpp>
+
+#include <cstddef>
+#include <source_location>
+#include <vector>
+
+namespace msstream::ops::detail {
+
+Floats mix_experts(AnyTape& tape,
+                   std::vector<Floats> const& experts,
+                   std::vector<GateLogits<AnyRuntime>> const& gates,
+                   std::source_location issued_at) {
+  auto const mixture = mix_experts(experts, gates, issued_at);
+  tape.record(
+      "mix_experts",
+      mixture.output,
+      [experts, gates, weights = mixture.weights, issued_at](AnyTape& playing,
+                                                             Floats const& gradient) {
+        std::vector<bool> wanted;
+        wanted.reserve(experts.size());
+        for (auto const& expert : experts) {
+          wanted.push_back(playing.wants_gradient(expert.any()));
+        }
+        auto by_weight = gates;
+        for (std::size_t i = 0; i < gates.size(); ++i) {
+          by_weight[i].logits = weights[i];
+        }
+        auto const gradients =
+            mix_experts_gradient(experts, by_weight, gradient, wanted, issued_at);
+        for (std::size_t i = 0; i < experts.size(); ++i) {
+          if (gradients.experts[i]) {
+            playing.add_gradient(experts[i], *gradients.experts[i], issued_at);
+          }
+        }
+        for (std::size_t i = 0; i < gates.size(); ++i) {
+          playing.add_gradient(gates[i].logits, gradients.logits[i], issued_at);
+        }
+      },
+      issued_at);
+  return mixture.output;
+}
+
+Floats mix_experts(AnyTape& tape,
+                   std::vector<Floats> const& experts,
+                   Floats const& logits,
+                   Gates const& gates,
+                   std::source_location issued_at) {
+  return mix_experts(
+      tape, experts, std::vector<GateLogits<AnyRuntime>>{{logits, gates}}, issued_at);
+}
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/recorded.hpp"
+
+#include <msstream/ops/activation.hpp>
+#include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/concat.hpp>
+#include <msstream/ops/dense.hpp>
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/ops/loss.hpp>
+#include <msstream/step/differentiable_ops.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/tensor/detail/typed.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <span>
+#include <vector>
+
+namespace msstream::ops::detail {
+
+Floats dense(AnyTape& tape,
+             Floats const& input,
+             Floats const& weight,
+             Floats const& bias,
+             Activation activation,
+             std::source_location issued_at) {
+  auto output = dense(input, weight, bias, activation, issued_at);
+  tape.record(
+      "dense",
+      output,
+      [input, weight, bias, output, activation, issued_at](AnyTape& playing,
+                                                           Floats const& gradient) {
+        auto const gradients = dense_gradient(input,
+                                              weight,
+                                              output,
+                                              activation,
+                                              gradient,
+                                              playing.wants_gradient(input.any()),
+                                              issued_at);
+        if (gradients.input) {
+          playing.add_gradient(input, *gradients.input, issued_at);
+        }
+        playing.add_gradient(weight, gradients.weight, issued_at);
+        playing.add_gradient(bias, gradients.bias, issued_at);
+      },
+      issued_at);
+  return output;
+}
+
+Floats concat(AnyTape& tape, std::vector<Floats> const& blocks, std::source_location issued_at) {
+  auto packed = concat(blocks, issued_at);
+  tape.record(
+      "concat",
+      packed,
+      [blocks, issued_at](AnyTape& playing, Floats const& gradient) {
+        std::vector<std::int64_t> widths;
+        std::vector<bool> wanted;
+        for (auto const& block : blocks) {
+          widths.push_back(block.shape()[1]);
+          wanted.push_back(playing.wants_gradient(block.any()));
+        }
+        auto const parts =
+            split(gradient, std::span<std::int64_t const>(widths), wanted, issued_at);
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+          if (parts[i]) {
+            playing.add_gradient(blocks[i], *parts[i], issued_at);
+          }
+        }
+      },
+      issued_at);
+  return packed;
+}
+
+Floats add(AnyTape& tape, std::vector<Floats> const& terms, std::source_location issued_at) {
+  auto total = add(terms, issued_at);
+  tape.record(
+      "add",
+      total,
+      [terms, issued_at](AnyTape& playing, Floats const& gradient) {
+        for (auto const& term : terms) {
+          if (playing.wants_gradient(term.any())) {
+            playing.add_gradient(term, gradient, issued_at);
+          }
+        }
+      },
+      issued_at);
+  return total;
+}
+
+Floats scale(AnyTape& tape, Floats const& input, float factor, std::source_location issued_at) {
+  return recorded(
+      tape,
+      "scale",
+      input,
+      scale(input, factor, issued_at),
+      [factor, issued_at](auto const& gradient) { return scale(gradient, factor, issued_at); },
+      issued_at);
+}
+
+Floats sigmoid(AnyTape& tape, Floats const& input, std::source_location issued_at) {
+  auto const output = sigmoid(input, issued_at);
+  return recorded(
+      tape,
+      "sigmoid",
+      input,
+      output,
+      [output, issued_at](auto const& gradient) {
+        return sigmoid_gradient(output, gradient, issued_at);
+      },
+      issued_at);
+}
+
+Floats sum(AnyTape& tape, Floats const& input, std::source_location issued_at) {
+  return recorded(
+      tape,
+      "sum",
+      input,
+      sum(input, issued_at),
+      [shape = input.shape(), issued_at](auto const& gradient) {
+        return broadcast(gradient, 1.0F, shape, issued_at);
+      },
+      issued_at);
+}
+
+Floats mean(AnyTape& tape, Floats const& input, std::source_location issued_at) {
+  return recorded(
+      tape,
+      "mean",
+      input,
+      mean(input, issued_at),
+      [shape = input.shape(), issued_at](auto const& gradient) {
+        return broadcast(gradient, 1.0F / static_cast<float>(shape.count()), shape, issued_at);
+      },
+      issued_at);
+}
+
+Floats bce_with_logits(AnyTape& tape,
+                       Floats const& logits,
+                       Floats const& labels,
+                       std::source_location issued_at) {
+  auto const result = bce_with_logits(logits, labels, issued_at);
+  return recorded(
+      tape,
+      "bce_with_logits",
+      logits,
+      result.losses,
+      [gradients = result.gradients, issued_at](auto const& gradient) {
+        return multiply(gradients, gradient, issued_at);
+      },
+      issued_at);
+}
+
+Floats mean_bce_with_logits(AnyTape& tape,
+                            Floats const& logits,
+                            Floats const& labels,
+                            std::source_location issued_at) {
+  auto const result = bce_with_logits(logits, labels, issued_at);
+  auto const factor = 1.0F / static_cast<float>(result.losses.count());
+  return recorded(
+      tape,
+      "mean_bce_with_logits",
+      logits,
+      mean(result.losses, issued_at),
+      [gradients = result.gradients, factor, issued_at](auto const& gradient) {
+        return scale_by_scalar(gradients, gradient, factor, issued_at);
+      },
+      issued_at);
+}
+
+}  // namespace msstream::ops::detail

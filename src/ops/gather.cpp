@@ -3,6 +3,7 @@
 
 #include "ops/count_of.hpp"
 #include "ops/id_array.hpp"
+#include "ops/row_bytes.hpp"
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
@@ -36,11 +37,6 @@ Shape with_last(char const* operation, Shape const& shape, std::int64_t extent) 
   }
   extents[shape.rank()] = extent;
   return Shape(std::span(extents.data(), shape.rank() + 1));
-}
-
-/// Returns the bytes of a row.
-std::int64_t row_bytes_of(AnyTensor const& tensor, std::int64_t width) {
-  return width * static_cast<std::int64_t>(bytes_of(tensor.dtype()));
 }
 
 /// Throws std::invalid_argument unless `rows` is [places, width] and `ids` is [places].

@@ -2,6 +2,7 @@
 #include "jagged/jagged.hpp"
 
 #include "ops/offset_report.hpp"
+#include "ops/row_bytes.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
@@ -14,11 +15,6 @@
 
 namespace msstream::ops::detail {
 namespace {
-
-/// Returns the bytes of a row of elements.
-[[nodiscard]] std::int64_t row_bytes_of(AnyTensor const& tensor, std::int64_t width) {
-  return width * static_cast<std::int64_t>(bytes_of(tensor.dtype()));
-}
 
 void require_jagged_offsets(char const* operation, TensorOf<std::int64_t> const& offsets) {
   require(offsets.shape().rank() == 1 && offsets.count() >= 1,

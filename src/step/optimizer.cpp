@@ -21,16 +21,6 @@ using detail::OwnedParameters;
 using Range = detail::MemoryRange;
 using Tape = GradientTape<AnyRuntime>;
 
-struct Dense {
-  std::string name;
-  detail::Floats weight;
-  ops::OptimizerState<AnyRuntime> state;
-};
-struct Table {
-  std::string name;
-  AnyTensor table;
-  ops::OptimizerState<AnyRuntime> state;
-};
 /// Tables that are updated in one operation.
 struct Bunch {
   std::shared_ptr<detail::StreamGroup> group;  ///< null for the caller's group
@@ -81,6 +71,17 @@ void add_moved(std::string& found,
 }  // namespace
 
 class Optimizer<AnyRuntime>::State {
+  struct Dense {
+    std::string name;
+    detail::Floats weight;
+    ops::OptimizerState<AnyRuntime> state;
+  };
+  struct Table {
+    std::string name;
+    AnyTensor table;
+    ops::OptimizerState<AnyRuntime> state;
+  };
+
  public:
   State(detail::AnyDevice device,
         ops::OptimizerRule const& rule,

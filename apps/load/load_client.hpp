@@ -5,7 +5,8 @@
 #include "load/load_failure.hpp"
 #include "load/load_measures.hpp"
 
-#include <msstream/serve/ticket.hpp>
+#include <msstream/serve/answer.hpp>
+#include <msstream/serve/query.hpp>
 
 #include <atomic>
 #include <chrono>

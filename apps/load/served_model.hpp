@@ -4,6 +4,7 @@
 #include "load/load_plan.hpp"
 
 #include <msstream/serve/inference_pool.hpp>
+#include <msstream/serve/staging.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "serve/launch_event.hpp"
+
 #include "stream/event.hpp"
 #include "stream/stream_group.hpp"
-
-#include <msstream/serve/launch_event.hpp>
 
 #include <memory>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/serve/ledger.hpp>
+#include "serve/ledger.hpp"
 
 #include <utility>
 

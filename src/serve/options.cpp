@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "serve/replica.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/serve/options.hpp>
-#include <msstream/serve/replica.hpp>
 
 #include <algorithm>
 #include <chrono>

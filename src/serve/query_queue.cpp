@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/serve/query_queue.hpp>
+#include "serve/query_queue.hpp"
 
 #include <algorithm>
 #include <mutex>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "serve/refusals.hpp"
+
 #include <msstream/base/text.hpp>
-#include <msstream/serve/refusals.hpp>
 
 namespace msstream::serve {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/serve/buckets.hpp>
+#include "serve/buckets.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 #include "serve/serve_fixture.hpp"
 
 #include <msstream/ops/dense.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <gtest/gtest.h>
 

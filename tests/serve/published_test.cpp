@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/serve/published.hpp>
+#include "serve/published.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "serve/query_queue.hpp"
+
 #include "kernels/kernel_fixture.hpp"
 
 #include <msstream/base/text.hpp>
-#include <msstream/serve/query_queue.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests which replica gets the next launch.
+#include "serve/replicas.hpp"
+
 #include "serve/serve_fixture.hpp"
 
 #include <gmock/gmock.h>
@@ -22,23 +24,23 @@ struct IdleReplicas {
   IdleReplicas(int count, int depth)
       : streams(device, {.groups = count, .launch_threads = LaunchThreads::none}) {
     auto const layout = std::make_shared<serve::InputLayout const>(net_inputs());
-    std::vector<std::unique_ptr<Replica<R>>> made;
+    std::vector<std::unique_ptr<Replica>> made;
     for (int i = 0; i < count; ++i) {
-      std::vector<std::unique_ptr<Slot<R>>> slots;
+      std::vector<std::unique_ptr<Slot>> slots;
       for (int j = 0; j < depth; ++j) {
         serve::Place const place{static_cast<std::size_t>(i), static_cast<std::size_t>(j), 0};
         slots.push_back(
-            std::make_unique<Slot<R>>(place, serve::Staging<R>(device, layout, 1, 1), 1U));
+            std::make_unique<Slot>(place, detail::AnyStaging(device.state(), layout, 1, 1), 1U));
       }
-      made.push_back(
-          std::make_unique<Replica<R>>(serve::Branches<R>{streams[i]}, std::move(slots)));
+      made.push_back(std::make_unique<Replica>(detail::AnyBranches{streams[i].share_engine()},
+                                               std::move(slots)));
     }
-    all = std::make_unique<Replicas<R>>(std::move(made));
+    all = std::make_unique<Replicas>(std::move(made));
   }
 
   Device<R> device;
   StreamPool<R> streams;
-  std::unique_ptr<Replicas<R>> all;
+  std::unique_ptr<Replicas> all;
 };
 
 TEST(ServeReplicas, the_one_with_the_least_to_do_gets_the_next) {
@@ -103,7 +105,7 @@ TEST(ServeReplicas, claims_at_once_go_to_different_replicas) {
   constexpr int kThreads = 3;
   constexpr int kRounds = 2000;
   IdleReplicas made(kThreads, kThreads);
-  std::vector<Slot<IdleReplicas::R>*> got(kThreads);
+  std::vector<Slot*> got(kThreads);
   int herds = 0;
   auto const look = [&]() noexcept {
     std::vector<int> chosen(kThreads);

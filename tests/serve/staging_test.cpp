@@ -2,6 +2,7 @@
 // Tests that staged answers report when they are complete.
 #include "runtime/counting.hpp"
 #include "serve/serve_fixture.hpp"
+#include "serve/slot.hpp"
 
 #include <gtest/gtest.h>
 

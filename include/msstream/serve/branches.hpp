@@ -3,13 +3,21 @@
 
 #include <msstream/memory/device.hpp>
 #include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/detail/any_runtime.hpp>
 #include <msstream/serve/options.hpp>
-#include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_group.hpp>
 
-#include <cstddef>
 #include <memory>
-#include <optional>
 #include <vector>
+
+namespace msstream::detail {
+
+class AnyStreamPool;
+
+/// The body of Branches<R>.
+using AnyBranches = std::vector<std::shared_ptr<StreamGroup>>;
+
+}  // namespace msstream::detail
 
 namespace msstream::serve {
 
@@ -21,39 +29,51 @@ using Branches = std::vector<StreamGroup<R>>;
 /// and therefore the same part of the device, in each pool. If replicas are captured, the groups of
 /// all branches but the first compute nothing themselves, and create libraries only when needed.
 template <Runtime R>
-class BranchStreams {
- public:
-  BranchStreams(Device<R> const& device, InferencePoolOptions const& options, int replicas) {
-    bool const is_captured = CapturingRuntime<R> && options.capture;
-    pools_.reserve(static_cast<std::size_t>(options.branches));
-    for (int i = 0; i < options.branches; ++i) {
-      pools_.push_back(std::make_unique<StreamPool<R>>(
-          device,
-          StreamPoolOptions{.groups = replicas,
-                            .merge_streams = options.merge_streams,
-                            .priority = options.stream_priority,
-                            .sm_partitions = options.sm_partitions,
-                            .launch_threads = LaunchThreads::none,
-                            .launch_thread_count = 0,
-                            .libraries = is_captured && i > 0 ? LibrariesMade::when_needed
-                                                              : LibrariesMade::at_once,
-                            .assignment = std::nullopt,
-                            .propagate_groups = false}));
-    }
-  }
+class BranchStreams;
 
-  [[nodiscard]] StreamPool<R> const& first() const noexcept { return *pools_.front(); }
-  [[nodiscard]] Branches<R> of(int replica) const {
-    Branches<R> branches;
-    branches.reserve(pools_.size());
-    for (auto const& pool : pools_) {
-      branches.push_back((*pool)[replica]);
-    }
-    return branches;
+template <>
+class BranchStreams<detail::AnyRuntime> {
+ public:
+  BranchStreams(detail::AnyDevice const& device, InferencePoolOptions const& options, int replicas);
+
+  [[nodiscard]] std::shared_ptr<detail::AnyStreamPool> const& first() const noexcept {
+    return pools_.front();
   }
+  [[nodiscard]] detail::AnyBranches of(int replica) const;
 
  private:
-  std::vector<std::unique_ptr<StreamPool<R>>> pools_;
+  std::vector<std::shared_ptr<detail::AnyStreamPool>> pools_;
+};
+
+template <Runtime R>
+class BranchStreams : public BranchStreams<detail::AnyRuntime> {
+  using Body = BranchStreams<detail::AnyRuntime>;
+
+ public:
+  BranchStreams(Device<R> const& device, InferencePoolOptions const& options, int replicas)
+      : Body(device.engine(), options, replicas) {}
+
+  [[nodiscard]] Branches<R> of(int replica) const {
+    auto const groups = Body::of(replica);
+    return Branches<R>(groups.begin(), groups.end());
+  }
 };
 
 }  // namespace msstream::serve
+
+namespace msstream::detail {
+
+using AnyBranchStreams = serve::BranchStreams<AnyRuntime>;
+
+/// Returns the groups without their runtime type.
+template <Runtime R>
+[[nodiscard]] AnyBranches untyped_branches(serve::Branches<R> const& branches) {
+  AnyBranches groups;
+  groups.reserve(branches.size());
+  for (auto const& branch : branches) {
+    groups.push_back(branch.share_engine());
+  }
+  return groups;
+}
+
+}  // namespace msstream::detail

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/serve/device_calls.hpp>
 #include <msstream/serve/input_layout.hpp>
 #include <msstream/stream/stream_group.hpp>
+#include <msstream/tensor/detail/typed.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstddef>
@@ -19,45 +19,61 @@ namespace msstream::serve {
 /// The argument of a model: a tensor for each field, all in one piece of device memory, and stream
 /// groups for operations that do not depend on each other.
 template <Runtime R = DefaultRuntime>
-class Inputs {
+class Inputs;
+
+/// The body of the inputs, whatever the runtime: see Inputs, whose functions these are.
+template <>
+class Inputs<detail::AnyRuntime> {
  public:
+  /// `branches` must outlive the object and its copies.
   Inputs(std::shared_ptr<InputLayout const> layout,
-         Tensor<std::uint8_t, R> packed,
+         detail::TensorOf<std::uint8_t> packed,
          std::int64_t rows,
-         std::span<StreamGroup<R> const> branches = {})
+         std::span<std::shared_ptr<detail::StreamGroup> const> branches)
       : layout_(std::move(layout)), packed_(std::move(packed)), rows_(rows), branches_(branches) {}
 
-  /// Returns the tensor of a field, of shape [rows, elements per row]. Throws std::invalid_argument
-  /// if the pool has no field of this name and type.
-  template <Element T>
-  [[nodiscard]] Tensor<T, R> get(std::string_view name) const {
-    auto const field = layout_->find(name, dtype_of<T>);
-    auto const per_row = layout_->fields()[field].per_row;
-    auto const begin = static_cast<std::int64_t>(layout_->offset(field, rows_) / sizeof(T));
-    auto const all = static_cast<std::int64_t>(packed_.bytes() / sizeof(T));
-    return Tensor<T, R>(packed_.block(), Shape{all})
-        .rows(begin, begin + rows_ * per_row)
-        .reshaped({rows_, per_row});
-  }
+  [[nodiscard]] detail::AnyTensor get(std::string_view name, DType dtype) const;
   /// Returns the number of rows of the bucket. Rows beyond those of the queries hold rows of
   /// earlier queries, or zeros.
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
-  /// Returns a group for operations that other operations need not wait for, as in `StreamScope
-  /// scope(inputs.branch(i));`. A number beyond the replica's groups wraps around; number 0 is the
-  /// current group.
-  [[nodiscard]] StreamGroup<R> branch(std::size_t number) const {
-    return branches_.empty() ? StreamGroup<R>(current_group(*device()))
-                             : branches_[number % branches_.size()];
-  }
+  [[nodiscard]] std::shared_ptr<detail::StreamGroup> branch(std::size_t number) const;
   [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept {
     return packed_.device();
   }
 
  private:
   std::shared_ptr<InputLayout const> layout_;
-  Tensor<std::uint8_t, R> packed_;
+  detail::TensorOf<std::uint8_t> packed_;
   std::int64_t rows_;
-  std::span<StreamGroup<R> const> branches_;
+  std::span<std::shared_ptr<detail::StreamGroup> const> branches_;
+};
+
+template <Runtime R>
+class Inputs : public Inputs<detail::AnyRuntime> {
+  using Body = Inputs<detail::AnyRuntime>;
+
+ public:
+  /// For the library itself: `inputs` must be on a device of this runtime type.
+  explicit Inputs(Body const& inputs) : Body(inputs) {}
+
+  /// Returns the tensor of a field, of shape [rows, elements per row]. Throws std::invalid_argument
+  /// if the pool has no field of this name and type.
+  template <Element T>
+  [[nodiscard]] Tensor<T, R> get(std::string_view name) const {
+    return {detail::OfKnownType(), Body::get(name, dtype_of<T>)};
+  }
+  /// Returns a group for operations that other operations need not wait for, as in `StreamScope
+  /// scope(inputs.branch(i));`. A number beyond the replica's groups wraps around; number 0 is the
+  /// current group.
+  [[nodiscard]] StreamGroup<R> branch(std::size_t number) const {
+    return StreamGroup<R>(Body::branch(number));
+  }
 };
 
 }  // namespace msstream::serve
+
+namespace msstream::detail {
+
+using AnyInputs = serve::Inputs<AnyRuntime>;
+
+}  // namespace msstream::detail

@@ -43,6 +43,8 @@ struct BackendTraits {
   StreamRefKind ref_kind;
   bool observes;           ///< satisfies ObservingRuntime
   bool observes_order;     ///< satisfies OrderObservingRuntime
+  bool captures;           ///< satisfies CapturingRuntime
+  bool must_be_asked;      ///< see msstream::must_be_asked
   bool runs_beside_host;   ///< see msstream::runs_beside_host
   double timed_on_top_ns;  ///< see msstream::timed_on_top_ns
 };

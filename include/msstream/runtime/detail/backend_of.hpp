@@ -33,6 +33,8 @@ template <Runtime R>
           .ref_kind = ref_kind_of<R>(),
           .observes = ObservingRuntime<R>,
           .observes_order = OrderObservingRuntime<R>,
+          .captures = CapturingRuntime<R>,
+          .must_be_asked = msstream::must_be_asked<R>,
           .runs_beside_host = msstream::runs_beside_host<R>,
           .timed_on_top_ns = msstream::timed_on_top_ns<R>};
 }

@@ -3,7 +3,7 @@
 
 #include <msstream/serve/branches.hpp>
 #include <msstream/serve/staging.hpp>
-#include <msstream/step/captured_step.hpp>
+#include <msstream/step/detail/any_captured_step.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,27 +20,13 @@ struct Place {
   std::size_t bucket;
 };
 
-/// The types of a replica's captured steps and their memory; int on a runtime that does not
-/// capture.
-template <Runtime R>
-struct CapturesOf {
-  using Step = int;
-  using Memory = int;
-};
-template <CapturingRuntime R>
-struct CapturesOf<R> {
-  using Step = CapturedStep<R>;
-  using Memory = StepMemory<R>;
-};
-
 /// One of the models that a pool has had: the functions that replicas run, and the steps captured
 /// from them. Made by one thread; afterwards any thread may launch, one at a time for each slot.
-template <Runtime R>
 class ModelVersion {
  public:
   /// Makes a version; `forwards` has one function for each replica.
   ModelVersion(std::uint64_t number,
-               std::vector<Forward<R>> forwards,
+               std::vector<detail::AnyForward> forwards,
                std::size_t slots,
                std::vector<std::int64_t> buckets)
       : number_(number),
@@ -54,46 +40,33 @@ class ModelVersion {
   /// Captures the step that a slot runs for a bucket, for launch() to replay. All captures of a
   /// replica share `memory`. If the capture fails, it throws, and launch() issues the step anew
   /// each time.
-  void capture(Device<R> const& device,
+  void capture(detail::AnyDevice const& device,
                Place const& place,
-               Staging<R> const& staging,
-               Branches<R> const& branches,
-               typename CapturesOf<R>::Memory const& memory) requires CapturingRuntime<R> {
-    bool has_issued = false;
-    step(place) = std::make_unique<CapturedStep<R>>(
-        device, [&] { issue(place, staging, branches, has_issued); }, memory);
-  }
+               detail::AnyStaging const& staging,
+               detail::AnyBranches const& branches,
+               detail::AnyStepMemory const& memory);
 
   /// Runs a bucket on the staged inputs, on the current group, which is the first of `branches`;
   /// see Staging::issue().
   order::Position launch(Place const& place,
-                         Staging<R> const& staging,
-                         Branches<R> const& branches,
-                         bool& has_issued) {
-    if constexpr (CapturingRuntime<R>) {
-      if (auto const& captured = step(place)) {
-        return captured->replay();
-      }
-    }
-    return issue(place, staging, branches, has_issued);
-  }
+                         detail::AnyStaging const& staging,
+                         detail::AnyBranches const& branches,
+                         bool& has_issued);
   /// Like launch(), but never replays a captured step.
   order::Position issue(Place const& place,
-                        Staging<R> const& staging,
-                        Branches<R> const& branches,
-                        bool& has_issued) const {
-    return staging.issue(buckets_[place.bucket], forwards_[place.replica], has_issued, branches);
-  }
+                        detail::AnyStaging const& staging,
+                        detail::AnyBranches const& branches,
+                        bool& has_issued) const;
 
  private:
-  using Step = std::unique_ptr<typename CapturesOf<R>::Step>;
+  using Step = std::unique_ptr<detail::AnyCapturedStep>;  // null if it is issued anew each time
 
   [[nodiscard]] Step& step(Place const& place) {
     return steps_[(place.replica * slots_ + place.slot) * buckets_.size() + place.bucket];
   }
 
   std::uint64_t number_;
-  std::vector<Forward<R>> forwards_;
+  std::vector<detail::AnyForward> forwards_;
   std::size_t slots_;
   std::vector<std::int64_t> buckets_;
   std::vector<Step> steps_;

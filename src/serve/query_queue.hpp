@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "serve/ticket.hpp"
+
 #include <msstream/base/spin_lock.hpp>
-#include <msstream/serve/ticket.hpp>
 
 #include <array>
 #include <atomic>

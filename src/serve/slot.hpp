@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/serve/launch_event.hpp>
-#include <msstream/serve/model_version.hpp>
-#include <msstream/serve/published.hpp>
-#include <msstream/serve/query_queue.hpp>
-#include <msstream/serve/ticket.hpp>
+#include "serve/launch_event.hpp"
+#include "serve/model_version.hpp"
+#include "serve/published.hpp"
+#include "serve/query_queue.hpp"
+#include "serve/ticket.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -32,12 +32,11 @@ inline constexpr std::chrono::milliseconds kOverdue{1};
 /// Ownership: `state` says which thread owns all other members. Memory ordering: a thread that
 /// hands the slot over stores the state with release, and the thread that takes it loads the state
 /// with acquire.
-template <Runtime R>
 struct Slot {
   enum class State : std::uint8_t { idle, claimed, staged, launched, stranded };
-  using Version = typename Published<ModelVersion<R>>::Entry;
+  using Version = Published<ModelVersion>::Entry;
 
-  Slot(Place at, Staging<R> buffers, std::size_t most_queries)
+  Slot(Place at, detail::AnyStaging buffers, std::size_t most_queries)
       : place(at), staging(std::move(buffers)) {
     tickets.reserve(most_queries);
     waiting.reserve(most_queries);
@@ -52,7 +51,7 @@ struct Slot {
   std::atomic<State> state{State::idle};
   // Members from here on start a new cache line, because the poller reads `state` all the time.
   alignas(64) Place place;
-  Staging<R> staging;
+  detail::AnyStaging staging;
   std::vector<Ticket> tickets;         ///< the tickets of the queries, in the order of their rows
   std::vector<WaitingQuery*> waiting;  ///< the tickets' values, if they are not in `staging`
   std::int64_t expected_ns = 0;        ///< the time that the slot adds to the replica's load

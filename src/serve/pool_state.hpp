@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/serve/buckets.hpp>
+#include "serve/buckets.hpp"
+#include "serve/ledger.hpp"
+#include "serve/query_queue.hpp"
+#include "serve/replicas.hpp"
+#include "stream/stream_context.hpp"
+
 #include <msstream/serve/input_layout.hpp>
-#include <msstream/serve/ledger.hpp>
 #include <msstream/serve/options.hpp>
-#include <msstream/serve/query_queue.hpp>
-#include <msstream/serve/replicas.hpp>
 #include <msstream/stream/detail/doorbell.hpp>
 
 #include <chrono>
@@ -19,14 +21,14 @@
 namespace msstream::serve {
 
 /// The state that the threads of a pool share; each member has its own thread-safety rules.
-template <Runtime R>
 struct PoolState {
   PoolState(std::shared_ptr<detail::StreamContext> of_device,
             std::shared_ptr<InputLayout const> inputs,
             InferencePoolOptions const& options,
-            std::vector<std::unique_ptr<Replica<R>>> made,
-            std::unique_ptr<ModelVersion<R>> first)
+            std::vector<std::unique_ptr<Replica>> made,
+            std::unique_ptr<ModelVersion> first)
       : context(std::move(of_device)),
+        must_be_asked(context->runtime->traits.must_be_asked),
         layout(std::move(inputs)),
         outputs_per_row(options.outputs_per_row),
         max_batch_delay(options.max_batch_delay),
@@ -36,13 +38,14 @@ struct PoolState {
         versions(std::move(first)) {}
 
   std::shared_ptr<detail::StreamContext> const context;
+  bool const must_be_asked;  ///< see msstream::must_be_asked
   std::shared_ptr<InputLayout const> const layout;
   std::int64_t const outputs_per_row;
   std::chrono::nanoseconds const max_batch_delay;  ///< 0 if each query is launched alone
   Buckets buckets;
   QueryQueue queue;
-  Replicas<R> replicas;
-  Published<ModelVersion<R>> versions;
+  Replicas replicas;
+  Published<ModelVersion> versions;
   Ledger ledger;
   detail::Doorbell bell;  ///< rung to wake the poller
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/serve/refusals.hpp>
-#include <msstream/serve/scoreboard.hpp>
-#include <msstream/serve/ticket.hpp>
+#include "serve/refusals.hpp"
+#include "serve/scoreboard.hpp"
+#include "serve/ticket.hpp"
 
 #include <atomic>
 #include <cstdint>

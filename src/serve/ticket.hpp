@@ -3,18 +3,15 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/serve/answer.hpp>
+#include <msstream/serve/callback.hpp>
 #include <msstream/serve/query.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <future>
 #include <utility>
 #include <variant>
 
 namespace msstream::serve {
-
-/// A function that receives the outcome of a query, once.
-using Callback = std::function<void(Outcome const&)>;
 
 /// The destination of a query's outcome: a promise or a callback.
 class Reply {

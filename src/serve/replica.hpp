@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/serve/slot.hpp>
+#include "serve/slot.hpp"
+
+#include <msstream/serve/branches.hpp>
 #include <msstream/stream/detail/doorbell.hpp>
-#include <msstream/stream/stream_group.hpp>
 
 #include <atomic>
 #include <bit>
@@ -24,20 +25,19 @@ inline constexpr int kMostSlots = 64;
 /// States: sound; failed permanently, after a call of the device failed: it gets no more queries,
 /// and its launches in flight are polled as before. Ownership: the pool's. Memory ordering: a slot
 /// is given back with release and claimed with acquire; has_idle_slot() is a hint.
-template <Runtime R>
 class Replica {
  public:
-  Replica(Branches<R> branches, std::vector<std::unique_ptr<Slot<R>>> slots)
+  Replica(detail::AnyBranches branches, std::vector<std::unique_ptr<Slot>> slots)
       : branches_(std::move(branches)),
         slots_(std::move(slots)),
         idle_(~std::uint64_t{0} >> (static_cast<std::size_t>(kMostSlots) - slots_.size())) {}
 
   /// Returns the group on which the replica is launched.
-  [[nodiscard]] StreamGroup<R> const& group() const noexcept { return branches_.front(); }
-  [[nodiscard]] Branches<R> const& branches() const noexcept { return branches_; }
-  [[nodiscard]] std::vector<std::unique_ptr<Slot<R>>> const& slots() const noexcept {
-    return slots_;
+  [[nodiscard]] std::shared_ptr<detail::StreamGroup> const& group() const noexcept {
+    return branches_.front();
   }
+  [[nodiscard]] detail::AnyBranches const& branches() const noexcept { return branches_; }
+  [[nodiscard]] std::vector<std::unique_ptr<Slot>> const& slots() const noexcept { return slots_; }
 
   [[nodiscard]] bool is_sound() const noexcept { return sound_.load(std::memory_order_relaxed); }
   /// Marks the replica as failed. Returns whether it was sound before.
@@ -51,7 +51,7 @@ class Replica {
     return load_ns_.load(std::memory_order_relaxed);
   }
   /// Claims an idle slot for the calling thread. Returns null if there is none.
-  [[nodiscard]] Slot<R>* claim() noexcept {
+  [[nodiscard]] Slot* claim() noexcept {
     auto idle = idle_.load(std::memory_order_relaxed);
     while (idle != 0) {
       if (idle_.compare_exchange_weak(
@@ -63,8 +63,8 @@ class Replica {
   }
   /// Makes the slot idle. A slot of a failed replica cannot be claimed again, because its buffers
   /// may be in use for ever.
-  void give_back(Slot<R>& slot) noexcept {
-    slot.become(Slot<R>::State::idle);
+  void give_back(Slot& slot) noexcept {
+    slot.become(Slot::State::idle);
     if (is_sound()) {
       idle_.fetch_or(std::uint64_t{1} << slot.place.slot, std::memory_order_release);
     }
@@ -76,14 +76,14 @@ class Replica {
   }
 
   /// Passes a slot to its next owner as staged or launched, after all slots handed over before.
-  void hand_over(Slot<R>& slot, typename Slot<R>::State as) noexcept {
+  void hand_over(Slot& slot, Slot::State as) noexcept {
     slot.number = hand_overs_.fetch_add(1, std::memory_order_relaxed);
     slot.become(as);
   }
   /// Returns the slot in state `in` that was handed over first, or null if there is none. Slots in
   /// that state must belong to the calling thread.
-  [[nodiscard]] Slot<R>* first(typename Slot<R>::State in) const noexcept {
-    Slot<R>* first = nullptr;
+  [[nodiscard]] Slot* first(Slot::State in) const noexcept {
+    Slot* first = nullptr;
     for (auto const& slot : slots_) {
       if (slot->is(in) && (first == nullptr || slot->number < first->number)) {
         first = slot.get();
@@ -105,8 +105,8 @@ class Replica {
  private:
   // Members on separate cache lines: those that hardly change, those of claiming threads, and those
   // of launching threads.
-  alignas(64) Branches<R> branches_;
-  std::vector<std::unique_ptr<Slot<R>>> slots_;
+  alignas(64) detail::AnyBranches branches_;
+  std::vector<std::unique_ptr<Slot>> slots_;
   std::atomic<bool> sound_{true};
   alignas(64) std::atomic<std::uint64_t> idle_;  ///< one bit for each slot
   std::atomic<std::int64_t> load_ns_{0};

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/detail/any_device.hpp>
+#include <msstream/serve/callback.hpp>
+#include <msstream/serve/options.hpp>
+#include <msstream/serve/pool_counts.hpp>
+#include <msstream/serve/query.hpp>
+#include <msstream/serve/staging.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+
+namespace msstream::serve {
+
+class PoolBody;
+
+}  // namespace msstream::serve
+
+namespace msstream::detail {
+
+/// The body of every InferencePool<Model, R>, whatever the model and the runtime: see
+/// InferencePool, whose functions these are.
+class AnyInferencePool {
+ public:
+  /// Makes the function that a replica calls for a model. Called once for each replica, before the
+  /// call that it was passed to returns. Null if there is no model.
+  using ForwardMaker = std::function<AnyForward()>;
+
+  AnyInferencePool(AnyDevice const& device,
+                   serve::InferencePoolOptions const& options,
+                   ForwardMaker const& make_forward);
+  AnyInferencePool(AnyInferencePool const&) = delete;
+  AnyInferencePool& operator=(AnyInferencePool const&) = delete;
+  ~AnyInferencePool();
+
+  [[nodiscard]] std::future<serve::Answer> submit(serve::Query const& query);
+  void submit(serve::Query const& query, serve::Callback callback);
+  std::uint64_t swap(ForwardMaker const& make_forward);
+  void drain();
+  [[nodiscard]] serve::PoolCounts counts() const noexcept;
+  [[nodiscard]] serve::PoolLatencies latencies() const noexcept;
+  [[nodiscard]] serve::InferencePoolOptions const& options() const noexcept;
+  /// Returns the stream pool of the first branch.
+  [[nodiscard]] std::shared_ptr<AnyStreamPool> const& streams() const noexcept;
+
+ private:
+  std::unique_ptr<serve::PoolBody> const body_;
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "serve/dispatcher.hpp"
+
+#include <msstream/stream/detail/doorbell.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace msstream::serve {
+
+/// Threads that launch slots staged by other threads. Each thread launches the slots of its own
+/// replicas, so the launches of a replica come from one thread.
+///
+/// States: working; stopped, once nothing is staged any more. Ownership: the pool's; they must not
+/// outlive the pool's state. Memory ordering: that of the slots' states, and of one Doorbell for
+/// each thread.
+class SlotLaunchers {
+ public:
+  /// Starts the threads. `spin` is the time for which a thread looks for more work before it
+  /// sleeps.
+  SlotLaunchers(PoolState& pool,
+                Dispatcher& dispatcher,
+                int threads,
+                std::chrono::microseconds spin);
+  SlotLaunchers(SlotLaunchers const&) = delete;
+  SlotLaunchers& operator=(SlotLaunchers const&) = delete;
+  ~SlotLaunchers() { stop(); }
+
+ private:
+  struct Worker {
+    std::vector<Replica*> replicas;
+    detail::Doorbell bell;
+    std::thread thread;
+  };
+
+  void stop() noexcept;
+
+  void work(Worker& worker) noexcept;
+  /// Launches, of each replica, the slot that was staged first. Returns whether there was any.
+  bool launch_staged(Worker& worker) noexcept;
+
+  Dispatcher& dispatcher_;
+  std::chrono::microseconds spin_;
+  std::atomic<bool> stopping_{false};
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace msstream::serve

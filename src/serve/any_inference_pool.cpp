@@ -12,6 +12,7 @@
 #include <msstream/runtime/settled_at_exit.hpp>
 #include <msstream/serve/branches.hpp>
 #include <msstream/serve/detail/any_inference_pool.hpp>
+#include <msstream/serve/staging.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/stream/detail/inside_work.hpp>
 

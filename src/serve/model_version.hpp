@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/memory/detail/any_device.hpp>
 #include <msstream/serve/branches.hpp>
+#include <msstream/serve/forward.hpp>
 #include <msstream/serve/staging.hpp>
 #include <msstream/step/detail/any_captured_step.hpp>
+#include <msstream/step/detail/any_step_memory.hpp>
 
 #include <cstddef>
 #include <cstdint>

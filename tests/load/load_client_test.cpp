@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/load_watch.hpp"
 
+#include <msstream/serve/callback.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

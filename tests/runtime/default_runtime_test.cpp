@@ -3,6 +3,7 @@
 // device use the runtime of the device.
 #include <msstream/msstream.hpp>
 #include <msstream/runtime/checked.hpp>
+#include <msstream/serve/branches.hpp>
 
 #include <gtest/gtest.h>
 

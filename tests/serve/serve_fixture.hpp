@@ -10,6 +10,7 @@
 #include <msstream/ops/hash.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/serve/inference_pool.hpp>
+#include <msstream/serve/staging.hpp>
 
 #include <atomic>
 #include <chrono>

@@ -4,7 +4,7 @@
 #include <msstream/base/log_line.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/serve/field.hpp>
-#include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_pool_options.hpp>
 
 #include <chrono>
 #include <cstddef>

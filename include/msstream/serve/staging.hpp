@@ -3,8 +3,8 @@
 
 #include <msstream/memory/device.hpp>
 #include <msstream/order/position.hpp>
-#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/serve/branches.hpp>
+#include <msstream/serve/forward.hpp>
 #include <msstream/serve/inputs.hpp>
 #include <msstream/tensor/detail/any_pinned_array.hpp>
 #include <msstream/tensor/detail/typed.hpp>
@@ -12,17 +12,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
 
 namespace msstream::serve {
-
-/// A model as the pool calls it: a function from the inputs of a bucket to a tensor [rows,
-/// outputs_per_row].
-template <Runtime R = DefaultRuntime>
-using Forward = std::function<Tensor<float, R>(Inputs<R> const&)>;
 
 /// The buffers of one query, or one batch of queries, at a time: pinned memory for the inputs,
 /// device memory for the inputs, and pinned memory for the answers, each for `most_rows` rows. Not
@@ -60,7 +54,7 @@ class Staging<detail::AnyRuntime> {
   [[nodiscard]] std::span<float const> answers() const;
 
   order::Position issue(std::int64_t rows,
-                        Forward<detail::AnyRuntime> const& forward,
+                        detail::AnyForward const& forward,
                         bool& has_issued,
                         std::span<std::shared_ptr<detail::StreamGroup> const> branches) const;
 
@@ -119,7 +113,6 @@ class Staging : public Staging<detail::AnyRuntime> {
 
 namespace msstream::detail {
 
-using AnyForward = serve::Forward<AnyRuntime>;
 using AnyStaging = serve::Staging<AnyRuntime>;
 
 }  // namespace msstream::detail

@@ -3,10 +3,10 @@
 
 #include <msstream/memory/detail/any_device.hpp>
 #include <msstream/serve/callback.hpp>
+#include <msstream/serve/forward.hpp>
 #include <msstream/serve/options.hpp>
 #include <msstream/serve/pool_counts.hpp>
 #include <msstream/serve/query.hpp>
-#include <msstream/serve/staging.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -20,6 +20,8 @@ class PoolBody;
 }  // namespace msstream::serve
 
 namespace msstream::detail {
+
+class AnyStreamPool;
 
 /// The body of every InferencePool<Model, R>, whatever the model and the runtime: see
 /// InferencePool, whose functions these are.

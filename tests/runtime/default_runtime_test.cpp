@@ -3,7 +3,6 @@
 // device use the runtime of the device.
 #include <msstream/msstream.hpp>
 #include <msstream/runtime/checked.hpp>
-#include <msstream/serve/branches.hpp>
 
 #include <gtest/gtest.h>
 
@@ -27,7 +26,7 @@ static_assert(have_a_default<ops::RowGradients, ops::UniqueRows, ops::UniqueOpti
 static_assert(have_a_default<ops::AttentionOptions, ops::SegmentOptions, ops::LayerNormResult>);
 static_assert(have_a_default<ops::CrossEntropyOptions, ops::CrossEntropyResult, ops::BceResult>);
 static_assert(have_a_default<ops::GateLogits, ops::Mixture, ops::OptimizerState>);
-static_assert(have_a_default<serve::Inputs, serve::Branches, serve::Forward>);
+static_assert(have_a_default<serve::Inputs, serve::Forward>);
 static_assert(std::is_same_v<Tensor<float>, Tensor<float, DefaultRuntime>>);
 static_assert(std::is_same_v<PinnedArray<float>, PinnedArray<float, DefaultRuntime>>);
 static_assert(

@@ -6,8 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 namespace msstream::testing {
 namespace {
+
+static_assert(std::is_same_v<serve::Branches<>, serve::Branches<DefaultRuntime>>);
 
 template <class R>
 class StagingTest : public RuntimeTest<R> {};

@@ -6,7 +6,7 @@ A room is a folder of include/msstream/, with the folder of its name in src/ and
 and rooms on lower steps (ROOMS). Includes must not form a circle.
 
 - The room kernels/ is the folder kernels/. Of ops/ it may include the words of users: headers that need nothing but
-  base/, for example ops/pooling.hpp. Its headers are private: the sources of ops/ include them, and no public header.
+  base/, for example ops/choices.hpp. Its headers are private: the sources of ops/ include them, and no public header.
 - kernels/ consists of families, folders of at most 40 files. A family may include itself and families on lower steps
   (FAMILIES).
 - The private libraries of the programs, in apps/, include public headers, and each other as APPS says.

@@ -18,9 +18,9 @@ SOUND = {
     "src/ops/dense.cpp": HEAD + '#include <msstream/ops/dense.hpp>\n#include "dense_detail.hpp"\n',
     "src/ops/dense_detail.hpp": HEADER,
     "src/ops/dense_cuda.cpp": HEAD + "#include <cublasLt.h>\n",
-    "include/msstream/ops/activation.hpp": HEADER + "#include <msstream/base/error.hpp>\n",
+    "include/msstream/ops/choices.hpp": HEADER + "#include <msstream/base/error.hpp>\n",
     "kernels/dense/dense.hpp":
-        HEADER + "#include <msstream/ops/activation.hpp>\n#include <msstream/runtime/cuda.hpp>\n",
+        HEADER + "#include <msstream/ops/choices.hpp>\n#include <msstream/runtime/cuda.hpp>\n",
     "kernels/common/launch.cuh": HEADER + "#include <cub/cub.cuh>\n",
     "kernels/dense/dense.cuh": HEADER + '#include "common/launch.cuh"\n#include "dense/dense.hpp"\n',
     "kernels/dense/dense.cu": HEAD + '#include "dense/dense.cuh"\n',
@@ -96,7 +96,7 @@ class LayersTest(unittest.TestCase):
                             "kernels/dense/dense.cu:2: kernels/ (step 3) may not include ops/ (step 6)")
         self.assert_reports({"kernels/dense/unary.hpp": HEADER + include},
                             "unary.hpp:3: kernels/ (step 3) may not include ops/ (step 6)")
-        self.assert_reports({"kernels/dense/unary.cu": HEAD + "#include <msstream/ops/activation.hpp>\n"})
+        self.assert_reports({"kernels/dense/unary.cu": HEAD + "#include <msstream/ops/choices.hpp>\n"})
 
     def test_a_family_of_kernels_may_not_include_one_on_its_step_or_above(self):
         include = '#include "dense/dense.cuh"\n'

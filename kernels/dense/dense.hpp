@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/activation.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>

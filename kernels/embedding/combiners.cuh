@@ -4,7 +4,7 @@
 #include "common/row_vector.cuh"
 #include "common/whole_sums.cuh"
 
-#include <msstream/ops/pooling.hpp>
+#include <msstream/ops/choices.hpp>
 
 #include <cstdint>
 

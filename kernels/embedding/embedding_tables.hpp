@@ -5,7 +5,7 @@
 #include "ids/bag_view.hpp"
 
 #include <msstream/base/dtype.hpp>
-#include <msstream/ops/pooling.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "common/rounded.hpp"
 #include "optimizer/optimizer_math.hpp"
 
-#include <msstream/ops/pooling.hpp>
+#include <msstream/ops/choices.hpp>
 
 #include <cstdint>
 

@@ -3,7 +3,7 @@
 
 #include "common/id_array.hpp"
 
-#include <msstream/ops/unique_order.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 #include "common/id_report.hpp"
 
 #include <msstream/base/dtype.hpp>
-#include <msstream/ops/segment_reduction.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>

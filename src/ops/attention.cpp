@@ -2,8 +2,8 @@
 #include <msstream/base/error.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/attention.hpp>
-#include <msstream/ops/matmul.hpp>
-#include <msstream/ops/softmax.hpp>
+#include <msstream/ops/loss.hpp>
+#include <msstream/ops/matrix.hpp>
 
 #include <cmath>
 #include <source_location>

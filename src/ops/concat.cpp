@@ -2,7 +2,7 @@
 #include "elementwise/elementwise.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/concat.hpp>
+#include <msstream/ops/matrix.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 

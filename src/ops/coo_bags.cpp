@@ -3,7 +3,6 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/bags.hpp>
-#include <msstream/ops/coo_bags.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/tensor/issue.hpp>
 

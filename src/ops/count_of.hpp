@@ -2,8 +2,8 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
+#include <msstream/ops/common.hpp>
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/device_count.hpp>
 
 #include <cstdint>
 

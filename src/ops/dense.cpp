@@ -4,10 +4,10 @@
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/activation.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/dense.hpp>
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/reduce.hpp>
-#include <msstream/ops/unary.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/ops/bags.hpp>
-#include <msstream/ops/pooling.hpp>
+#include <msstream/ops/choices.hpp>
 
 #include <cstdint>
 #include <optional>

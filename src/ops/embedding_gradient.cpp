@@ -7,8 +7,8 @@
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/ops/pooling.hpp>
+#include <msstream/ops/choices.hpp>
+#include <msstream/ops/embedding.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstddef>

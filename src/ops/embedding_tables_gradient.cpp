@@ -5,8 +5,8 @@
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/ops/embedding_tables_gradient.hpp>
+#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_tables.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/embedding_update.hpp>
+#include <msstream/ops/optimizer.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

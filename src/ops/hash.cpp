@@ -4,7 +4,7 @@
 #include "ops/id_array.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/hash.hpp>
+#include <msstream/ops/ids.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 

@@ -3,8 +3,8 @@
 
 #include "common/id_report.hpp"
 
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/out_of_range.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
+#include <msstream/ops/common.hpp>
 #include <msstream/ops/jagged.hpp>
-#include <msstream/ops/offset_policy.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 #include "ops/offset_report.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/jagged_softmax.hpp>
-#include <msstream/ops/offset_policy.hpp>
+#include <msstream/ops/common.hpp>
+#include <msstream/ops/jagged.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/device_count.hpp>
-#include <msstream/ops/lengths.hpp>
+#include <msstream/ops/common.hpp>
+#include <msstream/ops/jagged.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

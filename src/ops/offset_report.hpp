@@ -3,7 +3,7 @@
 
 #include "ops/id_trap.hpp"
 
-#include <msstream/ops/offset_policy.hpp>
+#include <msstream/ops/common.hpp>
 
 namespace msstream::ops::detail {
 

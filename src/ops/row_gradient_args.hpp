@@ -4,7 +4,7 @@
 #include "embedding_gradient/gradients.hpp"
 #include "ops/bag_view.hpp"
 
-#include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/embedding.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -4,9 +4,8 @@
 #include "ops/segment_common.hpp"
 
 #include <msstream/base/error.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/segment.hpp>
-#include <msstream/ops/segment_common.hpp>
-#include <msstream/ops/segment_reduction.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 #include "segment/segment.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/offset_policy.hpp>
-#include <msstream/ops/segment_common.hpp>
-#include <msstream/ops/segment_reduction.hpp>
+#include <msstream/ops/choices.hpp>
+#include <msstream/ops/common.hpp>
+#include <msstream/ops/segment.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include "ops/bag_view.hpp"
 #include "segment/segment.hpp"
 
-#include <msstream/ops/segment_common.hpp>
+#include <msstream/ops/segment.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -3,9 +3,8 @@
 #include "segment/segment.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/segment_common.hpp>
-#include <msstream/ops/segment_ids.hpp>
-#include <msstream/ops/segment_reduction.hpp>
+#include <msstream/ops/choices.hpp>
+#include <msstream/ops/segment.hpp>
 
 #include <cstdint>
 #include <source_location>

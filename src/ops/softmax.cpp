@@ -4,7 +4,7 @@
 #include "ops/id_trap.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/softmax.hpp>
+#include <msstream/ops/loss.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 

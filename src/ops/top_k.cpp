@@ -4,7 +4,7 @@
 #include "ops/workspace.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/top_k.hpp>
+#include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "elementwise/unary.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/unary.hpp>
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 

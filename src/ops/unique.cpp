@@ -7,7 +7,7 @@
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/ops/unique.hpp>
+#include <msstream/ops/ids.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 #include <msstream/memory/detail/block_ref.hpp>
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/embedding.hpp>
 #include <msstream/ops/gather.hpp>
 #include <msstream/step/detail/memory_range.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>

@@ -4,7 +4,7 @@
 #include "step/tape_state.hpp"
 
 #include <msstream/base/text.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/embedding.hpp>
 #include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>

@@ -4,8 +4,8 @@
 #include "ops/bag_view.hpp"
 
 #include <msstream/ops/bags.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/ops/pooling.hpp>
+#include <msstream/ops/choices.hpp>
+#include <msstream/ops/embedding.hpp>
 
 #include <cstdint>
 #include <map>

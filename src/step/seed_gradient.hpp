@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/unary.hpp>
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/detail/typed.hpp>

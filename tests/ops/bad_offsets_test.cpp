@@ -2,13 +2,9 @@
 #include "ops/bad_offsets_fixture.hpp"
 
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/embedding_tables.hpp>
-#include <msstream/ops/embedding_tables_gradient.hpp>
-#include <msstream/ops/embedding_update.hpp>
 #include <msstream/ops/jagged.hpp>
-#include <msstream/ops/jagged_softmax.hpp>
-#include <msstream/ops/lengths.hpp>
+#include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/ops/table_batch.hpp>
 

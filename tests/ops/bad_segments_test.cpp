@@ -2,7 +2,6 @@
 #include "ops/bad_offsets_fixture.hpp"
 
 #include <msstream/ops/jagged.hpp>
-#include <msstream/ops/jagged_softmax.hpp>
 #include <msstream/ops/segment.hpp>
 
 #include <algorithm>

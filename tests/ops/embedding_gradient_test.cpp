@@ -2,7 +2,7 @@
 #include "kernels/gradient_case.hpp"
 #include "ops/ops_fixture.hpp"
 
-#include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/embedding.hpp>
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 
-#include <msstream/ops/coo_bags.hpp>
+#include <msstream/ops/bags.hpp>
 #include <msstream/ops/embedding.hpp>
 
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 
-#include <msstream/ops/embedding_tables_gradient.hpp>
+#include <msstream/ops/embedding_tables.hpp>
 
 namespace msstream::testing {
 namespace {

@@ -3,7 +3,6 @@
 #include "runtime/gate.hpp"
 
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 

@@ -2,7 +2,7 @@
 #include "ops/ops_fixture.hpp"
 #include "ops/optimizer_reference.hpp"
 
-#include <msstream/ops/embedding_update.hpp>
+#include <msstream/ops/optimizer.hpp>
 
 namespace msstream::testing {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
-#include <msstream/ops/softmax.hpp>
 
 #include <cmath>
 #include <limits>

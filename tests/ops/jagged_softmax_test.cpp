@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 
-#include <msstream/ops/jagged_softmax.hpp>
+#include <msstream/ops/jagged.hpp>
 
 namespace msstream::testing {
 namespace {

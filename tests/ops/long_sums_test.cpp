@@ -4,15 +4,12 @@
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/embedding_tables.hpp>
-#include <msstream/ops/embedding_tables_gradient.hpp>
-#include <msstream/ops/jagged_softmax.hpp>
+#include <msstream/ops/jagged.hpp>
 #include <msstream/ops/layer_norm.hpp>
+#include <msstream/ops/loss.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/segment.hpp>
-#include <msstream/ops/segment_ids.hpp>
-#include <msstream/ops/softmax.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 
-#include <msstream/ops/matmul.hpp>
+#include <msstream/ops/matrix.hpp>
 
 namespace msstream::testing {
 namespace {

@@ -2,7 +2,6 @@
 #include "ops/ops_fixture.hpp"
 #include "ops/optimizer_reference.hpp"
 
-#include <msstream/ops/embedding_update.hpp>
 #include <msstream/ops/optimizer.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 
-#include <msstream/ops/unary.hpp>
+#include <msstream/ops/elementwise.hpp>
 
 #include <algorithm>
 #include <cmath>

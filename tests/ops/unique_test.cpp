@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 
-#include <msstream/ops/unique.hpp>
+#include <msstream/ops/ids.hpp>
 
 namespace msstream::testing {
 namespace {

@@ -2,11 +2,10 @@
 #include "data/data_files.hpp"
 #include "ops/ops_fixture.hpp"
 
-#include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/ids.hpp>
 #include <msstream/ops/jagged.hpp>
-#include <msstream/ops/lengths.hpp>
 #include <msstream/ops/segment.hpp>
-#include <msstream/ops/unique.hpp>
 
 #include <algorithm>
 #include <fstream>

@@ -2,11 +2,11 @@
 #include "data/safetensors.hpp"
 #include "ops/ops_fixture.hpp"
 
-#include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/ops/jagged_softmax.hpp>
+#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/ids.hpp>
+#include <msstream/ops/jagged.hpp>
+#include <msstream/ops/reduce.hpp>
 #include <msstream/ops/segment.hpp>
-#include <msstream/ops/top_k.hpp>
-#include <msstream/ops/unique.hpp>
 
 #include <cstdlib>
 #include <optional>

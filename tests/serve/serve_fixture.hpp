@@ -5,9 +5,9 @@
 #include "runtime/gate.hpp"
 
 #include <msstream/ops/arithmetic.hpp>
-#include <msstream/ops/concat.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/hash.hpp>
+#include <msstream/ops/ids.hpp>
+#include <msstream/ops/matrix.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/serve/inference_pool.hpp>
 #include <msstream/serve/staging.hpp>

@@ -2,11 +2,9 @@
 #include "step/captured_counts_fixture.hpp"
 
 #include <msstream/ops/gather.hpp>
+#include <msstream/ops/ids.hpp>
 #include <msstream/ops/jagged.hpp>
-#include <msstream/ops/jagged_softmax.hpp>
-#include <msstream/ops/lengths.hpp>
 #include <msstream/ops/segment.hpp>
-#include <msstream/ops/unique.hpp>
 
 /// Tests that one captured operation serves every count up to its capacity, with the bits
 /// of an eager one.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/captured_counts_fixture.hpp"
 
-#include <msstream/ops/coo_bags.hpp>
+#include <msstream/ops/bags.hpp>
 #include <msstream/ops/embedding_tables.hpp>
-#include <msstream/ops/embedding_tables_gradient.hpp>
-#include <msstream/ops/embedding_update.hpp>
-#include <msstream/ops/jagged_softmax.hpp>
+#include <msstream/ops/jagged.hpp>
+#include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/table_batch.hpp>
 
 /// Tests that one captured lookup, gradient or update serves every count of ids and bags up

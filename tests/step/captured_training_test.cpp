@@ -3,7 +3,7 @@
 // with workspaces.
 #include "step/captured_fixture.hpp"
 
-#include <msstream/ops/hash.hpp>
+#include <msstream/ops/ids.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
 

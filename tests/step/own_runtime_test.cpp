@@ -2,7 +2,7 @@
 // A runtime of a user's own, with nothing but what the concept Runtime asks for: programs on it are
 // the same as on the library's.
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/ops/matmul.hpp>
+#include <msstream/ops/matrix.hpp>
 #include <msstream/runtime/checked.hpp>
 #include <msstream/runtime/host.hpp>
 #include <msstream/step/differentiable_ops.hpp>

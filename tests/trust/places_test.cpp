@@ -4,10 +4,9 @@
 #include "trust/switched_off.hpp"
 
 #include <msstream/ops/attention.hpp>
-#include <msstream/ops/coo_bags.hpp>
+#include <msstream/ops/bags.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/embedding_tables.hpp>
-#include <msstream/ops/embedding_tables_gradient.hpp>
 #include <msstream/step/batch_parts.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>

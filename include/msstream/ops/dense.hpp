@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/activation.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 

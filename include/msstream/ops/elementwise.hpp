@@ -98,3 +98,157 @@ template <Runtime R>
 }
 
 }  // namespace msstream::ops
+
+/// Functions of each element of a float32 tensor of any shape. Each function and each gradient is
+/// one launch. Asynchronous; capture-safe; deterministic.
+namespace msstream::ops {
+
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats square(Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats square_gradient(Floats const& input,
+                                     Floats const& output_gradient,
+                                     std::source_location issued_at);
+[[nodiscard]] Floats sqrt(Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats sqrt_gradient(Floats const& output,
+                                   Floats const& output_gradient,
+                                   std::source_location issued_at);
+[[nodiscard]] Floats abs(Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats abs_gradient(Floats const& input,
+                                  Floats const& output_gradient,
+                                  std::source_location issued_at);
+[[nodiscard]] Floats sqrt_abs(Floats const& input, float epsilon, std::source_location issued_at);
+[[nodiscard]] Floats sqrt_abs_gradient(Floats const& input,
+                                       float epsilon,
+                                       Floats const& output_gradient,
+                                       std::source_location issued_at);
+[[nodiscard]] Floats relu(Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats relu_gradient(Floats const& output,
+                                   Floats const& output_gradient,
+                                   std::source_location issued_at);
+[[nodiscard]] Floats exp(Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats exp_gradient(Floats const& output,
+                                  Floats const& output_gradient,
+                                  std::source_location issued_at);
+[[nodiscard]] Floats log(Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats log_gradient(Floats const& input,
+                                  Floats const& output_gradient,
+                                  std::source_location issued_at);
+
+}  // namespace detail
+
+/// Returns input * input.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> square(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::square(input, issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> square_gradient(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::square_gradient(input, output_gradient, issued_at));
+}
+
+/// Returns the square root; NaN for a negative element.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sqrt(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::sqrt(input, issued_at));
+}
+/// Returns the gradient of sqrt(), from its output and the output's gradient. An element is
+/// infinite or NaN where the output is 0.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sqrt_gradient(
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::sqrt_gradient(output, output_gradient, issued_at));
+}
+
+/// Returns |input|, whose derivative at 0 is taken as 0.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> abs(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::abs(input, issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> abs_gradient(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::abs_gradient(input, output_gradient, issued_at));
+}
+
+/// Returns sqrt(|input| + epsilon), whose derivative at 0 is taken as 0. Throws
+/// std::invalid_argument unless epsilon is finite and not negative.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sqrt_abs(
+    Tensor<float, R> const& input,
+    float epsilon,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::sqrt_abs(input, epsilon, issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sqrt_abs_gradient(
+    Tensor<float, R> const& input,
+    float epsilon,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::sqrt_abs_gradient(input, epsilon, output_gradient, issued_at));
+}
+
+/// Returns max(input, 0); NaN stays NaN. The derivative at 0 is taken as 0.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> relu(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::relu(input, issued_at));
+}
+/// Returns the gradient of relu(), from its output and the output's gradient.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> relu_gradient(
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::relu_gradient(output, output_gradient, issued_at));
+}
+
+/// Returns e to the power of input.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> exp(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::exp(input, issued_at));
+}
+/// Returns the gradient of exp(), from its output and the output's gradient.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> exp_gradient(
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::exp_gradient(output, output_gradient, issued_at));
+}
+
+/// Returns the natural logarithm; -infinity for 0, and NaN for a negative element.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> log(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::log(input, issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> log_gradient(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::log_gradient(input, output_gradient, issued_at));
+}
+
+}  // namespace msstream::ops

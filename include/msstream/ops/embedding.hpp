@@ -2,15 +2,16 @@
 #pragma once
 
 #include <msstream/ops/bags.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/out_of_range.hpp>
-#include <msstream/ops/pooling.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <optional>
 #include <source_location>
+#include <utility>
+#include <vector>
 
 namespace msstream::ops {
 
@@ -78,6 +79,157 @@ template <Element T, Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return embedding_lookup(
       table, Bags<R>(ids, offsets), LookupOptions<R>{.pooling = pooling}, issued_at);
+}
+
+/// The ids of a lookup, grouped by value: the distinct valid ids in ascending order, and for each
+/// one the ascending list of the places where it occurs. Places are numbered by the ids; if the
+/// bags have a default id, one more place per bag follows.
+template <Runtime R = DefaultRuntime>
+struct UniqueRows {
+  Tensor<std::int64_t, R> ids;        ///< [places], the first *count are valid; ascending
+  Tensor<std::int32_t, R> starts;     ///< [places + 1], per id its first index into positions
+  Tensor<std::int32_t, R> positions;  ///< [places], the places of ids[0], then those of ids[1], …
+  Tensor<std::int32_t, R> ranks;      ///< [places], positions[k] holds ids[ranks[k]]; -1 if invalid
+  Tensor<std::int64_t, R> count;      ///< scalar: the number of distinct ids
+
+  /// For the library itself: the same rows, on a device of whichever runtime.
+  operator UniqueRows<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {ids, starts, positions, ranks, count};
+  }
+};
+
+namespace detail {
+
+template <Runtime R>
+[[nodiscard]] UniqueRows<R> typed(UniqueRows<AnyRuntime> rows) {
+  return {typed<R>(std::move(rows.ids)),
+          typed<R>(std::move(rows.starts)),
+          typed<R>(std::move(rows.positions)),
+          typed<R>(std::move(rows.ranks)),
+          typed<R>(std::move(rows.count))};
+}
+
+// The body of the function below.
+
+[[nodiscard]] UniqueRows<AnyRuntime> deduplicate(Bags<AnyRuntime> const& bags,
+                                                 std::int64_t rows,
+                                                 Pooling pooling,
+                                                 std::source_location issued_at);
+
+}  // namespace detail
+
+/// Groups the equal ids of a lookup in a table of `rows` rows. If `pooling` is not Pooling::none,
+/// the ids of a bag whose offsets do not ascend within the ids are left out, because the lookup
+/// does not read them. With Pooling::none a lookup gives one row per id whatever its bag, and the
+/// ids of every bag are grouped. `pooling` must be that of the lookup. The count stays on the
+/// device. Deterministic; capture-safe.
+template <Runtime R>
+[[nodiscard]] UniqueRows<R> deduplicate(
+    Bags<R> const& bags,
+    std::int64_t rows,
+    Pooling pooling = Pooling::sum,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::deduplicate(bags, rows, pooling, issued_at));
+}
+
+/// The row-sparse gradient of a table: `values[u]` is the gradient of row `ids[u]`, for u < *count.
+template <Runtime R = DefaultRuntime>
+struct RowGradients {
+  Tensor<std::int64_t, R> ids;    ///< [capacity], distinct, ascending
+  Tensor<std::int64_t, R> count;  ///< scalar: the number of rows with a gradient
+  Tensor<float, R> values;        ///< [capacity, width]
+
+  /// For the library itself: the same gradients, on a device of whichever runtime.
+  operator RowGradients<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {ids, count, values};
+  }
+};
+
+namespace detail {
+
+template <Runtime R>
+[[nodiscard]] RowGradients<R> typed(RowGradients<AnyRuntime> gradients) {
+  return {typed<R>(std::move(gradients.ids)),
+          typed<R>(std::move(gradients.count)),
+          typed<R>(std::move(gradients.values))};
+}
+template <Runtime R>
+[[nodiscard]] std::vector<RowGradients<AnyRuntime>> untyped(
+    std::vector<RowGradients<R>> const& gradients) {
+  return {gradients.begin(), gradients.end()};
+}
+
+// The bodies of the functions below.
+
+[[nodiscard]] RowGradients<AnyRuntime> embedding_gradient(
+    AnyBags const& bags,
+    UniqueRows<AnyRuntime> const& unique,
+    std::int64_t rows,
+    Pooling pooling,
+    AnyTensor const& output_gradient,
+    std::optional<TensorOf<std::int32_t>> const& argmax,
+    std::source_location issued_at);
+[[nodiscard]] Floats embedding_weight_gradient(AnyTensor const& table,
+                                               AnyBags const& bags,
+                                               Pooling pooling,
+                                               Floats const& output_gradient,
+                                               std::source_location issued_at);
+[[nodiscard]] RowGradients<AnyRuntime> merge_row_gradients(
+    std::vector<RowGradients<AnyRuntime>> const& parts,
+    std::int64_t rows,
+    std::vector<std::int64_t> const& first_rows,
+    std::source_location issued_at);
+
+}  // namespace detail
+
+/// Returns the gradient of embedding_lookup() with respect to its table of `rows` rows, from the
+/// gradient of its output: [bags, width], or [ids, width] for Pooling::none, in float32, float16 or
+/// bfloat16, accumulated in float32. For Pooling::max `argmax` is the tensor that the lookup wrote.
+/// A bag whose pooling divisor is 0 contributes nothing, even if its output gradient is infinite;
+/// otherwise NaN and infinity propagate by IEEE 754. Deterministic; asynchronous; capture-safe.
+template <Element T, Runtime R>
+[[nodiscard]] RowGradients<R> embedding_gradient(
+    Bags<R> const& bags,
+    UniqueRows<R> const& unique,
+    std::int64_t rows,
+    Pooling pooling,
+    Tensor<T, R> const& output_gradient,
+    std::optional<Tensor<std::int32_t, R>> const& argmax = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::embedding_gradient(
+      bags, unique, rows, pooling, output_gradient.any(), argmax, issued_at));
+}
+
+/// Returns the gradient of a lookup with respect to the bags' weights, float32, in the shape of the
+/// ids. Only for Pooling::sum and Pooling::none. The gradient of a weight is the dot product of its
+/// id's row with the gradient of the output row, or 0 if the id has no row. Deterministic;
+/// asynchronous; capture-safe.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<float, R> embedding_weight_gradient(
+    Tensor<T, R> const& table,
+    Bags<R> const& bags,
+    Pooling pooling,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::embedding_weight_gradient(table.any(), bags, pooling, output_gradient, issued_at));
+}
+
+/// Merges several gradients of one table of `rows` rows into one. The values of equal rows are
+/// added in an order that depends on the ids alone. If `first_rows` is given, the ids of part k
+/// refer to a view of the table whose row 0 is row first_rows[k] of the table. A view may begin
+/// before the table; rows outside the table are left out. Deterministic; asynchronous;
+/// capture-safe.
+template <Runtime R>
+[[nodiscard]] RowGradients<R> merge_row_gradients(
+    std::vector<RowGradients<R>> const& parts,
+    std::int64_t rows,
+    std::vector<std::int64_t> const& first_rows = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::merge_row_gradients(detail::untyped(parts), rows, first_rows, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -3,20 +3,56 @@
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/bags.hpp>
-#include <msstream/ops/device_count.hpp>
-#include <msstream/ops/embedding_table.hpp>
-#include <msstream/ops/out_of_range.hpp>
+#include <msstream/ops/choices.hpp>
+#include <msstream/ops/common.hpp>
+#include <msstream/ops/detail/typed.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace msstream::ops {
 
+/// One of many tables that are looked up together: its weights [rows, width] and the pooling of its
+/// bags.
+template <Runtime R = DefaultRuntime>
+struct EmbeddingTable {
+  std::variant<Tensor<float, R>, Tensor<float16, R>, Tensor<bfloat16, R>> weights;
+  Pooling pooling = Pooling::sum;  ///< any pooling except none
+  std::int64_t hotness = 1;        ///< ids per bag if the lookup has no offsets
+  /// The id that a bag without a valid id holds instead. Null if such a bag is 0.
+  std::optional<std::int64_t> default_id = {};
+
+  /// For the library itself: the same table, on a device of whichever runtime.
+  operator EmbeddingTable<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    using Weights = decltype(EmbeddingTable<detail::AnyRuntime>::weights);
+    return {std::visit([]<Element T>(
+                           Tensor<T, R> const& of) -> Weights { return detail::TensorOf<T>(of); },
+                       weights),
+            pooling,
+            hotness,
+            default_id};
+  }
+};
+
 namespace detail {
+
+template <Runtime R>
+[[nodiscard]] EmbeddingTable<R> typed(EmbeddingTable<AnyRuntime> const& table) {
+  using Weights = decltype(EmbeddingTable<R>::weights);
+  return {std::visit([]<Element T>(TensorOf<T> const& of) -> Weights { return typed<R>(of); },
+                     table.weights),
+          table.pooling,
+          table.hotness,
+          table.default_id};
+}
 
 /// The tables, their plan, and the descriptors on the device.
 struct TablesInUse;
@@ -156,6 +192,55 @@ template <Element Out = float, Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return Tensor<Out, R>(msstream::detail::OfKnownType(),
                         detail::embedding_lookup(dtype_of<Out>, tables, bags, options, issued_at));
+}
+
+/// The gradients of many tables, for the rows that a lookup has read. `values[u, : width of its
+/// table]` is the gradient of row `rows[u]` among the rows of all tables, for u < *count. The rows
+/// of table t have u in [table_starts[t], table_starts[t + 1]).
+template <Runtime R = DefaultRuntime>
+struct TablesRowGradients {
+  Tensor<std::int64_t, R> rows;          ///< [capacity]: tables.first_row(t) + id; ascending
+  Tensor<std::int64_t, R> count;         ///< scalar: the number of rows with a gradient
+  Tensor<std::int64_t, R> table_starts;  ///< [tables + 1], into rows
+  Tensor<float, R> values;               ///< [capacity, width of the widest table]
+};
+
+namespace detail {
+
+template <Runtime R>
+[[nodiscard]] TablesRowGradients<R> typed(TablesRowGradients<AnyRuntime> gradients) {
+  return {typed<R>(std::move(gradients.rows)),
+          typed<R>(std::move(gradients.count)),
+          typed<R>(std::move(gradients.table_starts)),
+          typed<R>(std::move(gradients.values))};
+}
+
+// The body of the function below.
+
+[[nodiscard]] TablesRowGradients<AnyRuntime> embedding_tables_gradient(
+    EmbeddingTables<AnyRuntime> const& tables,
+    TableBags<AnyRuntime> const& bags,
+    AnyTensor const& output_gradient,
+    std::source_location issued_at);
+
+}  // namespace detail
+
+/// Returns the gradient of an embedding_lookup() in many tables with respect to the tables, from
+/// the gradient of its output: [batch, tables.width()], float32, float16 or bfloat16, accumulated
+/// in float32. The ids of all tables are sorted once, by only as many bits as the number of all
+/// rows needs.
+///
+/// Not for tables of Pooling::max. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument in the cases in which the lookup does, for an output gradient of another
+/// shape, and for 2^31 bags or ids or more.
+template <Element T, Runtime R>
+[[nodiscard]] TablesRowGradients<R> embedding_tables_gradient(
+    EmbeddingTables<R> const& tables,
+    TableBags<R> const& bags,
+    Tensor<T, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::embedding_tables_gradient(tables, bags, output_gradient.any(), issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/common.hpp>
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/device_count.hpp>
-#include <msstream/ops/id_element.hpp>
 #include <msstream/tensor/detail/overlap.hpp>
 
 #include <array>

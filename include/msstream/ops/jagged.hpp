@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/common.hpp>
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/offset_policy.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -10,6 +10,54 @@
 #include <type_traits>
 
 namespace msstream::ops {
+
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] TensorOf<std::int64_t> lengths_to_offsets(AnyTensor const& lengths,
+                                                        DeviceCount<AnyRuntime> const& count,
+                                                        std::source_location issued_at);
+[[nodiscard]] TensorOf<std::int64_t> offsets_to_lengths(TensorOf<std::int64_t> const& offsets,
+                                                        std::source_location issued_at);
+
+[[nodiscard]] Floats jagged_softmax(Floats const& values,
+                                    TensorOf<std::int64_t> const& offsets,
+                                    OffsetPolicy<AnyRuntime> const& policy,
+                                    std::source_location issued_at);
+[[nodiscard]] Floats jagged_softmax_gradient(Floats const& output,
+                                             Floats const& output_gradient,
+                                             TensorOf<std::int64_t> const& offsets,
+                                             std::source_location issued_at);
+
+}  // namespace detail
+
+/// Computes the offsets of jagged samples from their lengths: lengths [samples] (int64 or int32) →
+/// offsets [samples + 1] int64; offsets[i] is the sum of the lengths before i.
+///
+/// A length below 0 counts as 0. If `count`, a device scalar, is given, only the first *count
+/// samples exist, and the others are empty. Exact; one launch, preceded by a fill if there are more
+/// than 8,192 samples; asynchronous; capture-safe. Throws std::invalid_argument unless lengths has
+/// one dimension.
+template <IdElement T, Runtime R>
+[[nodiscard]] Tensor<std::int64_t, R> lengths_to_offsets(
+    Tensor<T, R> const& lengths,
+    DeviceCount<R> const& count = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::lengths_to_offsets(lengths.any(), count, issued_at));
+}
+
+/// Computes the length of each sample, lengths[i] = offsets[i + 1] - offsets[i], from offsets
+/// [samples + 1]. A length is 0 where the difference or offsets[i] is below 0. Offsets beyond the
+/// number of values are not detected, because that number is not known. One launch; asynchronous;
+/// capture-safe. Throws std::invalid_argument unless offsets has one dimension and at least one
+/// element.
+template <Runtime R>
+[[nodiscard]] Tensor<std::int64_t, R> offsets_to_lengths(
+    Tensor<std::int64_t, R> const& offsets,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::offsets_to_lengths(offsets, issued_at));
+}
 
 namespace detail {
 
@@ -79,6 +127,37 @@ template <Element T, Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return Tensor<T, R>(msstream::detail::OfKnownType(),
                       detail::dense_to_jagged(dense.any(), offsets, capacity, policy, issued_at));
+}
+
+/// Returns the softmax of each column within each segment, for float32 values [capacity] or
+/// [capacity, width]. Segment s has the rows [offsets[s], offsets[s + 1]); the last offset is at
+/// most the capacity. Rows of no segment get 0. A segment whose offsets do not ascend within [0,
+/// capacity] has no rows, in the operation and in its gradient, and is reported as `policy` says.
+/// Segments never share a row.
+///
+/// The largest element is subtracted first, so that nothing overflows. As in PyTorch, a column of a
+/// segment is all NaN if it holds NaN or +infinity, or nothing but -infinity. Deterministic; one
+/// launch, which assigns threads to a segment by its length; asynchronous; capture-safe. Throws
+/// std::invalid_argument for bad shapes.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> jagged_softmax(
+    Tensor<float, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::jagged_softmax(values, offsets, policy, issued_at));
+}
+
+/// Returns the gradient of jagged_softmax(), from its output y and the gradient dy of the output: y
+/// * (dy - sum of y * dy over the segment), 0 wherever y is 0. One launch.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> jagged_softmax_gradient(
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    Tensor<std::int64_t, R> const& offsets,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::jagged_softmax_gradient(output, output_gradient, offsets, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
+#include <concepts>
+#include <cstdint>
+#include <optional>
 #include <source_location>
 #include <utility>
 
@@ -58,6 +62,109 @@ template <Runtime R>
     float factor,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::scale_by_scalar(input, scalar, factor, issued_at));
+}
+
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats softmax(Floats const& input, std::source_location issued_at);
+[[nodiscard]] Floats softmax(Floats const& input,
+                             TensorOf<std::int64_t> const& lengths,
+                             std::source_location issued_at);
+[[nodiscard]] Floats softmax_gradient(Floats const& output,
+                                      Floats const& output_gradient,
+                                      std::source_location issued_at);
+
+}  // namespace detail
+
+/// Returns exp(input) / sum of exp(input) over the last dimension of input [..., columns], float32.
+/// The largest element is subtracted first, so that nothing overflows. A row is all NaN if it holds
+/// NaN or +infinity, or nothing but -infinity. One launch; asynchronous; capture-safe;
+/// deterministic. Throws std::invalid_argument for a scalar.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> softmax(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::softmax(input, issued_at));
+}
+/// Returns the softmax over the leading columns of each row only, as many as the row's length; the
+/// other columns get 0, and a row of length 0 is all 0. `lengths` is read on the device, and each
+/// length is clamped to [0, columns]. The number of lengths must divide the number of rows: each
+/// length applies to a run of rows / lengths consecutive rows.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> softmax(
+    Tensor<float, R> const& input,
+    Tensor<std::int64_t, R> const& lengths,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::softmax(input, lengths, issued_at));
+}
+
+/// Returns the gradient of softmax(), with or without lengths, from its output y and the output's
+/// gradient dy: y * (dy - sum of y * dy), 0 wherever y is 0. One launch.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> softmax_gradient(
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::softmax_gradient(output, output_gradient, issued_at));
+}
+
+/// The handling of a class outside [0, classes). The example's loss and gradients are 0 with every
+/// policy.
+template <Runtime R = DefaultRuntime>
+struct CrossEntropyOptions {
+  OutOfRange out_of_range = OutOfRange::drop;
+  /// For OutOfRange::count: a device scalar that is incremented by the number of bad classes.
+  std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
+
+  /// For the library itself: the same options, on a device of whichever runtime.
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator CrossEntropyOptions<detail::AnyRuntime>() const
+      requires(!std::same_as<R, detail::AnyRuntime>) {
+    return {out_of_range, bad_id_count};
+  }
+};
+
+/// The result of softmax_cross_entropy(): one loss per example, and the gradient of each loss with
+/// respect to its logits.
+template <Runtime R = DefaultRuntime>
+struct CrossEntropyResult {
+  Tensor<float, R> losses;     ///< [batch]
+  Tensor<float, R> gradients;  ///< [batch, classes]: softmax(logits), less 1 at the class
+};
+
+namespace detail {
+
+template <Runtime R>
+[[nodiscard]] CrossEntropyResult<R> typed(CrossEntropyResult<AnyRuntime> result) {
+  return {typed<R>(std::move(result.losses)), typed<R>(std::move(result.gradients))};
+}
+
+// The body of the function below.
+
+[[nodiscard]] CrossEntropyResult<AnyRuntime> softmax_cross_entropy(
+    Floats const& logits,
+    TensorOf<std::int64_t> const& classes,
+    CrossEntropyOptions<AnyRuntime> const& options,
+    std::source_location issued_at);
+
+}  // namespace detail
+
+/// Computes the cross-entropy of softmax(logits [batch, classes]) against one class per example,
+/// [batch]: log(sum of exp(logits)) - logits[class], without overflow. Infinite logits give the
+/// limit: a loss of 0 if only the class has +infinity, infinity if another class has +infinity or
+/// the class has -infinity, and NaN if all logits are -infinity. One launch; asynchronous;
+/// deterministic; capture-safe. Throws std::invalid_argument for bad shapes. With OutOfRange::trap
+/// a class outside [0, classes) makes the next to_host() or PinnedArray::wait() throw
+/// std::out_of_range.
+template <Runtime R>
+[[nodiscard]] CrossEntropyResult<R> softmax_cross_entropy(
+    Tensor<float, R> const& logits,
+    Tensor<std::int64_t, R> const& classes,
+    CrossEntropyOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::softmax_cross_entropy(logits, classes, options, issued_at));
 }
 
 }  // namespace msstream::ops

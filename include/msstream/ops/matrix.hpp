@@ -3,9 +3,19 @@
 
 #include <msstream/ops/detail/typed.hpp>
 
+#include <cstdint>
+#include <optional>
 #include <source_location>
+#include <span>
+#include <vector>
 
 namespace msstream::ops {
+
+struct MatmulOptions {
+  bool transpose_left = false;
+  bool transpose_right = false;
+  float factor = 1.0F;  ///< multiplies the product
+};
 
 namespace detail {
 
@@ -16,7 +26,68 @@ namespace detail {
                                   float factor,
                                   std::source_location issued_at);
 
+[[nodiscard]] Floats concat(std::vector<Floats> const& blocks, std::source_location issued_at);
+[[nodiscard]] std::vector<std::optional<Floats>> split(Floats const& packed,
+                                                       std::span<std::int64_t const> widths,
+                                                       std::vector<bool> const& wanted,
+                                                       std::source_location issued_at);
+
+[[nodiscard]] Floats matmul(Floats const& left,
+                            Floats const& right,
+                            MatmulOptions const& options,
+                            std::source_location issued_at);
+[[nodiscard]] Floats matmul_left_gradient(Floats const& left,
+                                          Floats const& right,
+                                          MatmulOptions const& options,
+                                          Floats const& product_gradient,
+                                          std::source_location issued_at);
+[[nodiscard]] Floats matmul_right_gradient(Floats const& left,
+                                           Floats const& right,
+                                           MatmulOptions const& options,
+                                           Floats const& product_gradient,
+                                           std::source_location issued_at);
+
 }  // namespace detail
+
+/// Returns factor * op(left) · op(right), where op transposes or does nothing: [rows, inner],
+/// [inner, columns] → [rows, columns]. If either operand is a batch, [batch, …], the product is a
+/// batch. A matrix beside a batch is used for the whole batch.
+///
+/// float32, in the device's MatmulPrecision. CUDA uses cuBLASLt in one launch; the host uses Eigen.
+/// On CUDA, leftᵀ · right with a long inner dimension and a small product is summed in parts, in a
+/// workspace, with two or three launches. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument if the shapes do not fit.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> matmul(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    MatmulOptions const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::matmul(left, right, options, issued_at));
+}
+
+/// Returns the gradient of matmul() with respect to its left operand, in that operand's shape.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> matmul_left_gradient(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    MatmulOptions const& options,
+    Tensor<float, R> const& product_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::matmul_left_gradient(left, right, options, product_gradient, issued_at));
+}
+/// Returns the gradient of matmul() with respect to its right operand, in that operand's shape.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> matmul_right_gradient(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    MatmulOptions const& options,
+    Tensor<float, R> const& product_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::matmul_right_gradient(left, right, options, product_gradient, issued_at));
+}
 
 /// Transposes matrices: [rows, columns] → [columns, rows], or [batch, rows, columns] → [batch,
 /// columns, rows], float32. The gradient is the transpose of the output's gradient. Asynchronous;
@@ -37,6 +108,27 @@ template <Runtime R>
     float factor = 1.0F,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::add_identity(input, factor, issued_at));
+}
+
+/// Returns the blocks side by side: block k [rows, width k] → [rows, sum of widths], float32. One
+/// launch for up to 64 blocks. Asynchronous.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> concat(
+    std::vector<Tensor<float, R>> const& blocks,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::concat(detail::untyped(blocks), issued_at));
+}
+
+/// Splits a packed tensor into blocks of the given widths, which must sum to the packed width: the
+/// reverse of concat(). The result is null for a block that is not wanted. Throws
+/// std::invalid_argument if the widths or the number of flags do not fit.
+template <Runtime R>
+[[nodiscard]] std::vector<std::optional<Tensor<float, R>>> split(
+    Tensor<float, R> const& packed,
+    std::span<std::int64_t const> widths,
+    std::vector<bool> const& wanted,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::split(packed, widths, wanted, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -3,10 +3,9 @@
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/bags.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/out_of_range.hpp>
-#include <msstream/ops/pooling.hpp>
 
 #include <cstdint>
 #include <memory>

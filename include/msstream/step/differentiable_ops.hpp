@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/activation.hpp>
-#include <msstream/ops/concat.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
+#include <msstream/ops/matrix.hpp>
 #include <msstream/step/differentiable/arithmetic.hpp>
 #include <msstream/step/differentiable/attention.hpp>
 #include <msstream/step/differentiable/embedding.hpp>

@@ -3,8 +3,8 @@
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/bags.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/ops/pooling.hpp>
+#include <msstream/ops/choices.hpp>
+#include <msstream/ops/embedding.hpp>
 #include <msstream/step/detail/memory_range.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/detail/typed.hpp>

@@ -4,9 +4,8 @@
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
 #include <msstream/ops/bags.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/ops/pooling.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/ops/matmul.hpp>
+#include <msstream/ops/matrix.hpp>
 #include <msstream/step/differentiable/matmul.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>

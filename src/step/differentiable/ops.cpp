@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/recorded.hpp"
 
-#include <msstream/ops/activation.hpp>
 #include <msstream/ops/arithmetic.hpp>
-#include <msstream/ops/concat.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
+#include <msstream/ops/matrix.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "segment/segment.hpp"
+
 #include "step/recorded.hpp"
 
-#include <msstream/ops/offset_policy.hpp>
+#include <msstream/ops/choices.hpp>
+#include <msstream/ops/common.hpp>
 #include <msstream/ops/segment.hpp>
-#include <msstream/ops/segment_common.hpp>
-#include <msstream/ops/segment_ids.hpp>
-#include <msstream/ops/segment_reduction.hpp>
 #include <msstream/step/differentiable/segment.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>

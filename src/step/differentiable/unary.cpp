@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/recorded.hpp"
 
-#include <msstream/ops/unary.hpp>
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/step/differentiable/unary.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <msstream/ops/bags.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/pooling.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>

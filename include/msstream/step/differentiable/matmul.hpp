@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/matmul.hpp>
+#include <msstream/ops/matrix.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <source_location>

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/choices.hpp>
+#include <msstream/ops/common.hpp>
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/id_element.hpp>
-#include <msstream/ops/offset_policy.hpp>
 #include <msstream/ops/segment.hpp>
-#include <msstream/ops/segment_common.hpp>
-#include <msstream/ops/segment_ids.hpp>
-#include <msstream/ops/segment_reduction.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/softmax.hpp>
+#include <msstream/ops/loss.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/pooling.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
 #include <msstream/step/gradient_tape.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/unary.hpp>
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <source_location>

@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
-#include <msstream/ops/out_of_range.hpp>
 #include <msstream/runtime/default_runtime.hpp>
+#include <msstream/tensor/tensor.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 namespace msstream::ops {
+
+/// The element types of ids and lengths: int64 and int32.
+template <class T>
+concept IdElement = std::same_as<T, std::int64_t> || std::same_as<T, std::int32_t>;
+
+/// An optional device scalar with the number of an operation's elements that exist. Null if all
+/// elements exist. The alias prevents deduction of R from this parameter, so that a Tensor may be
+/// passed.
+template <Runtime R = DefaultRuntime>
+using DeviceCount = std::type_identity_t<std::optional<Tensor<std::int64_t, R>>>;
 
 /// The handling of a bag, sample or segment whose offsets do not ascend within the values. It
 /// always has no rows, both in the operation and in its gradient; the policy decides how it is

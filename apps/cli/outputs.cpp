@@ -4,8 +4,8 @@
 #include "cli/failure_text.hpp"
 #include "cli/options.hpp"
 
-#include <msstream/base/env.hpp>
-#include <msstream/base/file_identity.hpp>
+#include <msstream/base/detail/env.hpp>
+#include <msstream/base/detail/file_identity.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 

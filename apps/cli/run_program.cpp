@@ -4,7 +4,7 @@
 #include "cli/outputs.hpp"
 #include "cli/process_setup.hpp"
 
-#include <msstream/base/env.hpp>
+#include <msstream/base/detail/env.hpp>
 #include <msstream/base/text.hpp>
 
 #include <exception>

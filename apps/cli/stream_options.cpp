@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/stream_options.hpp"
 
-#include <msstream/base/env.hpp>
+#include <msstream/base/detail/env.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 

@@ -3,8 +3,8 @@
 
 #include "data/batch_order.hpp"
 
+#include <msstream/base/detail/start_thread.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/base/start_thread.hpp>
 
 #include <algorithm>
 #include <span>

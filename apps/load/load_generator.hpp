@@ -5,7 +5,7 @@
 #include "load/load_client.hpp"
 #include "load/load_watch.hpp"
 
-#include <msstream/base/start_thread.hpp>
+#include <msstream/base/detail/start_thread.hpp>
 
 #include <chrono>
 #include <condition_variable>

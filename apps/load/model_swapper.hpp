@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/start_thread.hpp>
+#include <msstream/base/detail/start_thread.hpp>
 #include <msstream/serve/latency_histogram.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/serve_options.hpp"
 
-#include <msstream/base/env.hpp>
+#include <msstream/base/detail/env.hpp>
 
 #include <nlohmann/json.hpp>
 

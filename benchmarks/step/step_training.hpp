@@ -5,7 +5,7 @@
 #include "suite.hpp"
 #include "training/choose_groups.hpp"
 
-#include <msstream/base/env.hpp>
+#include <msstream/base/detail/env.hpp>
 
 #include <algorithm>
 #include <chrono>

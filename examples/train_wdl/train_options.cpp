@@ -3,7 +3,7 @@
 
 #include "cli/outputs.hpp"
 
-#include <msstream/base/env.hpp>
+#include <msstream/base/detail/env.hpp>
 
 #include <nlohmann/json.hpp>
 

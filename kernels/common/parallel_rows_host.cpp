@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/parallel_rows_host.hpp"
 
-#include <msstream/base/env.hpp>
-#include <msstream/runtime/runtime_thread.hpp>
+#include <msstream/base/detail/env.hpp>
+#include <msstream/runtime/detail/runtime_thread.hpp>
 
 #include <pthread.h>
 

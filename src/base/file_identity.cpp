@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/file_identity.hpp>
+#include <msstream/base/detail/file_identity.hpp>
 
 #include <sys/stat.h>
 

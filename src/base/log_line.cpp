@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/log_line.hpp>
+#include <msstream/base/detail/log_line.hpp>
 
 #include <iostream>
 

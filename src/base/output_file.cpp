@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unfinished_files.hpp"
 
+#include <msstream/base/detail/file_identity.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/base/file_identity.hpp>
 #include <msstream/base/output_file.hpp>
 
 #include <dirent.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/read_file.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/base/read_file.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>

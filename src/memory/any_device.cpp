@@ -3,8 +3,8 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/memory/detail/any_device.hpp>
-#include <msstream/runtime/home_process.hpp>
-#include <msstream/runtime/runtime_thread.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
+#include <msstream/runtime/detail/runtime_thread.hpp>
 #include <msstream/stream/detail/inside_work.hpp>
 
 #include <memory>

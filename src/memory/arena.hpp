@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/spin_lock.hpp"
 #include "memory/block.hpp"
 #include "memory/block_list.hpp"
 #include "memory/occupied.hpp"
 #include "memory/size_bins.hpp"
-
-#include <msstream/base/spin_lock.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/mechanism.hpp"
 #include "memory/block.hpp"
 #include "memory/block_pool_options.hpp"
 #include "memory/block_source.hpp"
@@ -16,12 +17,11 @@
 #include "stream/stream_context.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/base/mechanism.hpp>
 #include <msstream/memory/memory_snapshot.hpp>
 #include <msstream/memory/out_of_memory_error.hpp>
 #include <msstream/memory/statistics.hpp>
 #include <msstream/runtime/detail/backend.hpp>
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 
 #include <algorithm>
 #include <chrono>

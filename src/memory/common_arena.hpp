@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/spin_lock.hpp"
 #include "memory/arena.hpp"
 #include "memory/block.hpp"
 #include "memory/block_uses.hpp"
 #include "stream/dependency_tracker.hpp"
-
-#include <msstream/base/spin_lock.hpp>
 
 #include <cstddef>
 #include <memory>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/device_state.hpp"
 
-#include <msstream/runtime/home_process.hpp>
-#include <msstream/runtime/settled_at_exit.hpp>
+#include "runtime/settled_at_exit.hpp"
+
+#include <msstream/runtime/detail/home_process.hpp>
 
 #include <memory>
 #include <mutex>

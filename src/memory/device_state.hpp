@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/hook.hpp"
 #include "memory/allocator.hpp"
 #include "memory/issue_observer.hpp"
 #include "stream/stream_group.hpp"
 #include "stream/stream_scope.hpp"
 
-#include <msstream/base/hook.hpp>
 #include <msstream/memory/detail/engine_options.hpp>
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/mechanism.hpp"
 #include "memory/block.hpp"
 #include "memory/block_source.hpp"
 #include "memory/block_uses.hpp"
@@ -11,8 +12,6 @@
 #include "memory/rivalry.hpp"
 #include "memory/stream_caches.hpp"
 #include "stream/stream_context.hpp"
-
-#include <msstream/base/mechanism.hpp>
 
 #include <algorithm>
 #include <atomic>

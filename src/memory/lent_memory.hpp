@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/spin_lock.hpp"
 #include "memory/arena.hpp"
 #include "memory/block.hpp"
 #include "stream/stream_slot.hpp"
-
-#include <msstream/base/spin_lock.hpp>
 
 #include <algorithm>
 #include <array>

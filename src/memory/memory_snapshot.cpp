@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/json_string.hpp>
+#include "base/json_string.hpp"
+
 #include <msstream/base/text.hpp>
 #include <msstream/memory/memory_snapshot.hpp>
 

@@ -3,7 +3,7 @@
 
 #include "memory/pools.hpp"
 
-#include <msstream/order/position_set.hpp>
+#include <msstream/order/detail/position_set.hpp>
 
 #include <algorithm>
 #include <atomic>

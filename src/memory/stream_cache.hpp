@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/spin_lock.hpp"
 #include "memory/block.hpp"
 #include "memory/block_list.hpp"
 #include "memory/block_uses.hpp"
@@ -9,9 +10,8 @@
 #include "memory/rivalry.hpp"
 #include "memory/size_class.hpp"
 
-#include <msstream/base/spin_lock.hpp>
 #include <msstream/memory/statistics.hpp>
-#include <msstream/order/position_set.hpp>
+#include <msstream/order/detail/position_set.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <algorithm>

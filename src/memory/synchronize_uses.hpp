@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/mechanism.hpp"
 #include "memory/device_state.hpp"
 
-#include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/stream/detail/inside_work.hpp>
 

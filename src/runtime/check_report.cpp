@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/json_string.hpp>
+#include "base/json_string.hpp"
+
 #include <msstream/base/text.hpp>
-#include <msstream/runtime/check_report.hpp>
+#include <msstream/runtime/checker.hpp>
 
 #include <array>
 #include <charconv>

@@ -4,7 +4,7 @@
 
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/checker.hpp>
-#include <msstream/runtime/sync_watch.hpp>
+#include <msstream/runtime/detail/sync_watch.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "finding_log.hpp"
 
-#include <msstream/base/file_identity.hpp>
+#include <msstream/base/detail/file_identity.hpp>
 #include <msstream/base/output_file.hpp>
 #include <msstream/base/text.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/text.hpp>
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 
 #include <pthread.h>
 #include <unistd.h>

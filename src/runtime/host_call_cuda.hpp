@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/unheard_failure.hpp"
+
 #include <msstream/base/closure.hpp>
-#include <msstream/base/unheard_failure.hpp>
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 
 #include <atomic>
 #include <exception>

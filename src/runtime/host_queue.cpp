@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/host_queue.hpp"
 
-#include <msstream/base/start_thread.hpp>
-#include <msstream/base/unheard_failure.hpp>
-#include <msstream/runtime/runtime_thread.hpp>
+#include "base/unheard_failure.hpp"
+
+#include <msstream/base/detail/start_thread.hpp>
+#include <msstream/runtime/detail/runtime_thread.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -3,8 +3,8 @@
 
 #include "runtime/host_capture.hpp"
 
-#include <msstream/runtime/home_process.hpp>
-#include <msstream/runtime/work_queue.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 
 #include <atomic>
 #include <condition_variable>

@@ -2,7 +2,7 @@
 #include "live_checkers.hpp"
 
 #include <msstream/runtime/checker.hpp>
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 
 #include <atomic>
 #include <cstdlib>

@@ -4,12 +4,12 @@
 #include "host_call_cuda.hpp"
 #include "pages_cuda.hpp"
 #include "pinned_copy_cuda.hpp"
+#include "runtime/settled_at_exit.hpp"
 #include "sm_parts_cuda.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/cuda.hpp>
-#include <msstream/runtime/runtime_thread.hpp>
-#include <msstream/runtime/settled_at_exit.hpp>
+#include <msstream/runtime/detail/runtime_thread.hpp>
 
 #include <cuda_runtime_api.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/runtime/runtime_thread.hpp>
-#include <msstream/runtime/settled_at_exit.hpp>
+#include "runtime/settled_at_exit.hpp"
+
+#include <msstream/runtime/detail/runtime_thread.hpp>
 
 #include <cstdlib>
 #include <mutex>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/sim_machine.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/sim.hpp>
 
@@ -136,6 +138,14 @@ void Sim::hold(native_stream stream, std::shared_ptr<std::atomic<bool>> open) {
   machine_->hold(*stream, std::move(open));
 }
 
+Sim::stream_ref Sim::ref(native_stream stream, native_libraries) const {
+  return HostStream(*stream);
+}
+
+void Sim::make_current() const {
+  machine_->enter();
+}
+
 OperationHandle Sim::declare(Operation operation) {
   return std::make_shared<Operation const>(std::move(operation));
 }
@@ -156,6 +166,14 @@ void Sim::memory_pooled(void const* memory, std::size_t) {
 
 void Sim::host_uses(MemoryUse const& use) {
   machine_->host_uses(use);
+}
+
+double Sim::host_time_ns() const noexcept {
+  return machine_->host_time_ns();
+}
+
+std::uint64_t Sim::executed() const noexcept {
+  return machine_->executed();
 }
 
 }  // namespace msstream

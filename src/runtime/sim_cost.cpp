@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/runtime/sim_cost.hpp>
+#include <msstream/runtime/sim.hpp>
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/env.hpp>
+#include "runtime/sim_machine.hpp"
+#include "runtime/sim_search.hpp"
+
+#include <msstream/base/detail/env.hpp>
 #include <msstream/runtime/sim_explore.hpp>
-#include <msstream/runtime/sim_search.hpp>
 
 #include <exception>
 #include <memory>

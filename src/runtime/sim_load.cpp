@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/runtime/sim_load.hpp>
+#include "runtime/sim_load.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/sim_machine.hpp"
+
 #include <msstream/base/text.hpp>
-#include <msstream/runtime/sim_machine.hpp>
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/sim_memory.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/runtime/sim_memory.hpp>
 
 #include <sys/mman.h>
 

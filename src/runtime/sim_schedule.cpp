@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/env.hpp>
+#include "runtime/sim_schedule.hpp"
+
+#include <msstream/base/detail/env.hpp>
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
-#include <msstream/runtime/sim_schedule.hpp>
 
 #include <charconv>
 #include <system_error>

@@ -3,7 +3,7 @@
 #include "sync_calls_cuda.hpp"
 
 #include <msstream/base/text.hpp>
-#include <msstream/runtime/sync_watch_cuda.hpp>
+#include <msstream/runtime/detail/sync_watch_cuda.hpp>
 
 #include <array>
 #include <cstdio>

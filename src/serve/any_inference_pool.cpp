@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/device_state.hpp"
+#include "runtime/settled_at_exit.hpp"
 #include "serve/dispatcher.hpp"
 #include "serve/poller.hpp"
 #include "serve/pool_state.hpp"
@@ -7,9 +8,8 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
-#include <msstream/runtime/home_process.hpp>
-#include <msstream/runtime/runtime_thread.hpp>
-#include <msstream/runtime/settled_at_exit.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
+#include <msstream/runtime/detail/runtime_thread.hpp>
 #include <msstream/serve/branches.hpp>
 #include <msstream/serve/detail/any_inference_pool.hpp>
 #include <msstream/serve/staging.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/completion.hpp"
 
-#include <msstream/base/mechanism.hpp>
+#include "base/mechanism.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -3,7 +3,7 @@
 
 #include "serve/rung_soon.hpp"
 
-#include <msstream/base/start_thread.hpp>
+#include <msstream/base/detail/start_thread.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/mechanism.hpp>
-#include <msstream/base/spin_lock.hpp>
+#include "base/mechanism.hpp"
+#include "base/spin_lock.hpp"
 
 #include <condition_variable>
 #include <memory>

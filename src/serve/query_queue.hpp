@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/spin_lock.hpp"
 #include "serve/ticket.hpp"
-
-#include <msstream/base/spin_lock.hpp>
 
 #include <array>
 #include <atomic>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/spin_lock.hpp>
+#include "base/spin_lock.hpp"
+
 #include <msstream/stream/detail/doorbell.hpp>
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
-#include <msstream/order/position_set.hpp>
-#include <msstream/step/captured_steps.hpp>
+#include <msstream/order/detail/position_set.hpp>
+#include <msstream/step/captured_step.hpp>
 #include <msstream/step/detail/any_captured_step.hpp>
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/mechanism.hpp>
+#include "base/mechanism.hpp"
+
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/stream/detail/any_stream.hpp>

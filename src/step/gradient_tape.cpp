@@ -7,8 +7,8 @@
 #include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
+#include <msstream/trace/detail/stack_range.hpp>
 #include <msstream/trace/name_scope.hpp>
-#include <msstream/trace/stack_range.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch_cost.hpp"
+#include "runtime/sim_load.hpp"
 #include "stream/stream_context.hpp"
 #include "stream/stream_group.hpp"
 
 #include <msstream/runtime/detail/backend_of.hpp>
 #include <msstream/runtime/sim.hpp>
-#include <msstream/runtime/sim_load.hpp>
-#include <msstream/step/predict.hpp>
+#include <msstream/step/auto_assignment.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drawings of a step trace, for Graphviz and as SVG.
-#include <msstream/base/json_string.hpp>
+#include "base/json_string.hpp"
+
 #include <msstream/base/text.hpp>
+#include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/step_trace.hpp>
-#include <msstream/step/step_waits.hpp>
 
 #include <algorithm>
 #include <array>

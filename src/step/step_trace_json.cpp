@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading and writing of a step trace as JSON.
+#include "base/json_string.hpp"
+#include "base/read_file.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/base/json_string.hpp>
 #include <msstream/base/output_file.hpp>
-#include <msstream/base/read_file.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/step/step_trace.hpp>
 

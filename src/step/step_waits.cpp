@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/order/minimal_waits.hpp>
-#include <msstream/order/position_set.hpp>
-#include <msstream/order/vector_clock.hpp>
-#include <msstream/step/step_waits.hpp>
+#include "order/minimal_waits.hpp"
+#include "order/vector_clock.hpp"
+
+#include <msstream/order/detail/position_set.hpp>
+#include <msstream/step/auto_assignment.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/inline_vector.hpp>
-#include <msstream/base/spin_lock.hpp>
-#include <msstream/order/access_log.hpp>
+#include "base/spin_lock.hpp"
+#include "order/access_log.hpp"
+
+#include <msstream/base/detail/inline_vector.hpp>
 #include <msstream/runtime/operation.hpp>
 
 #include <algorithm>

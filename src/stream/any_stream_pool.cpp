@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/stream_pool.hpp"
 
-#include <msstream/runtime/runtime_thread.hpp>
+#include <msstream/runtime/detail/runtime_thread.hpp>
 #include <msstream/stream/detail/any_stream_pool.hpp>
 
 #include <memory>

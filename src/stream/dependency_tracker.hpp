@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/mechanism.hpp"
+#include "order/minimal_waits.hpp"
 #include "stream/access.hpp"
 #include "stream/stream_registry.hpp"
 
-#include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
-#include <msstream/order/minimal_waits.hpp>
-#include <msstream/order/position_set.hpp>
+#include <msstream/order/detail/position_set.hpp>
 #include <msstream/stream/detail/inside_work.hpp>
 
 #include <algorithm>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/spin_lock.hpp>
+#include "base/spin_lock.hpp"
+
 #include <msstream/runtime/detail/backend.hpp>
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/runtime.hpp>
 
 #include <memory>

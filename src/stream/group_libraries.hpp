@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/runtime/detail/backend.hpp>
-#include <msstream/runtime/library_options.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 #include <msstream/stream/libraries_made.hpp>
 
 #include <cstdint>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/spin_lock.hpp"
+#include "runtime/settled_at_exit.hpp"
 #include "stream/dependency_tracker.hpp"
 #include "stream/launch_failure.hpp"
 
 #include <msstream/base/closure.hpp>
-#include <msstream/base/spin_lock.hpp>
-#include <msstream/base/start_thread.hpp>
-#include <msstream/order/position_set.hpp>
-#include <msstream/runtime/home_process.hpp>
-#include <msstream/runtime/settled_at_exit.hpp>
+#include <msstream/base/detail/start_thread.hpp>
+#include <msstream/order/detail/position_set.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/stream/detail/doorbell.hpp>
 
 #include <algorithm>

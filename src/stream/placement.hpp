@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/order/access_log.hpp>
+#include "order/access_log.hpp"
+
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/stream_assignment.hpp>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/mechanism.hpp"
+#include "order/vector_clock.hpp"
 #include "stream/event_pool.hpp"
 
-#include <msstream/base/mechanism.hpp>
 #include <msstream/order/position.hpp>
-#include <msstream/order/vector_clock.hpp>
 
 #include <algorithm>
 #include <array>

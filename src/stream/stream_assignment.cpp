@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/env.hpp>
+#include "base/read_file.hpp"
+
+#include <msstream/base/detail/env.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/base/read_file.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/mechanism.hpp"
 #include "stream/stream_group.hpp"
 #include "stream/twin_libraries.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
 

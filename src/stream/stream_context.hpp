@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/hook.hpp"
+#include "base/unheard_failure.hpp"
 #include "stream/dependency_tracker.hpp"
 #include "stream/event_pool.hpp"
 #include "stream/launch_failure.hpp"
 #include "stream/placement.hpp"
 #include "stream/span_recorder.hpp"
 
-#include <msstream/base/hook.hpp>
-#include <msstream/base/unheard_failure.hpp>
 #include <msstream/runtime/detail/backend.hpp>
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/runtime.hpp>
 
 #include <exception>

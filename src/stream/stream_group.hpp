@@ -6,14 +6,14 @@
 #include "stream/stream.hpp"
 #include "stream/stream_context.hpp"
 
-#include <msstream/base/thread_guards.hpp>
+#include <msstream/base/detail/thread_guards.hpp>
 #include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/detail/runtime_thread.hpp>
 #include <msstream/runtime/observing.hpp>
-#include <msstream/runtime/runtime_thread.hpp>
 #include <msstream/stream/detail/work_ref.hpp>
 #include <msstream/stream/stream_kind.hpp>
+#include <msstream/trace/detail/stack_range.hpp>
 #include <msstream/trace/name_scope.hpp>
-#include <msstream/trace/stack_range.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/mechanism.hpp"
+#include "base/unheard_failure.hpp"
 #include "runtime/observed_work.hpp"
 #include "stream/stream_slot.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
-#include <msstream/base/unheard_failure.hpp>
-#include <msstream/order/position_set.hpp>
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/order/detail/position_set.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/stream/detail/inside_work.hpp>
 
 #include <algorithm>

@@ -3,10 +3,10 @@
 
 #include "stream/stream_group.hpp"
 
-#include <msstream/base/thread_guards.hpp>
-#include <msstream/runtime/sync_watch.hpp>
+#include <msstream/base/detail/thread_guards.hpp>
+#include <msstream/runtime/detail/sync_watch.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
-#include <msstream/trace/stack_range.hpp>
+#include <msstream/trace/detail/stack_range.hpp>
 
 #include <memory>
 #include <optional>

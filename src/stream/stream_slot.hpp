@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/spin_lock.hpp"
+#include "order/vector_clock.hpp"
 #include "stream/launch_bells.hpp"
 #include "stream/recorded_event.hpp"
 
-#include <msstream/base/spin_lock.hpp>
 #include <msstream/order/position.hpp>
-#include <msstream/order/vector_clock.hpp>
 #include <msstream/stream/wait_counts.hpp>
 
 #include <atomic>

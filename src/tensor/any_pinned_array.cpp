@@ -2,7 +2,7 @@
 #include "memory/device_state.hpp"
 #include "memory/synchronize_uses.hpp"
 
-#include <msstream/runtime/runtime_thread.hpp>
+#include <msstream/runtime/detail/runtime_thread.hpp>
 #include <msstream/tensor/detail/any_pinned_array.hpp>
 
 #include <cstddef>

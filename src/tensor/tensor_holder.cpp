@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/mechanism.hpp"
+#include "base/unheard_failure.hpp"
 #include "memory/device_state.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/base/mechanism.hpp>
-#include <msstream/base/unheard_failure.hpp>
 #include <msstream/tensor/detail/any_tensor_holder.hpp>
 
 #include <mutex>

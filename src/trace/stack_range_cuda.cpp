@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/trace/stack_range.hpp>
+#include <msstream/trace/detail/stack_range.hpp>
 
 #include <nvtx3/nvToolsExt.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/json_string.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/base/json_string.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/trace/timeline.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/env.hpp>
+#include <msstream/base/detail/env.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

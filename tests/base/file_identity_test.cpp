@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/temporary_folder.hpp"
 
-#include <msstream/base/file_identity.hpp>
+#include <msstream/base/detail/file_identity.hpp>
 
 #include <gtest/gtest.h>
 

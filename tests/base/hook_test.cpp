@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/hook.hpp>
+#include "base/hook.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/inline_vector.hpp>
+#include <msstream/base/detail/inline_vector.hpp>
 
 #include <gtest/gtest.h>
 

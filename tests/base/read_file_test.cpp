@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/temporary_folder.hpp"
+#include "base/read_file.hpp"
 
-#include <msstream/base/read_file.hpp>
+#include "base/temporary_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

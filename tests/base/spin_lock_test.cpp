@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/spin_lock.hpp>
+#include "base/spin_lock.hpp"
 
 #include <gtest/gtest.h>
 

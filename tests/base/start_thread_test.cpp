@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/start_thread.hpp>
+#include <msstream/base/detail/start_thread.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exceptions of host functions. If they passed through the driver, they would end the process.
+#include "base/unheard_failure.hpp"
 #include "fake_cuda_fixture.hpp"
-
-#include <msstream/base/unheard_failure.hpp>
 
 #include <optional>
 #include <stdexcept>

@@ -3,7 +3,7 @@
 // refused by an error that names the variable.
 #include "fuzz.hpp"
 
-#include <msstream/base/env.hpp>
+#include <msstream/base/detail/env.hpp>
 
 #include <stdlib.h>
 

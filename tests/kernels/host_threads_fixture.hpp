@@ -5,7 +5,7 @@
 #include "ids/bag_view.hpp"
 #include "kernels/kernel_fixture.hpp"
 
-#include <msstream/runtime/work_queue.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 
 #include <gtest/gtest.h>
 

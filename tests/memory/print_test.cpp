@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests how the types of the library are printed to a std::ostream.
 #include <msstream/base/dtype.hpp>
-#include <msstream/base/print.hpp>
 #include <msstream/base/shape.hpp>
+#include <msstream/base/text.hpp>
 #include <msstream/memory/statistics.hpp>
 #include <msstream/order/position.hpp>
-#include <msstream/runtime/check_report.hpp>
+#include <msstream/runtime/checker.hpp>
 #include <msstream/stream/wait_counts.hpp>
 
 #include <gtest/gtest.h>

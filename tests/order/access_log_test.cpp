@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "order/positions.hpp"
+#include "order/access_log.hpp"
 
-#include <msstream/order/access_log.hpp>
+#include "order/positions.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/order/minimal_waits.hpp>
+#include "order/minimal_waits.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "order/positions.hpp"
 
-#include <msstream/order/position_set.hpp>
+#include <msstream/order/detail/position_set.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/order/vector_clock.hpp>
+#include "order/vector_clock.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #if MSSTREAM_CUDA
 
-#include <msstream/runtime/sync_watch.hpp>
+#include <msstream/runtime/detail/sync_watch.hpp>
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>

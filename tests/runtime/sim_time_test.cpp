@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests virtual time against makespans that were computed by hand.
+#include "runtime/sim_load.hpp"
+
 #include <msstream/msstream.hpp>
 #include <msstream/runtime/sim.hpp>
-#include <msstream/runtime/sim_load.hpp>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // Tests captures and replays on one thread while others load, compute, allocate and free.
 #include "step/captured_fixture.hpp"
 
-#include <msstream/base/env.hpp>
+#include <msstream/base/detail/env.hpp>
 #include <msstream/ops/arithmetic.hpp>
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "trace/json_check.hpp"
 #include "trust/checked_fixture.hpp"
 
-#include <msstream/runtime/check_report.hpp>
+#include <msstream/runtime/checker.hpp>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

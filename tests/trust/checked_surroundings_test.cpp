@@ -4,7 +4,7 @@
 #include "stream/stream_context.hpp"
 #include "trust/checked_fixture.hpp"
 
-#include <msstream/runtime/sync_watch.hpp>
+#include <msstream/runtime/detail/sync_watch.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/trace/name_scope.hpp>
 

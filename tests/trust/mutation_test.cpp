@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each mechanism that keeps the order is switched off, one at a time. A finding of Checked, or a
 // wrong result on the simulated device, must reveal it within a bounded number of random programs.
+#include "base/mechanism.hpp"
 #include "stream/stream.hpp"
 #include "trust/run_program.hpp"
 #include "trust/switched_off.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/base/mechanism.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/stream/stream_scope.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // An inference pool in which a mechanism that keeps its answers right is switched off: the error is
 // noticed.
+#include "base/mechanism.hpp"
 #include "serve/serve_fixture.hpp"
 #include "trust/switched_off.hpp"
 
-#include <msstream/base/mechanism.hpp>
 #include <msstream/runtime/checked.hpp>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/mechanism.hpp>
+#include "base/mechanism.hpp"
 
 namespace msstream::testing {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
-#include <msstream/base/print.hpp>
+#include <msstream/base/text.hpp>
 
 #include <array>
 #include <cstddef>

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <concepts>
 #include <cstddef>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -43,6 +44,11 @@ void append_text(std::string& out, T const& value) {
   out.append(value.describe());
 }
 
+template <class T>
+concept NamedEnum = std::is_enum_v<T> && requires(T value) {
+  { name_of(value) } -> std::convertible_to<std::string_view>;
+};
+
 }  // namespace detail
 
 /// Concatenates the pieces: strings, characters, numbers, and any object with `describe()`.
@@ -51,6 +57,18 @@ template <class... Pieces>
   std::string out;
   (detail::append_text(out, pieces), ...);
   return out;
+}
+
+/// Writes the result of `describe()` or `name_of()`, as in `std::cout << tensor.shape()`, which
+/// prints `[2, 3]`. A nested namespace makes it visible with `using msstream::operator<<;`. The
+/// caller must include <ostream>.
+template <detail::SelfDescribing T>
+std::ostream& operator<<(std::ostream& out, T const& value) {
+  return out << value.describe();
+}
+template <detail::NamedEnum T>
+std::ostream& operator<<(std::ostream& out, T value) {
+  return out << name_of(value);
 }
 
 }  // namespace msstream

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/env.hpp>
+#include <msstream/base/detail/env.hpp>
 #include <msstream/base/error.hpp>
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/env.hpp>
+#include <msstream/base/detail/env.hpp>
 #include <msstream/memory/allocator_options.hpp>
 #include <msstream/memory/detail/any_device.hpp>
 #include <msstream/memory/memory_snapshot.hpp>

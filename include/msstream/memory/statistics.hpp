@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/print.hpp>
+#include <msstream/base/text.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/required.hpp>
+#include <msstream/base/detail/required.hpp>
 
 #include <cstdint>
 

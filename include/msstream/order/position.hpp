@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/print.hpp>
 #include <msstream/base/text.hpp>
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 
 #include <msstream/runtime/checker.hpp>
 #include <msstream/runtime/decorator.hpp>
-#include <msstream/runtime/sync_watch.hpp>
-#include <msstream/runtime/sync_watch_cuda.hpp>
+#include <msstream/runtime/detail/sync_watch.hpp>
+#include <msstream/runtime/detail/sync_watch_cuda.hpp>
 
 #include <concepts>
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 #include <msstream/base/closure.hpp>
 #include <msstream/runtime/capturing.hpp>
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/paged.hpp>
 #include <msstream/runtime/partitioning.hpp>

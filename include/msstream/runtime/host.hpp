@@ -3,7 +3,7 @@
 
 #include <msstream/base/closure.hpp>
 #include <msstream/runtime/capturing.hpp>
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/runtime/stream_ref.hpp>

@@ -3,7 +3,7 @@
 
 #include <msstream/base/closure.hpp>
 #include <msstream/runtime/detail/any_runtime.hpp>
-#include <msstream/runtime/library_options.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -34,13 +34,13 @@ namespace detail {
 /// Whether a type has the functions of a backend: see Runtime.
 template <class R>
 concept HasFunctionsOfRuntime = requires(R runtime,
-                           typename R::native_stream stream,
-                           typename R::native_event event,
-                           typename R::native_libraries libraries,
-                           void* memory,
-                           void const* source,
-                           std::size_t bytes,
-                           Closure closure) {
+                                         typename R::native_stream stream,
+                                         typename R::native_event event,
+                                         typename R::native_libraries libraries,
+                                         void* memory,
+                                         void const* source,
+                                         std::size_t bytes,
+                                         Closure closure) {
   typename R::stream_ref;
   { R::name } -> std::convertible_to<std::string_view>;
   { runtime.create_stream(StreamPriority::normal) } -> std::same_as<typename R::native_stream>;
@@ -92,6 +92,18 @@ concept HasFunctionsOfRuntime = requires(R runtime,
 /// - query and synchronize rethrow failures of the work itself.
 template <class R>
 concept Runtime = std::same_as<R, detail::AnyRuntime> || detail::HasFunctionsOfRuntime<R>;
+
+/// The period in which a runtime can be used: as long as the process exists, or until exit() ends
+/// its driver, which may happen before the destructors of static objects run.
+enum class RuntimeLife : std::uint8_t { process, driver };
+
+template <class R>
+inline constexpr RuntimeLife life_of = RuntimeLife::process;
+template <class Decorator>
+  requires requires {
+    typename Decorator::inner_type;
+  }
+inline constexpr RuntimeLife life_of<Decorator> = life_of<typename Decorator::inner_type>;
 
 /// Whether work advances while the host does other things; false on a simulated device.
 template <class R>

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <msstream/runtime/observing.hpp>
+#include <msstream/runtime/operation.hpp>
 #include <msstream/runtime/runtime.hpp>
-#include <msstream/runtime/sim_cost.hpp>
-#include <msstream/runtime/sim_machine.hpp>
-#include <msstream/runtime/sim_schedule.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <atomic>
@@ -13,9 +11,80 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
+
+namespace msstream::sim {
+
+class Machine;
+class SimStream;
+class Schedule;
+
+/// Makes the schedule of one simulation; an identical one at each call.
+using ScheduleFactory = std::function<std::unique_ptr<Schedule>()>;
+
+/// Makes schedules that choose any legal order at random, determined by the seed.
+[[nodiscard]] ScheduleFactory random(std::uint64_t seed);
+/// Makes schedules that take the given choices, then always the first candidate. If the program
+/// does not have a choice, the call of the program that needs it throws std::invalid_argument.
+[[nodiscard]] ScheduleFactory replay(std::vector<std::uint32_t> choices);
+/// Makes schedules that follow the order of the cost model. Ties are broken at random, determined
+/// by the seed.
+[[nodiscard]] ScheduleFactory by_time(std::uint64_t seed = 1);
+
+/// Reads a schedule in the format in which the explorer prints it: "random:17", "replay:0.2.1",
+/// "by_time:1". Throws std::invalid_argument for any other text.
+[[nodiscard]] ScheduleFactory schedule_from(std::string_view written);
+/// Reads the schedule in the environment variable MSSTREAM_SIM_SCHEDULE; random(1) if it is not
+/// set.
+[[nodiscard]] ScheduleFactory schedule_from_environment();
+
+}  // namespace msstream::sim
 
 namespace msstream {
+
+/// The cost of a kernel that has the simulated device to itself.
+struct KernelCost {
+  double device_ns;
+  /// The number of multiprocessors that it can fill, at most those of the device; 0 if it needs
+  /// none.
+  int sms;
+  /// The host time of the call that launches the kernel. If empty, SimCost::launch_call_ns.
+  std::optional<double> launch_ns = std::nullopt;
+};
+
+/// The costs of calls and work in a simulation. The defaults are for one H200. A number is a guess
+/// unless its comment says that it was measured.
+struct SimCost {
+  // Host times of the calls, measured.
+  double launch_call_ns = 2600;
+  double copy_call_ns = 2600;  ///< a call that copies or fills; assumed equal to a launch
+  double record_call_ns = 130;
+  double wait_call_ns = 110;
+  double query_call_ns = 140;
+
+  // Speeds of copies; each engine runs one copy at a time. Measured, except for the latency.
+  double h2d_bytes_per_ns = 55;
+  double d2h_bytes_per_ns = 55;
+  double d2d_bytes_per_ns = 4280;  ///< counts the bytes read and the bytes written
+  double copy_latency_ns = 1000;   ///< the latency of h2d and d2h copies
+
+  /// The number of multiprocessors. Kernels that together need more run proportionally slower.
+  int sm_count = 132;
+  /// The cost of an operation's first kernel, which includes the operation's other kernels. Work
+  /// outside every operation is passed with an empty name and no uses.
+  std::function<KernelCost(std::string_view name, std::span<MemoryUse const> uses)> kernel =
+      by_bytes;
+
+  /// Returns the measured time of a small kernel in a chain, plus the used bytes at the device's
+  /// bandwidth, on one multiprocessor for every 64 KiB, at most those of the device.
+  [[nodiscard]] static KernelCost by_bytes(std::string_view name, std::span<MemoryUse const> uses);
+
+  /// Returns the time for which a copy occupies its engine. A fill is a d2d copy of half its bytes.
+  [[nodiscard]] double copy_ns(CopyKind kind, double bytes) const;
+};
 
 struct SimOptions {
   /// The size of device memory, which is taken from the machine only as it is allocated.
@@ -87,11 +156,9 @@ class Sim {
 
   native_libraries create_libraries(LibraryOptions const&) { return nullptr; }
   void destroy_libraries(native_libraries) noexcept {}
-  [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const {
-    return HostStream(*stream);
-  }
+  [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const;
   /// Throws std::logic_error if called on another thread than the one that made the simulation.
-  void make_current() const { machine_->enter(); }
+  void make_current() const;
 
   OperationHandle declare(Operation operation);
   void operation_begins(OperationHandle const& operation, native_stream stream);
@@ -108,9 +175,9 @@ class Sim {
   void host_uses(MemoryUse const& use);
 
   /// Returns the virtual time that the calls so far have taken on the host, waiting included.
-  [[nodiscard]] double host_time_ns() const noexcept { return machine_->host_time_ns(); }
+  [[nodiscard]] double host_time_ns() const noexcept;
   /// Returns the number of pieces of work that the device has completed.
-  [[nodiscard]] std::uint64_t executed() const noexcept { return machine_->executed(); }
+  [[nodiscard]] std::uint64_t executed() const noexcept;
 
  private:
   std::shared_ptr<sim::Machine> machine_;

@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/library_options.hpp>
-#include <msstream/runtime/work_queue.hpp>
+#include <msstream/base/closure.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 struct CUstream_st;
 struct cublasLtContext;
 
 namespace msstream {
+
+/// The queue from which a stream takes its work, on a runtime whose kernels run on the CPU.
+class WorkQueue {
+ public:
+  WorkQueue() = default;
+  WorkQueue(WorkQueue const&) = delete;
+  WorkQueue& operator=(WorkQueue const&) = delete;
+  virtual ~WorkQueue() = default;
+
+  /// Enqueues the closure, which runs after everything enqueued to the stream before. Does not
+  /// block. Returns the closure's number on the stream, counted from 1.
+  virtual std::uint64_t enqueue(Closure closure) = 0;
+};
 
 /// The argument of a closure given to issue() on a runtime whose kernels run on the CPU: `run` puts
 /// work on the stream.
@@ -29,6 +42,17 @@ class HostStream {
 
  private:
   WorkQueue* queue_;
+};
+
+/// The precision of float32 matrix products. `tf32` computes them on the tensor cores, with factors
+/// rounded to 10 bits of mantissa and float32 sums: several times faster, with errors around 1e-3
+/// of the terms. A backend without tf32 computes in float32.
+enum class MatmulPrecision : std::uint8_t { float32, tf32 };
+
+/// The options for creating a stream group's library handles.
+struct LibraryOptions {
+  std::size_t workspace_bytes = std::size_t{4} << 20U;
+  MatmulPrecision matmul_precision = MatmulPrecision::float32;
 };
 
 /// The library handles of a stream group. Used by work that runs one after the other, on one stream

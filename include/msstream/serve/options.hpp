@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/log_line.hpp>
+#include <msstream/base/detail/log_line.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/serve/field.hpp>
 #include <msstream/stream/stream_pool_options.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/inline_vector.hpp>
 #include <msstream/base/dtype.hpp>
-#include <msstream/base/inline_vector.hpp>
 
 #include <chrono>
 #include <cstddef>

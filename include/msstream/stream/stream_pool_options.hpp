@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/env.hpp>
-#include <msstream/base/log_line.hpp>
+#include <msstream/base/detail/env.hpp>
+#include <msstream/base/detail/log_line.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/libraries_made.hpp>
 #include <msstream/stream/stream_assignment.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/thread_guards.hpp>
-#include <msstream/trace/stack_range.hpp>
+#include <msstream/base/detail/thread_guards.hpp>
+#include <msstream/trace/detail/stack_range.hpp>
 
 #include <memory>
 #include <source_location>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/memory/allocator_options.hpp>
-#include <msstream/runtime/library_options.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
 #include <functional>

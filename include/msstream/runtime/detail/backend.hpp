@@ -2,9 +2,8 @@
 #pragma once
 
 #include <msstream/base/closure.hpp>
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/interop.hpp>
-#include <msstream/runtime/library_options.hpp>
 #include <msstream/runtime/operation.hpp>
 #include <msstream/runtime/partitioning.hpp>
 #include <msstream/runtime/runtime.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/order/detail/position_set.hpp>
 #include <msstream/order/position.hpp>
-#include <msstream/order/position_set.hpp>
 #include <msstream/runtime/detail/backend.hpp>
 #include <msstream/step/detail/any_step_memory.hpp>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/base/text.hpp>
-#include <msstream/runtime/runtime_thread.hpp>
+#include <msstream/runtime/detail/runtime_thread.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/inline_vector.hpp>
+#include <msstream/base/detail/inline_vector.hpp>
 #include <msstream/memory/detail/block_ref.hpp>
 #include <msstream/runtime/operation.hpp>
 #include <msstream/tensor/detail/any_tensor.hpp>

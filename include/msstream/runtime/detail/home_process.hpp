@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/runtime.hpp>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 namespace msstream {
-
-/// The period in which a runtime can be used: as long as the process exists, or until exit() ends
-/// its driver, which may happen before the destructors of static objects run.
-enum class RuntimeLife : std::uint8_t { process, driver };
-
-template <class R>
-inline constexpr RuntimeLife life_of = RuntimeLife::process;
-template <class Decorator>
-  requires requires {
-    typename Decorator::inner_type;
-  }
-inline constexpr RuntimeLife life_of<Decorator> = life_of<typename Decorator::inner_type>;
 
 /// The process that made an object. Distinguishes it from a child of fork(), which has a copy of
 /// the object.

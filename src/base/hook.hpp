@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/spin_lock.hpp>
+#include "base/spin_lock.hpp"
 
 #include <array>
 #include <atomic>

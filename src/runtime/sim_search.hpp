@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/inline_vector.hpp>
-#include <msstream/runtime/sim_schedule.hpp>
+#include "runtime/sim_schedule.hpp"
+
+#include <msstream/base/detail/inline_vector.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/inline_vector.hpp>
+#include <msstream/base/detail/inline_vector.hpp>
 #include <msstream/order/position.hpp>
 
 #include <algorithm>

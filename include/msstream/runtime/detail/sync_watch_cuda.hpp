@@ -4,7 +4,7 @@
 #if MSSTREAM_CUDA
 
 #include <msstream/runtime/cuda.hpp>
-#include <msstream/runtime/sync_watch.hpp>
+#include <msstream/runtime/detail/sync_watch.hpp>
 
 namespace msstream {
 

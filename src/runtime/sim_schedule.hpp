@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/sim_action.hpp>
+#include "runtime/sim_action.hpp"
+
+#include <msstream/runtime/sim.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace msstream::sim {
 
@@ -78,25 +76,6 @@ class Schedule {
   /// Called when all later actions of the stream have become ordered after the point.
   virtual void ordered_after(StreamNumber, Point) {}
 };
-
-/// Makes the schedule of one simulation; an identical one at each call.
-using ScheduleFactory = std::function<std::unique_ptr<Schedule>()>;
-
-/// Makes schedules that choose any legal order at random, determined by the seed.
-[[nodiscard]] ScheduleFactory random(std::uint64_t seed);
-/// Makes schedules that take the given choices, then always the first candidate. If the program
-/// does not have a choice, the call of the program that needs it throws std::invalid_argument.
-[[nodiscard]] ScheduleFactory replay(std::vector<std::uint32_t> choices);
-/// Makes schedules that follow the order of the cost model. Ties are broken at random, determined
-/// by the seed.
-[[nodiscard]] ScheduleFactory by_time(std::uint64_t seed = 1);
-
-/// Reads a schedule in the format in which the explorer prints it: "random:17", "replay:0.2.1",
-/// "by_time:1". Throws std::invalid_argument for any other text.
-[[nodiscard]] ScheduleFactory schedule_from(std::string_view written);
-/// Reads the schedule in the environment variable MSSTREAM_SIM_SCHEDULE; random(1) if it is not
-/// set.
-[[nodiscard]] ScheduleFactory schedule_from_environment();
 
 /// Returns the schedule as text that schedule_from() reads.
 [[nodiscard]] std::string written_random(std::uint64_t seed);

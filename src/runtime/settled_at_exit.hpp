@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/mechanism.hpp>
+#include "base/mechanism.hpp"
+
+#include <msstream/order/detail/position_set.hpp>
 #include <msstream/order/position.hpp>
-#include <msstream/order/position_set.hpp>
 
 namespace msstream::order {
 

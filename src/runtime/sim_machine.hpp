@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/sim_action.hpp>
-#include <msstream/runtime/sim_cost.hpp>
-#include <msstream/runtime/sim_load.hpp>
-#include <msstream/runtime/sim_memory.hpp>
-#include <msstream/runtime/sim_schedule.hpp>
-#include <msstream/runtime/work_queue.hpp>
+#include "runtime/sim_action.hpp"
+#include "runtime/sim_load.hpp"
+#include "runtime/sim_memory.hpp"
+#include "runtime/sim_schedule.hpp"
+
+#include <msstream/runtime/sim.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
 #include <cstdint>

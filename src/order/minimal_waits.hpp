@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/inline_vector.hpp>
+#include "order/vector_clock.hpp"
+
+#include <msstream/base/detail/inline_vector.hpp>
 #include <msstream/order/position.hpp>
-#include <msstream/order/vector_clock.hpp>
 
 #include <cstddef>
 #include <span>

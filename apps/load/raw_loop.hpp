@@ -7,7 +7,6 @@
 #include <msstream/serve/branches.hpp>
 #include <msstream/serve/staging.hpp>
 #include <msstream/step/captured_step.hpp>
-#include <msstream/step/step_memory.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 

@@ -5,7 +5,7 @@
 #include "training/tried_groups.hpp"
 
 #include <msstream/memory/statistics.hpp>
-#include <msstream/step/step_waits.hpp>
+#include <msstream/step/auto_assignment.hpp>
 #include <msstream/stream/wait_counts.hpp>
 
 #include <nlohmann/json_fwd.hpp>

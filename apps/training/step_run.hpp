@@ -9,7 +9,7 @@
 #include "training/step_report.hpp"
 #include "training/step_training.hpp"
 
-#include <msstream/step/step_waits.hpp>
+#include <msstream/step/auto_assignment.hpp>
 
 #include <nlohmann/json.hpp>
 

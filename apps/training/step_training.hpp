@@ -4,7 +4,7 @@
 #include "training/step_setting.hpp"
 
 #include <msstream/msstream.hpp>
-#include <msstream/step/predict.hpp>
+#include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/record_step.hpp>
 
 #include <chrono>

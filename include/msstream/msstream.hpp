@@ -4,8 +4,7 @@
 /// Includes the headers for training and inference programs, which takes a few seconds to compile.
 /// Each header can also be included alone. Not included are the runtimes that check, simulate or
 /// fail (runtime/checked.hpp, sim.hpp and faulty.hpp), interop and DLPack, the raw allocator, and
-/// the automatic choice of groups (step/auto_assignment.hpp, step_groups.hpp, predict.hpp and
-/// step_waits.hpp).
+/// the automatic choice of groups (step/auto_assignment.hpp).
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/arithmetic.hpp>
@@ -29,8 +28,6 @@
 #include <msstream/serve/inference_pool.hpp>
 #include <msstream/step/batch_parts.hpp>
 #include <msstream/step/captured_step.hpp>
-#include <msstream/step/captured_steps.hpp>
-#include <msstream/step/captured_two_stage.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/optimizer.hpp>

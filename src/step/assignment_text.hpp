@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/step/predict.hpp>
+#include <msstream/step/auto_assignment.hpp>
 
 #include <cstddef>
 #include <string>

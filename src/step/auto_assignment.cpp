@@ -6,7 +6,6 @@
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/step/auto_assignment.hpp>
-#include <msstream/step/step_waits.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
-#include <msstream/step/step_groups.hpp>
+#include <msstream/step/auto_assignment.hpp>
 
 #include <map>
 #include <utility>

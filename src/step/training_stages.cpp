@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/step/training_stages.hpp>
+#include <msstream/step/two_stage.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/tensor/publish.hpp>
 

@@ -6,7 +6,6 @@
 
 #include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/step_trace.hpp>
-#include <msstream/step/step_waits.hpp>
 
 #include <optional>
 #include <stdexcept>

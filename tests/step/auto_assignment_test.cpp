@@ -4,7 +4,6 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/record_step.hpp>
-#include <msstream/step/step_waits.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
 #include <random>

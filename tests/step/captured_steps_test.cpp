@@ -2,7 +2,7 @@
 #include "step/captured_fixture.hpp"
 
 #include <msstream/ops/embedding.hpp>
-#include <msstream/step/captured_steps.hpp>
+#include <msstream/step/captured_step.hpp>
 
 #include <gtest/gtest.h>
 

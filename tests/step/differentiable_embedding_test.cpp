@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/gradient_fixture.hpp"
 
-#include <msstream/step/differentiable/arithmetic.hpp>
+#include <msstream/step/differentiable/elementwise.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
 
 #include <algorithm>

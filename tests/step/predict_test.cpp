@@ -2,8 +2,7 @@
 // Tests predicted steps against makespans worked out by hand.
 #include "step/step_traces.hpp"
 
-#include <msstream/step/predict.hpp>
-#include <msstream/step/step_waits.hpp>
+#include <msstream/step/auto_assignment.hpp>
 
 namespace msstream::testing {
 namespace {

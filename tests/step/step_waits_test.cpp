@@ -2,8 +2,8 @@
 #include "step/captured_fixture.hpp"
 #include "step/step_traces.hpp"
 
+#include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/record_step.hpp>
-#include <msstream/step/step_waits.hpp>
 
 #include <bit>
 #include <random>

@@ -1,14 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/step/predict.hpp>
-#include <msstream/step/step_groups.hpp>
+#include <msstream/runtime/sim.hpp>
 #include <msstream/step/step_trace.hpp>
+#include <msstream/stream/stream_assignment.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace msstream {
+
+/// The group of each operation of a step, in the order of the trace; -1 is the default group.
+using StepGroups = std::vector<int>;
+
+/// Returns the groups on which the step was recorded.
+[[nodiscard]] StepGroups recorded_groups(StepTrace const& trace);
+
+/// Returns the groups that an assignment gives. An operation that no line matches keeps the group
+/// on which it was recorded.
+[[nodiscard]] StepGroups groups_by(StepTrace const& trace, StreamAssignment const& assignment);
+
+/// Returns the stream of each operation of a step, numbered in the order of first use. A group has
+/// one stream for each kind of work, or one stream if `merge_streams` is set. Throws
+/// std::invalid_argument unless there is one group, -1 or more, for each operation.
+[[nodiscard]] std::vector<std::size_t> streams_by(StepTrace const& trace,
+                                                  StepGroups const& groups,
+                                                  bool merge_streams = false);
+
+/// The numbers of event waits of the operations of a step, issued in the order of the trace.
+struct StepWaits {
+  /// The number of pairs of an operation and another stream on which it directly depends. Without
+  /// `reduce_waits` as many waits are issued, plus those for memory that is reused.
+  std::size_t hazards = 0;
+  /// The number of these waits that are necessary, because neither another needed wait nor an
+  /// earlier wait on the operation's own stream implies them. Equals the number of edges between
+  /// streams in a captured step.
+  std::size_t necessary = 0;
+  /// The number of waits that the tracker issues for an eager step with `reduce_waits`. The tracker
+  /// records an event when one is first needed, and the event covers all work of its stream until
+  /// then. It may therefore save later waits, at the price of an order that the program did not
+  /// require. (The host may save more waits if it knows what is complete.)
+  std::size_t issued = 0;
+
+  friend bool operator==(StepWaits const&, StepWaits const&) = default;
+};
+
+/// Counts the waits with the operations on the streams on which the step was recorded.
+[[nodiscard]] StepWaits minimal_waits(StepTrace const& trace);
+
+/// Counts the waits with the operations on the streams of the given groups. Throws what
+/// streams_by() throws.
+[[nodiscard]] StepWaits minimal_waits(StepTrace const& trace,
+                                      StepGroups const& groups,
+                                      bool merge_streams = false);
+
+/// The way in which a step is launched. eager: one thread issues its operations; graph: it is
+/// replayed as one graph.
+enum class StepLaunch : std::uint8_t { eager, graph };
+
+/// The assumptions of a prediction.
+struct StepModel {
+  StepLaunch launch = StepLaunch::eager;
+  bool merge_streams = false;
+  /// The delays in a graph between the end of an operation and the start of the next one:
+  /// `in_stream_ns` on the same stream, measured on one H200, and `across_streams_ns` on another
+  /// stream that waits for it, fitted to the times of three models' steps on many groups of that
+  /// H200.
+  double in_stream_ns = 500;
+  double across_streams_ns = 9000;
+  /// The costs of calls on the issuing thread, and the number of multiprocessors. The durations of
+  /// operations come from the trace, and so do the costs of their launches if it has them.
+  SimCost cost = {};
+};
+
+/// Predicts the time of the traced step with its operations on the given groups: the nanoseconds
+/// from its first call, or from the launch of the graph, to its last end.
+///
+/// The prediction is a simulation in virtual time (`Sim`). Operations take the time that they took
+/// when traced, and waits are those that the tracker determines. Kernels share the multiprocessors;
+/// a kernel occupies as many as the trace says, or an estimate from the bytes that it reads and
+/// writes. Copies queue for the engine of their direction. Throws what streams_by() throws.
+[[nodiscard]] double predict(StepTrace const& trace,
+                             StepGroups const& groups,
+                             StepModel const& model = {});
+
+/// Predicts the time of the traced step with the groups that an assignment gives its operations;
+/// see groups_by().
+[[nodiscard]] double predict(StepTrace const& trace,
+                             StreamAssignment const& assignment,
+                             StepModel const& model = {});
 
 struct AutoAssignmentOptions {
   /// The way in which the step will be launched, and its costs.

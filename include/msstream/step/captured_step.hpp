@@ -1,18 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/log_line.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/capturing.hpp>
 #include <msstream/step/detail/any_captured_step.hpp>
-#include <msstream/step/step_memory.hpp>
+#include <msstream/step/detail/any_step_memory.hpp>
+#include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <source_location>
+#include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace msstream {
+
+/// Memory that captured steps share for the tensors that they create inside. The steps take as much
+/// memory together as the step that needs most, and one workspace per group for the libraries,
+/// instead of the sum over all steps.
+///
+///     StepMemory memory(device);
+///     CapturedStep small(device, [&] { train(batch_of_256); }, memory);
+///     CapturedStep large(device, [&] { train(batch_of_4096); }, memory);
+///
+/// Steps that share memory do not run concurrently: each replay is ordered after the previous
+/// replay of any of them. A tensor that is created inside a step and lives on belongs to that step
+/// alone; its memory stays allocated until the last of the steps and of the copies of this object
+/// is destroyed. Copies refer to the same memory. Thread-safe except for captures: throws
+/// std::logic_error if two threads capture in the memory at once.
+template <CapturingRuntime R = DefaultRuntime>
+class StepMemory {
+ public:
+  explicit StepMemory(Device<R> const& device) : any_(device.engine(), nullptr) {}
+  /// Makes memory for steps that are always replayed on `group`, whatever the current group is.
+  /// Operations that they issue to this group use its own library workspace. Throws
+  /// std::invalid_argument for a group of another device.
+  StepMemory(Device<R> const& device, StreamGroup<R> const& group)
+      : any_(device.engine(), group.share_engine()) {}
+
+  [[nodiscard]] detail::AnyStepMemory const& engine() const noexcept { return any_; }
+
+ private:
+  detail::AnyStepMemory any_;
+};
+
+template <Runtime R>
+StepMemory(Device<R> const&) -> StepMemory<R>;
+template <Runtime R>
+StepMemory(Device<R> const&, StreamGroup<R> const&) -> StepMemory<R>;
 
 /// A step that is captured once and then replayed as one operation. A replay costs the host one
 /// launch, however many operations, groups and tensors the step consists of.
@@ -84,5 +128,160 @@ class CapturedStep {
 
 template <Runtime R, class F>
 CapturedStep(Device<R> const&, F&&) -> CapturedStep<R>;
+
+struct CapturedStepsOptions {
+  /// The capacities, ascending, in examples, ids or any other unit. A batch runs in the step that
+  /// was captured for the smallest capacity that holds it.
+  std::vector<std::int64_t> capacities = {};
+  /// The most captured steps that are kept. Each has its own inputs and memory; capacities share
+  /// none of it. If there are more steps, or if there is no memory for another one, the least
+  /// recently used step is evicted.
+  std::size_t most_kept = 8;
+  /// The number of batches of a capacity that run eagerly before its step is captured, so that
+  /// objects that are created on first use exist at capture.
+  std::int64_t eager_first = 1;
+  /// Receives one line for each capacity that stays eager, and for the 1st, 2nd, 4th, 8th … capture
+  /// of a capacity, eviction of a step, and batch that is above every capacity.
+  std::function<void(std::string const&)> log = log_line;
+};
+
+/// The numbers of batches by the way in which they ran, of captures and of evictions.
+struct CapturedStepsCounts {
+  std::uint64_t replays = 0;  ///< by a captured step, including its first replay
+  std::uint64_t captures = 0;
+  std::uint64_t evictions = 0;     ///< steps evicted for their number or for lack of memory
+  std::uint64_t eager_first = 0;   ///< eager, before the capture for their capacity
+  std::uint64_t too_large = 0;     ///< eager, because they are above every capacity
+  std::uint64_t not_captured = 0;  ///< eager, because the capture for their capacity failed
+};
+
+namespace detail {
+
+/// The inputs that a step has for batches up to one size, and the step's result with them. They
+/// have types of the user's.
+class InputsOfStep {
+ public:
+  InputsOfStep() = default;
+  InputsOfStep(InputsOfStep const&) = delete;
+  InputsOfStep& operator=(InputsOfStep const&) = delete;
+  virtual ~InputsOfStep() = default;
+
+  /// Runs the step with the inputs and keeps its result.
+  virtual void run() = 0;
+  virtual void drop_result() noexcept = 0;
+};
+
+/// The body of every CapturedSteps, whatever the runtime, which must be able to capture.
+class AnyCapturedSteps {
+ public:
+  using Make = std::function<std::shared_ptr<InputsOfStep>(std::int64_t capacity)>;
+  using Fill = std::function<void(InputsOfStep&)>;
+  /// Inputs with the result of a batch.
+  struct Ran {
+    std::shared_ptr<InputsOfStep> inputs;
+    bool by_replay;  ///< whether the result is that of a captured step, which needs it again
+  };
+
+  AnyCapturedSteps(AnyDevice device, Make make, CapturedStepsOptions options);
+  AnyCapturedSteps(AnyCapturedSteps&&) noexcept;
+  AnyCapturedSteps& operator=(AnyCapturedSteps&&) noexcept;
+  ~AnyCapturedSteps();
+
+  [[nodiscard]] Ran run(std::int64_t count, Fill const& fill, std::source_location issued_at);
+  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace detail
+
+/// A step for batches of any size. It is captured for several capacities, and each batch is run by
+/// a replay for a capacity that holds it.
+///
+///     CapturedSteps steps(
+///         device,
+///         [&](std::int64_t capacity) { return Inputs(device, capacity); },
+///         [&](Inputs const& inputs) { return train(inputs); },  // the loss
+///         {.capacities = {256, 1024, 4096}});
+///     for (...) {
+///       auto const loss = steps.run(batch.ids, [&](Inputs const& inputs) { inputs.take(batch); });
+///     }
+///
+/// Each capacity has its own inputs, which are made when first needed. `fill` writes a batch into
+/// them in place, by copies or any other operations. The step reads on the device how much of the
+/// capacity the batch fills. A batch that is above every capacity gets inputs of its size and runs
+/// eagerly. If the capture for a capacity fails, because of an operation that may not be captured
+/// or for lack of memory with no other step to evict, but the step runs eagerly, later batches of
+/// that capacity run eagerly.
+///
+/// Each capacity's step has its own memory, for its inputs and for all tensors that it creates, and
+/// the memory of all kept steps adds up. If memory runs out, other steps are evicted, the least
+/// recently used first; the host waits for the last replay of an evicted step. After each eviction,
+/// the call that threw OutOfMemory is repeated: `make`; `fill`, which must tolerate a second call;
+/// the capture, in which nothing runs; and an eager step that has issued nothing to the device. An
+/// eager step that has issued operations is not repeated, because these may include an update of
+/// parameters; its OutOfMemory is passed to the caller, and a step is evicted all the same, for the
+/// next batch. State that a step keeps on the host, such as a tape, must be cleared at the
+/// beginning of each call. Capacities that do not fit into memory together are captured again each
+/// time they are needed; see `counts().evictions`. Not synchronised.
+template <CapturingRuntime R, class Inputs, class Result>
+class CapturedSteps {
+ public:
+  using Make = std::function<Inputs(std::int64_t capacity)>;
+  using Step = std::function<Result(Inputs const&)>;
+
+  /// Throws std::invalid_argument for capacities that are not positive and ascending, and for
+  /// `most_kept` or `eager_first` out of range.
+  CapturedSteps(Device<R> device, Make make, Step step, CapturedStepsOptions options)
+      : any_(device.engine(),
+             make_typed(std::move(make), std::make_shared<Step>(std::move(step))),
+             std::move(options)) {}
+
+  /// Runs the step on a batch of `count` and returns its result. A captured step returns the same
+  /// tensors each time; each replay writes them. Exceptions of `fill`, of the making of inputs and
+  /// of the step are passed to the caller; the next batch starts again at the part that failed.
+  template <class Fill>
+  Result run(std::int64_t count,
+             Fill&& fill,
+             std::source_location issued_at = std::source_location::current()) {
+    return result_of(any_.run(
+        count, [&](auto& place) { fill(static_cast<Place const&>(place).inputs); }, issued_at));
+  }
+
+  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept { return any_.counts(); }
+
+ private:
+  struct Place : detail::InputsOfStep {
+    Place(Inputs made, std::shared_ptr<Step> shared_step)
+        : inputs(std::move(made)), step(std::move(shared_step)) {}
+    void run() override { result.emplace((*step)(inputs)); }
+    void drop_result() noexcept override { result.reset(); }
+
+    Inputs const inputs;
+    std::shared_ptr<Step> step;  ///< one for all inputs
+    std::optional<Result> result = {};
+  };
+
+  [[nodiscard]] static detail::AnyCapturedSteps::Make make_typed(Make make,
+                                                                 std::shared_ptr<Step> step) {
+    return [make = std::move(make), step = std::move(step)](std::int64_t capacity) {
+      return std::make_shared<Place>(make(capacity), step);
+    };
+  }
+  [[nodiscard]] static Result result_of(detail::AnyCapturedSteps::Ran const& ran) {
+    auto& result = static_cast<Place&>(*ran.inputs).result;
+    return ran.by_replay ? *result : *std::exchange(result, std::nullopt);
+  }
+
+  detail::AnyCapturedSteps any_;
+};
+
+template <CapturingRuntime R, class Make, class Step>
+CapturedSteps(Device<R>, Make, Step, CapturedStepsOptions)
+    -> CapturedSteps<R,
+                     std::invoke_result_t<Make, std::int64_t>,
+                     std::invoke_result_t<Step, std::invoke_result_t<Make, std::int64_t> const&>>;
 
 }  // namespace msstream

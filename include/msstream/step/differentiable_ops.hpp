@@ -7,19 +7,13 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/matrix.hpp>
-#include <msstream/step/differentiable/arithmetic.hpp>
-#include <msstream/step/differentiable/attention.hpp>
+#include <msstream/step/differentiable/elementwise.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
-#include <msstream/step/differentiable/layer_norm.hpp>
-#include <msstream/step/differentiable/matmul.hpp>
+#include <msstream/step/differentiable/layers.hpp>
+#include <msstream/step/differentiable/loss.hpp>
 #include <msstream/step/differentiable/matrix.hpp>
-#include <msstream/step/differentiable/mixture.hpp>
 #include <msstream/step/differentiable/reduce.hpp>
-#include <msstream/step/differentiable/rows.hpp>
 #include <msstream/step/differentiable/segment.hpp>
-#include <msstream/step/differentiable/softmax.hpp>
-#include <msstream/step/differentiable/table_batch.hpp>
-#include <msstream/step/differentiable/unary.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <source_location>

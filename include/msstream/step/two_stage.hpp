@@ -1,15 +1,161 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/step/training_stages.hpp>
+#include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/step/detail/any_captured_step.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/stream/stream_group.hpp>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <type_traits>
 #include <utility>
 
 namespace msstream {
 
+/// The updates that the lookups of a batch see if they are issued beside the training on the
+/// previous batch.
+enum class Staleness : std::uint8_t {
+  exact,          ///< all updates; gives the bits of sequential training
+  one_step_stale  ///< all updates except that by the previous batch
+};
+
+template <Runtime R = DefaultRuntime>
+struct TwoStageOptions {
+  StreamGroup<R> first;  ///< receives the stages that are issued ahead
+  StreamGroup<R> main;   ///< receives the other stages
+  Staleness staleness = Staleness::exact;
+};
+
+namespace detail {
+
+/// The user's stages of training on a batch. TwoStageOptions has the groups to which they are
+/// issued.
+template <Runtime R, class Batch, class Prepared, class Features, class Result>
+struct TrainingStages {
+  std::function<Prepared(GradientTape<R>&, Batch const&)> prepare;
+  std::function<Features(GradientTape<R>&, Prepared const&)> embed;
+  std::function<Result(GradientTape<R>&, Features const&)> main;
+  std::function<void(GradientTape<R>&)> update;
+};
+
+/// A batch on its way through the stages, with types of the user's. Its stages are issued to the
+/// current group.
+class AnyStagedBatch {
+ public:
+  AnyStagedBatch() = default;
+  AnyStagedBatch(AnyStagedBatch const&) = delete;
+  AnyStagedBatch& operator=(AnyStagedBatch const&) = delete;
+  virtual ~AnyStagedBatch() = default;
+
+  virtual void prepare() = 0;
+  virtual void embed() = 0;
+  virtual void main() = 0;  ///< keeps the result
+  virtual void update() = 0;
+  /// Drops everything that the stages have made, except the result of the main stage.
+  virtual void forget() = 0;
+  virtual void drop_result() = 0;
+};
+
+/// A batch with its own tape, so that another batch may be in flight beside it.
+template <Runtime R, class Batch, class Prepared, class Features, class Result>
+class StagedBatch : public AnyStagedBatch {
+ public:
+  using Stages = TrainingStages<R, Batch, Prepared, Features, Result>;
+
+  /// Makes a place for batches; `stages` must outlive it.
+  StagedBatch(Device<R> device, Stages const& stages) : stages_(stages), tape_(std::move(device)) {}
+
+  void prepare() override { prepared_.emplace(stages_.prepare(tape_, *batch)); }
+  void embed() override { features_.emplace(stages_.embed(tape_, *prepared_)); }
+  void main() override { result.emplace(stages_.main(tape_, *features_)); }
+  void update() override { stages_.update(tape_); }
+  void forget() override {
+    tape_.clear();
+    features_.reset();
+    prepared_.reset();
+  }
+  void drop_result() override { result.reset(); }
+
+  Batch const* batch = nullptr;  ///< what the first stage gets
+  std::optional<Result> result = {};
+
+ private:
+  Stages const& stages_;
+  GradientTape<R> tape_;
+  std::optional<Prepared> prepared_;
+  std::optional<Features> features_;
+};
+
+/// The body of the pipelines, whatever the runtime: two places for batches, one of which is in
+/// flight while the next batch begins in the other. Operations that it issues itself have the
+/// source location `issued_at`.
+class AnyTwoStage {
+ public:
+  /// Without `captures` the stages always run eagerly. With it, a place's stages are captured there
+  /// when its second batch comes, and replayed from then on.
+  AnyTwoStage(std::shared_ptr<StreamGroup> first,
+              std::shared_ptr<StreamGroup> main,
+              Staleness staleness,
+              std::optional<AnyDevice> captures,
+              std::unique_ptr<AnyStagedBatch> place,
+              std::unique_ptr<AnyStagedBatch> other_place);
+
+  /// Begins a batch, which `take` puts into the place that it is given, in the scope of the first
+  /// group; then finishes the previous batch. Returns the place of the previous batch, which has
+  /// the result, or null if there was none. If the beginning throws, the previous batch stays in
+  /// flight; if the finishing throws, this batch does.
+  AnyStagedBatch* run(std::function<void(AnyStagedBatch&)> const& take,
+                      std::source_location issued_at);
+  AnyStagedBatch* finish(std::source_location issued_at);
+
+ private:
+  struct Place {
+    std::unique_ptr<AnyStagedBatch> batch;
+    bool is_warm = false;
+    std::optional<AnyCapturedStep> ahead = {};
+    std::optional<AnyCapturedStep> rest = {};
+    std::optional<AnyCapturedStep> update = {};
+  };
+
+  void begin(Place& place,
+             std::function<void(AnyStagedBatch&)> const& take,
+             std::source_location issued_at);
+  AnyStagedBatch* finish(Place* place, std::source_location issued_at);
+  void issue_or_replay(Place const& place,
+                       std::optional<AnyCapturedStep>& part,
+                       std::function<void()> const& issue,
+                       std::source_location issued_at);
+  /// Drops the place's batch and captured parts.
+  static void forget(Place& place);
+
+  std::shared_ptr<StreamGroup> first_;
+  std::shared_ptr<StreamGroup> main_;
+  bool is_exact_;
+  std::optional<AnyDevice> captures_;
+  Place places_[2];
+  int next_ = 0;
+  Place* in_flight_ = nullptr;
+};
+
+/// The type of a stage's argument besides the tape, for a function object without overloads.
+template <class Stage>
+struct StageInput;
+template <class Result, class Tape, class Input>
+struct StageInput<std::function<Result(Tape, Input)>> {
+  using type = std::remove_cvref_t<Input>;
+};
+template <class Stage>
+using stage_input_t = typename StageInput<decltype(std::function(std::declval<Stage>()))>::type;
+
+template <class Stage, Runtime R, class Input>
+using stage_result_t = std::invoke_result_t<Stage&, GradientTape<R>&, Input const&>;
+
+}  // namespace detail
 /// Trains on one batch after the other, and runs the first stage of a batch beside the main stage
 /// of the previous batch.
 ///
@@ -106,5 +252,87 @@ TwoStage(Device<R>, TwoStageOptions<R>, Prepare, Embed, Main, Update)
                 detail::stage_result_t<Prepare, R, detail::stage_input_t<Prepare>>,
                 detail::stage_input_t<Main>,
                 detail::stage_result_t<Main, R, detail::stage_input_t<Main>>>;
+
+/// A TwoStage whose stages are captured once and replayed.
+///
+///     CapturedTwoStage pipeline(
+///         device, {.first = pool[1], .main = pool[0]},
+///         [&] { return Inputs(device, batch_rows); },
+///         prepare, embed, main, update);  // as for TwoStage, with Inputs instead of a batch
+///     for (auto const& batch : batches) {
+///       auto const loss_before = pipeline.run([&](Inputs const& inputs) { inputs.take(batch); });
+///     }
+///     auto const last_loss = pipeline.finish();
+///
+/// Two batches are in flight, each in its own inputs, so that `make` is called twice. `fill` writes
+/// a batch into the inputs in place, in the scope of the first group. The first batch in each of
+/// the two inputs runs eagerly. A later batch costs two launches, one for the part that is issued
+/// ahead and one for the rest; with one_step_stale it costs three, because the update is launched
+/// separately, so that only the update waits for the lookups of the next batch. Gives the same bits
+/// as TwoStage. `main` returns one of two sets of tensors, which every second batch shares and each
+/// replay writes. Each captured part keeps the memory that it uses.
+///
+/// Host code in the stages runs at most four times, as in a CapturedStep. If a stage throws, its
+/// batch is left out, as in TwoStage; if the batch's inputs had captured parts, they are captured
+/// again.
+template <CapturingRuntime R, class Inputs, class Prepared, class Features, class Result>
+class CapturedTwoStage {
+  using StagedBatch = detail::StagedBatch<R, Inputs, Prepared, Features, Result>;
+  using Stages = typename StagedBatch::Stages;
+
+ public:
+  CapturedTwoStage(Device<R> const& device,
+                   TwoStageOptions<R> const& options,
+                   std::function<Inputs()> const& make,
+                   decltype(Stages::prepare) prepare,
+                   decltype(Stages::embed) embed,
+                   decltype(Stages::main) main,
+                   decltype(Stages::update) update)
+      : stages_{std::move(prepare), std::move(embed), std::move(main), std::move(update)},
+        any_(options.first.share_engine(),
+             options.main.share_engine(),
+             options.staleness,
+             device.engine(),
+             std::make_unique<Place>(device, make, stages_),
+             std::make_unique<Place>(device, make, stages_)) {}
+  CapturedTwoStage(CapturedTwoStage const&) = delete;
+  CapturedTwoStage& operator=(CapturedTwoStage const&) = delete;
+
+  /// Like TwoStage::run(), for the batch that `fill(inputs)` writes into the inputs.
+  template <class Fill>
+  std::optional<Result> run(Fill const& fill,
+                            std::source_location issued_at = std::source_location::current()) {
+    return result_of(any_.run(
+        [&](auto& place) { fill(std::as_const(static_cast<Place&>(place).inputs)); }, issued_at));
+  }
+  /// Like TwoStage::finish().
+  std::optional<Result> finish(std::source_location issued_at = std::source_location::current()) {
+    return result_of(any_.finish(issued_at));
+  }
+
+ private:
+  struct Place : StagedBatch {
+    Place(Device<R> const& device, std::function<Inputs()> const& make, Stages const& stages)
+        : StagedBatch(device, stages), inputs(make()) {
+      this->batch = &inputs;
+    }
+
+    Inputs inputs;
+  };
+  [[nodiscard]] static std::optional<Result> result_of(detail::AnyStagedBatch* place) {
+    return place == nullptr ? std::nullopt : static_cast<Place*>(place)->result;
+  }
+
+  Stages stages_;
+  detail::AnyTwoStage any_;
+};
+
+template <CapturingRuntime R, class Make, class Prepare, class Embed, class Main, class Update>
+CapturedTwoStage(Device<R>, TwoStageOptions<R>, Make, Prepare, Embed, Main, Update)
+    -> CapturedTwoStage<R,
+                        std::invoke_result_t<Make>,
+                        detail::stage_result_t<Prepare, R, std::invoke_result_t<Make>>,
+                        detail::stage_input_t<Main>,
+                        detail::stage_result_t<Main, R, detail::stage_input_t<Main>>>;
 
 }  // namespace msstream

@@ -2,8 +2,8 @@
 #include "step/recorded.hpp"
 
 #include <msstream/ops/attention.hpp>
-#include <msstream/step/differentiable/attention.hpp>
-#include <msstream/step/differentiable/matmul.hpp>
+#include <msstream/step/differentiable/layers.hpp>
+#include <msstream/step/differentiable/matrix.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/ops/layer_norm.hpp>
-#include <msstream/step/differentiable/layer_norm.hpp>
+#include <msstream/step/differentiable/layers.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 

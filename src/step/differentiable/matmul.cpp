@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/ops/matrix.hpp>
-#include <msstream/step/differentiable/matmul.hpp>
+#include <msstream/step/differentiable/matrix.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/ops/mixture.hpp>
-#include <msstream/step/differentiable/mixture.hpp>
+#include <msstream/step/differentiable/layers.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 

@@ -3,7 +3,7 @@
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
-#include <msstream/step/differentiable/softmax.hpp>
+#include <msstream/step/differentiable/loss.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 

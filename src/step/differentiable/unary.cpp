@@ -2,7 +2,7 @@
 #include "step/recorded.hpp"
 
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/step/differentiable/unary.hpp>
+#include <msstream/step/differentiable/elementwise.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 

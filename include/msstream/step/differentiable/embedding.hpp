@@ -5,6 +5,7 @@
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding.hpp>
+#include <msstream/ops/table_batch.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
@@ -46,6 +47,30 @@ template <Element T, Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return embedding_lookup(
       tape, table, Bags<R>(ids, offsets), LookupOptions<R>{.pooling = pooling}, issued_at);
+}
+
+/// Like embedding_lookup() in a TableBatch, but the tape records the backward. The gradient is that
+/// of TableBatch::weights() and is row-sparse: GradientTape::row_gradients().
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<float, R> embedding_lookup(
+    GradientTape<R>& tape,
+    TableBatch<T, R> const& tables,
+    Bags<R> const& rows,
+    Pooling pooling = Pooling::sum,
+    std::source_location issued_at = std::source_location::current()) {
+  return embedding_lookup(
+             tape, tables.weights(), rows, LookupOptions<R>{.pooling = pooling}, issued_at)
+      .reshaped({rows.bags() / tables.tables(), tables.tables() * tables.weights().shape()[1]});
+}
+
+/// Returns input.rows(begin, end). The tape needs no record of it, because the gradient of a view
+/// is added to that of the whole tensor.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> rows(GradientTape<R>& /*tape*/,
+                                Tensor<T, R> const& input,
+                                std::int64_t begin,
+                                std::int64_t end) {
+  return input.rows(begin, end);
 }
 
 }  // namespace msstream::ops

@@ -7,13 +7,19 @@
 
 #include <source_location>
 
-/// The operations of ops/matrix.hpp with a tape as first argument. The results are the same; the
-/// tape records the backward.
+/// Operations of ops/ with a tape as first argument. The results are the same; the tape records the
+/// backward.
 namespace msstream::ops {
 
 namespace detail {
 
 // The bodies of the functions below.
+
+[[nodiscard]] Floats matmul(AnyTape& tape,
+                            Floats const& left,
+                            Floats const& right,
+                            MatmulOptions const& options,
+                            std::source_location issued_at);
 
 [[nodiscard]] Floats transpose(AnyTape& tape, Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats add_identity(AnyTape& tape,
@@ -22,6 +28,16 @@ namespace detail {
                                   std::source_location issued_at);
 
 }  // namespace detail
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> matmul(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    MatmulOptions const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::matmul(tape, left, right, options, issued_at));
+}
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> transpose(

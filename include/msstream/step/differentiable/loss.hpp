@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <source_location>
 
-/// The operations of ops/softmax.hpp with a tape as first argument. The results are the same; the
-/// tape records the backward.
+/// Softmax and cross-entropy of ops/loss.hpp with a tape as first argument. The results are the
+/// same; the tape records the backward.
 namespace msstream::ops {
 
 namespace detail {

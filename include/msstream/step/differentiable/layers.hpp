@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/attention.hpp>
+#include <msstream/ops/detail/typed.hpp>
+#include <msstream/ops/layer_norm.hpp>
+#include <msstream/ops/mixture.hpp>
+#include <msstream/step/gradient_tape.hpp>
+
+#include <source_location>
+#include <vector>
+
+/// Operations of ops/ with a tape as first argument. The results are the same; the tape records the
+/// backward.
+namespace msstream::ops {
+
+namespace detail {
+
+// The bodies of the functions below.
+
+[[nodiscard]] Floats attention_scores(AnyTape& tape,
+                                      Floats const& queries,
+                                      Floats const& keys,
+                                      AttentionOptions<AnyRuntime> const& options,
+                                      std::source_location issued_at);
+[[nodiscard]] Floats attention(AnyTape& tape,
+                               Floats const& queries,
+                               Floats const& keys,
+                               Floats const& values,
+                               AttentionOptions<AnyRuntime> const& options,
+                               std::source_location issued_at);
+
+[[nodiscard]] Floats layer_norm(AnyTape& tape,
+                                Floats const& input,
+                                Floats const& gain,
+                                Floats const& shift,
+                                float epsilon,
+                                std::source_location issued_at);
+
+[[nodiscard]] Floats mix_experts(AnyTape& tape,
+                                 std::vector<Floats> const& experts,
+                                 std::vector<GateLogits<AnyRuntime>> const& gates,
+                                 std::source_location issued_at);
+[[nodiscard]] Floats mix_experts(AnyTape& tape,
+                                 std::vector<Floats> const& experts,
+                                 Floats const& logits,
+                                 Gates const& gates,
+                                 std::source_location issued_at);
+
+}  // namespace detail
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> attention_scores(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& queries,
+    Tensor<float, R> const& keys,
+    AttentionOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::attention_scores(tape, queries, keys, options, issued_at));
+}
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> attention(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& queries,
+    Tensor<float, R> const& keys,
+    Tensor<float, R> const& values,
+    AttentionOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::attention(tape, queries, keys, values, options, issued_at));
+}
+
+/// Like ops::layer_norm(), but the tape records the backward. Returns only the output.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> layer_norm(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& gain,
+    Tensor<float, R> const& shift,
+    float epsilon = 1e-5F,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::layer_norm(tape, input, gain, shift, epsilon, issued_at));
+}
+
+/// Like ops::mix_experts(), but the tape records the backward. Returns only the output: [gates,
+/// batch, width].
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> mix_experts(
+    GradientTape<R>& tape,
+    std::vector<Tensor<float, R>> const& experts,
+    std::vector<GateLogits<R>> const& gates,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::mix_experts(tape, detail::untyped(experts), detail::untyped(gates), issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> mix_experts(
+    GradientTape<R>& tape,
+    std::vector<Tensor<float, R>> const& experts,
+    Tensor<float, R> const& logits,
+    Gates const& gates,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::mix_experts(tape, detail::untyped(experts), logits, gates, issued_at));
+}
+
+}  // namespace msstream::ops

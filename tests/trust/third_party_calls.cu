@@ -2,7 +2,7 @@
 #include "trust/per_thread_default_stream.hpp"
 #include "trust/third_party_calls.hpp"
 
-#include <msstream/runtime/sync_watch.hpp>
+#include <msstream/runtime/detail/sync_watch.hpp>
 
 #include <cuda.h>
 #include <cuda_runtime.h>

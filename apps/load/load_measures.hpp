@@ -6,7 +6,6 @@
 #include "load/load_sample.hpp"
 
 #include <msstream/serve/answer.hpp>
-#include <msstream/serve/latency_histogram.hpp>
 #include <msstream/serve/pool_counts.hpp>
 
 #include <atomic>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/base/detail/start_thread.hpp>
-#include <msstream/serve/latency_histogram.hpp>
+#include <msstream/serve/pool_counts.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +28,7 @@ class ModelSwapper {
   ModelSwapper(Pool& pool, Models models, std::chrono::milliseconds period)
       : pool_(pool), models_(std::move(models)), period_(period) {
     if (models_.size() > 1) {
-      thread_ = start_thread("swapping models", [this] { work(); });
+      thread_ = detail::start_thread("swapping models", [this] { work(); });
     }
   }
   ModelSwapper(ModelSwapper const&) = delete;

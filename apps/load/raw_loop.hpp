@@ -4,8 +4,8 @@
 #include "load/serve_options.hpp"
 #include "load/served_model.hpp"
 
-#include <msstream/serve/branches.hpp>
-#include <msstream/serve/staging.hpp>
+#include <msstream/serve/detail/branches.hpp>
+#include <msstream/serve/detail/staging.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>

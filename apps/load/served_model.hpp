@@ -3,8 +3,8 @@
 
 #include "load/load_plan.hpp"
 
+#include <msstream/serve/detail/staging.hpp>
 #include <msstream/serve/inference_pool.hpp>
-#include <msstream/serve/staging.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -8,7 +8,6 @@
 #include "memory/private_pools.hpp"
 
 #include <msstream/memory/allocator_options.hpp>
-#include <msstream/memory/memory_snapshot.hpp>
 #include <msstream/memory/statistics.hpp>
 
 #include <algorithm>

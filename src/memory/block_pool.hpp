@@ -9,6 +9,7 @@
 #include "memory/large_blocks.hpp"
 #include "memory/memory_history.hpp"
 #include "memory/memory_use.hpp"
+#include "memory/out_of_memory_error.hpp"
 #include "memory/reuse_rules.hpp"
 #include "memory/rivalry.hpp"
 #include "memory/size_class.hpp"
@@ -17,8 +18,6 @@
 #include "stream/stream_context.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/memory/memory_snapshot.hpp>
-#include <msstream/memory/out_of_memory_error.hpp>
 #include <msstream/memory/statistics.hpp>
 #include <msstream/runtime/detail/backend.hpp>
 #include <msstream/runtime/detail/home_process.hpp>
@@ -95,7 +94,7 @@ class BlockPool {
       waits = !rules_.is_ready(*block, stream);
       cache.use(*block, device, waits);
     }
-    if (!works(Mechanism::reuse_follows_uses)) {
+    if (!detail::works(detail::Mechanism::reuse_follows_uses)) {
       block->record.log.clear();
     }
     block->pool = this;
@@ -114,7 +113,7 @@ class BlockPool {
 
   void give_back(Block* block) noexcept {
     if (home_.is_left()) [[unlikely]] {
-      HomeProcess::keep(*block->device);
+      detail::HomeProcess::keep(*block->device);
       return;
     }
     if (is_observed_) [[unlikely]] {
@@ -238,7 +237,7 @@ class BlockPool {
 
   /// Notes all work issued so far as reads of a frozen block, whose own reads are not tracked.
   void note_untracked_reads(Block& block) {
-    if (works(Mechanism::reuse_of_frozen)) {
+    if (detail::works(detail::Mechanism::reuse_of_frozen)) {
       for (auto const& newest : tracker_->newest_positions()) {
         block.record.log.note_read(newest);
       }
@@ -256,7 +255,7 @@ class BlockPool {
   Block* reusable(std::size_t size_class, detail::StreamSlot& stream) {
     auto const over = [this](auto const& block) {
       return rules_.is_known_to_be_over(block) ||
-             (space_ == Space::pinned && !works(Mechanism::pinned_reuse));
+             (space_ == Space::pinned && !detail::works(detail::Mechanism::pinned_reuse));
     };
     auto const followed = [&](auto const& block) { return rules_.is_followed(block, stream); };
     auto& rivalry = caches_.of(stream.index).rivalry();
@@ -478,7 +477,7 @@ class BlockPool {
   [[nodiscard]] BlockSource const& source() const noexcept { return large_.source(); }
 
   StreamCaches caches_;
-  HomeProcess home_;
+  detail::HomeProcess home_;
   std::shared_ptr<detail::DependencyTracker> tracker_;
   bool const is_observed_;  ///< whether the runtime is told of blocks taken and returned
   Space space_;

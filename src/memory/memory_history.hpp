@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/memory/memory_snapshot.hpp>
+#include <msstream/memory/statistics.hpp>
 
 #include <algorithm>
 #include <chrono>

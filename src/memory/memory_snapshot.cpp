@@ -2,7 +2,7 @@
 #include "base/json_string.hpp"
 
 #include <msstream/base/text.hpp>
-#include <msstream/memory/memory_snapshot.hpp>
+#include <msstream/memory/statistics.hpp>
 
 #include <cstddef>
 #include <string>
@@ -74,7 +74,7 @@ std::string json_of(MemoryStatistics const& of) {
 
 std::string json_of(StreamMemory const& of) {
   return text("{\"stream\": ",
-              json_string(of.stream),
+              detail::json_string(of.stream),
               ", \"live_bytes\": ",
               of.live_bytes,
               ", ",
@@ -88,12 +88,12 @@ std::string json_of(MemoryRange const& range) {
                    ", \"bytes\": ",
                    range.bytes,
                    ", \"state\": ",
-                   json_string(name_of(range.state)));
+                   detail::json_string(name_of(range.state)));
   if (range.state == MemoryRange::State::in_use) {
-    json += text(", \"scope\": ", json_string(range.scope));
+    json += text(", \"scope\": ", detail::json_string(range.scope));
   }
   if (range.state != MemoryRange::State::free) {
-    json += text(", \"stream\": ", json_string(range.stream));
+    json += text(", \"stream\": ", detail::json_string(range.stream));
   }
   return json + "}";
 }
@@ -102,7 +102,7 @@ std::string json_of(MemoryEvent const& event, std::vector<std::string> const& st
   auto json = text("{\"ns\": ",
                    event.nanoseconds,
                    ", \"event\": ",
-                   json_string(name_of(event.kind)),
+                   detail::json_string(name_of(event.kind)),
                    ", \"address\": ",
                    event.address,
                    ", \"bytes\": ",
@@ -110,10 +110,10 @@ std::string json_of(MemoryEvent const& event, std::vector<std::string> const& st
   bool const is_of_a_stream =
       event.kind == MemoryEvent::Kind::take || event.kind == MemoryEvent::Kind::give_back;
   if (is_of_a_stream && event.stream < streams.size()) {
-    json += text(", \"stream\": ", json_string(streams[event.stream]));
+    json += text(", \"stream\": ", detail::json_string(streams[event.stream]));
   }
   if (event.scope != nullptr) {
-    json += text(", \"scope\": ", json_string(*event.scope));
+    json += text(", \"scope\": ", detail::json_string(*event.scope));
   }
   if (event.waits) {
     json += ", \"waits\": true";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/out_of_memory_error.hpp"
+
 #include <msstream/base/text.hpp>
-#include <msstream/memory/out_of_memory_error.hpp>
 
 #include <algorithm>
 #include <string>

@@ -10,9 +10,9 @@
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/detail/runtime_thread.hpp>
-#include <msstream/serve/branches.hpp>
 #include <msstream/serve/detail/any_inference_pool.hpp>
-#include <msstream/serve/staging.hpp>
+#include <msstream/serve/detail/branches.hpp>
+#include <msstream/serve/detail/staging.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/stream/detail/inside_work.hpp>
 
@@ -49,7 +49,7 @@ class PoolBody {
       }
     }
     auto first = make_version(1, make_forward, replicas);
-    serving_ = make_at_home<Serving>(home_);
+    serving_ = detail::make_at_home<Serving>(home_);
     serving_->pool = std::make_unique<PoolState>(
         device_.context(), layout_, options_, std::move(replicas), std::move(first));
     pool_ = serving_->pool.get();
@@ -58,8 +58,8 @@ class PoolBody {
     serving_->launchers = std::make_unique<SlotLaunchers>(
         *pool_, *dispatcher_, options_.launch_thread_total(), options_.launch_spin());
     serving_->poller = std::make_unique<Poller>(*pool_, *dispatcher_, options_.launch_spin());
-    settle_at_exit(
-        device_.backend().traits.life, serving_, SettleOrder::threads, [](Serving& ending) {
+    detail::settle_at_exit(
+        device_.backend().traits.life, serving_, detail::SettleOrder::threads, [](Serving& ending) {
           ending.end();
         });
   }
@@ -228,7 +228,7 @@ class PoolBody {
   void close() noexcept { serving_->close(); }
   void refuse_callback(char const* call) const {
     home_.require_here();
-    if (RuntimeThread::is_in_work()) {
+    if (detail::RuntimeThread::is_in_work()) {
       detail::InsideWork::refuse_wait(text("InferencePool::", call));
     }
     if (pool_->ledger.is_replying()) {
@@ -238,7 +238,7 @@ class PoolBody {
 
   detail::AnyDevice device_;
   /// Like the device's, which is not left when it makes a pool.
-  HomeProcess home_{device_.backend().traits.life};
+  detail::HomeProcess home_{device_.backend().traits.life};
   InferencePoolOptions options_;
   std::shared_ptr<InputLayout const> layout_;
   detail::AnyBranchStreams streams_;

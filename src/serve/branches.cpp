@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/serve/branches.hpp>
+#include <msstream/serve/detail/branches.hpp>
 #include <msstream/stream/detail/any_stream_pool.hpp>
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
-#include <msstream/serve/input_layout.hpp>
+#include <msstream/serve/detail/input_layout.hpp>
 
 #include <algorithm>
 #include <cstring>

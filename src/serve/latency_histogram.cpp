@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/serve/latency_histogram.hpp>
+#include <msstream/serve/pool_counts.hpp>
 
 #include <algorithm>
 #include <bit>

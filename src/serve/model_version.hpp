@@ -2,9 +2,9 @@
 #pragma once
 
 #include <msstream/memory/detail/any_device.hpp>
-#include <msstream/serve/branches.hpp>
-#include <msstream/serve/forward.hpp>
-#include <msstream/serve/staging.hpp>
+#include <msstream/serve/detail/branches.hpp>
+#include <msstream/serve/detail/forward.hpp>
+#include <msstream/serve/detail/staging.hpp>
 #include <msstream/step/detail/any_captured_step.hpp>
 #include <msstream/step/detail/any_step_memory.hpp>
 

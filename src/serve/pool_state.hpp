@@ -7,7 +7,7 @@
 #include "serve/replicas.hpp"
 #include "stream/stream_context.hpp"
 
-#include <msstream/serve/input_layout.hpp>
+#include <msstream/serve/detail/input_layout.hpp>
 #include <msstream/serve/options.hpp>
 #include <msstream/stream/detail/doorbell.hpp>
 

@@ -3,7 +3,7 @@
 
 #include "serve/slot.hpp"
 
-#include <msstream/serve/branches.hpp>
+#include <msstream/serve/detail/branches.hpp>
 #include <msstream/stream/detail/doorbell.hpp>
 
 #include <atomic>

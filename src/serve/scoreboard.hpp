@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/serve/latency_histogram.hpp>
 #include <msstream/serve/pool_counts.hpp>
 
 #include <atomic>

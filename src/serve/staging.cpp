@@ -3,7 +3,7 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/detail/backend.hpp>
-#include <msstream/serve/staging.hpp>
+#include <msstream/serve/detail/staging.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/detail/any_issue.hpp>
 

@@ -3,7 +3,6 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/serve/answer.hpp>
-#include <msstream/serve/callback.hpp>
 #include <msstream/serve/query.hpp>
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include <msstream/runtime/detail/backend.hpp>
 #include <msstream/runtime/stream_ref.hpp>
-#include <msstream/stream/libraries_made.hpp>
+#include <msstream/stream/stream_pool_options.hpp>
 
 #include <cstdint>
 #include <memory>

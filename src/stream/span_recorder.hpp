@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "stream/stream_hold.hpp"
+
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/detail/backend.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/span_timing.hpp>
-#include <msstream/stream/stream_hold.hpp>
 #include <msstream/trace/timeline.hpp>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 #include "memory/device_state.hpp"
 
 #include <msstream/tensor/detail/any_issue.hpp>
+#include <msstream/tensor/issue.hpp>
 
 #include <mutex>
 #include <source_location>

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 file=unnamed_guards.cpp
-warned=$("${CXX:-g++}" -std=c++20 -DMSSTREAM_CUDA=0 -I../../include -fsyntax-only "$file" 2>&1 |
+warned=$("${CXX:-g++}" -std=c++20 -DMSSTREAM_CUDA=0 -I../../include -I../../src -fsyntax-only "$file" 2>&1 |
   sed -nE "s/^$file:([0-9]+):.*warning: (ignoring|unused).*/\1/p" | sort -nu)
 expected=$(grep -n '// warns$' "$file" | cut -d: -f1)
 if [ "$warned" != "$expected" ]; then

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/load_watch.hpp"
 
-#include <msstream/serve/callback.hpp>
+#include <msstream/serve/answer.hpp>
 
 #include <gtest/gtest.h>
 

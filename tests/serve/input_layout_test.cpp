@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/serve/input_layout.hpp>
+#include <msstream/serve/detail/input_layout.hpp>
 
 #include <gtest/gtest.h>
 

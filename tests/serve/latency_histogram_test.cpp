@@ -2,7 +2,7 @@
 #include "kernels/kernel_fixture.hpp"
 
 #include <msstream/base/text.hpp>
-#include <msstream/serve/latency_histogram.hpp>
+#include <msstream/serve/pool_counts.hpp>
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include <msstream/ops/ids.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/ops/reduce.hpp>
+#include <msstream/serve/detail/staging.hpp>
 #include <msstream/serve/inference_pool.hpp>
-#include <msstream/serve/staging.hpp>
 
 #include <atomic>
 #include <chrono>

@@ -144,7 +144,7 @@ TYPED_TEST(SpanContract, a_held_operation_begins_when_all_of_it_is_launched) {
       launching = Clock::now() - begin;
     });
     group->synchronize();
-  } while (launching >= StreamHold::kPatience);
+  } while (launching >= detail::StreamHold::kPatience);
   EXPECT_FALSE(began_early);
   EXPECT_EQ(this->context->spans.stop().spans().size(), attempts);
 }

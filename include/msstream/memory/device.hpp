@@ -4,7 +4,6 @@
 #include <msstream/base/detail/env.hpp>
 #include <msstream/memory/allocator_options.hpp>
 #include <msstream/memory/detail/any_device.hpp>
-#include <msstream/memory/memory_snapshot.hpp>
 #include <msstream/memory/statistics.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/default_runtime.hpp>

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -72,5 +73,8 @@ class Outcome {
  private:
   std::variant<Answer, std::exception_ptr> ended_;
 };
+
+/// A function that receives the outcome of a query, once.
+using Callback = std::function<void(Outcome const&)>;
 
 }  // namespace msstream::serve

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/serve/input_layout.hpp>
+#include <msstream/serve/detail/input_layout.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 #include <msstream/tensor/tensor.hpp>

@@ -3,7 +3,7 @@
 
 #include <msstream/base/detail/log_line.hpp>
 #include <msstream/runtime/runtime.hpp>
-#include <msstream/serve/field.hpp>
+#include <msstream/serve/query.hpp>
 #include <msstream/stream/stream_pool_options.hpp>
 
 #include <chrono>
@@ -67,7 +67,7 @@ struct InferencePoolOptions {
   int launch_spin_us = -1;
 
   /// Receives a line for each capture that fails.
-  std::function<void(std::string const&)> log = log_line;
+  std::function<void(std::string const&)> log = detail::log_line;
 
   /// Throws std::invalid_argument that names the option and its accepted values, if one is out of
   /// range. Returns `*this`.

@@ -1,11 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/serve/latency_histogram.hpp>
-
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 namespace msstream::serve {
+
+/// A summary of many durations. The percentiles are at most a sixteenth too high, and never too
+/// low.
+struct LatencySummary {
+  std::uint64_t count = 0;
+  std::chrono::nanoseconds mean{0};
+  std::chrono::nanoseconds p50{0};
+  std::chrono::nanoseconds p95{0};
+  std::chrono::nanoseconds p99{0};
+  std::chrono::nanoseconds max{0};
+};
+
+/// Counts durations in buckets: sixteen for each doubling, from 1 ns to 18 minutes; longer
+/// durations go to the last bucket.
+///
+/// States: counts only grow. Ownership: the user's; nothing is allocated. Memory ordering: relaxed
+/// throughout. Any thread may call record(); a summary taken at the same time covers part of the
+/// recorded durations.
+class LatencyHistogram {
+ public:
+  void record(std::chrono::nanoseconds duration) noexcept;
+  /// Adds the counts of another histogram.
+  void add(LatencyHistogram const& other) noexcept;
+  [[nodiscard]] LatencySummary summary() const noexcept;
+
+ private:
+  static constexpr int kSubBits = 4;
+  static constexpr std::uint64_t kSubBuckets = 1U << kSubBits;
+  static constexpr int kMostBits = 40;
+  static constexpr std::size_t kBuckets = (kMostBits - kSubBits + 1) * kSubBuckets;
+
+  [[nodiscard]] static std::size_t bucket_of(std::uint64_t ns) noexcept;
+  /// Returns the longest duration that belongs to the bucket.
+  [[nodiscard]] static std::uint64_t longest_in(std::size_t bucket) noexcept;
+  void raise_max(std::uint64_t ns) noexcept;
+
+  std::array<std::atomic<std::uint64_t>, kBuckets> counts_{};
+  std::atomic<std::uint64_t> total_ns_{0};
+  std::atomic<std::uint64_t> max_ns_{0};
+};
 
 /// The numbers of queries by their outcome so far. Once a pool is drained, admitted = answered +
 /// expired + failed.

@@ -9,9 +9,24 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::serve {
+
+/// An input of a model, with a fixed number of elements for each row of a query.
+struct Field {
+  std::string name;
+  DType dtype;
+  std::int64_t per_row;
+};
+
+/// Makes a Field with elements of type T, as in `field<std::int64_t>("keys", 104)`.
+template <Element T>
+[[nodiscard]] Field field(std::string name, std::int64_t per_row) {
+  return {std::move(name), dtype_of<T>, per_row};
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -35,7 +50,7 @@ struct FieldValues {
 
 /// The values of all fields, in the order of InferencePoolOptions::inputs. Up to eight fields need
 /// no allocation.
-class QueryValues : public InlineVector<FieldValues, 8> {
+class QueryValues : public detail::InlineVector<FieldValues, 8> {
  public:
   QueryValues() = default;
   QueryValues(std::initializer_list<FieldValues> values) {

@@ -4,7 +4,6 @@
 #include <msstream/base/detail/env.hpp>
 #include <msstream/base/detail/log_line.hpp>
 #include <msstream/runtime/runtime.hpp>
-#include <msstream/stream/libraries_made.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 
 #include <cstdint>
@@ -13,6 +12,10 @@
 #include <string>
 
 namespace msstream {
+
+/// The time when a group's libraries are created, which takes memory from the driver. at_once:
+/// together with the group; when_needed: at their first use, which may wait for work in flight.
+enum class LibrariesMade : std::uint8_t { at_once, when_needed };
 
 /// Selects the threads that launch operations. none: the thread that issues them; shared: a few
 /// threads for all groups; per_group: one thread for each group.
@@ -53,7 +56,7 @@ struct StreamPoolOptions {
   bool propagate_groups = env::flag("MSSTREAM_PROPAGATE_GROUPS", false);
   /// Receives a sentence, when the pool is destroyed, for each line of the assignment that placed
   /// no operation. If null, nothing is reported.
-  std::function<void(std::string const&)> log = log_line;
+  std::function<void(std::string const&)> log = detail::log_line;
 };
 
 }  // namespace msstream

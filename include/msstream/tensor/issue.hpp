@@ -122,6 +122,19 @@ auto accumulates(Tensors const&... tensors) {
   return list;
 }
 
+/// Wraps the work of an operation that calls the runtime itself: it is called with the stream's
+/// native handle instead of a HostStream or CudaStream.
+template <class F>
+struct NativeWork {
+  F put_on;
+};
+template <class F>
+NativeWork(F) -> NativeWork<F>;
+
+struct IssueOptions {
+  StreamKind stream = StreamKind::compute;  ///< the stream of the group that the work is put on
+};
+
 /// Issues an operation. All work goes through this function:
 ///
 ///     issue("scale", reads(x), writes(y), [=](auto stream) { … });

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <msstream/memory/detail/engine_options.hpp>
-#include <msstream/memory/memory_snapshot.hpp>
 #include <msstream/memory/statistics.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/detail/backend.hpp>

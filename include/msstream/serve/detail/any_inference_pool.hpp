@@ -2,8 +2,8 @@
 #pragma once
 
 #include <msstream/memory/detail/any_device.hpp>
-#include <msstream/serve/callback.hpp>
-#include <msstream/serve/forward.hpp>
+#include <msstream/serve/answer.hpp>
+#include <msstream/serve/detail/forward.hpp>
 #include <msstream/serve/options.hpp>
 #include <msstream/serve/pool_counts.hpp>
 #include <msstream/serve/query.hpp>

@@ -3,7 +3,6 @@
 
 #include <msstream/base/closure.hpp>
 #include <msstream/runtime/detail/backend_of.hpp>
-#include <msstream/stream/native_work.hpp>
 #include <msstream/stream/stream_kind.hpp>
 
 #include <concepts>
@@ -11,6 +10,13 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+
+namespace msstream {
+
+template <class F>
+struct NativeWork;
+
+}  // namespace msstream
 
 namespace msstream::detail {
 

@@ -4,9 +4,14 @@
 #include <msstream/order/position.hpp>
 #include <msstream/stream/detail/work_ref.hpp>
 #include <msstream/tensor/detail/any_uses.hpp>
-#include <msstream/tensor/issue_options.hpp>
 
 #include <source_location>
+
+namespace msstream {
+
+struct IssueOptions;
+
+}  // namespace msstream
 
 namespace msstream::detail {
 

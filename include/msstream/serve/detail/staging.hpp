@@ -3,8 +3,8 @@
 
 #include <msstream/memory/device.hpp>
 #include <msstream/order/position.hpp>
-#include <msstream/serve/branches.hpp>
-#include <msstream/serve/forward.hpp>
+#include <msstream/serve/detail/branches.hpp>
+#include <msstream/serve/detail/forward.hpp>
 #include <msstream/serve/inputs.hpp>
 #include <msstream/tensor/detail/any_pinned_array.hpp>
 #include <msstream/tensor/detail/typed.hpp>

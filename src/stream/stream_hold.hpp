@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Keeps a stream from starting work issued later, until the guard is destroyed. The device then
 /// finds all of that work ready, however long the host took to issue it. If the host waits for the
@@ -47,4 +47,4 @@ class StreamHold {
   std::shared_ptr<Gate> gate_;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/serve/field.hpp>
 #include <msstream/serve/query.hpp>
 
 #include <cstddef>

@@ -51,8 +51,8 @@ std::string_view name_of_output(OutputOption const& output) {
 
 /// Returns the identity of an output's file; nothing for a device, which may be named any number of
 /// times.
-std::optional<FileIdentity> told_apart(std::string const& path) {
-  return path.empty() || is_character_device(path) ? std::nullopt : identity_of(path);
+std::optional<detail::FileIdentity> told_apart(std::string const& path) {
+  return path.empty() || is_character_device(path) ? std::nullopt : detail::identity_of(path);
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ void check_outputs(std::vector<OutputOption> const& outputs,
       std::ranges::find(all, std::string_view("--check-report"), name_of_output) == all.end()) {
     all.push_back({kCheckReport, std::string(env::value_of(kCheckReport))});
   }
-  std::map<FileIdentity, char const*> writers;
+  std::map<detail::FileIdentity, char const*> writers;
   for (auto const& [name, path, kind] : all) {
     auto const refuse = [&, name = name, &path = path](auto const&... reason) {
       throw UsageError(text(name, " ", path, ": ", reason...));

@@ -51,7 +51,8 @@ BatchLoader::BatchLoader(Dataset const& dataset,
           options.first_batch);
   try {
     for (std::size_t i = 0; i < options.threads; ++i) {
-      workers_.push_back(start_thread<std::jthread>("reading batches ahead", [this] { work(); }));
+      workers_.push_back(
+          detail::start_thread<std::jthread>("reading batches ahead", [this] { work(); }));
     }
   } catch (...) {  // the system has no more threads: stops those that run
     stop();

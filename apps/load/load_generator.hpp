@@ -78,7 +78,7 @@ class LoadGenerator {
     try {
       for (auto& client : clients_) {
         begin_work();
-        threads.push_back(start_thread("a client", [this, &client] {
+        threads.push_back(detail::start_thread("a client", [this, &client] {
           client.ask_all(begin_);
           end_work();
         }));

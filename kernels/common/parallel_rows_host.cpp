@@ -157,7 +157,7 @@ void RangeTeam::wake_helpers() {
 }
 
 void RangeTeam::help() {
-  RuntimeThread const runtime_thread;
+  msstream::detail::RuntimeThread const runtime_thread;
   std::unique_lock lock(mutex_);
   for (;;) {
     arrived_.wait(lock, [&] { return stopping_ || !open_.empty(); });

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace msstream {
+namespace msstream::detail {
 
 namespace fs = std::filesystem;
 
@@ -42,4 +42,4 @@ fs::path folder_of(fs::path const& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <utility>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Holds an object that hot code looks up at every call and that is absent most of the time.
 ///
@@ -80,4 +80,4 @@ class Hook {
   std::array<Place, kPlaces> places_;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Returns the text as a JSON string, including the quotes.
 [[nodiscard]] inline std::string json_string(std::string_view text) {
@@ -26,4 +26,4 @@ namespace msstream {
   return json + "\"";
 }
 
-}  // namespace msstream
+}  // namespace msstream::detail

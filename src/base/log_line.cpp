@@ -3,10 +3,10 @@
 
 #include <iostream>
 
-namespace msstream {
+namespace msstream::detail {
 
 void log_line(std::string const& line) {
   std::clog << line << std::endl;
 }
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -7,7 +7,7 @@
 #include <atomic>
 #endif
 
-namespace msstream {
+namespace msstream::detail {
 
 /// The mechanisms that keep the order of work right. Tests switch off each one to check that the
 /// checking tools notice; docs/testing.md has the table.
@@ -52,4 +52,4 @@ constexpr bool works(Mechanism) noexcept {
 }
 #endif
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -80,8 +80,8 @@ Target target_of(fs::path const& path, OutputKind kind) {
     int const error = errno;
     if (error == ENOENT) {
       try {
-        auto const end = end_of_links(path);
-        auto const folder = folder_of(end);
+        auto const end = detail::end_of_links(path);
+        auto const folder = detail::folder_of(end);
         if (::stat(folder.c_str(), &status) != 0) {
           int const missing = errno;
           throw Problem{text("there is no folder ", folder.string()), missing};
@@ -183,7 +183,7 @@ std::string random_digits() {
 /// writer holds a lock on its temporary file.
 void remove_stale(fs::path const& target) {
   auto const prefix = temporary_prefix(target);
-  std::unique_ptr<DIR, int (*)(DIR*)> const folder(::opendir(folder_of(target).c_str()),
+  std::unique_ptr<DIR, int (*)(DIR*)> const folder(::opendir(detail::folder_of(target).c_str()),
                                                    ::closedir);
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread reads this stream of entries
   while (auto const* entry = folder ? ::readdir(folder.get()) : nullptr) {
@@ -218,7 +218,7 @@ struct Temporary {
 
 Temporary create_beside(Target const& target) {
   remove_stale(target.path);
-  auto const folder = folder_of(target.path);
+  auto const folder = detail::folder_of(target.path);
   constexpr mode_t anyone = 0666;
   mode_t const mode = target.earlier ? (target.earlier->st_mode & anyone) | S_IWUSR : anyone;
   while (true) {
@@ -349,7 +349,7 @@ void OutputFile::commit() {
     temporary_.clear();
     detail::UnfinishedFiles::remove(std::exchange(slot_, -1));
     observe(SavePoint::renamed);
-    sync_folder(folder_of(target_));
+    sync_folder(detail::folder_of(target_));
   }
 }
 

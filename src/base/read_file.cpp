@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <system_error>
 
-namespace msstream {
+namespace msstream::detail {
 
 namespace {
 
@@ -64,4 +64,4 @@ std::string read_file(std::filesystem::path const& path, std::size_t most_bytes)
   }
 }
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Tells the processor that the thread is in a spin loop, so that other hardware threads get more
 /// of its resources.
@@ -50,4 +50,4 @@ class SpinLock {
   std::atomic<bool> held_{false};
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

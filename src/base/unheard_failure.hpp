@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <exception>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// A guard for code that drops every exception it catches: a failure that is thrown on the calling
 /// thread while the guard lives counts as unreported, and is thrown again to a later caller or
@@ -37,4 +37,4 @@ class UnheardFailure {
   static inline constinit thread_local int depth_ = 0;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

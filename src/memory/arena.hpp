@@ -474,8 +474,8 @@ class Arena {
 };
 
 /// Returns the arena's lock once there are enough spare blocks, which are made without the lock.
-[[nodiscard]] inline std::unique_lock<SpinLock> with_spares(std::unique_lock<SpinLock> lock,
-                                                            Arena& arena) {
+[[nodiscard]] inline std::unique_lock<detail::SpinLock> with_spares(
+    std::unique_lock<detail::SpinLock> lock, Arena& arena) {
   while (arena.needs_spares()) {
     lock.unlock();
     auto spare = std::make_unique<Block>();

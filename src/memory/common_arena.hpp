@@ -34,14 +34,14 @@ class CommonArena {
   template <class A>
   class BasicAccess {
    public:
-    BasicAccess(std::unique_lock<SpinLock> lock, A& arena) noexcept
+    BasicAccess(std::unique_lock<detail::SpinLock> lock, A& arena) noexcept
         : lock_(std::move(lock)), arena_(&arena) {}
 
     A* operator->() const noexcept { return arena_; }
     A& operator*() const noexcept { return *arena_; }
 
    private:
-    std::unique_lock<SpinLock> lock_;
+    std::unique_lock<detail::SpinLock> lock_;
     A* arena_;
   };
   using Access = BasicAccess<Arena>;
@@ -55,7 +55,7 @@ class CommonArena {
   /// Like access_to_cut(), but calls `note_contention()` if another thread has the lock.
   template <class NoteContention>
   [[nodiscard]] Access access_to_cut(NoteContention&& note_contention) {
-    std::unique_lock<SpinLock> lock(mutex_, std::try_to_lock);
+    std::unique_lock<detail::SpinLock> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) {
       note_contention();
       lock.lock();
@@ -111,7 +111,7 @@ class CommonArena {
 
  private:
   std::shared_ptr<detail::DependencyTracker> tracker_;
-  alignas(64) mutable SpinLock mutex_;
+  alignas(64) mutable detail::SpinLock mutex_;
   Arena arena_;
 };
 

@@ -37,10 +37,10 @@ template <class Owner>
   block->release = [](Block* released) noexcept {
     std::unique_ptr<Foreign> foreign(static_cast<Foreign*>(released));
     if (foreign->kept_device->context->home.is_left()) [[unlikely]] {
-      HomeProcess::keep(std::move(foreign));  // the owner may wait, or call the driver
+      detail::HomeProcess::keep(std::move(foreign));  // the owner may wait, or call the driver
       return;
     }
-    RuntimeThread::call_outside([foreign = std::move(foreign)] {
+    detail::RuntimeThread::call_outside([foreign = std::move(foreign)] {
       auto& tracker = *foreign->kept_device->context->tracker;
       for_each_use(*foreign, [&](order::Position use) { tracker.finish(use); });
       if (foreign->immutable) {  // reads of immutable memory are not noted

@@ -115,7 +115,8 @@ class LargeBlocks {
   void return_to_runtime(std::size_t bytes) {
     ask_what_is_over();
     source_.trim(bytes, [this](Block const& block) {
-      return rules_.is_known_to_be_over(block) || !works(Mechanism::release_after_uses);
+      return rules_.is_known_to_be_over(block) ||
+             !detail::works(detail::Mechanism::release_after_uses);
     });
   }
   /// Returns the free bytes whose uses are not known to be complete.

@@ -137,11 +137,11 @@ class alignas(64) LentMemory {
     Block* first;  ///< the lowest block of the part, which cuts and joins keep
   };
 
-  [[nodiscard]] std::unique_lock<SpinLock> lock_with_spares() {
+  [[nodiscard]] std::unique_lock<detail::SpinLock> lock_with_spares() {
     return with_spares(std::unique_lock(mutex_), arena_);
   }
 
-  mutable SpinLock mutex_;  ///< guards the arena and the parts
+  mutable detail::SpinLock mutex_;  ///< guards the arena and the parts
   Arena arena_;
   std::vector<Part> parts_;
   std::atomic<std::size_t> lent_bytes_{0};

@@ -233,7 +233,7 @@ class alignas(64) StreamCache {
 
   LiveBytes& pool_live_;
   order::StreamIndex const stream_;
-  mutable SpinLock lock_;
+  mutable detail::SpinLock lock_;
   bool abandoned_ = false;
   DeviceOwner device_;  ///< kept while a block is in use or the device is not abandoned
   BlockList in_use_;

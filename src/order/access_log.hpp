@@ -16,17 +16,17 @@ class AccessLog {
  public:
   /// Adds the positions that a read must follow: the last writes.
   void add_hazards_of_read(PositionSet& needed) const {
-    if (works(Mechanism::read_after_write)) {
+    if (detail::works(detail::Mechanism::read_after_write)) {
       add_writes(needed);
     }
   }
   /// Adds the positions that a write must follow: the last writes and all reads since. Writes are
   /// added even if there are reads: a read whose issue failed may not have waited for them.
   void add_hazards_of_write(PositionSet& needed) const {
-    if (works(Mechanism::write_after_write)) {
+    if (detail::works(detail::Mechanism::write_after_write)) {
       add_writes(needed);
     }
-    if (works(Mechanism::write_after_read)) {
+    if (detail::works(detail::Mechanism::write_after_read)) {
       for (auto const& read : reads_) {
         needed.add(read);
       }

@@ -18,8 +18,8 @@ namespace msstream::order {
 /// `brought[i]` is the clock that a wait for needed[i] brings. If two late events cover each
 /// other's positions, one of the two stays in front.
 inline void put_uncovered_first(std::span<Position> needed, std::span<VectorClock const> brought) {
-  InlineVector<Position, 16> covered;
-  InlineVector<std::size_t, 16> uncovered;
+  detail::InlineVector<Position, 16> covered;
+  detail::InlineVector<std::size_t, 16> uncovered;
   for (std::size_t i = 0; i < needed.size(); ++i) {
     bool is_covered = false;
     for (std::size_t const kept : uncovered) {

@@ -120,7 +120,7 @@ void Cuda::launch_graph(native_graph graph, native_stream stream) {
 
 void Cuda::destroy_graph(native_graph graph) noexcept {
   if (home_.is_left()) {
-    HomeProcess::keep(std::shared_ptr<void const>(graph, [](detail::CudaGraph*) {}));
+    detail::HomeProcess::keep(std::shared_ptr<void const>(graph, [](detail::CudaGraph*) {}));
     return;
   }
   delete graph;

@@ -48,9 +48,9 @@ bool same_access(std::optional<CheckedAccess> const& one,
 
 std::string json_of(CheckedAccess const& access) {
   std::string json = text("{\"operation\": ",
-                          json_string(access.operation),
+                          detail::json_string(access.operation),
                           ", \"stream\": ",
-                          json_string(access.lane),
+                          detail::json_string(access.lane),
                           R"(, "mode": ")",
                           name_of(access.mode),
                           R"(", "begin": ")",
@@ -58,10 +58,10 @@ std::string json_of(CheckedAccess const& access) {
                           R"(", "bytes": )",
                           access.bytes);
   if (access.issued_at.line() != 0) {
-    json += ", \"issued_at\": " + json_string(place(access.issued_at));
+    json += ", \"issued_at\": " + detail::json_string(place(access.issued_at));
   }
   if (access.scope_opened_at.line() != 0) {
-    json += ", \"scope_opened_at\": " + json_string(place(access.scope_opened_at));
+    json += ", \"scope_opened_at\": " + detail::json_string(place(access.scope_opened_at));
   }
   return json + "}";
 }
@@ -143,11 +143,11 @@ std::string json_of(std::vector<CheckReport> const& reports) {
   for (auto const& report : reports) {
     json += text(std::exchange(separator, ",\n"),
                  "  {\"kind\": ",
-                 json_string(name_of(report.kind)),
+                 detail::json_string(name_of(report.kind)),
                  ", \"times\": ",
                  report.times,
                  ", \"message\": ",
-                 json_string(report.message));
+                 detail::json_string(report.message));
     if (report.first) {
       json += ",\n   \"first\": " + json_of(*report.first);
     }
@@ -155,7 +155,7 @@ std::string json_of(std::vector<CheckReport> const& reports) {
       json += ",\n   \"second\": " + json_of(*report.second);
     }
     if (!report.missing.empty()) {
-      json += ",\n   \"missing\": " + json_string(report.missing);
+      json += ",\n   \"missing\": " + detail::json_string(report.missing);
     }
     json += "}";
   }

@@ -245,7 +245,7 @@ void Checker::host_uses(MemoryUse const& use) {
 void Checker::implicit_sync(std::string_view call) noexcept {
   state_->log.publish_quietly(
       {{CheckKind::implicit_sync,
-        text(call, inside(ConcurrentRegion::opened_at()), called_in()),
+        text(call, inside(detail::ConcurrentRegion::opened_at()), called_in()),
         std::nullopt,
         std::nullopt,
         "call it outside of stream scopes, or use its asynchronous form on the scope's stream"}});

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace msstream {
+namespace msstream::detail {
 
 namespace {
 
@@ -78,4 +78,4 @@ void HomeProcess::throw_left() const {
       "msstream: a device, or what was made from one, is used after exit() has ended its driver");
 }
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -105,7 +105,7 @@ Host::~Host() {
   if (home_.is_left()) {  // the queues' threads do not exist, and their locks may be held
     for (auto* const queues : {&streams_->live, &streams_->retired}) {
       for (auto& queue : *queues) {
-        HomeProcess::keep(std::shared_ptr<void const>(std::move(queue)));
+        detail::HomeProcess::keep(std::shared_ptr<void const>(std::move(queue)));
       }
     }
   }

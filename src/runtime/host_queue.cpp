@@ -31,7 +31,7 @@ void HostProgress::complete(std::uint64_t number) {
 
 HostProgress::Failure::~Failure() {
   if (!is_heard.load() && !home.is_left()) {
-    UnheardFailure::log("work that ran on a stream", exception);
+    detail::UnheardFailure::log("work that ran on a stream", exception);
   }
 }
 
@@ -51,7 +51,7 @@ std::shared_ptr<HostProgress::Failure> HostProgress::failure() {
 void HostProgress::rethrow_failure_up_to(std::uint64_t number) {
   if (failed_up_to(number)) {
     auto const failed = failure();
-    if (UnheardFailure::is_heard()) {
+    if (detail::UnheardFailure::is_heard()) {
       failed->is_heard.store(true);
     }
     std::rethrow_exception(failed->exception);
@@ -65,7 +65,7 @@ void HostProgress::pass_failure_up_to(std::uint64_t number, HostProgress& follow
 }
 
 HostQueue::HostQueue()
-    : worker_(start_thread("a stream of the host runtime", [this] { work(); })) {}
+    : worker_(detail::start_thread("a stream of the host runtime", [this] { work(); })) {}
 
 HostQueue::~HostQueue() {
   finish();
@@ -128,7 +128,7 @@ bool HostQueue::follow(HostCapturePlace const& place) {
 }
 
 void HostQueue::work() {
-  RuntimeThread const marked;
+  detail::RuntimeThread const marked;
   std::deque<Closure> batch;
   std::uint64_t number = 0;
   std::unique_lock lock(mutex_);

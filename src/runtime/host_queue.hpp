@@ -61,7 +61,7 @@ class HostProgress {
     Failure& operator=(Failure const&) = delete;
     ~Failure();
 
-    HomeProcess home;
+    detail::HomeProcess home;
     std::exception_ptr exception;
     std::atomic<bool> is_heard{false};
   };
@@ -117,7 +117,7 @@ class HostQueue final : public WorkQueue {
 
   static inline std::atomic<std::uint64_t> made_{0};
 
-  HomeProcess home_;
+  detail::HomeProcess home_;
   std::uint64_t const id_ = made_.fetch_add(1) + 1;
   std::shared_ptr<HostProgress> progress_ = std::make_shared<HostProgress>();
   std::atomic<std::uint64_t> enqueued_{0};

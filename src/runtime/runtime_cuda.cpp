@@ -60,21 +60,21 @@ int level_of(StreamPriority priority) {
 }
 
 void CUDART_CB run_and_delete(void* call) {
-  RuntimeThread const marked;
+  detail::RuntimeThread const marked;
   std::unique_ptr<detail::HostCall> const owned(static_cast<detail::HostCall*>(call));
   owned->run();
 }
 
 /// Runs a host function that belongs to a graph, at each launch of the graph.
 void CUDART_CB run_captured(void* call) {
-  RuntimeThread const marked;
+  detail::RuntimeThread const marked;
   static_cast<detail::HostCall*>(call)->run();
 }
 
 /// Returns the process that has called the driver first. The driver works in no child of that
 /// process.
-HomeProcess const& first_call_of_driver() noexcept {
-  static HomeProcess const home(RuntimeLife::driver);
+detail::HomeProcess const& first_call_of_driver() noexcept {
+  static detail::HomeProcess const home(RuntimeLife::driver);
   return home;
 }
 
@@ -92,8 +92,9 @@ int Cuda::device_count() noexcept {
 Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
   first_call_of_driver().require_here();
   int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaErrorInitializationError && HomeProcess::is_forked()) {
-    HomeProcess::throw_forked();  // other code has used the driver in the parent
+  if (cudaGetDeviceCount(&count) == cudaErrorInitializationError &&
+      detail::HomeProcess::is_forked()) {
+    detail::HomeProcess::throw_forked();  // other code has used the driver in the parent
   }
   if (ordinal_ < 0 || ordinal_ >= count) {
     throw CudaError(
@@ -103,7 +104,7 @@ Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
   }
   make_current();
   check_cuda(cudaFree(nullptr), "cudaFree");  // makes the driver register its handlers for exit()
-  leave_drivers_at_exit();
+  detail::leave_drivers_at_exit();
   pages_ = std::make_unique<detail::CudaPages>(ordinal_);
   captures_ = std::make_unique<detail::CudaCaptures>();
   sm_parts_ = std::make_unique<detail::CudaSmParts>(ordinal_);
@@ -112,7 +113,7 @@ Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
 
 Cuda::~Cuda() {
   if (home_.is_left()) {
-    HomeProcess::keep(std::shared_ptr<void const>(std::move(sm_parts_)));
+    detail::HomeProcess::keep(std::shared_ptr<void const>(std::move(sm_parts_)));
   }
 }
 

@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 namespace {
 
 struct Settled {
   std::weak_ptr<void> object;
-  detail::Settle settle;
+  Settle settle;
   SettleOrder order;
 };
 
@@ -58,7 +58,7 @@ void end_drivers() {
 
 }  // namespace
 
-void detail::settle_at_exit(std::weak_ptr<void> object, Settle settle, SettleOrder order) {
+void settle_at_exit(std::weak_ptr<void> object, Settle settle, SettleOrder order) {
   auto& objects = settled_objects();
   std::lock_guard const guard(objects.mutex);
   std::erase_if(objects.all, [](Settled const& settled) { return settled.object.expired(); });
@@ -71,4 +71,4 @@ void leave_drivers_at_exit() {
   static_cast<void>(registered);
 }
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -6,18 +6,14 @@
 #include <cstdint>
 #include <memory>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// The order in which exit() calls the functions passed to settle_at_exit(): first those for the
 /// threads that use a driver, then those for the streams to which the threads have given work.
 enum class SettleOrder : std::uint8_t { threads, streams };
 
-namespace detail {
-
 using Settle = void (*)(void*) noexcept;
 void settle_at_exit(std::weak_ptr<void> object, Settle settle, SettleOrder order);
-
-}  // namespace detail
 
 /// Makes exit() call the functions passed to settle_at_exit(), and then mark all objects of drivers
 /// as left (see HomeProcess). Both happen before the destructors of static objects that are
@@ -33,9 +29,9 @@ void leave_drivers_at_exit();
 template <class T, class F>
 void settle_at_exit(RuntimeLife life, std::shared_ptr<T> const& object, SettleOrder order, F) {
   if (life == RuntimeLife::driver) {
-    detail::settle_at_exit(
+    settle_at_exit(
         object, [](void* settled) noexcept { F{}(*static_cast<T*>(settled)); }, order);
   }
 }
 
-}  // namespace msstream
+}  // namespace msstream::detail

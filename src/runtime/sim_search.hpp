@@ -27,7 +27,7 @@ struct Step {
   bool touches_host = false;
   bool exact = true;
   Point point{};  ///< the point that the step completes or queries
-  InlineVector<MemoryUse, 4> uses{};
+  msstream::detail::InlineVector<MemoryUse, 4> uses{};
   std::uint32_t index = 0;  ///< the number of the step in its process, from 1
   StepClock before{};       ///< the steps that precede this step in every order
   StepClock clock{};        ///< the steps that precede this step in this run

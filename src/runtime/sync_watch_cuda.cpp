@@ -10,16 +10,16 @@
 #include <string>
 #include <string_view>
 
-namespace msstream {
+namespace msstream::detail {
 
 namespace {
 
 #if MSSTREAM_HAS_CUPTI
 
-std::array<detail::SyncCall, CUPTI_DRIVER_TRACE_CBID_SIZE> sync_calls;
+std::array<SyncCall, CUPTI_DRIVER_TRACE_CBID_SIZE> sync_calls;
 
 bool wants(CUpti_CallbackId driver_call, std::string_view name) {
-  sync_calls[driver_call] = detail::sync_call(name);
+  sync_calls[driver_call] = sync_call(name);
   return static_cast<bool>(sync_calls[driver_call]);
 }
 
@@ -45,7 +45,7 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, v
 }
 
 std::string subscribe() {
-  return detail::subscribe_to_calls(on_call, wants);
+  return subscribe_to_calls(on_call, wants);
 }
 
 #else
@@ -70,4 +70,4 @@ bool SyncWatch<Cuda>::start() noexcept {
   return started;
 }
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -13,7 +13,7 @@ namespace msstream::serve {
 
 bool Completion::is_over(Slot& slot, Clock::time_point now) noexcept {
   bool const is_nothing = !slot.position && !slot.event;
-  if (is_nothing || has_told(slot) || !works(Mechanism::serve_slot_reuse)) {
+  if (is_nothing || has_told(slot) || !detail::works(detail::Mechanism::serve_slot_reuse)) {
     return true;
   }
   if (now < slot.ask_at && !pool_.must_be_asked) {

@@ -14,7 +14,7 @@ Poller::Poller(PoolState& pool, Dispatcher& dispatcher, std::chrono::microsecond
     : pool_(pool),
       dispatcher_(dispatcher),
       spin_(spin),
-      thread_(start_thread("the poller of an inference pool", [this] { work(); })) {}
+      thread_(detail::start_thread("the poller of an inference pool", [this] { work(); })) {}
 
 Poller::~Poller() {
   stopping_.store(true);

@@ -63,7 +63,7 @@ class Published {
       entry.swap(current_);
     }
     std::unique_lock lock(mutex_);
-    if (!works(Mechanism::serve_version_kept)) {
+    if (!detail::works(detail::Mechanism::serve_version_kept)) {
       entry->value.reset();
     }
     over_.wait(lock, [&] {
@@ -73,7 +73,7 @@ class Published {
   }
 
  private:
-  SpinLock lock_;
+  detail::SpinLock lock_;
   std::unique_ptr<Entry> current_;
   std::mutex mutex_;
   std::condition_variable over_;

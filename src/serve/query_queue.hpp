@@ -111,7 +111,7 @@ class QueryQueue {
 
   std::size_t capacity_;
   std::chrono::nanoseconds ageing_;
-  mutable SpinLock lock_;
+  mutable detail::SpinLock lock_;
   std::vector<WaitingQuery> places_;  ///< the entries, including some for displaced queries
   std::vector<WaitingQuery*> free_;
   std::size_t used_ = 0;               ///< entries that are neither free nor of displaced queries

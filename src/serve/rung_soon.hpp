@@ -23,7 +23,7 @@ inline bool is_rung_before(detail::Doorbell& bell,
       return false;
     }
     for (int i = 0; i < kPausesBetweenLooks; ++i) {
-      relax_processor();
+      detail::relax_processor();
     }
   }
   return true;

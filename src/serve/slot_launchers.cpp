@@ -27,8 +27,8 @@ SlotLaunchers::SlotLaunchers(PoolState& pool,
   }
   try {
     for (auto const& worker : workers_) {
-      worker->thread =
-          start_thread("launches of an inference pool", [this, &its = *worker] { work(its); });
+      worker->thread = detail::start_thread("launches of an inference pool",
+                                            [this, &its = *worker] { work(its); });
     }
   } catch (...) {  // the system cannot start more threads
     stop();

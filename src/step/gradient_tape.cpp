@@ -136,7 +136,7 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
         scope.emplace(node.group, StreamScopeOptions{.include_grad = true}, node.issued_at);
       }
       NameScope const names(scopes.of(node.scope));
-      trace::StackRange const stack_range(node.name.c_str());
+      detail::StackRange const stack_range(node.name.c_str());
       auto const gradient =
           detail::total_of(state.taken, range, node.issued_at).reshaped(node.output.shape());
       state.taken.clear();

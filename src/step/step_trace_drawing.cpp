@@ -81,7 +81,7 @@ std::string escaped(std::string_view raw) {
 /// Returns a quoted text for Graphviz, in which \n breaks the line.
 std::string label_of(StepOperation const& operation, StepStream const& stream) {
   auto const quoted_part = [](std::string const& words) {
-    auto const quoted = json_string(words);
+    auto const quoted = detail::json_string(words);
     return quoted.substr(1, quoted.size() - 2);
   };
   return text("\"",

@@ -178,7 +178,7 @@ std::string StepTrace::json() const {
     auto const& stream = streams_[i];
     out += text(i == 0 ? "" : ",",
                 "\n  {\"name\": ",
-                json_string(stream.name),
+                detail::json_string(stream.name),
                 ", \"group\": ",
                 stream.group,
                 ", \"merged\": ",
@@ -190,7 +190,7 @@ std::string StepTrace::json() const {
     auto const& operation = operations_[i];
     out += text(i == 0 ? "" : ",",
                 "\n  {\"name\": ",
-                json_string(operation.name),
+                detail::json_string(operation.name),
                 ", \"stream\": ",
                 operation.stream,
                 R"(, "kind": ")",
@@ -264,7 +264,7 @@ void StepTrace::save(std::filesystem::path const& path) const {
 
 StepTrace StepTrace::load(std::filesystem::path const& path) {
   constexpr std::size_t most_bytes = std::size_t{1} << 30U;
-  return from_json(read_file(path, most_bytes), path.string());
+  return from_json(detail::read_file(path, most_bytes), path.string());
 }
 
 }  // namespace msstream

@@ -221,7 +221,7 @@ StreamAssignment StreamAssignment::parse(std::string_view file_text,
 
 StreamAssignment StreamAssignment::from_file(std::filesystem::path const& path, int groups) {
   constexpr std::size_t most_bytes = std::size_t{1} << 26U;
-  return parse(read_file(path, most_bytes), path.string(), groups);
+  return parse(detail::read_file(path, most_bytes), path.string(), groups);
 }
 
 std::optional<StreamAssignment> StreamAssignment::from_environment(int groups) {

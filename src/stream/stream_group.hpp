@@ -77,7 +77,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
       h2d_ = make_copy_stream(StreamKind::h2d);
       d2h_ = make_copy_stream(StreamKind::d2h);
     }
-    trace::name_category(category(), name_.c_str());
+    name_category(category(), name_.c_str());
   }
   StreamGroup(StreamGroup const&) = delete;
   StreamGroup& operator=(StreamGroup const&) = delete;
@@ -227,7 +227,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     LaunchTarget const place{runtime, target.native(), pending.libraries_};
     InsideWork const inside(pending.name_);
     runtime.make_current();
-    trace::StackRange const range(pending.name_, category());
+    StackRange const range(pending.name_, category());
     Declared(runtime, std::move(pending.observed_)).run(place.stream, [&] {
       if (captured()) [[unlikely]] {
         launch_captured(pending, place, work);

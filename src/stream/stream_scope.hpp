@@ -32,7 +32,7 @@ class OpenScope {
   std::shared_ptr<StreamGroup> group_;
   StreamScopeOptions options_;
   std::source_location opened_at_;
-  trace::StackRange range_;
+  StackRange range_;
   std::optional<ConcurrentRegion> region_;  ///< nothing on a runtime that does not check
 };
 

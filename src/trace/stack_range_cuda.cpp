@@ -3,7 +3,7 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-namespace msstream::trace {
+namespace msstream::detail {
 
 namespace {
 
@@ -32,4 +32,4 @@ void name_category(std::uint32_t category, char const* name) noexcept {
   nvtxDomainNameCategoryA(domain(), category, name);
 }
 
-}  // namespace msstream::trace
+}  // namespace msstream::detail

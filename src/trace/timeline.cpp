@@ -96,14 +96,14 @@ std::string Timeline::trace_json() const {
     append(text(R"({"ph":"M","pid":1,"tid":)",
                 row,
                 R"(,"name":"thread_name","args":{"name":)",
-                json_string(lane),
+                detail::json_string(lane),
                 "}}"));
   }
   for (auto const& span : spans_) {
     append(text(R"({"ph":"X","pid":1,"tid":)",
                 lanes.at(span.lane),
                 R"(,"name":)",
-                json_string(span.name),
+                detail::json_string(span.name),
                 R"(,"ts":)",
                 span.begin_ns / 1000,
                 ",\"dur\":",

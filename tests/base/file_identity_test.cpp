@@ -15,9 +15,12 @@ namespace fs = std::filesystem;
 /// Expects that all paths in `same` name one file, whether that file exists or not.
 void expect_one_file(TemporaryFolder const& folder, std::vector<fs::path> const& same) {
   for (auto const& path : same) {
-    ASSERT_TRUE(identity_of(path)) << path;
-    EXPECT_EQ(identity_of(path), identity_of(same.front())) << path;
-    EXPECT_NE(identity_of(path), identity_of(folder / "another")) << path;
+    ASSERT_TRUE(msstream::detail::identity_of(path)) << path;
+    EXPECT_EQ(msstream::detail::identity_of(path), msstream::detail::identity_of(same.front()))
+        << path;
+    EXPECT_NE(msstream::detail::identity_of(path),
+              msstream::detail::identity_of(folder / "another"))
+        << path;
   }
 }
 
@@ -44,15 +47,17 @@ TEST(FileIdentity, is_the_same_for_every_spelling) {
 
 TEST(FileIdentity, is_none_where_there_is_no_folder) {
   TemporaryFolder const folder;
-  EXPECT_FALSE(identity_of(folder / "absent/file"));
+  EXPECT_FALSE(msstream::detail::identity_of(folder / "absent/file"));
   fs::create_symlink("round", folder / "round");
-  EXPECT_FALSE(identity_of(folder / "round"));
-  EXPECT_FALSE(identity_of(folder.write("file", "") / "below"));
+  EXPECT_FALSE(msstream::detail::identity_of(folder / "round"));
+  EXPECT_FALSE(msstream::detail::identity_of(folder.write("file", "") / "below"));
 }
 
 TEST(FileIdentity, of_a_name_alone_is_in_the_current_folder) {
-  EXPECT_EQ(identity_of("msstream_no_such_file"), identity_of("./msstream_no_such_file"));
-  EXPECT_NE(identity_of("msstream_no_such_file"), identity_of("msstream_no_such_file_2"));
+  EXPECT_EQ(msstream::detail::identity_of("msstream_no_such_file"),
+            msstream::detail::identity_of("./msstream_no_such_file"));
+  EXPECT_NE(msstream::detail::identity_of("msstream_no_such_file"),
+            msstream::detail::identity_of("msstream_no_such_file_2"));
 }
 
 }  // namespace

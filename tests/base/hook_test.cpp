@@ -12,7 +12,7 @@ namespace msstream {
 namespace {
 
 TEST(Hook, is_there_from_begin_to_end) {
-  Hook<int const> hook;
+  detail::Hook<int const> hook;
   EXPECT_EQ(hook.current(), nullptr);
   EXPECT_TRUE(hook.begin(std::make_shared<int const>(3)));
   EXPECT_EQ(*hook.current(), 3);
@@ -25,7 +25,7 @@ TEST(Hook, is_there_from_begin_to_end) {
 }
 
 TEST(Hook, whoever_has_it_keeps_it) {
-  Hook<int> hook;
+  detail::Hook<int> hook;
   auto const object = std::make_shared<int>(3);
   EXPECT_TRUE(hook.begin(object));
   auto const kept = hook.current();
@@ -35,7 +35,7 @@ TEST(Hook, whoever_has_it_keeps_it) {
 }
 
 TEST(Hook, may_end_while_others_ask) {
-  Hook<std::vector<int> const> hook;
+  detail::Hook<std::vector<int> const> hook;
   std::atomic<bool> over{false};
   std::thread asker([&] {
     while (!over.load()) {
@@ -53,7 +53,7 @@ TEST(Hook, may_end_while_others_ask) {
 }
 
 TEST(Hook, threads_that_ask_share_no_count) {
-  Hook<int const> hook;
+  detail::Hook<int const> hook;
   EXPECT_TRUE(hook.begin(std::make_shared<int const>(3)));
   auto const mine = hook.current();
   std::thread([&] {

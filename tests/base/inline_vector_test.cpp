@@ -11,7 +11,7 @@
 namespace msstream {
 namespace {
 
-using Numbers = InlineVector<int, 4>;
+using Numbers = detail::InlineVector<int, 4>;
 
 std::vector<int> contents(Numbers const& numbers) {
   return {numbers.begin(), numbers.end()};

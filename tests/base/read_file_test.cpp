@@ -16,7 +16,7 @@ using ::testing::EndsWith;
 
 std::string refusal_of_read(std::filesystem::path const& path, std::size_t most_bytes = 100) {
   try {
-    (void)read_file(path, most_bytes);
+    (void)msstream::detail::read_file(path, most_bytes);
   } catch (std::invalid_argument const& error) {
     return error.what();
   }
@@ -27,11 +27,11 @@ TEST(ReadFile, reads_all_up_to_the_bound) {
   TemporaryFolder const folder;
   for (std::size_t const count : {0U, 1U, 99U, 100U}) {
     std::string const content(count, 'x');
-    EXPECT_EQ(read_file(folder.write("file", content), 100), content);
+    EXPECT_EQ(msstream::detail::read_file(folder.write("file", content), 100), content);
   }
   std::string const longer(1'000'000, 'y');
-  EXPECT_EQ(read_file(folder.write("file", longer), 1'000'000), longer);
-  EXPECT_EQ(read_file("/dev/null", 100), "");
+  EXPECT_EQ(msstream::detail::read_file(folder.write("file", longer), 1'000'000), longer);
+  EXPECT_EQ(msstream::detail::read_file("/dev/null", 100), "");
 }
 
 TEST(ReadFile, refuses_what_is_longer_or_has_no_end) {

@@ -12,11 +12,11 @@ namespace msstream {
 namespace {
 
 TEST(SpinLock, is_one_byte) {
-  static_assert(sizeof(SpinLock) == 1);
+  static_assert(sizeof(detail::SpinLock) == 1);
 }
 
 TEST(SpinLock, is_held_by_one_at_a_time) {
-  SpinLock lock;
+  detail::SpinLock lock;
   EXPECT_TRUE(lock.try_lock());
   std::thread([&] { EXPECT_FALSE(lock.try_lock()); }).join();
   lock.unlock();
@@ -27,7 +27,7 @@ TEST(SpinLock, is_held_by_one_at_a_time) {
 TEST(SpinLock, hands_over_what_its_holder_wrote) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 20'000;
-  SpinLock lock;
+  detail::SpinLock lock;
   long plain = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -45,7 +45,7 @@ TEST(SpinLock, hands_over_what_its_holder_wrote) {
 }
 
 TEST(SpinLock, waits_for_a_long_holder) {
-  SpinLock lock;
+  detail::SpinLock lock;
   lock.lock();
   std::atomic<bool> waiting{false};
   bool released = false;

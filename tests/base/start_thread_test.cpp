@@ -19,7 +19,7 @@ struct RefusedThread {
 
 TEST(StartThread, says_what_the_thread_was_for_and_which_limits_count) {
   try {
-    (void)start_thread<RefusedThread>("a stream", [] {});
+    (void)msstream::detail::start_thread<RefusedThread>("a stream", [] {});
     FAIL() << "expected an exception";
   } catch (std::system_error const& error) {
     EXPECT_EQ(error.code(), std::errc::resource_unavailable_try_again);
@@ -31,7 +31,7 @@ TEST(StartThread, says_what_the_thread_was_for_and_which_limits_count) {
 
 TEST(StartThread, runs_the_work) {
   int runs = 0;
-  start_thread("a test", [&] { ++runs; }).join();
+  msstream::detail::start_thread("a test", [&] { ++runs; }).join();
   EXPECT_EQ(runs, 1);
 }
 

@@ -51,7 +51,7 @@ TEST_F(HostCalls, that_throw_tell_a_wait_for_an_event_and_for_a_tensor) {
 TEST_F(HostCalls, that_throw_are_not_told_to_who_drops_it) {
   call_what_throws();
   {
-    ms::UnheardFailure const dropped;
+    ms::detail::UnheardFailure const dropped;
     EXPECT_NO_THROW(stream().synchronize());
   }
   EXPECT_THROW(stream().synchronize(), std::range_error);

@@ -52,7 +52,7 @@ class CudaGate {
     constexpr std::size_t kWords = 1U << 20U;
     static std::uint32_t* const words = [] {
       void* memory = nullptr;
-      OwnCall const of_the_test;
+      msstream::detail::OwnCall const of_the_test;
       if (cudaHostAlloc(&memory, kWords * sizeof(std::uint32_t), cudaHostAllocPortable) !=
           cudaSuccess) {
         throw std::runtime_error("no pinned memory for gates");

@@ -251,7 +251,7 @@ TYPED_TEST(LaunchContract, a_launch_that_lines_wait_for_wakes_a_thread_however_t
         reads.push_back(this->submit(*group, "read", accesses, [](auto) {}));
       }
       for (int delay = 0; delay < round % kDelays; ++delay) {
-        relax_processor();
+        detail::relax_processor();
       }
       may_launch.store(round);            // while the threads fall asleep or are asleep
       for (int i = 0; i < kLines; ++i) {  // hangs if a wake-up is lost

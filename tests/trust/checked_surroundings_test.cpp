@@ -25,7 +25,7 @@ TYPED_TEST_SUITE(CheckedSurroundings, CheckedRuntimes, CheckedRuntimeNames);
 
 TYPED_TEST(CheckedSurroundings, call_that_synchronises_inside_a_scope_only) {
   auto const synchronise = [](std::string_view call) {
-    if (auto* const listener = sync_listener()) {
+    if (auto* const listener = msstream::detail::sync_listener()) {
       listener->implicit_sync(call);
     }
   };
@@ -33,7 +33,7 @@ TYPED_TEST(CheckedSurroundings, call_that_synchronises_inside_a_scope_only) {
   this->expect_silence();
   StreamScope const scope(this->group(0));
   {
-    OwnCall const own;
+    msstream::detail::OwnCall const own;
     synchronise("cudaMalloc");
   }
   this->expect_silence();
@@ -46,7 +46,9 @@ TYPED_TEST(CheckedSurroundings, call_that_synchronises_inside_a_scope_only) {
 
 TYPED_TEST(CheckedSurroundings, call_that_synchronises_inside_an_operation) {
   auto const tensor = this->written_tensor();
-  issue("work", writes(tensor), [](auto) { sync_listener()->implicit_sync("cudaMalloc"); });
+  issue("work", writes(tensor), [](auto) {
+    msstream::detail::sync_listener()->implicit_sync("cudaMalloc");
+  });
   this->only(CheckKind::implicit_sync);
 }
 

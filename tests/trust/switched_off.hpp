@@ -5,13 +5,16 @@
 
 namespace msstream::testing {
 
+using msstream::detail::Mechanism;
+using msstream::detail::works;
+
 /// While the guard lives, one mechanism that keeps the order is off.
 class SwitchedOff {
  public:
   explicit SwitchedOff(Mechanism mechanism) {
-    switched_off_mechanism = static_cast<int>(mechanism);
+    msstream::detail::switched_off_mechanism = static_cast<int>(mechanism);
   }
-  ~SwitchedOff() { switched_off_mechanism = -1; }
+  ~SwitchedOff() { msstream::detail::switched_off_mechanism = -1; }
   SwitchedOff(SwitchedOff const&) = delete;
   SwitchedOff& operator=(SwitchedOff const&) = delete;
 };

@@ -21,7 +21,8 @@ namespace {
 
 using R = Checked<Cuda>;
 
-static_assert(std::is_base_of_v<SyncWatch<Cuda>, SyncWatch<Faulty<Cuda>>>);
+static_assert(std::is_base_of_v<msstream::detail::SyncWatch<Cuda>,
+                                msstream::detail::SyncWatch<Faulty<Cuda>>>);
 
 class SyncWatchTest : public ::testing::Test {
  protected:
@@ -29,7 +30,7 @@ class SyncWatchTest : public ::testing::Test {
     if (Cuda::device_count() == 0) {
       GTEST_SKIP() << "no CUDA device";
     }
-    ASSERT_TRUE(SyncWatch<Cuda>::start()) << "no libcupti";
+    ASSERT_TRUE(msstream::detail::SyncWatch<Cuda>::start()) << "no libcupti";
   }
   static Device<R> device() {
     return Device<R>({.runtime = {.check = {.mode = CheckMode::count, .report_path = {}}}});

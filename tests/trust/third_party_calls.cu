@@ -77,7 +77,7 @@ std::vector<Call> calls_about_memory() {
            [](auto) {
              void* memory = nullptr;
              cudaMalloc(&memory, kBytes);
-             OwnCall const seen_already;
+             msstream::detail::OwnCall const seen_already;
              cudaFree(memory);
            }},
           {"cudaMallocManaged",
@@ -85,7 +85,7 @@ std::vector<Call> calls_about_memory() {
            [](auto) {
              void* memory = nullptr;
              cudaMallocManaged(&memory, kBytes);
-             OwnCall const seen_already;
+             msstream::detail::OwnCall const seen_already;
              cudaFree(memory);
            }},
           {"cudaMallocPitch",
@@ -94,7 +94,7 @@ std::vector<Call> calls_about_memory() {
              void* memory = nullptr;
              std::size_t pitch = 0;
              cudaMallocPitch(&memory, &pitch, 64, 4);
-             OwnCall const seen_already;
+             msstream::detail::OwnCall const seen_already;
              cudaFree(memory);
            }},
           {"cudaMallocArray",
@@ -103,7 +103,7 @@ std::vector<Call> calls_about_memory() {
              cudaArray_t array = nullptr;
              auto const floats = cudaCreateChannelDesc<float>();
              cudaMallocArray(&array, &floats, 16, 4);
-             OwnCall const seen_already;
+             msstream::detail::OwnCall const seen_already;
              cudaFreeArray(array);
            }},
           {"cudaFree",
@@ -111,7 +111,7 @@ std::vector<Call> calls_about_memory() {
            [](auto) {
              void* memory = nullptr;
              {
-               OwnCall const seen_already;
+               msstream::detail::OwnCall const seen_already;
                cudaMalloc(&memory, kBytes);
              }
              cudaFree(memory);
@@ -122,7 +122,7 @@ std::vector<Call> calls_about_memory() {
            [](auto) {
              void* memory = nullptr;
              cudaMallocHost(&memory, kBytes);
-             OwnCall const seen_already;
+             msstream::detail::OwnCall const seen_already;
              cudaFreeHost(memory);
            }},
           {"cudaHostAlloc",
@@ -130,7 +130,7 @@ std::vector<Call> calls_about_memory() {
            [](auto) {
              void* memory = nullptr;
              cudaHostAlloc(&memory, kBytes, cudaHostAllocDefault);
-             OwnCall const seen_already;
+             msstream::detail::OwnCall const seen_already;
              cudaFreeHost(memory);
            }},
           {"cudaFreeHost",
@@ -138,7 +138,7 @@ std::vector<Call> calls_about_memory() {
            [](auto) {
              void* memory = nullptr;
              {
-               OwnCall const seen_already;
+               msstream::detail::OwnCall const seen_already;
                cudaMallocHost(&memory, kBytes);
              }
              cudaFreeHost(memory);
@@ -147,14 +147,14 @@ std::vector<Call> calls_about_memory() {
            Found::as_waiting,
            [](auto) {
              cudaHostRegister(around().pageable, kBytes, cudaHostRegisterDefault);
-             OwnCall const seen_already;
+             msstream::detail::OwnCall const seen_already;
              cudaHostUnregister(around().pageable);
            }},
           {"cudaHostUnregister",
            Found::as_waiting,
            [](auto) {
              {
-               OwnCall const seen_already;
+               msstream::detail::OwnCall const seen_already;
                cudaHostRegister(around().pageable, kBytes, cudaHostRegisterDefault);
              }
              cudaHostUnregister(around().pageable);
@@ -164,7 +164,7 @@ std::vector<Call> calls_about_memory() {
            [](auto) {
              cudaArray_t array = nullptr;
              {
-               OwnCall const seen_already;
+               msstream::detail::OwnCall const seen_already;
                auto const floats = cudaCreateChannelDesc<float>();
                cudaMallocArray(&array, &floats, 16, 4);
              }
@@ -365,7 +365,7 @@ std::vector<Call> driver_calls() {
            [](auto) {
              CUdeviceptr memory = 0;
              allocate(&memory, kBytes);
-             OwnCall const seen_already;
+             msstream::detail::OwnCall const seen_already;
              release(memory);
            }},
           {"cuMemcpyDtoH",

@@ -28,11 +28,11 @@ enum class OptimizerKind : std::uint8_t { sgd, momentum, adagrad, rowwise_adagra
 /// Operations that take a rule check that its numbers are in range: require_rule() in
 /// ops/optimizer.hpp.
 struct OptimizerRule {
-  Required<OptimizerKind> kind;
-  Required<float> learning_rate;  ///< [0, infinity)
-  float beta1 = 0.9F;             ///< [0, 1)
-  float beta2 = 0.999F;           ///< [0, 1)
-  float epsilon = 1e-8F;          ///< [0, infinity)
+  msstream::detail::Required<OptimizerKind> kind;
+  msstream::detail::Required<float> learning_rate;  ///< [0, infinity)
+  float beta1 = 0.9F;                               ///< [0, 1)
+  float beta2 = 0.999F;                             ///< [0, 1)
+  float epsilon = 1e-8F;                            ///< [0, infinity)
 };
 
 /// Returns the rule for dense parameters: adagrad for rowwise_adagrad, which needs rows, otherwise

@@ -48,7 +48,7 @@ class Checked : public RuntimeDecorator<R> {
       : Base(options.runtime),
         checker_(options.checker != nullptr ? options.checker
                                             : std::make_shared<Checker>(options.check)) {
-    SyncWatch<R>::start();
+    detail::SyncWatch<R>::start();
   }
 
   [[nodiscard]] std::shared_ptr<Checker> const& checker() const noexcept { return checker_; }
@@ -134,53 +134,53 @@ class Checked : public RuntimeDecorator<R> {
   }
 
   void* allocate_device(std::size_t bytes) {
-    OwnCall const own;
+    detail::OwnCall const own;
     void* const memory = inner_.allocate_device(bytes);
     checker_->allocated(memory, bytes, Checker::Space::device);
     return memory;
   }
   void free_device(void* memory, std::size_t bytes) noexcept {
-    OwnCall const own;
+    detail::OwnCall const own;
     checker_->freed(memory, bytes);
     inner_.free_device(memory, bytes);
   }
   void* allocate_pinned(std::size_t bytes) {
-    OwnCall const own;
+    detail::OwnCall const own;
     void* const memory = inner_.allocate_pinned(bytes);
     checker_->allocated(memory, bytes, Checker::Space::pinned);
     return memory;
   }
   void free_pinned(void* memory, std::size_t bytes) noexcept {
-    OwnCall const own;
+    detail::OwnCall const own;
     checker_->freed(memory, bytes);
     inner_.free_pinned(memory, bytes);
   }
   void map_pages(void* at, std::size_t bytes) requires PagedRuntime<R> {
-    OwnCall const own;
+    detail::OwnCall const own;
     inner_.map_pages(at, bytes);
     checker_->allocated(at, bytes, Checker::Space::device);
   }
   void move_pages(void* to, void* from, std::size_t bytes) requires PagedRuntime<R> {
-    OwnCall const own;
+    detail::OwnCall const own;
     inner_.move_pages(to, from, bytes);
     checker_->moved(to, from, bytes);
   }
   void leave_pages(void* from, std::size_t bytes) noexcept requires PagedRuntime<R> {
-    OwnCall const own;
+    detail::OwnCall const own;
     checker_->freed(from, bytes);
     inner_.leave_pages(from, bytes);
   }
   void unmap_pages(void* at, std::size_t bytes) noexcept requires PagedRuntime<R> {
-    OwnCall const own;
+    detail::OwnCall const own;
     checker_->freed(at, bytes);
     inner_.unmap_pages(at, bytes);
   }
   typename Base::native_libraries create_libraries(LibraryOptions const& options) {
-    OwnCall const own;
+    detail::OwnCall const own;
     return inner_.create_libraries(options);
   }
   void destroy_libraries(typename Base::native_libraries libraries) noexcept {
-    OwnCall const own;
+    detail::OwnCall const own;
     inner_.destroy_libraries(libraries);
   }
 
@@ -250,12 +250,12 @@ class Checked : public RuntimeDecorator<R> {
       Base::operation_ends(operation, stream, Outcome::failed);
       throw;
     }
-    ConcurrentRegion::enter(*checker_, operation->issued_at);
+    detail::ConcurrentRegion::enter(*checker_, operation->issued_at);
   }
   void operation_ends(OperationHandle const& operation,
                       native_stream stream,
                       Outcome outcome) noexcept {
-    ConcurrentRegion::leave();
+    detail::ConcurrentRegion::leave();
     Base::operation_ends(operation, stream, outcome);
     checker_->end(handle_of(stream), outcome);
   }
@@ -332,7 +332,7 @@ class Checked : public RuntimeDecorator<R> {
       ~Ending() { checker.end_transfer(operation, stream, outcome); }
     };
     Ending const ending{*checker_, operation, handle_of(stream), outcome};
-    OwnCall const own;
+    detail::OwnCall const own;
     std::forward<Call>(call)();
     outcome = Outcome::launched;
   }

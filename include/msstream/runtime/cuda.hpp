@@ -144,7 +144,7 @@ class Cuda {
   /// Notes that other code has set the calling thread's device.
   static void forget_current() noexcept;
 
-  HomeProcess home_{RuntimeLife::driver};
+  detail::HomeProcess home_{RuntimeLife::driver};
   int ordinal_;
   std::unique_ptr<detail::CudaPages> pages_;
   std::unique_ptr<detail::CudaCaptures> captures_;

@@ -103,7 +103,7 @@ class Host {
  private:
   void take_bytes(std::size_t bytes);
 
-  HomeProcess home_;
+  detail::HomeProcess home_;
 
   std::size_t memory_bytes_;
   std::atomic<std::size_t> allocated_bytes_{0};

@@ -142,7 +142,7 @@ struct CapturedStepsOptions {
   std::int64_t eager_first = 1;
   /// Receives one line for each capacity that stays eager, and for the 1st, 2nd, 4th, 8th … capture
   /// of a capacity, eviction of a step, and batch that is above every capacity.
-  std::function<void(std::string const&)> log = log_line;
+  std::function<void(std::string const&)> log = detail::log_line;
 };
 
 /// The numbers of batches by the way in which they ran, of captures and of evictions.

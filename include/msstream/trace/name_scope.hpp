@@ -56,9 +56,9 @@ class NameScope {
     explicit Opened(std::shared_ptr<std::string const> of)
         : path(std::move(of)), range(path->c_str()) {}
     std::shared_ptr<std::string const> path;
-    trace::StackRange range;
+    detail::StackRange range;
   };
-  using Guards = ThreadGuards<Opened>;
+  using Guards = detail::ThreadGuards<Opened>;
 
   std::shared_ptr<std::string const> path_;
   Guards::Entry* entry_;

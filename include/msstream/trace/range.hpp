@@ -30,7 +30,7 @@ class Range {
   Range& operator=(Range const&) = delete;
 
  private:
-  using Guards = ThreadGuards<StackRange>;
+  using Guards = detail::ThreadGuards<detail::StackRange>;
 
   std::string name_;
   Guards::Entry* entry_;

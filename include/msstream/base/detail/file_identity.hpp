@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Identifies the file that a path refers to, however the path is spelled. Two paths with equal
 /// identities refer to one file, even through relative paths, symbolic links, hard
@@ -34,4 +34,4 @@ struct FileIdentity {
 /// Returns the folder that contains the file, or "." if the path is a name alone.
 [[nodiscard]] std::filesystem::path folder_of(std::filesystem::path const& path);
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// A growing list of trivially copyable values that allocates no memory for up to `Inline`
 /// elements.
@@ -87,4 +87,4 @@ class InlineVector {
   std::vector<T> spilled_;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Writes a line to the log, which is the standard error stream.
 void log_line(std::string const& line);
 
-}  // namespace msstream
+}  // namespace msstream::detail

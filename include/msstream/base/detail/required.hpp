@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace msstream {
+namespace msstream::detail {
 
 /// A member of an aggregate that every initializer must name: leaving it out does not compile,
 /// while a member of type T would silently become 0. In all other respects it acts as a T.
@@ -17,4 +17,4 @@ class Required {
   T value_;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

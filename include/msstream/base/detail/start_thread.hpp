@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Starts a thread (a std::thread or std::jthread) that runs `work`. If the system cannot start
 /// more threads, throws a std::system_error whose message names `purpose`, such as "a stream of the
@@ -26,4 +26,4 @@ template <class Thread = std::thread, class Work>
   }
 }
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// The record of a thread that has opened guards. It is shared with the guards, because another
 /// thread may destroy a guard by mistake.
@@ -290,4 +290,4 @@ class ThreadGuards {
   static inline std::atomic<Entry*> left_{nullptr};
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -36,7 +36,7 @@ class PositionSet {
   [[nodiscard]] Position const& operator[](std::size_t i) const noexcept { return positions_[i]; }
 
  private:
-  InlineVector<Position, 4> positions_;
+  detail::InlineVector<Position, 4> positions_;
 };
 
 }  // namespace msstream::order

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// The process that made an object. Distinguishes it from a child of fork(), which has a copy of
 /// the object.
@@ -70,4 +70,4 @@ template <class T, class... Arguments>
   });
 }
 
-}  // namespace msstream
+}  // namespace msstream::detail

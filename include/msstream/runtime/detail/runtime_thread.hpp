@@ -4,12 +4,10 @@
 #include <thread>
 #include <utility>
 
-namespace msstream {
+namespace msstream::detail {
 
-namespace detail {
 class InsideWork;
 class LaunchPool;
-}  // namespace detail
 
 /// Marks the threads that run streams' work (the host runtime's workers, CUDA's host functions).
 /// Unlike the user's threads, they must not wait for streams, nor destroy objects that do.
@@ -40,12 +38,12 @@ class RuntimeThread {
   }
 
  private:
-  friend class detail::InsideWork;
-  friend class detail::LaunchPool;
+  friend class InsideWork;
+  friend class LaunchPool;
 
   static inline constinit thread_local bool current_ = false;
   static inline constinit thread_local char const* launching_ = nullptr;
   static inline constinit thread_local bool is_launch_thread_ = false;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <source_location>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// A guard. While it lives, the calling thread is inside a stream scope or an operation's work,
 /// where no call should make streams wait for each other.
@@ -85,4 +85,4 @@ template <class R>
   }
 struct SyncWatch<R> : SyncWatch<typename R::inner_type> {};
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -6,7 +6,7 @@
 #include <msstream/runtime/cuda.hpp>
 #include <msstream/runtime/detail/sync_watch.hpp>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Observes the calls into CUDA of all code in the process, through CUPTI's callbacks from the
 /// driver, in which all calls of the CUDA runtime end. Reports those that synchronise implicitly:
@@ -20,6 +20,6 @@ struct SyncWatch<Cuda> {
   static bool start() noexcept;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace msstream::trace {
+namespace msstream::detail {
 
 /// An NVTX range in the domain "msstream", on the stack of ranges of the calling thread, which must
 /// also end it. Costs a branch when no tool listens, and nothing at all in a build without CUDA.
@@ -28,4 +28,4 @@ void name_category(std::uint32_t category, char const* name) noexcept;
 inline void name_category(std::uint32_t, char const*) noexcept {}
 #endif
 
-}  // namespace msstream::trace
+}  // namespace msstream::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/library_options.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
 namespace msstream::training {

@@ -3,10 +3,9 @@
 
 #include "cli/outputs.hpp"
 
-#include <msstream/base/detail/env.hpp>
-
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
 #include <iostream>
 #include <stdexcept>
 
@@ -30,7 +29,8 @@ constexpr char const* kDescription =
 void read_library_variables(TrainOptions& chosen) {
   cli::read_library_variables(chosen);
   try {
-    if (!msstream::env::value_of("MSSTREAM_CHECK_MODE").empty()) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here sets variables
+    if (char const* const mode = std::getenv("MSSTREAM_CHECK_MODE"); mode != nullptr && *mode) {
       chosen.check_mode = msstream::CheckerOptions{}.mode;
     }
   } catch (std::invalid_argument const& error) {

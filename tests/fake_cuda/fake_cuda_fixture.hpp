@@ -2,6 +2,7 @@
 #pragma once
 
 #include "budget.hpp"
+#include "elementwise/elementwise.hpp"
 #include "fake_cudart.hpp"
 #include "stream/stream_context.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/runtime/detail/backend.hpp>
-#include <msstream/runtime/observing.hpp>
+#include <msstream/runtime/detail/observe.hpp>
 
 #include <optional>
 #include <utility>

@@ -337,7 +337,8 @@ class Checked : public RuntimeDecorator<R> {
     outcome = Outcome::launched;
   }
   [[nodiscard]] static Checker::Account account() noexcept {
-    return observe::OfTracker::open() ? Checker::Account::tracker : Checker::Account::program;
+    return detail::observe::OfTracker::open() ? Checker::Account::tracker
+                                              : Checker::Account::program;
   }
   /// Notes that the host has seen the moment complete, if `is_over()` returns true or throws: work
   /// that a call reports as failed is complete, too.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/detail/observe.hpp>
 #include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/runtime/paged.hpp>
@@ -189,15 +190,15 @@ class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<I
     }
   }
   void memory_pooled(void const* memory, std::size_t bytes) {
-    observe::memory_pooled(inner_, memory, bytes);
+    detail::observe::memory_pooled(inner_, memory, bytes);
   }
   void memory_taken(void const* memory, std::size_t bytes) {
-    observe::memory_taken(inner_, memory, bytes);
+    detail::observe::memory_taken(inner_, memory, bytes);
   }
   void memory_returned(void const* memory, std::size_t bytes) noexcept {
-    observe::memory_returned(inner_, memory, bytes);
+    detail::observe::memory_returned(inner_, memory, bytes);
   }
-  void host_uses(MemoryUse const& use) { observe::host_uses(inner_, use); }
+  void host_uses(MemoryUse const& use) { detail::observe::host_uses(inner_, use); }
 
   [[nodiscard]] bool operation_reserved(OperationHandle const& operation,
                                         native_stream stream,

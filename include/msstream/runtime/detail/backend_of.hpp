@@ -4,7 +4,7 @@
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/detail/backend.hpp>
-#include <msstream/runtime/observing.hpp>
+#include <msstream/runtime/detail/observe.hpp>
 #include <msstream/runtime/paged.hpp>
 
 #include <concepts>

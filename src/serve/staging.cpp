@@ -6,6 +6,7 @@
 #include <msstream/serve/detail/staging.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/detail/any_issue.hpp>
+#include <msstream/tensor/issue.hpp>
 
 #include <cstring>
 #include <source_location>

@@ -6,6 +6,7 @@
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/detail/any_issue.hpp>
 #include <msstream/tensor/detail/overlap.hpp>
+#include <msstream/tensor/issue.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
 #include "step/by_memory.hpp"
+
+#include "kernels/kernel_fixture.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 
 #include "load/served_model.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/step/record_step.hpp>
 
 #include <cstddef>

@@ -4,6 +4,7 @@
 #include "load/serve_options.hpp"
 #include "load/served_model.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/serve/detail/branches.hpp>
 #include <msstream/serve/detail/staging.hpp>
 #include <msstream/step/captured_step.hpp>

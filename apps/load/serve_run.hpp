@@ -6,6 +6,8 @@
 #include "load/serve_report.hpp"
 #include "load/serve_trial.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -7,6 +7,8 @@
 #include "load/served_model.hpp"
 #include "load/trial_result.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>

@@ -3,6 +3,7 @@
 
 #include "load/load_plan.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/serve/detail/staging.hpp>
 #include <msstream/serve/inference_pool.hpp>
 

@@ -3,6 +3,7 @@
 
 #include "data/initialiser.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/tensor/copy.hpp>
 

@@ -4,6 +4,7 @@
 #include "memory/device_state.hpp"
 #include "suite.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/tensor.hpp>

@@ -3,6 +3,8 @@
 
 #include "device_bench.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

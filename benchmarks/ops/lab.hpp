@@ -4,6 +4,8 @@
 #include "drawn.hpp"
 #include "suite.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <algorithm>
 #include <any>
 #include <cstdint>

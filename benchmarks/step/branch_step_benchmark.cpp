@@ -2,6 +2,8 @@
 #include "branch_model.hpp"
 #include "step_training.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cstdint>
 #include <utility>
 

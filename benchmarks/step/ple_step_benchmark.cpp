@@ -3,6 +3,8 @@
 #include "ple_grouped.hpp"
 #include "step_training.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <utility>

@@ -2,6 +2,8 @@
 #include "rerank_model.hpp"
 #include "step_training.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cstdint>
 #include <numeric>
 #include <utility>

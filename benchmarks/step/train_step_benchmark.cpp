@@ -5,6 +5,8 @@
 #include "train_options.hpp"
 #include "wide_deep.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -2,6 +2,7 @@
 #include "comparison.hpp"
 #include "suite.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>

@@ -3,6 +3,8 @@
 
 #include "wdl_layers.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -7,6 +7,8 @@
 #include "wdl_fused.hpp"
 #include "wdl_queries.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>

@@ -5,6 +5,8 @@
 #include "branch_options.hpp"
 #include "training/step_run.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <utility>
 
 namespace train_branches {

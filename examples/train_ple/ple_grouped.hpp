@@ -3,6 +3,8 @@
 
 #include "ple_shape.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -9,6 +9,8 @@
 #include "rerank_options.hpp"
 #include "training/step_run.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

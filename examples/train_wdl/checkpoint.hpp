@@ -4,6 +4,8 @@
 #include "checkpoint_file.hpp"
 #include "wide_deep.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>

@@ -9,6 +9,8 @@
 #include "training/metrics.hpp"
 #include "wide_deep.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

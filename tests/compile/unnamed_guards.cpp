@@ -3,6 +3,7 @@
 // expects a compiler warning for each marked line.
 #include "stream/stream_hold.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>

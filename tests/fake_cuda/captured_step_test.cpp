@@ -3,6 +3,7 @@
 #include "budget.hpp"
 #include "fake_cuda_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/step/captured_step.hpp>
 
 #include <gmock/gmock.h>

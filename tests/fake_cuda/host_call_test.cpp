@@ -3,6 +3,8 @@
 #include "base/unheard_failure.hpp"
 #include "fake_cuda_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <optional>
 #include <stdexcept>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_cuda_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <vector>
 
 /// CUDA calls of issue() with one kernel, apart from its launch: an event and a wait for each

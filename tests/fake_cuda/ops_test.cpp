@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_cuda_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cstdint>
 #include <functional>
 #include <optional>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_cuda_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/memory/raw_allocator.hpp>
 
 #include <cuda_runtime_api.h>

@@ -4,6 +4,7 @@
 #include "fake_cuda_fixture.hpp"
 #include "stream/stream_context.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <memory>

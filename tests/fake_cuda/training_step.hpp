@@ -17,6 +17,8 @@ namespace ms = msstream;
 // Uses the namespace alias train_wdl::ms.
 #include "wide_deep.hpp"
 
+#include <msstream/memory/device.hpp>
+
 namespace fake_cuda {
 
 /// The training step of the train_wdl example: a batch uploaded ahead on the copy stream, one

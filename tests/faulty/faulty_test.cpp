@@ -4,6 +4,7 @@
 #include "memory/runtimes.hpp"
 
 #include <msstream/base/error.hpp>
+#include <msstream/memory/device.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <atomic>

@@ -4,6 +4,7 @@
 #include "stream/dependency_tracker.hpp"
 #include "stream/stream.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>

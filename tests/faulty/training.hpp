@@ -4,6 +4,7 @@
 #include "faulty/every_call.hpp"
 #include "faulty/world.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/ids.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>

@@ -3,6 +3,7 @@
 
 #include "runtime/counting.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/runtime/faulty.hpp>
 #include <msstream/stream/stream_pool.hpp>

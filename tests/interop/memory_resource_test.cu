@@ -4,6 +4,7 @@
 #include "interop/cuda_streams.hpp"
 
 #include <msstream/interop/memory_resource.cuh>
+#include <msstream/memory/device.hpp>
 
 #include <cuda/memory_resource>
 

@@ -2,6 +2,7 @@
 #include "interop/cuda_streams.hpp"
 
 #include <msstream/interop/thrust_allocator.cuh>
+#include <msstream/memory/device.hpp>
 
 #include <thrust/copy.h>
 #include <thrust/device_vector.h>

@@ -6,6 +6,7 @@
 #include "runtime/gate.hpp"
 #include "stream/stream_context.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>

@@ -4,6 +4,7 @@
 
 #include "memory/watched_runtime.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/tensor.hpp>
 

@@ -6,6 +6,7 @@
 #include "runtime/gate.hpp"
 #include "stream/stream.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/runtime/faulty.hpp>
 #include <msstream/stream/stream_pool.hpp>
 

@@ -9,6 +9,7 @@
 #include "runtime/gate.hpp"
 #include "stream/stream.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/tensor.hpp>

@@ -4,6 +4,7 @@
 #include "memory/run_threads.hpp"
 #include "memory/watched_runtime.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>

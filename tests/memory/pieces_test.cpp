@@ -3,6 +3,7 @@
 // piece are put together from the pages within the free pieces.
 #include "memory/runtimes.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>

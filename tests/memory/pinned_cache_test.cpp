@@ -4,6 +4,7 @@
 #include "runtime/gate.hpp"
 
 #include <msstream/base/error.hpp>
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>

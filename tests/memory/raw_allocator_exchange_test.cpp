@@ -3,6 +3,8 @@
 #include "memory/raw_allocator_fixture.hpp"
 #include "memory/run_threads.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/memory/raw_allocator.hpp>
 
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 #include "memory/run_threads.hpp"
 #include "memory/runtimes.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/pinned_array.hpp>

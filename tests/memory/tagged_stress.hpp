@@ -3,6 +3,7 @@
 
 #include "stream/stream_context.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>

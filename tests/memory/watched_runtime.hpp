@@ -5,6 +5,8 @@
 #include "runtime/counting.hpp"
 #include "runtime/gate.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cstddef>
 #include <functional>
 #include <memory>

@@ -2,6 +2,7 @@
 #include "ops/ops_fixture.hpp"
 #include "runtime/gate.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>

@@ -5,6 +5,7 @@
 #include "kernels/kernel_fixture.hpp"
 #include "memory/runtimes.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <gmock/gmock.h>

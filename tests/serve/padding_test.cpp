@@ -2,6 +2,7 @@
 // Tests which values a model finds in the rows beyond those of the queries.
 #include "serve/serve_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <gmock/gmock.h>

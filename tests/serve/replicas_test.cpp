@@ -4,6 +4,8 @@
 
 #include "serve/serve_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <gmock/gmock.h>
 
 #include <algorithm>

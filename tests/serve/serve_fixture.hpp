@@ -4,6 +4,7 @@
 #include "ops/ops_fixture.hpp"
 #include "runtime/gate.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/ids.hpp>

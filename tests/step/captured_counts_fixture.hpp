@@ -3,6 +3,7 @@
 
 #include "step/captured_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/bags.hpp>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/captured_counts_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/ops/jagged.hpp>

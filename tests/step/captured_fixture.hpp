@@ -4,6 +4,7 @@
 #include "ops/ops_fixture.hpp"
 #include "runtime/gate.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/stream/stream_pool.hpp>

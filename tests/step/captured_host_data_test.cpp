@@ -2,6 +2,7 @@
 // Tests host data in a captured step, which each replay copies anew, or which is refused.
 #include "step/captured_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 
 #include <gtest/gtest.h>

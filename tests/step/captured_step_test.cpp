@@ -4,6 +4,8 @@
 #include "memory/device_state.hpp"
 #include "step/captured_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/captured_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/step/captured_step.hpp>
 

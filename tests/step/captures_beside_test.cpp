@@ -3,6 +3,7 @@
 #include "step/captured_fixture.hpp"
 
 #include <msstream/base/detail/env.hpp>
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/arithmetic.hpp>
 
 #include <gtest/gtest.h>

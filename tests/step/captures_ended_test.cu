@@ -2,6 +2,7 @@
 // Tests captures that another thread ends by waiting for the whole device.
 #include "step/captured_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/arithmetic.hpp>
 
 #include <cuda_runtime_api.h>

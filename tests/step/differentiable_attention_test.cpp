@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/gradient_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cmath>
 #include <cstddef>
 

@@ -3,6 +3,7 @@
 // does, bit for bit.
 #include "step/captured_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A runtime of a user's own, with nothing but what the concept Runtime asks for: programs on it are
 // the same as on the library's.
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/runtime/checked.hpp>

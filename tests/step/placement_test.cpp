@@ -2,6 +2,7 @@
 // Tests the placement of operations by file and by inputs, in captures and in training steps.
 #include "step/captured_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
 

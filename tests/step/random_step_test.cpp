@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/captured_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/ids.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>

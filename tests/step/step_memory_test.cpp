@@ -5,6 +5,8 @@
 #include "step/captured_fixture.hpp"
 #include "stream/stream.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 #include "step/captured_fixture.hpp"
 #include "step/step_traces.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/record_step.hpp>
 

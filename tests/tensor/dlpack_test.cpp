@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <msstream/memory/device.hpp>
 #include <msstream/tensor/dlpack.hpp>
 
 #include <gtest/gtest.h>

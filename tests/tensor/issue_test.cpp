@@ -3,6 +3,7 @@
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>

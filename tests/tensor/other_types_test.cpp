@@ -4,6 +4,7 @@
 #include "base/message_of.hpp"
 #include "memory/device_state.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/runtime/checked.hpp>
 #include <msstream/runtime/host.hpp>
 #include <msstream/runtime/sim.hpp>

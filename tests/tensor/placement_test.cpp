@@ -2,6 +2,7 @@
 #include "ops/ops_fixture.hpp"
 #include "stream/stream_context.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>

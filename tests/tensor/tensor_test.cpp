@@ -4,6 +4,7 @@
 #include "runtime/gate.hpp"
 #include "stream/stream_context.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>

@@ -4,6 +4,7 @@
 #include "runtime/gate.hpp"
 #include "runtime/tried.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>

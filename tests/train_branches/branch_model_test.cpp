@@ -4,6 +4,8 @@
 #include "ops/ops_fixture.hpp"
 #include "step/model_losses.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <string>

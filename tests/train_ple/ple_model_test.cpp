@@ -4,6 +4,8 @@
 #include "ple_grouped.hpp"
 #include "step/model_losses.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cstdint>
 
 namespace msstream::testing {

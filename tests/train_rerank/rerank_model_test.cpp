@@ -5,6 +5,8 @@
 #include "rerank_reference.hpp"
 #include "step/model_losses.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <cstdint>
 #include <string>
 

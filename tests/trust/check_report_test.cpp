@@ -4,6 +4,7 @@
 #include "trace/json_check.hpp"
 #include "trust/checked_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/runtime/checker.hpp>
 
 #include <fcntl.h>

@@ -3,6 +3,7 @@
 // the order of launches differs from the order of issue.
 #include "trust/checked_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
 #include <atomic>

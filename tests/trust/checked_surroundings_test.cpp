@@ -4,6 +4,7 @@
 #include "stream/stream_context.hpp"
 #include "trust/checked_fixture.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/runtime/detail/sync_watch.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/trace/name_scope.hpp>

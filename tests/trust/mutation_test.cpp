@@ -7,6 +7,7 @@
 #include "trust/switched_off.hpp"
 
 #include <msstream/base/error.hpp>
+#include <msstream/memory/device.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/stream/stream_scope.hpp>

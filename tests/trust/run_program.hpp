@@ -4,6 +4,7 @@
 #include "trust/api_program.hpp"
 #include "trust/choices.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/runtime/checked.hpp>
 #include <msstream/runtime/sim.hpp>
 

@@ -5,6 +5,7 @@
 #include "serve/serve_fixture.hpp"
 #include "trust/switched_off.hpp"
 
+#include <msstream/memory/device.hpp>
 #include <msstream/runtime/checked.hpp>
 
 #include <gtest/gtest.h>

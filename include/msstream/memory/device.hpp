@@ -4,6 +4,7 @@
 #include <msstream/base/detail/env.hpp>
 #include <msstream/memory/allocator_options.hpp>
 #include <msstream/memory/detail/any_device.hpp>
+#include <msstream/memory/detail/device_declared.hpp>
 #include <msstream/memory/statistics.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/default_runtime.hpp>
@@ -57,7 +58,7 @@ struct DeviceOptions {
 ///
 /// `Device device;` uses CUDA if the build has it, otherwise the host; `Device<Host> device;`
 /// chooses.
-template <Runtime R = DefaultRuntime>
+template <Runtime R>
 class Device {
  public:
   using runtime_type = R;

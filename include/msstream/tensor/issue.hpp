@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/memory/device.hpp>
+#include <msstream/memory/detail/device_declared.hpp>
 #include <msstream/tensor/detail/any_issue.hpp>
 
 #include <concepts>
 #include <cstddef>
+#include <iterator>
 #include <memory>
-#include <ranges>
 #include <source_location>
+#include <type_traits>
 #include <utility>
 
 namespace msstream {
@@ -40,6 +41,14 @@ template <class T, Runtime R>
 
 namespace detail {
 
+/// A vector, array or other range of tensors.
+template <class T>
+concept RangeOfTensors = requires(T const& range) {
+  std::begin(range);
+  std::end(range);
+  requires Tracked<std::remove_cvref_t<decltype(*std::begin(range))>>;
+};
+
 /// The tensors that an operation reads, or those that it writes, on devices of one runtime type.
 template <Runtime R, AccessMode Mode>
 class Uses {
@@ -50,8 +59,7 @@ class Uses {
   /// For the library itself: adds a tensor of any element type.
   void add(AnyTensor const& tensor) requires std::same_as<R, AnyRuntime> { any_.add(tensor); }
   void add(RawMemory<R> const& raw) { any_.add_raw(*raw.device, raw.begin, raw.bytes); }
-  template <std::ranges::range Tensors>
-    requires Tracked<std::ranges::range_value_t<Tensors>>
+  template <RangeOfTensors Tensors>
   void add(Tensors const& tensors) {
     for (auto const& tensor : tensors) {
       add(tensor);
@@ -82,9 +90,10 @@ template <Runtime R, AccessMode Mode>
 struct RuntimeOf<Uses<R, Mode>> {
   using type = R;
 };
-template <std::ranges::range Tensors>
+template <RangeOfTensors Tensors>
 struct RuntimeOf<Tensors> {
-  using type = typename std::ranges::range_value_t<Tensors>::runtime_type;
+  using type = typename std::remove_cvref_t<decltype(*std::begin(
+      std::declval<Tensors const&>()))>::runtime_type;
 };
 
 template <AccessMode Mode, class First, class... Rest>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/memory/device.hpp>
+#include <msstream/memory/detail/device_declared.hpp>
 #include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <cstddef>

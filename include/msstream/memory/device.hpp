@@ -27,6 +27,22 @@ extern template class detail::BackendOf<Host>;
 #if MSSTREAM_CUDA
 extern template class detail::BackendOf<Cuda>;
 #endif
+namespace detail {
+
+/// Makes the runtime of a device, and the backend that owns it. If the environment variable
+/// MSSTREAM_CHECK is 1, a checking runtime takes the place of Host or Cuda.
+template <Runtime R>
+[[nodiscard]] std::shared_ptr<Backend> make_backend_of_device(typename R::Options const& options) {
+  return make_backend<R>(options);
+}
+template <>
+std::shared_ptr<Backend> make_backend_of_device<Host>(Host::Options const& options);
+#if MSSTREAM_CUDA
+template <>
+std::shared_ptr<Backend> make_backend_of_device<Cuda>(Cuda::Options const& options);
+#endif
+
+}  // namespace detail
 #if MSSTREAM_CHECKED
 extern template class detail::BackendOf<DefaultRuntime>;
 #endif
@@ -64,7 +80,7 @@ class Device {
   using runtime_type = R;
 
   explicit Device(DeviceOptions<R> const& options = {})
-      : engine_(detail::make_backend<R>(options.runtime),
+      : engine_(detail::make_backend_of_device<R>(options.runtime),
                 detail::EngineOptions{options.reduce_waits,
                                       options.explain_waits,
                                       options.memory,

@@ -63,6 +63,8 @@ class Backend {
   Backend& operator=(Backend const&) = delete;
 
   BackendTraits const traits;
+  /// The runtime, an object of the type traits.type. Set by constructors of derived classes.
+  void* object = nullptr;
 
   virtual NativeStream create_stream(StreamPriority priority, SmPartition partition) = 0;
   virtual void destroy_stream(NativeStream stream) noexcept = 0;

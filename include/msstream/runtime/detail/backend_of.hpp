@@ -39,6 +39,9 @@ template <Runtime R>
           .timed_on_top_ns = msstream::timed_on_top_ns<R>};
 }
 
+/// Marks the backend of a decorator that stands for the runtime in it.
+struct InsteadOfInner {};
+
 /// Implements Backend for a runtime type, a user's own included, and owns the runtime.
 template <Runtime R>
 class BackendOf final : public Backend {
@@ -51,9 +54,15 @@ class BackendOf final : public Backend {
 
  public:
   explicit BackendOf(typename R::Options const& options)
-      : Backend(traits_of<R>()), runtime_(options) {}
-
-  [[nodiscard]] R& runtime() noexcept { return runtime_; }
+      : Backend(traits_of<R>()), runtime_(options) {
+    object = &runtime_;
+  }
+  /// Makes the backend of a decorator that programs know as the runtime in it.
+  BackendOf(typename R::Options const& options, InsteadOfInner) requires requires {
+    typename R::inner_type;
+  } : Backend(traits_instead_of_inner()), runtime_(options) {
+    object = &runtime_.inner();
+  }
 
   NativeStream create_stream(StreamPriority priority, SmPartition partition) override {
     return msstream::create_stream(runtime_, priority, partition);
@@ -151,10 +160,6 @@ class BackendOf final : public Backend {
   }
   void destroy_libraries(NativeLibraries libraries) noexcept override {
     runtime_.destroy_libraries(static_cast<native_libraries>(libraries));
-  }
-  /// Returns the argument that the runtime passes to the work of operations.
-  [[nodiscard]] typename R::stream_ref ref(NativeStream stream, NativeLibraries libraries) {
-    return runtime_.ref(stream_of(stream), static_cast<native_libraries>(libraries));
   }
   HostStream host_ref(NativeStream stream, NativeLibraries libraries) override {
     if constexpr (ref_kind_of<R>() == StreamRefKind::host) {
@@ -352,6 +357,17 @@ class BackendOf final : public Backend {
   }
 
  private:
+  static BackendTraits traits_instead_of_inner() noexcept requires requires {
+    typename R::inner_type;
+  }
+  {
+    auto traits = traits_of<R>();
+    traits.type = &typeid(typename R::inner_type);
+    return traits;
+  }
+  [[nodiscard]] typename R::stream_ref ref(NativeStream stream, NativeLibraries libraries) {
+    return runtime_.ref(stream_of(stream), static_cast<native_libraries>(libraries));
+  }
   static native_stream stream_of(NativeStream stream) noexcept {
     return static_cast<native_stream>(stream);
   }
@@ -383,7 +399,18 @@ template <Runtime R>
                                      "'; a runtime that is checked or faulty is another type than "
                                      "the plain one"));
   }
-  return static_cast<BackendOf<R>&>(backend).runtime();
+  return *static_cast<R*>(backend.object);
+}
+
+/// Returns the argument that the runtime of a backend, which is of type R, passes to the work of
+/// operations.
+template <Runtime R>
+[[nodiscard]] typename R::stream_ref ref_of(Backend& backend,
+                                            NativeStream stream,
+                                            NativeLibraries libraries) {
+  return static_cast<R*>(backend.object)
+      ->ref(static_cast<typename R::native_stream>(stream),
+            static_cast<typename R::native_libraries>(libraries));
 }
 
 }  // namespace msstream::detail

@@ -123,7 +123,7 @@ class WorkRef {
       if constexpr (std::same_as<R, AnyRuntime>) {
         call_with_stream_of(target.runtime, target.stream, target.libraries, work);
       } else {
-        work(static_cast<BackendOf<R>&>(target.runtime).ref(target.stream, target.libraries));
+        work(ref_of<R>(target.runtime, target.stream, target.libraries));
       }
     }
     template <class F>

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests that the environment variable MSSTREAM_CHECK checks programs whose devices are plain.
+#include "runtime/tried.hpp"
+#include "trust/checked_fixture.hpp"
+
+#include <msstream/memory/device.hpp>
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
+#include <msstream/tensor/copy.hpp>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+constexpr char const* kCheck = "MSSTREAM_CHECK";
+
+template <class Plain>
+class CheckedByVariable : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (auto const why = why_unavailable<Plain>(); !why.empty()) {
+      GTEST_SKIP() << why;
+    }
+  }
+  void TearDown() override { unsetenv(kCheck); }
+
+  /// Issues two writes of the same bytes to two groups, with no order between them.
+  static void race(Device<Plain> const& device) {
+    StreamPool pool(device, {.groups = 2});
+    Tensor<float, Plain> const shared(device, {64});
+    for (int group = 0; group < 2; ++group) {
+      StreamScope const scope(pool[group]);
+      issue(group == 0 ? "first" : "second", writes(raw(device, shared)), kNoWork);
+    }
+  }
+};
+TYPED_TEST_SUITE(CheckedByVariable, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(CheckedByVariable, finds_a_race_of_a_plain_device) {
+  setenv(kCheck, "1", 1);
+  Device<TypeParam> const device;
+  try {
+    TestFixture::race(device);
+    FAIL() << "the race is not found";
+  } catch (RaceError const& error) {
+    EXPECT_EQ(name_of(error.report().kind), name_of(CheckKind::race));
+    EXPECT_EQ(error.report().second->operation, "second");
+  }
+}
+
+TYPED_TEST(CheckedByVariable, is_for_devices_made_while_it_is_set) {
+  Device<TypeParam> const before;
+  setenv(kCheck, "1", 1);
+  EXPECT_NO_THROW(TestFixture::race(before));
+  setenv(kCheck, "0", 1);
+  EXPECT_NO_THROW(TestFixture::race(Device<TypeParam>()));
+}
+
+TYPED_TEST(CheckedByVariable, keeps_the_runtime_type) {
+  setenv(kCheck, "1", 1);
+  Device<TypeParam> const device;
+  static_assert(std::is_same_v<decltype(device.runtime()), TypeParam&>);
+  std::vector<float> const ones(64, 1.0F);
+  EXPECT_EQ(to_host(to_device(device, ones, {64})), ones);
+}
+
+TYPED_TEST(CheckedByVariable, lets_devices_share_a_tracker) {
+  setenv(kCheck, "1", 1);
+  Device<TypeParam> const first;
+  Device<TypeParam> const second({.tracker = first.tracker()});
+  StreamPool pool(second, {.groups = 1});
+  Tensor<float, TypeParam> const made(first, {64});
+  issue("make", writes(made), kNoWork);
+  StreamScope const scope(pool[0]);
+  EXPECT_NO_THROW(issue("use", reads(made), kNoWork));
+}
+
+TYPED_TEST(CheckedByVariable, refuses_other_values) {
+  setenv(kCheck, "perhaps", 1);
+  EXPECT_THROW(Device<TypeParam>(), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 
+#include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_tables.hpp>
 
 namespace msstream::testing {

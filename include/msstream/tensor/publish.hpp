@@ -14,6 +14,8 @@ namespace msstream {
 
 namespace detail {
 
+class DependencyTracker;
+
 void publish_block(memory::BlockRef const& block);
 
 /// Publishes the work that is issued to a tracker between the constructor and publish().

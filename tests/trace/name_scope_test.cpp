@@ -54,15 +54,15 @@ TEST(NameScope, destroyed_on_another_thread_it_stays_open_until_its_thread_is_to
     NameScope const theirs("theirs");
     strayed.reset();
     EXPECT_EQ(NameScope::current(), "theirs");
-    EXPECT_NO_THROW(GuardedThread::refuse_lost("of another thread"));
+    EXPECT_NO_THROW(detail::GuardedThread::refuse_lost("of another thread"));
   }).join();
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("NameScope 'strayed', opened by thread"),
             std::string::npos);
   EXPECT_EQ(NameScope::current(), "strayed");
   NameScope const inner("inner");
-  EXPECT_THROW(GuardedThread::refuse_lost("next"), std::logic_error);
+  EXPECT_THROW(detail::GuardedThread::refuse_lost("next"), std::logic_error);
   EXPECT_EQ(NameScope::current(), "strayed/inner") << "the path of a scope that is open";
-  EXPECT_NO_THROW(GuardedThread::refuse_lost("next"));
+  EXPECT_NO_THROW(detail::GuardedThread::refuse_lost("next"));
 }
 
 /// Opens a scope in its destructor, which runs when the guards of the thread are already destroyed.
@@ -91,7 +91,7 @@ TEST(NameScope, opened_by_a_thread_that_was_ending_it_may_be_destroyed_by_anothe
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("the NameScope 'late', opened at "),
             std::string::npos);
   EXPECT_EQ(NameScope::current(), "mine");
-  EXPECT_NO_THROW(GuardedThread::refuse_lost("next"));
+  EXPECT_NO_THROW(detail::GuardedThread::refuse_lost("next"));
 }
 
 }  // namespace

@@ -18,12 +18,12 @@ TEST(Range, destroyed_on_another_thread_it_stays_open_until_its_thread_is_told) 
   std::thread([&] {
     trace::Range const theirs("theirs");
     strayed.reset();
-    EXPECT_NO_THROW(GuardedThread::refuse_lost("of another thread"));
+    EXPECT_NO_THROW(detail::GuardedThread::refuse_lost("of another thread"));
   }).join();
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("Range 'load batch', opened by thread"),
             std::string::npos);
-  EXPECT_THROW(GuardedThread::refuse_lost("next"), std::logic_error);
-  EXPECT_NO_THROW(GuardedThread::refuse_lost("next"));
+  EXPECT_THROW(detail::GuardedThread::refuse_lost("next"), std::logic_error);
+  EXPECT_NO_THROW(detail::GuardedThread::refuse_lost("next"));
 }
 
 TEST(Range, is_no_name_scope) {

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/detail/env.hpp>
 #include <msstream/runtime/checked.hpp>
 #include <msstream/runtime/cuda.hpp>
 #include <msstream/runtime/detail/backend_of.hpp>
 #include <msstream/runtime/host.hpp>
 #include <msstream/runtime/sim.hpp>
-
-#include <memory>
-#include <mutex>
 
 namespace msstream::detail {
 
@@ -19,50 +15,6 @@ template class BackendOf<Sim>;
 #if MSSTREAM_CUDA
 template class BackendOf<Cuda>;
 template class BackendOf<Checked<Cuda>>;
-#endif
-
-namespace {
-
-/// Returns the checker of all devices that are checked because of MSSTREAM_CHECK: devices that
-/// share a tracker must share their checker.
-std::shared_ptr<Checker> common_checker() {
-  struct Common {
-    std::mutex mutex;
-    std::weak_ptr<Checker> checker;
-  };
-  static auto& common = *new Common;  // used until the process has ended
-  std::lock_guard const guard(common.mutex);
-  auto checker = common.checker.lock();
-  if (checker == nullptr) {
-    checker = std::make_shared<Checker>(CheckerOptions());
-    common.checker = checker;
-  }
-  return checker;
-}
-
-template <Runtime R>
-std::shared_ptr<Backend> make_plain_or_checked(typename R::Options const& options) {
-  HomeProcess const home(life_of<R>);
-  if (!env::flag("MSSTREAM_CHECK", false)) {
-    return make_at_home<BackendOf<R>>(home, options);
-  }
-  return make_at_home<BackendOf<Checked<R>>>(
-      home,
-      CheckedOptions<R>{.runtime = options, .check = {}, .checker = common_checker()},
-      InsteadOfInner());
-}
-
-}  // namespace
-
-template <>
-std::shared_ptr<Backend> make_backend_of_device<Host>(Host::Options const& options) {
-  return make_plain_or_checked<Host>(options);
-}
-#if MSSTREAM_CUDA
-template <>
-std::shared_ptr<Backend> make_backend_of_device<Cuda>(Cuda::Options const& options) {
-  return make_plain_or_checked<Cuda>(options);
-}
 #endif
 
 }  // namespace msstream::detail

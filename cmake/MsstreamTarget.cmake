@@ -43,13 +43,13 @@ if(MSSTREAM_SANITIZE)
 endif()
 
 # Makes a unity build of a target whose sources have all been added: msstream_join_files(target
-# [BY_FOLDER]). CUDA sources stay separate: kernels take long to compile as they are, and CMake 3.31
+# [BY_ROOM]). CUDA sources stay separate: kernels take long to compile as they are, and CMake 3.31
 # and later would join them too. Sources that call CUDA libraries also stay separate, since some
-# programs link the archive without cuBLASLt. For the same reason, with BY_FOLDER only files of one
-# folder are joined: a program that needs one room of the library must not need the kernels of
-# another.
+# programs link the archive without cuBLASLt. For the same reason, with BY_ROOM only files of one
+# room with its sub-folders, or of one folder of kernels/, are joined: a program that needs one room
+# of the library must not need the kernels of another.
 function(msstream_join_files target)
-  cmake_parse_arguments(ARG "BY_FOLDER" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "BY_ROOM" "" "" ${ARGN})
   get_target_property(sources ${target} SOURCES)
   set(cuda_files ${sources})
   list(FILTER cuda_files INCLUDE REGEX "(\\.cu|_cuda\\.cpp)$")
@@ -57,9 +57,9 @@ function(msstream_join_files target)
     set_source_files_properties(${cuda_files} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MSSTREAM_UNITY_BUILD})
-  if(ARG_BY_FOLDER)
+  if(ARG_BY_ROOM)
     set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
-    # CMake has no batches of a size in this mode, so groups are numbered within a folder.
+    # CMake has no batches of a size in this mode, so groups are numbered within a room.
     set(batch 8)
     if(DEFINED CMAKE_UNITY_BUILD_BATCH_SIZE)
       set(batch ${CMAKE_UNITY_BUILD_BATCH_SIZE})
@@ -67,15 +67,15 @@ function(msstream_join_files target)
     list(FILTER sources INCLUDE REGEX "\\.cpp$")
     list(FILTER sources EXCLUDE REGEX "_cuda\\.cpp$")
     foreach(source ${sources})
-      cmake_path(GET source PARENT_PATH folder)
-      cmake_path(GET folder FILENAME folder)
-      set(group ${folder})
+      cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE place)
+      string(REGEX REPLACE "^[^/]+/([^/]+)/.*$" "\\1" room ${place})
+      set(group ${room})
       if(batch GREATER 0)
-        if(NOT DEFINED joined_of_${folder})
-          set(joined_of_${folder} 0)
+        if(NOT DEFINED joined_of_${room})
+          set(joined_of_${room} 0)
         endif()
-        math(EXPR number "${joined_of_${folder}} / ${batch}")
-        math(EXPR joined_of_${folder} "${joined_of_${folder}} + 1")
+        math(EXPR number "${joined_of_${room}} / ${batch}")
+        math(EXPR joined_of_${room} "${joined_of_${room}} + 1")
         string(APPEND group _${number})
       endif()
       set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${group})

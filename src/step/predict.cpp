@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch_cost.hpp"
-#include "runtime/sim_load.hpp"
+#include "runtime/sim/sim_load.hpp"
 #include "stream/stream_context.hpp"
 #include "stream/stream_group.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runtime/observed_work.hpp"
+#include "runtime/checker/observed_work.hpp"
 #include "stream/stream_context.hpp"
 
 #include <memory>

@@ -3,7 +3,7 @@
 
 #include "base/mechanism.hpp"
 #include "base/unheard_failure.hpp"
-#include "runtime/observed_work.hpp"
+#include "runtime/checker/observed_work.hpp"
 #include "stream/stream_slot.hpp"
 
 #include <msstream/base/error.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runtime/host_queue.hpp"
+#include "runtime/host/host_queue.hpp"
 #include "stream/stream_context.hpp"
 
 #include <msstream/memory/device.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/interval_map.hpp"
+#include "runtime/checker/interval_map.hpp"
 
 #include <gtest/gtest.h>
 

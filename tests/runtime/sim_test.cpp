@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests what the simulating runtime promises beyond the contract: it reaches any legal order, and
 // the same order again for the same schedule.
-#include "runtime/sim_schedule.hpp"
+#include "runtime/sim/sim_schedule.hpp"
 
 #include <msstream/msstream.hpp>
 #include <msstream/runtime/sim.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests virtual time against makespans that were computed by hand.
-#include "runtime/sim_load.hpp"
+#include "runtime/sim/sim_load.hpp"
 
 #include <msstream/msstream.hpp>
 #include <msstream/runtime/sim.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/sim_memory.hpp"
+#include "runtime/sim/sim_memory.hpp"
 
 #include <msstream/base/error.hpp>
 

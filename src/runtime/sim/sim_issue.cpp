@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of Machine that puts actions on streams, and determines their costs and uses.
-#include "runtime/sim_machine.hpp"
+#include "runtime/sim/sim_machine.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/host_capture.hpp"
+#include "runtime/host/host_capture.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/capturing.hpp>

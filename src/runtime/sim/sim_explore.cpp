@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/sim_machine.hpp"
-#include "runtime/sim_search.hpp"
+#include "runtime/sim/sim_machine.hpp"
+#include "runtime/sim/sim_search.hpp"
 
 #include <msstream/base/detail/env.hpp>
 #include <msstream/runtime/sim_explore.hpp>

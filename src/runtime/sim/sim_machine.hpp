@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runtime/sim_action.hpp"
-#include "runtime/sim_load.hpp"
-#include "runtime/sim_memory.hpp"
-#include "runtime/sim_schedule.hpp"
+#include "runtime/sim/sim_action.hpp"
+#include "runtime/sim/sim_load.hpp"
+#include "runtime/sim/sim_memory.hpp"
+#include "runtime/sim/sim_schedule.hpp"
 
 #include <msstream/runtime/sim.hpp>
 #include <msstream/runtime/stream_ref.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runtime/sim_action.hpp"
+#include "runtime/sim/sim_action.hpp"
 
 #include <msstream/runtime/sim.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/sim_load.hpp"
+#include "runtime/sim/sim_load.hpp"
 
 #include <algorithm>
 #include <cstddef>

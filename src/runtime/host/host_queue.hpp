@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runtime/host_capture.hpp"
+#include "runtime/host/host_capture.hpp"
 
 #include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/stream_ref.hpp>

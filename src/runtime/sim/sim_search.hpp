@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runtime/sim_schedule.hpp"
+#include "runtime/sim/sim_schedule.hpp"
 
 #include <msstream/base/detail/inline_vector.hpp>
 

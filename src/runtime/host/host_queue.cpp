@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/host_queue.hpp"
+#include "runtime/host/host_queue.hpp"
 
 #include "base/unheard_failure.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of Machine for schedules in which the cost model decides what happens when.
-#include "runtime/sim_machine.hpp"
+#include "runtime/sim/sim_machine.hpp"
 
 #include <algorithm>
 #include <limits>

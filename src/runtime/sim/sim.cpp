@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/sim_machine.hpp"
+#include "runtime/sim/sim_machine.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/sim.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/sim_schedule.hpp"
+#include "runtime/sim/sim_schedule.hpp"
 
 #include <msstream/base/detail/env.hpp>
 #include <msstream/base/error.hpp>

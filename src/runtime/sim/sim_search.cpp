@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/sim_search.hpp"
+#include "runtime/sim/sim_search.hpp"
 
 #include <algorithm>
 #include <stdexcept>

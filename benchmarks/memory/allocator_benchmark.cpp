@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparison.hpp"
 #include "cub_cache.hpp"
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 #include "suite.hpp"
 
 #include <msstream/memory/device.hpp>

@@ -5,7 +5,7 @@
 // The CUDA runtime is linked in, and hidden. It shares contexts, streams and events, which are the
 // driver's, with PyTorch's runtime, and keeps its last error separate. One file therefore serves a
 // PyTorch of any CUDA version that the driver can run.
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 #include "torch_out_of_memory.hpp"
 
 #include <msstream/memory/raw_allocator.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/id_trap.hpp"
 
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/stream/detail/work_ref.hpp>

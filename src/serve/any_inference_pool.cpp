@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 #include "runtime/settled_at_exit.hpp"
 #include "serve/dispatcher.hpp"
 #include "serve/poller.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/capture_memory.hpp"
-#include "memory/device_state.hpp"
+#include "memory/capture/capture_memory.hpp"
+#include "memory/device/device_state.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/step/detail/any_step_memory.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/device_state.hpp"
-#include "memory/issue_observer.hpp"
+#include "memory/device/device_state.hpp"
+#include "memory/device/issue_observer.hpp"
 
 #include <msstream/step/detail/step_recording.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/device_state.hpp"
-#include "memory/synchronize_uses.hpp"
+#include "memory/device/device_state.hpp"
+#include "memory/device/synchronize_uses.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/tensor/detail/any_pinned_array.hpp>

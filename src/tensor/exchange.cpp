@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/synchronize_uses.hpp"
+#include "memory/device/synchronize_uses.hpp"
 #include "stream/stream.hpp"
 
 #include <msstream/tensor/detail/exchange.hpp>
@@ -16,7 +16,7 @@ void note_writes_of(AnyStream const& stream, AnyTensor const& tensor) {
   auto const position = stream.engine()->mark();
   auto& record = tensor.block()->record;
   std::lock_guard const guard(record.lock);
-  record.log.note_unordered_write(position);
+  record.note_foreign(AccessMode::write, position);
 }
 
 }  // namespace msstream::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/block.hpp"
+#include "memory/blocks/block.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/tensor/detail/overlap.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mechanism.hpp"
 #include "base/unheard_failure.hpp"
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/tensor/detail/any_tensor_holder.hpp>
@@ -38,24 +38,18 @@ void AnyTensorHolder::hold(memory::BlockRef const& block,
   order::PositionSet needed;
   if (works(Mechanism::holder_hold)) {
     std::lock_guard const guard(block->record.lock);
-    auto const& log = block->record.log;
-    mode == AccessMode::read ? log.add_hazards_of_read(needed) : log.add_hazards_of_write(needed);
+    block->record.add_hazards(mode, needed);
   }
   for (auto const& stream : streams_) {
-    auto waits = needed;
-    auto& tracker = *stream->context()->tracker;
-    tracker.while_idle(stream->slot(), [&] { tracker.order_after(stream->slot(), waits); });
-    stream->context()->rethrow(tracker.failure_behind(needed));
+    stream->follow(needed);
   }
   held_.push_back({block, mode, announce(block, mode, held_at)});
 }
 
 void AnyTensorHolder::release() {
   for (auto const& stream : streams_) {
-    auto& tracker = *stream->context()->tracker;
     auto& runtime = *stream->context()->runtime;
-    tracker.while_idle(stream->slot(), [&] {
-      auto const position = tracker.advance(stream->slot());
+    stream->mark([&](order::Position position) {
       for (auto const& held : held_) {
         // Holds the lock for both steps: a use by another thread is noted before them, or follows
         // them.
@@ -63,13 +57,8 @@ void AnyTensorHolder::release() {
         if (held.observed != nullptr) {
           runtime.foreign_work_ends(held.observed, stream->native());
         }
-        if (!works(Mechanism::holder_release)) {
-          continue;
-        }
-        if (held.mode == AccessMode::read) {
-          held.block->record.log.note_read(position);
-        } else {
-          held.block->record.log.note_unordered_write(position);
+        if (works(Mechanism::holder_release)) {
+          held.block->record.note_foreign(held.mode, position);
         }
       }
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that what is destroyed while work is in flight waits for that work, also when a wait fails.
-#include "memory/foreign_block.hpp"
+#include "memory/device/foreign_block.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 

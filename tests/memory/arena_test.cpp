@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/arena.hpp"
+#include "memory/blocks/arena.hpp"
 
-#include "memory/block_uses.hpp"
+#include "memory/blocks/block_uses.hpp"
 
 #include <msstream/runtime/host.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/block_list.hpp"
+#include "memory/blocks/block_list.hpp"
 
 #include <msstream/runtime/host.hpp>
 

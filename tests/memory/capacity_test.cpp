@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/capacity.hpp"
+#include "memory/supply/capacity.hpp"
 
 #include "memory/run_threads.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests tensors in memory that other code owns.
-#include "memory/foreign_block.hpp"
+#include "memory/device/foreign_block.hpp"
 
 #include "memory/watched_runtime.hpp"
 

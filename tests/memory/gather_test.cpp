@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that pages are gathered to one block although memory is used, taken and freed meanwhile, or
 // the runtime fails.
-#include "memory/block_source.hpp"
+#include "memory/large/block_source.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 #include "stream/stream.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests memory that is lent to one group, which alone allocates from it, and how other groups get
 // it when they need it.
-#include "memory/block_source.hpp"
-#include "memory/block_uses.hpp"
-#include "memory/large_blocks.hpp"
+#include "memory/blocks/block_uses.hpp"
+#include "memory/large/block_source.hpp"
+#include "memory/large/large_blocks.hpp"
 #include "memory/run_threads.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"

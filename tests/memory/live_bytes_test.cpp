@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/live_bytes.hpp"
+#include "memory/small/live_bytes.hpp"
 
 #include "memory/run_threads.hpp"
 

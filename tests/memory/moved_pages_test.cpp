@@ -4,7 +4,7 @@
 #include "memory/moved_pages.hpp"
 
 #include "memory/behind_gate.hpp"
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 #include "memory/watched_runtime.hpp"
 
 #include <msstream/tensor/copy.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/occupied.hpp"
+#include "memory/blocks/occupied.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/page_range.hpp"
+#include "memory/supply/page_range.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/detail/backend_of.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests which groups share pinned memory, and that the host never gets memory that a copy still
 // uses.
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 #include "memory/run_threads.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests which groups share free memory, and when free memory goes back to the runtime.
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 #include "memory/run_threads.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"

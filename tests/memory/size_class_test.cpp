@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/size_class.hpp"
+#include "memory/blocks/size_class.hpp"
 
 #include <gtest/gtest.h>
 

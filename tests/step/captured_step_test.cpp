@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests steps that are captured once and replayed.
-#include "memory/block.hpp"
-#include "memory/device_state.hpp"
+#include "memory/blocks/block.hpp"
+#include "memory/device/device_state.hpp"
 #include "step/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>

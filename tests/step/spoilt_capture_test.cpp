@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests captures that can no longer become a graph.
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 #include "step/captured_fixture.hpp"
 
 #include <msstream/ops/arithmetic.hpp>

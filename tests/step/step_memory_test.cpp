@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests captured steps that share their memory.
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 #include "runtime/counting.hpp"
 #include "step/captured_fixture.hpp"
 #include "stream/stream.hpp"

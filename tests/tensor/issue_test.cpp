@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/block.hpp"
+#include "memory/blocks/block.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 

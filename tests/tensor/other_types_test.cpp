@@ -2,7 +2,7 @@
 // Faces made from the engine's objects, which have no type of their own: what belongs to another
 // runtime, or has other elements, is refused.
 #include "base/message_of.hpp"
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 
 #include <msstream/memory/device.hpp>
 #include <msstream/runtime/checked.hpp>

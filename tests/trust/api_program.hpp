@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "memory/device_state.hpp"
+#include "memory/device/device_state.hpp"
 #include "stream/stream_context.hpp"
 #include "trust/choices.hpp"
 

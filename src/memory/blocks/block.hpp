@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "memory/blocks/size_class.hpp"
+#include "stream/access.hpp"
+
+#include <msstream/memory/detail/block_ref.hpp>
+#include <msstream/order/position.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace msstream::detail {
+
+struct DeviceState;
+
+}  // namespace msstream::detail
+
+namespace msstream::memory {
+
+class BlockPool;
+class LentMemory;
+struct Block;
+
+/// The state of an arena's block: in use, free, or without memory behind its addresses.
+enum class Holding : std::uint8_t { used, free, absent };
+
+/// The data that an arena keeps about one of its blocks.
+struct ArenaLinks {
+  Block* lower = nullptr;  ///< the block that ends where this one begins
+  Block* higher = nullptr;
+  Block* made_before = nullptr;
+  Holding holding = Holding::used;
+};
+
+/// The neighbours of a block in its BlockList.
+struct ListLinks {
+  ListLinks* newer = nullptr;
+  ListLinks* older = nullptr;
+};
+
+/// A piece of device or pinned memory with the record of its accesses.
+///
+/// The record stays with the memory when it is freed and allocated again: the first write of the
+/// next owner is ordered after the last uses like after any other access. Freeing memory therefore
+/// needs no event and no wait. Blocks of different streams share no cache line.
+struct alignas(64) Block : ListLinks {
+  detail::AccessRecord record;
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;  ///< the capacity of the block
+  std::size_t size_class = SizeClass::kNone;
+  ArenaLinks arena;
+  /// The LentMemory that the block is a part of, or null. Changes under the lock of the LentMemory.
+  std::atomic<LentMemory*> lent_to{nullptr};
+  order::StreamIndex home = 0;         ///< the stream whose free list the block returns to
+  std::atomic<bool> immutable{false};  ///< the block is only read, and therefore not tracked
+  std::atomic<std::uint32_t> references{0};
+  std::atomic<std::uint32_t> captured_reads{0};  ///< the number of references by CapturedRead
+  BlockPool* pool = nullptr;                   ///< null if the memory has another owner than a pool
+  void (*release)(Block*) noexcept = nullptr;  ///< gives the memory back if there is no pool
+  /// The name scope of the allocation. Null outside all scopes, and while the block is free.
+  std::shared_ptr<std::string const> scope;
+  /// The reference that keeps the device alive while the block is in use.
+  std::shared_ptr<detail::DeviceState> const* device = nullptr;
+};
+
+}  // namespace msstream::memory

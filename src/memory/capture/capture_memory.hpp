@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "memory/pools/pools.hpp"
+#include "stream/access.hpp"
+#include "stream/twin_libraries.hpp"
+
+#include <msstream/base/error.hpp>
+
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace msstream::memory {
+
+/// The memory of captures whose graphs run one after the other: pools, whose free memory each graph
+/// uses as if it were alone, and the library handles of twins.
+///
+/// A block that outlives the capture that made it belongs to the owners of the block and to that
+/// graph. Other graphs do not know of its uses, so it is not reused as long as this object lives.
+///
+/// States: free, or open while there is a capture. Thread-safe in that a second capture is refused.
+class CaptureMemory {
+ public:
+  /// Takes new `pools` on the device of the context. `lender`: see TwinLibraries.
+  CaptureMemory(std::shared_ptr<detail::StreamContext> context,
+                std::shared_ptr<Pools> pools,
+                std::shared_ptr<detail::StreamGroup> lender)
+      : context_(std::move(context)), pools_(std::move(pools)), libraries_(std::move(lender)) {}
+  CaptureMemory(CaptureMemory const&) = delete;
+  CaptureMemory& operator=(CaptureMemory const&) = delete;
+
+  /// A guard that keeps the memory open. Throws std::logic_error if it is open already, and
+  /// std::invalid_argument for a capture on another device.
+  class Open {
+   public:
+    Open(CaptureMemory& memory, detail::StreamContext const& captured) : memory_(memory) {
+      require(memory_.context_.get() == &captured,
+              "a step is captured on another device than that of its StepMemory");
+      if (memory_.is_open_.exchange(true)) {
+        throw std::logic_error("a step is captured in memory in which another one is captured now");
+      }
+    }
+    Open(Open const&) = delete;
+    Open& operator=(Open const&) = delete;
+    ~Open() { memory_.is_open_.store(memory_.is_lost_); }
+
+   private:
+    CaptureMemory& memory_;
+  };
+
+  [[nodiscard]] std::shared_ptr<Pools> const& pools() const noexcept { return pools_; }
+  [[nodiscard]] detail::TwinLibraries& libraries() noexcept { return libraries_; }
+
+  /// Whether the open capture has made the block.
+  [[nodiscard]] bool is_of_open(Block const& block) const {
+    return pools_->own(block) && !kept_.contains(&block);
+  }
+  /// Returns the blocks of the ending capture that are still in use, and keeps them from reuse.
+  [[nodiscard]] std::vector<BlockRef> keep_survivors() {
+    std::vector<BlockRef> survivors;
+    pools_->for_each([&](BlockPool const& pool) {
+      for (auto& block : pool.blocks_in_use()) {
+        if (!kept_.contains(&*block)) {
+          survivors.push_back(std::move(block));
+        }
+      }
+    });
+    try {
+      for (auto const& block : survivors) {
+        kept_.emplace(&*block, block);
+      }
+    } catch (...) {  // the next capture would take blocks that are not kept for its own
+      is_lost_ = true;
+      throw;
+    }
+    return survivors;
+  }
+
+  /// The record that each launch writes, so that no two of the graphs run at the same time.
+  detail::AccessRecord launches;
+
+ private:
+  std::shared_ptr<detail::StreamContext> context_;
+  std::shared_ptr<Pools> pools_;
+  detail::TwinLibraries libraries_;
+  std::unordered_map<Block const*, BlockRef> kept_;
+  std::atomic<bool> is_open_{false};
+  bool is_lost_ = false;  ///< no capture can use this any more, for lack of host memory
+};
+
+}  // namespace msstream::memory

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/hook.hpp"
+#include "memory/device/allocator.hpp"
+#include "memory/device/issue_observer.hpp"
+#include "stream/stream_group.hpp"
+#include "stream/stream_scope.hpp"
+
+#include <msstream/memory/detail/engine_options.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <typeindex>
+#include <unordered_map>
+#include <utility>
+
+namespace msstream::detail {
+
+/// The state that a Device and everything made from it own together.
+struct DeviceState : std::enable_shared_from_this<DeviceState> {
+  DeviceState(std::shared_ptr<Backend> runtime, EngineOptions const& options);
+
+  /// Returns the group of work that is issued outside every scope; made at the first call.
+  StreamGroup& default_group() {
+    auto* const made = default_group_made_.load(std::memory_order_acquire);
+    return made != nullptr ? *made : make_default_group();
+  }
+  /// Returns the group of the calling thread's next operation.
+  StreamGroup& current_group() {
+    context->home.require_here();
+    auto const* const scope = OpenScope::current(*context);
+    return here(scope != nullptr ? *scope->group() : default_group());
+  }
+  /// Returns the group of the operation with this name, if a pool places operations. Calls
+  /// `of_inputs()` if neither the name nor a scope decides; null means that the inputs do not
+  /// decide.
+  template <class OfInputs>
+  StreamGroup& group_for(Placement const& placement, char const* name, OfInputs&& of_inputs) {
+    auto* group = placement.by_name(name);
+    if (group == nullptr && placement.propagates() && OpenScope::current(*context) == nullptr) {
+      group = std::forward<OfInputs>(of_inputs)();
+    }
+    placement.note_latest(name, group);
+    return group != nullptr ? here(*group) : current_group();
+  }
+  /// Allocates device memory for the calling thread, chosen so that the group that is likely to use
+  /// it first need not wait for it. If a pool places operations, that is the group predicted for
+  /// the thread's next operation from its earlier ones; otherwise the current group. `self` is this
+  /// state. Throws OutOfMemory.
+  [[nodiscard]] memory::BlockRef allocate(std::size_t bytes,
+                                          StreamKind first_use,
+                                          std::shared_ptr<DeviceState> const& self);
+  /// Returns the group itself, or its twin if the calling thread captures.
+  StreamGroup& here(StreamGroup& group) {
+    auto* const capture = memory::Capture::current(*context);
+    return capture == nullptr ? group : capture->twin_of(group);
+  }
+
+  /// Returns the device's only object of type T; made at the first call.
+  template <class T>
+  T& attachment() {
+    context->home.require_here();
+    std::lock_guard const guard(attachments_mutex_);
+    auto& held = attachments_[std::type_index(typeid(T))];
+    if (held == nullptr) {
+      held = std::make_shared<T>(*this);
+    }
+    return *static_cast<T*>(held.get());
+  }
+  /// Adds a check, which may use the device's attachments: see StreamContext.
+  void add_check(std::function<void()> check) { context->add_check(std::move(check)); }
+  /// Runs the checks after the host has waited for the device through a tensor, and releases
+  /// unneeded memory. Throws the failure of a launch thread, and any exception of a check.
+  void run_checks();
+
+  /// Adds a handle, one for a Device with its copies. After the last is removed, only memory in use
+  /// keeps the device alive.
+  void add_handle() { change_handles(1); }
+  void remove_handle() { change_handles(-1); }
+
+  std::shared_ptr<StreamContext> context;
+  /// The observer of a step that is being recorded.
+  Hook<IssueObserver> issue_observer;
+
+ private:
+  StreamGroup& make_default_group();
+  void change_handles(int by);
+
+  std::mutex handles_mutex_;
+  int handles_ = 0;
+  // Declared before the allocators, whose destructors wait for all work on their memory:
+  // attachments outlive that work.
+  std::mutex attachments_mutex_;
+  std::unordered_map<std::type_index, std::shared_ptr<void>> attachments_;
+  /// Ends the checks after all work on the device's memory, before the attachments are destroyed.
+  struct ChecksEnd {
+    ~ChecksEnd() { context.end_checks(); }
+    StreamContext& context;
+  } checks_end_{*context};
+
+ public:
+  StreamAwareAllocator memory;
+  PinnedAllocator pinned;
+
+ private:
+  std::mutex default_group_mutex_;
+  std::shared_ptr<StreamGroup> default_group_;
+  std::atomic<StreamGroup*> default_group_made_{nullptr};
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "memory/blocks/block.hpp"
+#include "stream/stream_group.hpp"
+
+#include <msstream/order/position.hpp>
+
+#include <mutex>
+#include <span>
+
+namespace msstream::detail {
+
+/// An operation that has been put on a stream of a device.
+struct IssuedOperation {
+  char const* name;  ///< the name without its scopes, which are still open
+  StreamGroup& group;
+  StreamKind kind;
+  order::Position position;
+  std::span<memory::Block* const> reads;   ///< blocks kept alive during the call
+  std::span<memory::Block* const> writes;  ///< blocks kept alive during the call
+};
+
+/// Observes the operations of a device as they are issued, in the order of their accesses. The
+/// observer's lock is taken before an operation is numbered, and held when issued() is called.
+/// While there is an observer, operations are issued one at a time.
+class IssueObserver {
+ public:
+  IssueObserver() = default;
+  IssueObserver(IssueObserver const&) = delete;
+  IssueObserver& operator=(IssueObserver const&) = delete;
+  virtual ~IssueObserver() = default;
+
+  [[nodiscard]] std::mutex& order() noexcept { return order_; }
+  virtual void issued(IssuedOperation const& operation) = 0;
+
+ private:
+  std::mutex order_;
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/mechanism.hpp"
+#include "memory/device/device_state.hpp"
+
+#include <msstream/base/text.hpp>
+#include <msstream/stream/detail/inside_work.hpp>
+
+#include <mutex>
+#include <stdexcept>
+
+namespace msstream::detail {
+
+/// Returns the uses so far that the host must wait for before it accesses the block's memory
+/// itself: the writes before it reads, the reads too before it writes. Throws std::logic_error,
+/// naming `call`, if captured work uses the memory, and inside the work of a stream.
+[[nodiscard]] inline order::PositionSet uses_to_await(memory::Block& block,
+                                                      AccessMode mode,
+                                                      char const* call) {
+  if (!works(Mechanism::host_wait)) {
+    return {};
+  }
+  auto const& context = *(*block.device)->context;
+  context.home.require_here();
+  auto const* const capture = memory::Capture::current(context);
+  if (capture != nullptr && capture->uses(block)) [[unlikely]] {
+    auto const place = InsideWork::place();
+    throw std::logic_error(
+        text(call,
+             place.empty() ? "" : text(" in '", place, "'"),
+             ": the host waits for memory that is used in a capture, and what is captured has not "
+             "run"));
+  }
+  InsideWork::refuse_wait(call);
+  order::PositionSet needed;
+  std::lock_guard const guard(block.record.lock);
+  block.record.add_hazards(mode, needed);
+  return needed;
+}
+
+/// Blocks the host until it may access the block's memory itself. Throws like uses_to_await(), and
+/// rethrows the failures of the uses.
+inline void synchronize_uses(memory::Block& block, AccessMode mode, char const* call) {
+  for (auto const& use : uses_to_await(block, mode, call)) {
+    (*block.device)->context->tracker->synchronize(use);
+  }
+}
+
+}  // namespace msstream::detail

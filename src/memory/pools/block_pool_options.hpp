@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "memory/reports/memory_history.hpp"
+#include "memory/reports/memory_use.hpp"
+#include "memory/supply/capacity.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/memory/statistics.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace msstream::memory {
+
+struct MemoryAccount {
+  MemoryStatistics statistics;
+  std::vector<ScopeMemory> uses;  ///< the memory in use, the largest first
+};
+
+/// The result of BlockPoolOptions::make_room(), which asks other pools to release memory to the
+/// runtime: memory was released, it will be when work in flight completes, or there is none.
+enum class Room : std::uint8_t { made, later, none };
+
+struct BlockPoolOptions {
+  std::shared_ptr<Capacity> capacity;  ///< the limit on reserved bytes
+  std::size_t
+      growth_bytes;  ///< bytes taken from the runtime at a time, unless a request needs more
+  std::size_t soft_limit_bytes = 0;  ///< the limit on fresh memory: see LargeBlocks
+  /// The number of free bytes that may stay when another piece is taken; see MemorySupply.
+  std::size_t keep_bytes = std::numeric_limits<std::size_t>::max();
+  std::chrono::milliseconds wait_for_frees{0};
+  /// Whether freed memory becomes usable as the device proceeds. False for a captured graph's pool.
+  bool has_frees_to_wait_for = true;
+  /// Called first if there is no memory. Null if there are no other pools to ask.
+  std::function<Room()> make_room = {};
+  std::function<bool(OutOfMemory const&)> on_out_of_memory = {};
+  /// Returns the memory of all pools that share the limit. Null if no other pool shares it.
+  std::function<MemoryAccount()> account = {};
+  std::shared_ptr<MemoryHistory> history =
+      nullptr;  ///< the recorder of events; null if none are recorded
+};
+
+}  // namespace msstream::memory

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/reports/out_of_memory_error.hpp"
+
+#include <msstream/base/text.hpp>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace msstream::memory {
+
+namespace {
+
+/// Returns the names of the option and of the variable that set the limit.
+std::string_view option_of(std::string_view space) {
+  return space == "pinned" ? " (AllocatorOptions::pinned_limit_bytes, MSSTREAM_PINNED_LIMIT_BYTES)"
+                           : " (AllocatorOptions::limit_bytes, MSSTREAM_MEMORY_LIMIT_BYTES)";
+}
+
+}  // namespace
+
+OutOfMemory out_of_memory_error(Refusal const& refusal) {
+  constexpr std::size_t kScopesTold = 8;
+  auto const& now = refusal.statistics;
+  bool const is_limit_reached =
+      refusal.bytes > now.limit_bytes || now.reserved_bytes > now.limit_bytes - refusal.bytes;
+  auto message = text(refusal.space,
+                      " memory: ",
+                      refusal.bytes,
+                      " bytes asked; ",
+                      now.live_bytes,
+                      " in use and ",
+                      now.reserved_bytes - std::min(now.reserved_bytes, now.live_bytes),
+                      " cached in other sizes, of ",
+                      now.reserved_bytes,
+                      " reserved under a limit of ",
+                      now.limit_bytes,
+                      option_of(refusal.space),
+                      is_limit_reached ? "" : ", and the runtime has no more",
+                      "; the largest free range has ",
+                      refusal.largest_free_bytes,
+                      ", and ",
+                      refusal.pending_bytes,
+                      " wait for work on the device");
+  auto const& uses = refusal.uses;
+  for (std::size_t i = 0; i < std::min(uses.size(), kScopesTold); ++i) {
+    message += text("\n  ",
+                    uses[i].bytes,
+                    " bytes in ",
+                    uses[i].blocks,
+                    " blocks: ",
+                    uses[i].scope.empty() ? std::string("outside all scopes") : uses[i].scope,
+                    ", ",
+                    uses[i].stream);
+  }
+  if (uses.size() > kScopesTold) {
+    message += text("\n  and ", uses.size() - kScopesTold, " more scopes and streams");
+  }
+  return {refusal.bytes, message};
+}
+
+}  // namespace msstream::memory

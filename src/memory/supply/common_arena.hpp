@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/spin_lock.hpp"
+#include "memory/blocks/arena.hpp"
+#include "memory/blocks/block.hpp"
+#include "memory/blocks/block_uses.hpp"
+#include "stream/dependency_tracker.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace msstream::memory {
+
+/// The arena that all groups share, with its lock. The lock is not held during calls of the
+/// runtime, except on destruction, nor during allocation of host memory, except to note uses by
+/// many streams. Thread-safe.
+class CommonArena {
+  /// Whether two free neighbours may join, as put() says.
+  [[nodiscard]] auto joins_for_free() const noexcept {
+    return [this](Block const& lower, Block const& higher) {
+      return is_joined_cheaply(
+          lower, higher, [this](order::Position use) { return tracker_->is_known_complete(use); });
+    };
+  }
+
+ public:
+  explicit CommonArena(std::shared_ptr<detail::DependencyTracker> tracker)
+      : tracker_(std::move(tracker)) {}
+
+  /// Gives access to the arena, and holds its lock as long as it lives.
+  template <class A>
+  class BasicAccess {
+   public:
+    BasicAccess(std::unique_lock<detail::SpinLock> lock, A& arena) noexcept
+        : lock_(std::move(lock)), arena_(&arena) {}
+
+    A* operator->() const noexcept { return arena_; }
+    A& operator*() const noexcept { return *arena_; }
+
+   private:
+    std::unique_lock<detail::SpinLock> lock_;
+    A* arena_;
+  };
+  using Access = BasicAccess<Arena>;
+  using ConstAccess = BasicAccess<Arena const>;
+  [[nodiscard]] Access access() noexcept { return {std::unique_lock(mutex_), arena_}; }
+  [[nodiscard]] ConstAccess access() const noexcept { return {std::unique_lock(mutex_), arena_}; }
+  /// Returns access for cutting blocks, with enough spare blocks.
+  [[nodiscard]] Access access_to_cut() {
+    return {with_spares(std::unique_lock(mutex_), arena_), arena_};
+  }
+  /// Like access_to_cut(), but calls `note_contention()` if another thread has the lock.
+  template <class NoteContention>
+  [[nodiscard]] Access access_to_cut(NoteContention&& note_contention) {
+    std::unique_lock<detail::SpinLock> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      note_contention();
+      lock.lock();
+    }
+    return {with_spares(std::move(lock), arena_), arena_};
+  }
+
+  /// Like Arena::take().
+  template <class Ready>
+  [[nodiscard]] Block* take(std::size_t bytes, Ready&& ready) {
+    return access_to_cut()->take(bytes, ready);
+  }
+  /// Takes the free block with the least `cost(block)` among those that fit, and the best fit of
+  /// equal ones. Null if there is none.
+  template <class Cost>
+  [[nodiscard]] Block* take_cheapest(std::size_t bytes, Cost&& cost) {
+    auto const arena = access_to_cut();
+    Block* const found = arena->cheapest(bytes, cost);
+    return found != nullptr ? arena->take_from(found, bytes) : nullptr;
+  }
+  /// Returns the last uses of the block that take_cheapest() would take.
+  template <class Cost>
+  [[nodiscard]] order::PositionSet uses_of_cheapest(std::size_t bytes, Cost&& cost) const {
+    order::PositionSet uses;
+    auto const arena = access();
+    if (auto const* const found = arena->cheapest(bytes, cost)) {
+      for_each_use(*found, [&](order::Position use) { uses.add(use); });
+    }
+    return uses;
+  }
+  /// Frees a block and joins it with its neighbours if that makes hardly any stream wait: if
+  /// different streams still used its parts, no stream could use the joined block without a wait.
+  void put(Block* block) noexcept { access()->put(block, joins_for_free()); }
+  void put_if_any(Block* block) noexcept {
+    if (block != nullptr) {
+      put(block);
+    }
+  }
+  void join_what_is_over() noexcept { access()->join_neighbours(joins_for_free()); }
+  /// Joins all free neighbours, whichever streams used them.
+  void join_all() noexcept {
+    access()->join_neighbours([](auto const&, auto const&) { return true; });
+  }
+
+  /// Calls `visit(block)` for each free block, the smallest first, under the lock.
+  template <class Visit>
+  void for_each_free(Visit&& visit) const {
+    access()->for_each_free(visit);
+  }
+  [[nodiscard]] std::size_t largest_free_bytes() const noexcept {
+    return access()->largest_free_bytes();
+  }
+
+ private:
+  std::shared_ptr<detail::DependencyTracker> tracker_;
+  alignas(64) mutable detail::SpinLock mutex_;
+  Arena arena_;
+};
+
+}  // namespace msstream::memory

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/judged_offsets.hpp"
+#include "kernels/ids/judged_offsets.hpp"
 #include "ops/ops_fixture.hpp"
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/gradient_case.hpp"
+#include "kernels/embedding_gradient/gradient_case.hpp"
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/ops/embedding.hpp>

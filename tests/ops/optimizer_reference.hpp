@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/optimizer_reference.hpp"
+#include "kernels/optimizer/optimizer_reference.hpp"
 
 #include <cstddef>
 #include <cstdint>

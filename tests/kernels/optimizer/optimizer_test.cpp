@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernel_fixture.hpp"
-#include "kernels/optimizer_reference.hpp"
+#include "kernels/optimizer/optimizer_reference.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "embedding_gradient/update.hpp"
-#include "kernels/embedding_fixture.hpp"
-#include "kernels/gradient_case.hpp"
-#include "kernels/optimizer_reference.hpp"
+#include "kernels/embedding/embedding_fixture.hpp"
+#include "kernels/embedding_gradient/gradient_case.hpp"
+#include "kernels/optimizer/optimizer_reference.hpp"
 
 namespace msstream::ops::kernels::testing {
 

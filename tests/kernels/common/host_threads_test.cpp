@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/elementwise.hpp"
-#include "kernels/host_threads_fixture.hpp"
+#include "kernels/common/host_threads_fixture.hpp"
 #include "optimizer/optimizer.hpp"
 #include "segment/segment.hpp"
 

@@ -4,7 +4,7 @@
 #include "embedding_gradient/gradients.hpp"
 #include "embedding_gradient/tables_gradient.hpp"
 #include "embedding_gradient/update.hpp"
-#include "kernels/host_threads_fixture.hpp"
+#include "kernels/common/host_threads_fixture.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding/embedding_tables.hpp"
-#include "kernels/many_elements_fixture.hpp"
+#include "kernels/many_elements/many_elements_fixture.hpp"
 
 namespace msstream::ops::kernels::testing {
 namespace {

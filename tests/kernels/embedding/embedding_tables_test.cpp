@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/embedding_tables_fixture.hpp"
+#include "kernels/embedding/embedding_tables_fixture.hpp"
 
 #include <algorithm>
 #include <cmath>

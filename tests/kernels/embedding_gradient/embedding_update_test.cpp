@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/embedding_update_fixture.hpp"
-#include "kernels/recorded_work.hpp"
+#include "kernels/embedding_gradient/embedding_update_fixture.hpp"
+#include "kernels/embedding_gradient/recorded_work.hpp"
 
 #include <cstring>
 #include <stdexcept>

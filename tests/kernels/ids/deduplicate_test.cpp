@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ids/deduplicate.hpp"
 
-#include "kernels/judged_offsets.hpp"
+#include "kernels/ids/judged_offsets.hpp"
 
 #include <map>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/embedding_update_fixture.hpp"
+#include "kernels/embedding_gradient/embedding_update_fixture.hpp"
 
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/embedding_fixture.hpp"
+#include "kernels/embedding/embedding_fixture.hpp"
 
 namespace msstream::ops::kernels::testing {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/segment_fixture.hpp"
+#include "kernels/segment/segment_fixture.hpp"
 
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/embedding_update_fixture.hpp"
+#include "kernels/embedding_gradient/embedding_update_fixture.hpp"
 
 namespace msstream::ops::kernels::testing {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding/gather.hpp"
-#include "kernels/many_elements_fixture.hpp"
+#include "kernels/many_elements/many_elements_fixture.hpp"
 #include "segment/segment.hpp"
 
 namespace msstream::ops::kernels::testing {

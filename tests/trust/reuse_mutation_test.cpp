@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stress test of memory reuse, on a runtime that checks nothing, shows it if a mechanism of the
 // reuse is off.
-#include "memory/moved_pages.hpp"
-#include "memory/tagged_stress.hpp"
+#include "memory/large/moved_pages.hpp"
+#include "memory/reuse/tagged_stress.hpp"
 #include "trust/switched_off.hpp"
 
 #include <msstream/runtime/checked.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/tagged_stress.hpp"
+#include "memory/reuse/tagged_stress.hpp"
 
 #include "base/many.hpp"
 #include "memory/runtimes.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that free pieces of memory that the device still uses are put together without a wait of
 // the host.
-#include "memory/moved_pages.hpp"
+#include "memory/large/moved_pages.hpp"
 
 #include "memory/behind_gate.hpp"
 #include "memory/device/device_state.hpp"

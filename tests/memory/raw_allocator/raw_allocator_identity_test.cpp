@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that RawAllocator asks the runtime which stream a handle stands for, whether the stream may
 // be destroyed, and whether it is captured.
-#include "memory/raw_allocator_fixture.hpp"
+#include "memory/raw_allocator/raw_allocator_fixture.hpp"
 
 #include <gmock/gmock.h>
 

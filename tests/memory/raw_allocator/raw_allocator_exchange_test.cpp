@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests RawAllocator with memory that moves between many threads and streams.
-#include "memory/raw_allocator_fixture.hpp"
+#include "memory/raw_allocator/raw_allocator_fixture.hpp"
 #include "memory/run_threads.hpp"
 
 #include <msstream/memory/device.hpp>

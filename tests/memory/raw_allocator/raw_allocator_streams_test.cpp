@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests which stream gets memory that a stream has given back, and after which waits. The streams
 // are the runtime's own: msstream did not create them.
-#include "memory/raw_allocator_fixture.hpp"
+#include "memory/raw_allocator/raw_allocator_fixture.hpp"
 #include "memory/watched_runtime.hpp"
 #include "stream/stream_context.hpp"
 #include "stream/stream_registry.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/raw_allocator_fixture.hpp"
+#include "memory/raw_allocator/raw_allocator_fixture.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/issue.hpp>

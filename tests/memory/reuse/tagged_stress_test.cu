@@ -2,7 +2,7 @@
 // Runs the stress test of memory reuse with kernels that take random times and check the tags on
 // the GPU.
 #include "base/many.hpp"
-#include "memory/tagged_stress.hpp"
+#include "memory/reuse/tagged_stress.hpp"
 
 #include <msstream/runtime/cuda.hpp>
 

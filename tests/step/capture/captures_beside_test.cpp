@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests captures and replays on one thread while others load, compute, allocate and free.
-#include "step/captured_fixture.hpp"
+#include "step/capture/captured_fixture.hpp"
 
 #include <msstream/base/detail/env.hpp>
 #include <msstream/memory/device.hpp>

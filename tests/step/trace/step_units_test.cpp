@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../src/step/step_units.hpp"
+#include "step/step_units.hpp"
 
-#include "step/step_traces.hpp"
+#include "step/trace/step_traces.hpp"
 
 namespace msstream::testing {
 namespace {

@@ -2,7 +2,7 @@
 // Tests captured steps that share their memory.
 #include "memory/device/device_state.hpp"
 #include "runtime/counting.hpp"
-#include "step/captured_fixture.hpp"
+#include "step/capture/captured_fixture.hpp"
 #include "stream/stream.hpp"
 
 #include <msstream/memory/device.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests host data in a captured step, which each replay copies anew, or which is refused.
-#include "step/captured_fixture.hpp"
+#include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
 #include <msstream/step/differentiable_ops.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests predicted steps against makespans worked out by hand.
-#include "step/step_traces.hpp"
+#include "step/trace/step_traces.hpp"
 
 #include <msstream/step/auto_assignment.hpp>
 

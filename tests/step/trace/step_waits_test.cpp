@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/captured_fixture.hpp"
-#include "step/step_traces.hpp"
+#include "step/capture/captured_fixture.hpp"
+#include "step/trace/step_traces.hpp"
 
 #include <msstream/memory/device.hpp>
 #include <msstream/step/auto_assignment.hpp>

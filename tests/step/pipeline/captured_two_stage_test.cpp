@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/two_stage_fixture.hpp"
+#include "step/pipeline/two_stage_fixture.hpp"
 #include "stream/dependency_tracker.hpp"
 
 #include <cmath>

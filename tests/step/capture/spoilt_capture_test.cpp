@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests captures that can no longer become a graph.
 #include "memory/device/device_state.hpp"
-#include "step/captured_fixture.hpp"
+#include "step/capture/captured_fixture.hpp"
 
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/elementwise.hpp>

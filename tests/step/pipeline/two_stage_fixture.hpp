@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "step/captured_fixture.hpp"
+#include "step/capture/captured_fixture.hpp"
 #include "stream/stream.hpp"
 
 #include <msstream/msstream.hpp>

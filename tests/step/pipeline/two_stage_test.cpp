@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/gate.hpp"
-#include "step/two_stage_fixture.hpp"
+#include "step/pipeline/two_stage_fixture.hpp"
 #include "stream/dependency_tracker.hpp"
 
 #include <cstddef>

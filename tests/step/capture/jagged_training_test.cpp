@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests one captured training step for bags of any hotness, which computes what an eager twin
 // does, bit for bit.
-#include "step/captured_fixture.hpp"
+#include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
 #include <msstream/step/captured_step.hpp>

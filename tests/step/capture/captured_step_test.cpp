@@ -2,7 +2,7 @@
 // Tests steps that are captured once and replayed.
 #include "memory/blocks/block.hpp"
 #include "memory/device/device_state.hpp"
-#include "step/captured_fixture.hpp"
+#include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
 

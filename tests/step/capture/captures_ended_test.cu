@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests captures that another thread ends by waiting for the whole device.
-#include "step/captured_fixture.hpp"
+#include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/arithmetic.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/captured_fixture.hpp"
+#include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/embedding.hpp>

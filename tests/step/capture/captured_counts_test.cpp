@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/captured_counts_fixture.hpp"
+#include "step/capture/captured_counts_fixture.hpp"
 
 #include <msstream/ops/gather.hpp>
 #include <msstream/ops/ids.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests training whose step is captured: tape, optimizer, tables, and matrix products
 // with workspaces.
-#include "step/captured_fixture.hpp"
+#include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/ids.hpp>

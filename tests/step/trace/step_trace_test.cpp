@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/step_traces.hpp"
+#include "step/trace/step_traces.hpp"
 
 #include <gmock/gmock.h>
 

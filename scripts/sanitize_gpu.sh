@@ -26,8 +26,8 @@ trap 'rm -rf "$logs"' EXIT
 
 # Extra options of the tools. memcheck does not report API errors: the code checks return codes, and
 # tests provoke errors. racecheck checks only msstream's kernels, not the shared memory of NVIDIA's.
-# initcheck sometimes loses writes of kernels that run at the same time (docs/testing.md), so
-# launches block under it.
+# initcheck sometimes loses writes of kernels that run at the same time (docs/testing-reference.md),
+# so launches block under it.
 declare -A needs=([memcheck]='--report-api-errors no' [racecheck]='--kernel-name kernel_substring=msstream')
 
 # Runs one check, and prints its result at its end, since checks run at the same time: check TOOL

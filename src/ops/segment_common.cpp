@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/segment_common.hpp"
 
-#include "ops/offset_report.hpp"
-#include "ops/workspace.hpp"
+#include "ops/common/offset_report.hpp"
+#include "ops/common/workspace.hpp"
 #include "segment/segment.hpp"
 
 #include <msstream/base/error.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ops/bag_view.hpp"
+#include "ops/common/bag_view.hpp"
 
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/choices.hpp>

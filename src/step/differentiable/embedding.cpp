@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/embedding.hpp"
+#include "ops/embedding/embedding.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>

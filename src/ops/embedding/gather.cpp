@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding/gather.hpp"
 
-#include "ops/count_of.hpp"
-#include "ops/id_array.hpp"
-#include "ops/row_bytes.hpp"
-#include "ops/workspace.hpp"
+#include "ops/common/count_of.hpp"
+#include "ops/common/id_array.hpp"
+#include "ops/common/row_bytes.hpp"
+#include "ops/common/workspace.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/gather.hpp>

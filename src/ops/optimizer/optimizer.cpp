@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer/optimizer.hpp"
 
-#include "ops/embedding.hpp"
-#include "ops/optimizer_state.hpp"
+#include "ops/embedding/embedding.hpp"
+#include "ops/optimizer/optimizer_state.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/optimizer.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/top_k.hpp"
 
-#include "ops/workspace.hpp"
+#include "ops/common/workspace.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/reduce.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/id_trap.hpp"
+#include "ops/common/id_trap.hpp"
 
 #include "memory/device/device_state.hpp"
 

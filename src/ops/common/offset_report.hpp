@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ops/id_trap.hpp"
+#include "ops/common/id_trap.hpp"
 
 #include <msstream/ops/common.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding/table_rows.hpp"
-#include "ops/bag_view.hpp"
-#include "ops/id_trap.hpp"
+#include "ops/common/bag_view.hpp"
+#include "ops/common/id_trap.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/table_batch.hpp>

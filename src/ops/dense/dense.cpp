@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dense/dense.hpp"
 
-#include "ops/workspace.hpp"
+#include "ops/common/workspace.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/choices.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/embedding_tables.hpp"
+#include "ops/embedding/embedding_tables.hpp"
 
-#include "ops/embedding.hpp"
-#include "ops/id_trap.hpp"
+#include "ops/common/id_trap.hpp"
+#include "ops/embedding/embedding.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/tensor/copy.hpp>

@@ -2,7 +2,7 @@
 #include "elementwise/reduce.hpp"
 
 #include "elementwise/broadcast_plan.hpp"
-#include "ops/workspace.hpp"
+#include "ops/common/workspace.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/elementwise.hpp>

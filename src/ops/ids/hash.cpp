@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ids/hash.hpp"
 
-#include "ops/id_array.hpp"
+#include "ops/common/id_array.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/ids.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/softmax.hpp"
 
-#include "ops/id_trap.hpp"
+#include "ops/common/id_trap.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/loss.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_gradient/tables_gradient.hpp"
-#include "ops/embedding.hpp"
-#include "ops/embedding_tables.hpp"
-#include "ops/workspace.hpp"
+#include "ops/common/workspace.hpp"
+#include "ops/embedding/embedding.hpp"
+#include "ops/embedding/embedding_tables.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/embedding.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_gradient/gradients.hpp"
 #include "embedding_gradient/row_parts.hpp"
-#include "ops/bag_view.hpp"
-#include "ops/embedding.hpp"
-#include "ops/row_gradient_args.hpp"
-#include "ops/workspace.hpp"
+#include "ops/common/bag_view.hpp"
+#include "ops/common/workspace.hpp"
+#include "ops/embedding/embedding.hpp"
+#include "ops/embedding_gradient/row_gradient_args.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/choices.hpp>

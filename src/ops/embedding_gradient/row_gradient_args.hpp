@@ -2,7 +2,7 @@
 #pragma once
 
 #include "embedding_gradient/gradients.hpp"
-#include "ops/bag_view.hpp"
+#include "ops/common/bag_view.hpp"
 
 #include <msstream/ops/embedding.hpp>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_gradient/update.hpp"
-#include "ops/embedding.hpp"
-#include "ops/optimizer_state.hpp"
-#include "ops/row_gradient_args.hpp"
-#include "ops/workspace.hpp"
+#include "ops/common/workspace.hpp"
+#include "ops/embedding/embedding.hpp"
+#include "ops/embedding_gradient/row_gradient_args.hpp"
+#include "ops/optimizer/optimizer_state.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/optimizer.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/bag_view.hpp"
+#include "ops/common/bag_view.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/bags.hpp>

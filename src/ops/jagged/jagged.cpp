@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jagged/jagged.hpp"
 
-#include "ops/offset_report.hpp"
-#include "ops/row_bytes.hpp"
+#include "ops/common/offset_report.hpp"
+#include "ops/common/row_bytes.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/embedding.hpp"
+#include "ops/embedding/embedding.hpp"
 
 #include "embedding/lookup.hpp"
-#include "ops/bag_view.hpp"
-#include "ops/id_trap.hpp"
+#include "ops/common/bag_view.hpp"
+#include "ops/common/id_trap.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/embedding.hpp>

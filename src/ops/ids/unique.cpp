@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ids/unique.hpp"
 
-#include "ops/count_of.hpp"
-#include "ops/id_array.hpp"
-#include "ops/workspace.hpp"
+#include "ops/common/count_of.hpp"
+#include "ops/common/id_array.hpp"
+#include "ops/common/workspace.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jagged/jagged_softmax.hpp"
 
-#include "ops/offset_report.hpp"
+#include "ops/common/offset_report.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/common.hpp>

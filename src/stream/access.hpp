@@ -13,8 +13,23 @@
 
 namespace msstream::detail {
 
-/// The access log of one piece of memory, with the lock that guards it.
+/// The access log of one piece of memory, with the lock that guards it. The caller of a function
+/// holds the lock.
 struct AccessRecord {
+  /// Adds the positions that a use must follow.
+  void add_hazards(AccessMode mode, order::PositionSet& needed) const {
+    mode == AccessMode::read ? log.add_hazards_of_read(needed) : log.add_hazards_of_write(needed);
+  }
+  /// Notes a use that follows its hazards: a write replaces all earlier uses.
+  void note(AccessMode mode, order::Position position) {
+    mode == AccessMode::read ? log.note_read(position) : log.note_write(position);
+  }
+  /// Notes a use by work that msstream did not issue, which may run concurrently with similar uses
+  /// on other streams: a write replaces no use.
+  void note_foreign(AccessMode mode, order::Position position) {
+    mode == AccessMode::read ? log.note_read(position) : log.note_unordered_write(position);
+  }
+
   SpinLock lock;
   order::AccessLog log;
 };

@@ -63,22 +63,14 @@ class DependencyTracker : public StreamRegistry {
     accesses.normalise();
     LockedRecords const locked(accesses);
     for (auto const& access : accesses) {
-      if (access.mode == AccessMode::write) {
-        access.record->log.add_hazards_of_write(needed);
-      } else {
-        access.record->log.add_hazards_of_read(needed);
-      }
+      access.record->add_hazards(access.mode, needed);
     }
     order::Position const position{self.index, self.reserved.load(std::memory_order_relaxed) + 1};
     if (!agree(TrackedOrder{this, position, {needed.begin(), needed.size()}})) [[unlikely]] {
       return 0;
     }
     for (auto const& access : accesses) {
-      if (access.mode == AccessMode::write) {
-        access.record->log.note_write(position);
-      } else {
-        access.record->log.note_read(position);
-      }
+      access.record->note(access.mode, position);
     }
     self.reserved.store(position.number, std::memory_order_release);
     return position.number;

@@ -56,6 +56,16 @@ class Stream {
     context_->tracker->while_idle(self,
                                   [&] { context_->tracker->order_after(self, event.recorded()); });
   }
+  /// Makes the stream's next work follow positions of its tracker. Blocks the host until they are
+  /// launched. Then rethrows a failure on a launch thread that precedes them.
+  void follow(order::PositionSet const& needed) {
+    auto& self = slot();
+    context_->tracker->while_idle(self, [&] {
+      auto waits = needed;
+      context_->tracker->order_after(self, waits);
+    });
+    context_->rethrow(context_->tracker->failure_behind(needed));
+  }
   /// Blocks the host until all work issued so far is complete. Rethrows a failure of the work.
   void synchronize() {
     InsideWork::refuse_wait("Stream::synchronize");
@@ -64,9 +74,17 @@ class Stream {
 
   /// Returns a new position that stands for all work put on the stream so far.
   order::Position mark() {
+    return mark([](order::Position) {});
+  }
+  /// Like mark(), but calls `note(position)` before anything else can be issued to the stream.
+  template <class Note>
+  order::Position mark(Note&& note) {
     order::Position position;
     auto& self = slot();
-    context_->tracker->while_idle(self, [&] { position = context_->tracker->advance(self); });
+    context_->tracker->while_idle(self, [&] {
+      position = context_->tracker->advance(self);
+      std::forward<Note>(note)(position);
+    });
     return position;
   }
 

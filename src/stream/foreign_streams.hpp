@@ -50,6 +50,11 @@ class ForeignStreams {
 
     [[nodiscard]] std::uint64_t id() const noexcept { return entry_->stream.id; }
     [[nodiscard]] StreamSlot& slot() const noexcept { return *entry_->slot; }
+    /// Makes the stream's next work follow the positions. Blocks the host until they are launched.
+    void follow(order::PositionSet& needed) const {
+      std::lock_guard const guard(slot().issuing);
+      tracker_->order_after(slot(), needed);
+    }
     /// Returns a position that stands for all work put on the stream so far. The stream may be
     /// destroyed afterwards.
     [[nodiscard]] order::Position mark() const noexcept {

@@ -67,7 +67,7 @@ class AnyRawAllocator::State {
     }
     take_back_captured(*user, stream);
     auto block = take(bytes, alignment, user->slot());
-    make_follow(user->slot(), *block);
+    make_follow(*user, *block);
     return hold(std::move(block), alignment, {user->id(), stream});
   }
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) {
@@ -213,10 +213,10 @@ class AnyRawAllocator::State {
     return device_->memory.allocate(can_add ? bytes + slack : bytes, slot, device_);
   }
   /// Makes the stream's next work wait for the block's last uses.
-  void make_follow(StreamSlot& slot, memory::Block const& block) {
+  void make_follow(ForeignStreams::Use const& user, memory::Block const& block) {
     order::PositionSet needed;
     memory::for_each_use(block, [&](order::Position use) {
-      if (!tracker().covers(slot, use)) {
+      if (!tracker().covers(user.slot(), use)) {
         needed.add(use);
       }
     });
@@ -226,8 +226,7 @@ class AnyRawAllocator::State {
     if (!tracker().launchable(needed)) {
       InsideWork::refuse("RawAllocator::allocate with memory left that launch threads will use");
     }
-    std::lock_guard const guard(slot.issuing);
-    tracker().order_after(slot, needed);
+    user.follow(needed);
   }
 
   void* hold(memory::BlockRef block, std::size_t alignment, Owner owner) {

@@ -1,14 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/device/device_state.hpp"
+#include "tensor/operation_group.hpp"
+#include "tensor/submit_observed.hpp"
 
 #include <msstream/step/detail/any_captured_step.hpp>
 
-#include <mutex>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 namespace msstream::detail {
+namespace {
+
+/// The memory that a graph uses. An observing runtime knows it from the captured operations.
+class ReplayedUses final : public ObservedUses {
+ public:
+  ReplayedUses(memory::Capture::Captured const& captured, Backend& runtime) noexcept
+      : captured_(&captured), runtime_(&runtime) {}
+
+  [[nodiscard]] std::vector<MemoryUse> memory() const override { return {}; }
+  [[nodiscard]] OperationParts parts() const override {
+    return runtime_->parts_of(*captured_->work->graph);
+  }
+  [[nodiscard]] std::vector<memory::Block*> blocks(AccessMode mode) const override {
+    std::vector<memory::Block*> blocks;
+    for (auto const& use : captured_->uses) {
+      if (use.mode == mode) {
+        blocks.push_back(&*use.block);
+      }
+    }
+    return blocks;
+  }
+
+ private:
+  memory::Capture::Captured const* captured_;
+  Backend* runtime_;
+};
+
+}  // namespace
 
 class AnyCapturedStep::State {
  public:
@@ -54,31 +83,13 @@ class AnyCapturedStep::State {
     accesses.add(replays_, AccessMode::write);  // the destructor waits for it
     accesses.add(memory_->launches, AccessMode::write);
     constexpr char const* name = "replay";
-    auto const placement = state.context->placement.current();  // keeps the groups alive
-    auto& group = group_of_replay(state, placement.get(), name);
-    auto const submit = [&] {
-      return group.submit(
-          name,
-          StreamKind::compute,
-          accesses,
-          WorkRef::native([runtime = state.context->runtime.get(), graph = *captured_.work->graph](
-                              NativeStream stream) { runtime->launch_graph(graph, stream); }),
-          describe(name, group, state, issued_at));
-    };
-    auto const observer = state.issue_observer.current();
-    if (observer == nullptr) [[likely]] {
-      return submit();
-    }
-    InsideWork::refuse(name);
-    std::vector<memory::Block*> read;
-    std::vector<memory::Block*> written;
-    for (auto const& use : captured_.uses) {
-      (use.mode == AccessMode::write ? written : read).push_back(&*use.block);
-    }
-    std::lock_guard const order(observer->order());
-    auto const position = submit();
-    observer->issued({name, group, StreamKind::compute, position, read, written});
-    return position;
+    OperationGroup const chosen(state, name, memory_->libraries().lender());
+    ReplayedUses const uses(captured_, *state.context->runtime);
+    return submit_observed(
+        {state, *chosen, name, StreamKind::compute, issued_at, uses},
+        accesses,
+        WorkRef::native([runtime = state.context->runtime.get(), graph = *captured_.work->graph](
+                            NativeStream stream) { runtime->launch_graph(graph, stream); }));
   }
   [[nodiscard]] NativeGraph native() const noexcept { return *captured_.work->graph; }
 
@@ -92,32 +103,6 @@ class AnyCapturedStep::State {
     memory::Capture open(state.context, memory);
     open.if_not_ended(function);
     return open.end();
-  }
-  [[nodiscard]] OperationHandle describe(char const* name,
-                                         StreamGroup& group,
-                                         DeviceState const& state,
-                                         std::source_location issued_at) const {
-    auto& runtime = *state.context->runtime;
-    if (!runtime.traits.observes) [[likely]] {
-      return nullptr;
-    }
-    auto const* const scope = OpenScope::current(*state.context);
-    return group.describe(name,
-                          StreamKind::compute,
-                          {},
-                          issued_at,
-                          scope != nullptr ? scope->opened_at() : std::source_location(),
-                          runtime.parts_of(*captured_.work->graph));
-  }
-  [[nodiscard]] StreamGroup& group_of_replay(DeviceState& state,
-                                             Placement const* placement,
-                                             char const* name) const {
-    if (auto* const only = memory_->libraries().lender()) {
-      return *only;
-    }
-    return placement == nullptr
-               ? state.current_group()
-               : state.group_for(*placement, name, []() -> StreamGroup* { return nullptr; });
   }
 
   AnyDevice device_;

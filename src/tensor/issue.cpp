@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/device/device_state.hpp"
+#include "tensor/operation_group.hpp"
+#include "tensor/submit_observed.hpp"
 
 #include <msstream/tensor/detail/any_issue.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -26,26 +28,40 @@ DeviceState* same_tracker(char const* name, DeviceState* before, DeviceState* de
   return device;
 }
 
-/// Describes the operation to an observing runtime.
-OperationHandle describe(char const* name,
-                         StreamGroup& group,
-                         DeviceState const& device,
-                         AnyUses const* read,
-                         AnyUses const* written,
-                         IssueOptions const& options,
-                         std::source_location issued_at) {
-  std::vector<MemoryUse> uses;
-  for (auto const* const list : {read, written}) {
-    if (list != nullptr) {
-      for (auto const& use : list->uses()) {
-        uses.push_back({use.begin, use.bytes, use.mode, 0, use.block != nullptr});
+/// The memory that an operation names.
+class NamedUses final : public ObservedUses {
+ public:
+  NamedUses(AnyUses const* read, AnyUses const* written) noexcept
+      : read_(read), written_(written) {}
+
+  [[nodiscard]] std::vector<MemoryUse> memory() const override {
+    std::vector<MemoryUse> uses;
+    for (auto const* const list : {read_, written_}) {
+      if (list != nullptr) {
+        for (auto const& use : list->uses()) {
+          uses.push_back({use.begin, use.bytes, use.mode, 0, use.block != nullptr});
+        }
       }
     }
+    return uses;
   }
-  auto const* const scope = OpenScope::current(*device.context);
-  auto const opened_at = scope != nullptr ? scope->opened_at() : std::source_location();
-  return group.describe(name, options.stream, std::move(uses), issued_at, opened_at);
-}
+  [[nodiscard]] OperationParts parts() const override { return nullptr; }
+  [[nodiscard]] std::vector<memory::Block*> blocks(AccessMode mode) const override {
+    std::vector<memory::Block*> blocks;
+    if (auto const* const list = mode == AccessMode::read ? read_ : written_) {
+      for (auto const& use : list->uses()) {
+        if (use.block != nullptr) {
+          blocks.push_back(use.block);
+        }
+      }
+    }
+    return blocks;
+  }
+
+ private:
+  AnyUses const* read_;
+  AnyUses const* written_;
+};
 
 /// Returns the accesses of an operation as the calling thread's capture on the device notes them.
 AccessSet captured_accesses(DeviceState const& device,
@@ -67,18 +83,6 @@ AccessSet captured_accesses(DeviceState const& device,
   add_each(read, AccessMode::read);
   add_each(written, AccessMode::write);
   return accesses;
-}
-
-std::vector<memory::Block*> blocks_of(AnyUses const* list) {
-  std::vector<memory::Block*> blocks;
-  if (list != nullptr) {
-    for (auto const& use : list->uses()) {
-      if (use.block != nullptr) {
-        blocks.push_back(use.block);
-      }
-    }
-  }
-  return blocks;
 }
 
 /// Returns the group that last wrote the first input that any group of the placement's pool wrote.
@@ -146,35 +150,16 @@ order::Position issue_any(char const* name,
     throw std::invalid_argument(text("operation '", name, "' names no tensor"));
   }
   device->context->home.require_here();
-  auto const placement = device->context->placement.current();  // keeps the groups alive
   // The inputs of an h2d stream are written by the host, so they do not decide the group.
-  auto& group = placement == nullptr
-                    ? device->current_group()
-                    : device->group_for(*placement, name, [&]() -> StreamGroup* {
-                        bool const has_inputs =
-                            read != nullptr && options.stream != StreamKind::h2d;
-                        return has_inputs ? writer_of(*placement, *device, *read) : nullptr;
-                      });
-  if (group.captured()) [[unlikely]] {
+  OperationGroup const chosen(*device, name, [&](Placement const& placement) -> StreamGroup* {
+    bool const has_inputs = read != nullptr && options.stream != StreamKind::h2d;
+    return has_inputs ? writer_of(placement, *device, *read) : nullptr;
+  });
+  if ((*chosen).captured()) [[unlikely]] {
     accesses = captured_accesses(*device, read, written);
   }
-  OperationHandle observed;
-  if (device->context->runtime->traits.observes) [[unlikely]] {
-    observed = describe(name, group, *device, read, written, options, issued_at);
-  }
-  auto const observer = device->issue_observer.current();
-  if (observer == nullptr) [[likely]] {
-    return group.submit(name, options.stream, accesses, work, std::move(observed));
-  }
-  InsideWork::refuse(name);  // refused in an operation's work, whose thread holds the lock
-  std::lock_guard const order(observer->order());
-  auto const reads = blocks_of(read);
-  auto const writes = blocks_of(written);
-  auto const position = group.submit(name, options.stream, accesses, work, std::move(observed));
-  if (!group.captured()) {
-    observer->issued({name, group, options.stream, position, reads, writes});
-  }
-  return position;
+  NamedUses const uses(read, written);
+  return submit_observed({*device, *chosen, name, options.stream, issued_at, uses}, accesses, work);
 }
 
 }  // namespace msstream::detail

@@ -35,18 +35,6 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
     auto const* const scope = OpenScope::current(*context);
     return here(scope != nullptr ? *scope->group() : default_group());
   }
-  /// Returns the group of the operation with this name, if a pool places operations. Calls
-  /// `of_inputs()` if neither the name nor a scope decides; null means that the inputs do not
-  /// decide.
-  template <class OfInputs>
-  StreamGroup& group_for(Placement const& placement, char const* name, OfInputs&& of_inputs) {
-    auto* group = placement.by_name(name);
-    if (group == nullptr && placement.propagates() && OpenScope::current(*context) == nullptr) {
-      group = std::forward<OfInputs>(of_inputs)();
-    }
-    placement.note_latest(name, group);
-    return group != nullptr ? here(*group) : current_group();
-  }
   /// Allocates device memory for the calling thread, chosen so that the group that is likely to use
   /// it first need not wait for it. If a pool places operations, that is the group predicted for
   /// the thread's next operation from its earlier ones; otherwise the current group. `self` is this

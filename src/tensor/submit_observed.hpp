@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "memory/device/device_state.hpp"
+
+#include <msstream/order/position.hpp>
+#include <msstream/runtime/operation.hpp>
+#include <msstream/stream/detail/work_ref.hpp>
+
+#include <source_location>
+#include <vector>
+
+namespace msstream::detail {
+
+/// The memory that an operation uses, for observers. They are rare, so its functions are called
+/// only if there is one.
+class ObservedUses {
+ public:
+  ObservedUses() = default;
+  ObservedUses(ObservedUses const&) = delete;
+  ObservedUses& operator=(ObservedUses const&) = delete;
+
+  /// Returns the bytes used, for an observing runtime.
+  [[nodiscard]] virtual std::vector<MemoryUse> memory() const = 0;
+  /// Returns the captured operations if the operation launches a graph, otherwise null.
+  [[nodiscard]] virtual OperationParts parts() const = 0;
+  /// Returns the blocks that are read or those that are written, for a recording.
+  [[nodiscard]] virtual std::vector<memory::Block*> blocks(AccessMode mode) const = 0;
+
+ protected:
+  ~ObservedUses() = default;
+};
+
+/// An operation of a device whose group has been chosen.
+struct PlacedOperation {
+  DeviceState& device;
+  StreamGroup& group;
+  char const* name;
+  StreamKind stream;
+  std::source_location issued_at;
+  ObservedUses const& uses;
+};
+
+/// Submits the operation to its group: see StreamGroup::submit(). Describes it to an observing
+/// runtime and reports it to the device's IssueObserver, if there are any. Every operation of a
+/// device comes here, from issue() or from a replay of a captured step.
+order::Position submit_observed(PlacedOperation const& operation,
+                                AccessSet& accesses,
+                                WorkRef work);
+
+}  // namespace msstream::detail

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the includes between rooms, the modules of the library: scripts/check_layers.py [--fix] [repository root].
 
-A room is a folder of include/msstream/, with the folder of its name in src/ and in tests/. A room may include itself
-and rooms on lower steps (ROOMS). Includes must not form a circle.
+A room is a folder of include/msstream/, with the folder of its name in src/ and in tests/, and their sub-folders. A
+room may include itself and rooms on lower steps (ROOMS). Includes must not form a circle, nor may those between the
+sub-folders of a room in src/. A folder of include/, src/, kernels/ or tests/ has at most 40 sources.
 
 - The room kernels/ is the folder kernels/. Of ops/ it may include the words of users: headers that need nothing but
   base/, for example ops/choices.hpp. Its headers are private: the sources of ops/ include them, and no public header.
-- kernels/ consists of families, folders of at most 40 files. A family may include itself and families on lower steps
+- kernels/ consists of families, which are its folders. A family may include itself and families on lower steps
   (FAMILIES).
 - The private libraries of the programs, in apps/, include public headers, and each other as APPS says.
 - A folder of tests/ may include what its room may, and what TESTS_ALSO_USE adds. A test may instead be written as a
@@ -25,6 +26,7 @@ written again; without it, a page that differs is an error.
 import os
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 from report_findings import report_findings
@@ -311,13 +313,25 @@ def circles(graph):
         yield from visit(path)
 
 
+def folders_of(graph):
+    """Returns which folders of src/ include which others of their room, from the includes of files."""
+    folders = {}
+    for path, targets in graph.items():
+        for target in targets:
+            if path.startswith("src/") and target.startswith("src/") and room_of(path) == room_of(target):
+                source, included = Path(path).parent.as_posix(), Path(target).parent.as_posix()
+                if source != included:
+                    folders.setdefault(source, set()).add(included)
+    return {folder: sorted(others) for folder, others in folders.items()}
+
+
 def shared_names(texts):
-    """Yields each name that two test files of one folder declare at file level; `texts` maps paths to contents."""
+    """Yields each name that two test files of one room declare at file level; `texts` maps paths to contents."""
     owners = {}
     for path, text in texts.items():
         for match in NAME_IN_FILE.finditer(text):
             name = match.group(1) or match.group(2)
-            first = owners.setdefault((Path(path).parent, name), path)
+            first = owners.setdefault((Path(path).parts[:2], name), path)
             if first != path:
                 line = text.count("\n", 0, match.start(match.lastindex)) + 1
                 yield f"{path}:{line}: {first} has a {name} too, and both are compiled as one file"
@@ -340,14 +354,12 @@ def violations(root):
     graph = {path: [target for opening, name in INCLUDE.findall(text)
                     if (target := project_file(root, path, opening, name)) in texts]
              for path, text in texts.items()}
-    found += ["includes in a circle: " + " -> ".join(circle) for circle in circles(graph)]
+    found += ["includes in a circle: " + " -> ".join(circle) for circle in [*circles(graph), *circles(folders_of(graph))]]
     found += app_violations(root)
     found += shared_names({path: text for path, text in texts.items() if re.match(r"tests/.*_test\.cpp$", path)})
     found += [problem for path, text in texts.items() if path.startswith("tests/") for problem in misnamed_tests(path, text)]
-    for family in FAMILIES:
-        count = sum(1 for path in texts if family_of(path) == family)
-        if count > MOST_FILES:
-            found.append(f"kernels/{family}: {count} files; at most {MOST_FILES}")
+    found += [f"{folder}: {count} files; at most {MOST_FILES}"
+              for folder, count in Counter(Path(path).parent.as_posix() for path in texts).items() if count > MOST_FILES]
     return found + list(page_violations(root))
 
 

@@ -60,6 +60,8 @@ class LayersTest(unittest.TestCase):
         self.assert_reports({"tests/ops/a_test.cpp": HEAD + same, "tests/ops/b_test.cpp": HEAD + same,
                              "tests/step/a_test.cpp": HEAD + same},
                             "tests/ops/b_test.cpp:2: tests/ops/a_test.cpp has a kRows too", "b_test.cpp:4: tests/ops/a_test.cpp has a Inputs too")
+        self.assert_reports({"tests/ops/ids/a_test.cpp": HEAD + "struct Inputs {\n", "tests/ops/dense/b_test.cpp": HEAD + "struct Inputs {\n"},
+                            "tests/ops/ids/a_test.cpp:2: tests/ops/dense/b_test.cpp has a Inputs too")
         self.assert_reports({"tests/ops/a_test.cpp": HEAD + "  constexpr int kRows = 1;\nstruct Inputs;\n",
                              "tests/ops/b_test.cpp": HEAD + same})
 
@@ -106,11 +108,35 @@ class LayersTest(unittest.TestCase):
                             "sums.cu:2: segment/ (step 2 of kernels/) may not include dense/ (step 2)")
         self.assert_reports({"kernels/embedding_gradient/sums.cu": HEAD + include})
 
-    def test_kernels_are_in_families_of_few_files(self):
+    def test_kernels_are_in_families(self):
         self.assert_reports({"kernels/dense.cu": HEAD}, "kernels/dense.cu:1: 'None' is not a family")
         self.assert_reports({"kernels/attic/dense.cu": HEAD}, "kernels/attic/dense.cu:1: 'attic' is not a family")
-        self.assert_reports({f"kernels/ids/k{k}.cu": HEAD for k in range(40)})
-        self.assert_reports({f"kernels/ids/k{k}.cu": HEAD for k in range(41)}, "kernels/ids: 41 files; at most 40")
+
+    def test_a_folder_has_few_files(self):
+        for folder in ("kernels/ids", "src/memory", "src/memory/blocks", "tests/memory/blocks", "tests/trust",
+                       "include/msstream/memory"):
+            with self.subTest(folder):
+                names = [f"{folder}/f{k}.hpp" for k in range(41)]
+                few = {name: HEADER for name in names[1 if folder == "tests/trust" else 0:40]}
+                self.assert_reports(few)
+                self.assert_reports({**few, names[40]: HEADER}, f"{folder}: 41 files; at most 40")
+
+    def test_sub_folders_belong_to_their_room(self):
+        self.assert_reports({"include/msstream/step/tape.hpp": HEADER,
+                             "src/ops/dense/dense.cpp": HEAD + "#include <msstream/step/tape.hpp>\n"},
+                            "src/ops/dense/dense.cpp:2: ops/ (step 6) may not include step/ (step 7)")
+        self.assert_reports({"src/ops/dense/args.hpp": HEADER,
+                             "src/step/tape.cpp": HEAD + '#include "ops/dense/args.hpp"\n',
+                             "tests/step/tape/tape_test.cpp": HEAD + '#include "ops/dense/args.hpp"\n'})
+
+    def test_sub_folders_include_each_other_one_way(self):
+        self.assert_reports({"src/memory/blocks/block.hpp": HEADER,
+                             "src/memory/pools/pool.hpp": HEADER + '#include "memory/blocks/block.hpp"\n',
+                             "src/memory/pools/options.hpp": HEADER})
+        self.assert_reports({"src/memory/blocks/block.hpp": HEADER + '#include "memory/pools/options.hpp"\n',
+                             "src/memory/pools/pool.hpp": HEADER + '#include "memory/blocks/block.hpp"\n',
+                             "src/memory/pools/options.hpp": HEADER},
+                            "includes in a circle: src/memory/blocks -> src/memory/pools -> src/memory/blocks")
 
     def test_tests_include_what_their_room_may(self):
         include = "#include <msstream/ops/dense.hpp>\n"

@@ -33,20 +33,19 @@ int main() {
   for (int step = 0; step < 5; ++step) {
     std::vector<ms::Tensor<float>> pooled;
     for (int i = 0; i < 4; ++i) {
-      ms::StreamScope branch(
-          pool[i], {.include_grad = true});  // work in this scope and its backward run on group i
-      auto const ids = ms::ops::hash_to_bucket(keys, 100, static_cast<std::uint64_t>(i));
-      pooled.push_back(
-          ms::ops::embedding_lookup(tape, tables[static_cast<std::size_t>(i)], ms::ops::Bags(ids)));
+      // Work in this scope, and its backward, run on group i.
+      ms::StreamScope const branch(pool[i], {.include_grad = true});
+      auto const ids = ms::ops::hash_to_bucket(keys, 100, i);
+      pooled.push_back(ms::ops::embedding_lookup(tape, tables[i], ms::ops::Bags(ids)));
     }
-    auto const logits =
-        ms::ops::dense(tape, ms::ops::concat(tape, pooled), weight, bias);  // waits are automatic
+    // The layer needs the results of all branches, and waits for them on its stream.
+    auto const logits = ms::ops::dense(tape, ms::ops::concat(tape, pooled), weight, bias);
     auto const loss = ms::ops::mean_bce_with_logits(tape, logits, labels);
     tape.backward(loss);
     optimizer.step(tape);
     tape.clear();
     losses.push_back(ms::to_host(loss)[0]);
-    std::printf("step %d: loss %.4f\n", step, static_cast<double>(losses.back()));
+    std::printf("step %d: loss %.4f\n", step, losses.back());
   }
   auto const waits = device.wait_counts();
   std::printf("%llu operations needed %llu waits; %llu were known to hold already\n",

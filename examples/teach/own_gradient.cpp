@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
+#include <source_location>
 #include <vector>
 
 namespace ms = msstream;
@@ -18,39 +19,53 @@ namespace ms = msstream;
 template <ms::Runtime R>
 using Floats = ms::Tensor<float, R>;
 
-/// The forward operation, which is issued like any other.
+/// The forward operation, which is issued like any other. Reports about it name `issued_at`.
 template <ms::Runtime R>
-Floats<R> silu(Floats<R> const& input) {
+Floats<R> silu(Floats<R> const& input, std::source_location issued_at) {
   Floats<R> output(input.device(), input.shape());
   own::SiluArgs const args{input.data(), output.data(), input.count()};
-  ms::issue("silu", ms::reads(input), ms::writes(output), [args](auto stream) {
-    own::silu(stream, args);
-  });
+  ms::issue(
+      "silu",
+      ms::reads(input),
+      ms::writes(output),
+      [args](auto stream) { own::silu(stream, args); },
+      {},
+      issued_at);
   return output;
 }
 
 /// The backward operation, which is issued like any other.
 template <ms::Runtime R>
-Floats<R> silu_gradient(Floats<R> const& input, Floats<R> const& output_gradient) {
+Floats<R> silu_gradient(Floats<R> const& input,
+                        Floats<R> const& output_gradient,
+                        std::source_location issued_at) {
   Floats<R> gradient(input.device(), input.shape());
   own::SiluGradientArgs const args{
       input.data(), output_gradient.data(), gradient.data(), input.count()};
-  ms::issue("silu_gradient",
-            ms::reads(input, output_gradient),
-            ms::writes(gradient),
-            [args](auto stream) { own::silu_gradient(stream, args); });
+  ms::issue(
+      "silu_gradient",
+      ms::reads(input, output_gradient),
+      ms::writes(gradient),
+      [args](auto stream) { own::silu_gradient(stream, args); },
+      {},
+      issued_at);
   return gradient;
 }
 
 /// The differentiable operation: records the backward on the tape. The closure holds the input, so
 /// that it exists when the backward needs it.
 template <ms::Runtime R>
-Floats<R> silu(ms::GradientTape<R>& tape, Floats<R> const& input) {
-  auto output = silu(input);
+Floats<R> silu(ms::GradientTape<R>& tape,
+               Floats<R> const& input,
+               std::source_location issued_at = std::source_location::current()) {
+  auto output = silu(input, issued_at);
   tape.record(
-      "silu", output, [input](ms::GradientTape<R>& playing, Floats<R> const& output_gradient) {
-        playing.add_gradient(input, silu_gradient(input, output_gradient));
-      });
+      "silu",
+      output,
+      [input, issued_at](ms::GradientTape<R>& playing, Floats<R> const& output_gradient) {
+        playing.add_gradient(input, silu_gradient(input, output_gradient, issued_at), issued_at);
+      },
+      issued_at);
   return output;
 }
 

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that the C++ code of the pages is cut from files that are compiled: scripts/check_snippets.py [repository root].
+
+A block that begins with "```cpp examples/quickstart/quickstart.cpp" shows consecutive lines of that file, all indented
+by the same amount more or less. A line "…" stands for any number of lines that are left out. Every C++ block of
+README.md must name its file. In docs/*.md, a block without a file is a sketch that is not complete, and is not checked.
+"""
+import re
+import sys
+from pathlib import Path
+
+from report_findings import report_findings
+
+# The page without sketches.
+CUT = "README.md"
+# The folders with programs that are compiled.
+COMPILED = ("examples/", "tests/")
+OPENING = re.compile(r"^ *```cpp\b *(.*)$")
+CLOSING = re.compile(r"^ *```$")
+LEFT_OUT = "…"
+
+
+def blocks(page):
+    """Yields the line number of each C++ block, the file that it names, or "", and its lines."""
+    lines = page.split("\n")
+    number = 0
+    while number < len(lines):
+        opening = OPENING.match(lines[number])
+        number += 1
+        if opening is None:
+            continue
+        first = number
+        while number < len(lines) and not CLOSING.match(lines[number]):
+            number += 1
+        yield first, opening.group(1).strip(), lines[first:number]
+
+
+def parts(lines):
+    """Yields the position of each run of lines between those that are left out, and the run."""
+    begin = 0
+    for at, line in enumerate([*lines, LEFT_OUT]):
+        if line.strip() == LEFT_OUT:
+            if at > begin:
+                yield begin, lines[begin:at]
+            begin = at + 1
+
+
+def indentation(line):
+    return len(line) - len(line.lstrip())
+
+
+def equal_lines(shown, source):
+    """Returns how many lines agree from the first one on, if all of the source are moved like its first line."""
+    moved = indentation(source[0]) - indentation(shown[0]) if source else 0
+    for count, (mine, theirs) in enumerate(zip(shown, source)):
+        if mine.strip() != theirs.strip() or mine.strip() and indentation(theirs) - indentation(mine) != moved:
+            return count
+    return min(len(shown), len(source))
+
+
+def difference(shown, source):
+    """Returns the position in `shown` of the first line that the source lacks; None if the source has all of them."""
+    begin = 0
+    for at, run in parts(shown):
+        longest, found = 0, begin
+        for place in range(begin, len(source)):
+            count = equal_lines(run, source[place:place + len(run)])
+            if count > longest:
+                longest, found = count, place
+        if longest < len(run):
+            return at + longest
+        begin = found + longest
+    return None
+
+
+def violations(root):
+    root = Path(root)
+    count = 0
+    for path in (root / CUT, *sorted((root / "docs").glob("*.md"))):
+        page = path.relative_to(root).as_posix()
+        for line, name, shown in blocks(path.read_text(encoding="utf-8")):
+            if not name:
+                if page == CUT:
+                    yield f"{page}:{line}: the block names no file that it is cut from: ```cpp examples/…"
+                continue
+            count += 1
+            if not name.startswith(COMPILED) or not (root / name).is_file():
+                yield f"{page}:{line}: '{name}' is no file of {' or '.join(COMPILED)}"
+                continue
+            at = difference(shown, (root / name).read_text(encoding="utf-8").split("\n"))
+            if at is not None:
+                yield f"{page}:{line + at + 1}: {name} does not have this line here: {shown[at].strip()}"
+    if count == 0:
+        yield f"{root}: no page shows a part of a file"
+
+
+if __name__ == "__main__":
+    sys.exit(report_findings(violations, "snippets: the pages show the programs as they are"))

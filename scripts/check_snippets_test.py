@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of check_snippets.py."""
+import tempfile
+import unittest
+from pathlib import Path
+
+from check_snippets import violations
+
+NAME = "examples/sum.cpp"
+SOURCE = """#include <cstdio>
+
+int main() {
+  int sum = 0;
+  for (int i = 0; i < 4; ++i) {
+    sum += i;
+  }
+  for (int i = 4; i < 8; ++i) {
+    sum -= i;
+  }
+  std::printf("%d\\n", sum);
+}
+"""
+SHOWN = """int sum = 0;
+for (int i = 0; i < 4; ++i) {
+  sum += i;
+}
+"""
+
+
+class CheckSnippets(unittest.TestCase):
+    def found(self, readme, page=""):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for path, text in ((NAME, SOURCE), ("src/sum.cpp", SOURCE), ("README.md", readme), ("docs/page.md", page)):
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text)
+            return list(violations(root))
+
+    @staticmethod
+    def block(text, name=NAME):
+        return f"Text\n\n```cpp {name}\n{text}```\n"
+
+    def test_consecutive_lines_are_fine_with_another_indentation(self):
+        self.assertEqual(self.found(self.block(SHOWN)), [])
+        self.assertEqual(self.found(self.block("  int sum = 0;\n")), [])
+        self.assertEqual(self.found(self.block(SOURCE)), [])
+
+    def test_another_text_is_told_with_its_line(self):
+        found = self.found(self.block(SHOWN.replace("sum += i", "sum += 2 * i")))
+        self.assertEqual(found, [f"README.md:6: {NAME} does not have this line here: sum += 2 * i;"])
+        found = self.found(self.block(SHOWN.replace("int sum", "long sum")))
+        self.assertEqual(found, [f"README.md:4: {NAME} does not have this line here: long sum = 0;"])
+
+    def test_so_is_a_line_that_is_missing(self):
+        self.assertEqual(len(self.found(self.block(SHOWN.replace("  sum += i;\n", "")))), 1)
+
+    def test_so_is_a_line_that_is_indented_unlike_the_others(self):
+        found = self.found(self.block(SHOWN.replace("  sum += i", "sum += i")))
+        self.assertEqual(found, [f"README.md:6: {NAME} does not have this line here: sum += i;"])
+
+    def test_so_is_a_block_longer_than_the_file(self):
+        self.assertEqual(len(self.found(self.block(SOURCE + "int more;\n"))), 1)
+
+    def test_lines_may_be_left_out_where_the_page_says_so(self):
+        self.assertEqual(self.found(self.block("int main() {\n…\n  std::printf(\"%d\\n\", sum);\n}\n")), [])
+        self.assertEqual(self.found(self.block("…\nsum -= i;\n")), [])
+
+    def test_what_follows_must_come_later_in_the_file(self):
+        self.assertEqual(len(self.found(self.block("std::printf(\"%d\\n\", sum);\n…\nint sum = 0;\n"))), 1)
+
+    def test_equal_beginnings_do_not_hide_a_later_place(self):
+        self.assertEqual(self.found(self.block("}\nstd::printf(\"%d\\n\", sum);\n")), [])
+
+    def test_a_file_must_exist_and_be_compiled_as_a_program(self):
+        for name in ("examples/none.cpp", "sum.cpp", "src/sum.cpp"):
+            with self.subTest(name):
+                self.assertEqual(len(self.found(self.block(SHOWN, name))), 1)
+
+    def test_only_pages_of_docs_have_sketches(self):
+        sketch = "```cpp\nanything();\n```\n"
+        self.assertEqual(self.found(self.block(SHOWN), sketch), [])
+        self.assertEqual(len(self.found(self.block(SHOWN) + sketch)), 1)
+
+    def test_pages_of_docs_are_checked_too(self):
+        self.assertEqual(len(self.found("", self.block("int other;\n"))), 1)
+
+    def test_a_block_in_a_list_is_checked_too(self):
+        self.assertEqual(self.found("- as in\n  ```cpp examples/sum.cpp\n  int sum = 0;\n  ```\n"), [])
+        self.assertEqual(len(self.found("- as in\n  ```cpp examples/sum.cpp\n  int none = 0;\n  ```\n")), 1)
+
+    def test_pages_that_show_nothing_are_told(self):
+        self.assertEqual(len(self.found("")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -10,6 +10,7 @@ namespace benchmarks {
 namespace {
 
 using Sizes = axes::Kernels;
+using ms::ops::SegmentIds;
 using ms::ops::SegmentReduction;
 
 /// Returns the bytes that a reduction of the segments' rows reads and writes.
@@ -57,8 +58,8 @@ void add_all(std::int64_t divisor) {
                 auto const values = lab.matrix(segment_rows(lab), width);
                 auto const ids = sorted_segment_ids(lab, draw);
                 lab.bench().measure_cold(state, {.bytes = segment_bytes(lab, width)}, [&] {
-                  benchmark::DoNotOptimize(ms::ops::sorted_segment_reduce(
-                      values, ids, segments(lab), SegmentReduction::sum));
+                  benchmark::DoNotOptimize(ms::ops::segment_reduce(
+                      values, {ids, segments(lab), SegmentIds::sorted}, SegmentReduction::sum));
                 });
               });
       for (bool const deterministic : {true, false}) {
@@ -72,11 +73,10 @@ void add_all(std::int64_t divisor) {
                   auto const ids = segment_ids(lab, draw);
                   lab.bench().measure_cold(state, {.bytes = segment_bytes(lab, width)}, [&] {
                     benchmark::DoNotOptimize(
-                        ms::ops::unsorted_segment_reduce(values,
-                                                         ids,
-                                                         segments(lab),
-                                                         SegmentReduction::sum,
-                                                         {.deterministic = deterministic}));
+                        ms::ops::segment_reduce(values,
+                                                {ids, segments(lab), SegmentIds::unsorted},
+                                                SegmentReduction::sum,
+                                                {.deterministic = deterministic}));
                   });
                 });
       }

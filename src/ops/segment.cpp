@@ -1,81 +1,262 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "segment/segment.hpp"
 
-#include "ops/segment_common.hpp"
+#include "ops/common/bag_view.hpp"
+#include "ops/common/offset_report.hpp"
+#include "ops/common/workspace.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/choices.hpp>
+#include <msstream/ops/common.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <source_location>
 
 namespace msstream::ops::detail {
 namespace {
 
-SegmentIssue segments_by_offsets(char const* name,
-                                 TensorOf<std::int64_t> const& offsets,
-                                 std::int64_t capacity) {
-  return {name,
-          {.form = kernels::SegmentForm::offsets,
-           .segments = offsets.count() - 1,
-           .capacity = capacity,
-           .indices = offsets.data()},
-          reads(offsets)};
+[[nodiscard]] kernels::SegmentForm form_of(AnySegments const& segments) {
+  return !segments.order                         ? kernels::SegmentForm::offsets
+         : *segments.order == SegmentIds::sorted ? kernels::SegmentForm::sorted_ids
+                                                 : kernels::SegmentForm::unsorted_ids;
+}
+
+/// Returns the segments of `capacity` rows as the kernels take them.
+[[nodiscard]] kernels::SegmentLayout layout_of(AnySegments const& segments, std::int64_t capacity) {
+  return {.form = form_of(segments),
+          .segments = segments.segments,
+          .capacity = capacity,
+          .indices = segments.indices.data(),
+          .id_type = segments.indices.dtype(),
+          .count = segments.count ? segments.count->data() : nullptr};
+}
+
+/// Returns the tensors from which the kernels read the segments.
+[[nodiscard]] Reads reads_of(AnySegments const& segments) {
+  auto uses = reads(segments.indices);
+  if (segments.count) {
+    uses.add(*segments.count);
+  }
+  return uses;
+}
+
+[[nodiscard]] bool are_offsets(AnyTensor const& offsets) {
+  return offsets.shape().rank() == 1 && offsets.count() >= 1;
+}
+
+/// Throws std::invalid_argument if ids, the number of segments or the count do not fit.
+void require_ids(char const* name, AnySegments const& segments) {
+  auto const& ids = segments.indices.shape();
+  auto const& count = segments.count;
+  require(ids.rank() == 1 && segments.segments >= 0 && (!count || count->count() == 1),
+          name,
+          ": ids of shape ",
+          ids,
+          " for ",
+          segments.segments,
+          " segments, and a count of shape ",
+          count ? count->shape() : Shape{},
+          "; expected [capacity], 0 segments or more, and a scalar");
+}
+
+/// Returns the result of a reduction for a segment without rows.
+[[nodiscard]] constexpr float segment_empty_value(SegmentReduction reduction,
+                                                  SegmentSemantics semantics,
+                                                  kernels::SegmentForm form) {
+  using Limits = std::numeric_limits<float>;
+  bool const is_torch = semantics == SegmentSemantics::torch;
+  bool const is_unsorted = form == kernels::SegmentForm::unsorted_ids;
+  switch (reduction) {
+    case SegmentReduction::sum:
+      return 0.0F;
+    case SegmentReduction::mean:
+    case SegmentReduction::sqrtn:
+      return is_torch ? Limits::quiet_NaN() : 0.0F;
+    case SegmentReduction::max:
+      return is_torch ? -Limits::infinity() : is_unsorted ? Limits::lowest() : 0.0F;
+    case SegmentReduction::min:
+      return is_torch ? Limits::infinity() : is_unsorted ? Limits::max() : 0.0F;
+    case SegmentReduction::prod:
+      return 1.0F;
+  }
+  return 0.0F;
+}
+
+/// Throws std::invalid_argument if a row is wider than 2^20 elements, the most that kernels can cut
+/// into parts along the second dimension of a launch.
+void require_segment_width(char const* name, std::int64_t width) {
+  constexpr std::int64_t kWidest = std::int64_t{1} << 20U;
+  require(width <= kWidest, name, ": rows of ", width, " elements; expected at most ", kWidest);
+}
+
+void require_values(char const* name, Shape const& values, AnySegments const& segments) {
+  if (segments.order) {
+    require_ids(name, segments);
+    require(values.rank() == 2 && values[0] == segments.indices.count(),
+            name,
+            ": values of shape ",
+            values,
+            " for ",
+            segments.indices.count(),
+            " ids; expected a row an id");
+  } else {
+    require(values.rank() == 2 && are_offsets(segments.indices),
+            name,
+            ": values of shape ",
+            values,
+            ", offsets of shape ",
+            segments.indices.shape(),
+            "; expected [capacity, width] and [segments + 1]");
+  }
+  require_segment_width(name, values[1]);
+}
+
+/// Throws std::invalid_argument unless all shapes of a gradient fit.
+void require_gradient(char const* name,
+                      Shape const& output_gradient,
+                      kernels::SegmentLayout const& layout,
+                      SegmentForward<AnyRuntime> const& forward,
+                      SegmentReduction reduction) {
+  require(output_gradient.rank() == 2 && output_gradient[0] == layout.segments &&
+              layout.capacity >= 0 && forward.capacity == layout.capacity,
+          name,
+          ": gradient of shape ",
+          output_gradient,
+          " for ",
+          layout.segments,
+          " segments, and ",
+          forward.capacity,
+          " value rows for ",
+          layout.capacity,
+          " places; expected [segments, width] and a row a place");
+  auto const width = output_gradient[1];
+  require_segment_width(name, width);
+  if (kernels::is_sum_reduction(reduction)) {
+    return;
+  }
+  require(forward.values && forward.reduced,
+          name,
+          ": the gradient of a maximum, minimum or product needs the values and what they were "
+          "reduced to");
+  require(forward.values->shape() == Shape{layout.capacity, width} &&
+              forward.reduced->shape() == output_gradient,
+          name,
+          ": values of shape ",
+          forward.values->shape(),
+          " reduced to shape ",
+          forward.reduced->shape(),
+          "; expected ",
+          Shape{layout.capacity, width},
+          " and ",
+          output_gradient);
 }
 
 }  // namespace
 
 Floats segment_reduce(Floats const& values,
-                      TensorOf<std::int64_t> const& offsets,
+                      AnySegments const& segments,
                       SegmentReduction reduction,
-                      SegmentSemantics semantics,
-                      OffsetPolicy<AnyRuntime> const& policy,
+                      SegmentOptions const& options,
                       std::source_location issued_at) {
-  require(values.shape().rank() == 2 && offsets.shape().rank() == 1 && offsets.count() >= 1,
-          "segment_reduce: values of shape ",
-          values.shape(),
-          ", offsets of shape ",
-          offsets.shape(),
-          "; expected [capacity, width] and [segments + 1]");
-  return reduce_segments(segments_by_offsets("segment_reduce", offsets, values.shape()[0]),
-                         values,
-                         reduction,
-                         semantics,
-                         true,
-                         issued_at,
-                         policy);
+  constexpr auto const* kName = "segment_reduce";
+  require_values(kName, values.shape(), segments);
+  auto const& device = values.device();
+  auto const capacity = values.shape()[0];
+  auto const width = values.shape()[1];
+  Floats reduced(device, {segments.segments, width});
+  kernels::SegmentArgs args{
+      .values = values.data(),
+      .width = width,
+      .layout = layout_of(segments, capacity),
+      .reduction = reduction,
+      .empty_value = segment_empty_value(reduction, options.semantics, form_of(segments)),
+      .deterministic = options.deterministic,
+      .output = reduced.data(),
+      .workspace = nullptr};
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::segment_reduce_workspace_bytes(stream, args);
+                            }));
+  args.workspace = workspace.data();
+  auto uses = reads_of(segments);
+  uses.add(values);
+  auto written = workspace.with(writes(reduced));
+  args.layout.report = offset_report(kName, *device, segments.policy, written);
+  issue(
+      kName,
+      uses,
+      written,
+      [args](auto stream) { kernels::segment_reduce(stream, args); },
+      {},
+      issued_at);
+  return reduced;
 }
 
 Floats segment_reduce_gradient(Floats const& output_gradient,
-                               TensorOf<std::int64_t> const& offsets,
+                               AnySegments const& segments,
                                SegmentForward<AnyRuntime> const& forward,
                                SegmentReduction reduction,
                                std::source_location issued_at) {
-  require(offsets.shape().rank() == 1 && offsets.count() >= 1 && forward.capacity >= 0,
-          "segment_reduce_gradient: offsets of shape ",
-          offsets.shape(),
-          " for ",
-          forward.capacity,
-          " value rows; expected [segments + 1] and 0 rows or more");
-  return segment_gradient(segments_by_offsets("segment_reduce_gradient", offsets, forward.capacity),
-                          output_gradient,
-                          forward,
-                          reduction,
-                          issued_at);
+  constexpr auto const* kName = "segment_reduce_gradient";
+  if (segments.order) {
+    require_ids(kName, segments);
+  } else {
+    require(are_offsets(segments.indices) && forward.capacity >= 0,
+            kName,
+            ": offsets of shape ",
+            segments.indices.shape(),
+            " for ",
+            forward.capacity,
+            " value rows; expected [segments + 1] and 0 rows or more");
+  }
+  auto const layout =
+      layout_of(segments, segments.order ? segments.indices.count() : forward.capacity);
+  require_gradient(kName, output_gradient.shape(), layout, forward, reduction);
+  auto const& device = output_gradient.device();
+  auto const width = output_gradient.shape()[1];
+  bool const is_sum = kernels::is_sum_reduction(reduction);
+  Floats gradient(device, {layout.capacity, width});
+  kernels::SegmentGradientArgs args{.output_gradient = output_gradient.data(),
+                                    .values = is_sum ? nullptr : forward.values->data(),
+                                    .output = is_sum ? nullptr : forward.reduced->data(),
+                                    .width = width,
+                                    .layout = layout,
+                                    .reduction = reduction,
+                                    .value_gradients = gradient.data(),
+                                    .workspace = nullptr};
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::segment_reduce_gradient_workspace_bytes(stream, args);
+                            }));
+  args.workspace = workspace.data();
+  auto uses = reads_of(segments);
+  uses.add(output_gradient);
+  if (!is_sum) {
+    uses.add(*forward.values);
+    uses.add(*forward.reduced);
+  }
+  issue(
+      kName,
+      uses,
+      workspace.with(writes(gradient)),
+      [args](auto stream) { kernels::segment_reduce_gradient(stream, args); },
+      {},
+      issued_at);
+  return gradient;
 }
 
 TensorOf<std::int64_t> segment_offsets(AnyTensor const& sorted_ids,
                                        std::int64_t segments,
                                        std::source_location issued_at) {
-  auto const layout = segments_by_ids(
-      "segment_offsets", kernels::SegmentForm::sorted_ids, sorted_ids, segments, {});
+  constexpr auto const* kName = "segment_offsets";
+  AnySegments const by_ids{sorted_ids, segments, SegmentIds::sorted, {}, {}};
+  require_ids(kName, by_ids);
   TensorOf<std::int64_t> offsets(sorted_ids.device(), {segments + 1});
-  kernels::SegmentOffsetsArgs const args{layout.layout, offsets.data()};
+  kernels::SegmentOffsetsArgs const args{layout_of(by_ids, sorted_ids.count()), offsets.data()};
   issue(
-      "segment_offsets",
-      layout.layout_reads,
+      kName,
+      reads_of(by_ids),
       writes(offsets),
       [args](auto stream) { kernels::segment_offsets(stream, args); },
       {},

@@ -122,14 +122,20 @@ std::vector<Case> cases() {
        },
        kernels(2 + 1 + 1)},
       {"segment_sum",
-       [](Inputs& in) { drop(ops::segment_sum(in.matrix, in.offsets)); },
+       [](Inputs& in) {
+         drop(ops::segment_reduce(in.matrix, in.offsets, ops::SegmentReduction::sum));
+       },
        kernels(1)},
       {"sorted_segment_max",
-       [](Inputs& in) { drop(ops::sorted_segment_max(in.matrix, in.ids, kBatch)); },
+       [](Inputs& in) {
+         drop(ops::segment_reduce(
+             in.matrix, {in.ids, kBatch, ops::SegmentIds::sorted}, ops::SegmentReduction::max));
+       },
        kernels(2)},
       {"unsorted_segment_sum_in_any_order",
        [](Inputs& in) {
-         drop(ops::unsorted_segment_sum(in.matrix, in.ids, kBatch, {.deterministic = false}));
+         drop(ops::segment_reduce(
+             in.matrix, {in.ids, kBatch}, ops::SegmentReduction::sum, {.deterministic = false}));
        },
        kernels(1).exactly("cudaMemsetAsync", 1)},
       {"segment_reduce_gradient",

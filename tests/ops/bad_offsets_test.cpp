@@ -351,14 +351,11 @@ TYPED_TEST(BadOffsetsTest, what_has_nothing_to_write_reports_bad_bags) {
                 return ops::jagged_softmax(this->any(shape), offsets, policy);
               }),
               bad);
-    EXPECT_EQ(bad_bags_of([&](auto const& policy) {
-                return ops::segment_reduce(this->any(shape),
-                                           offsets,
-                                           SegmentReduction::sum,
-                                           ops::SegmentSemantics::tensorflow,
-                                           policy);
-              }),
-              bad)
+    EXPECT_EQ(
+        bad_bags_of([&](auto const& policy) {
+          return ops::segment_reduce(this->any(shape), {offsets, policy}, SegmentReduction::sum);
+        }),
+        bad)
         << shape;
   }
 }
@@ -383,13 +380,11 @@ TYPED_TEST(BadOffsetsTest, a_trap_names_the_bag_its_offsets_and_what_was_expecte
   EXPECT_EQ(
       trapped({0, 2, 5, 9}, lookup),
       "embedding_lookup: bag 2 from offset 5 to 9; expected offsets that ascend within [0, 5]");
-  EXPECT_THAT(
-      trapped({-1, 2, 2, 5},
-              [&](auto const& index) {
-                return ops::segment_reduce(
-                    values, index, SegmentReduction::sum, ops::SegmentSemantics::tensorflow, trap);
-              }),
-      HasSubstr("segment_reduce: bag 0 from offset -1 to 2"));
+  EXPECT_THAT(trapped({-1, 2, 2, 5},
+                      [&](auto const& index) {
+                        return ops::segment_reduce(values, {index, trap}, SegmentReduction::sum);
+                      }),
+              HasSubstr("segment_reduce: bag 0 from offset -1 to 2"));
   EXPECT_THAT(trapped({0, 2, 5, 6},
                       [&](auto const& index) { return ops::jagged_softmax(values, index, trap); }),
               HasSubstr("jagged_softmax: bag 2 from offset 5 to 6"));

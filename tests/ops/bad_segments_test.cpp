@@ -61,12 +61,8 @@ TYPED_TEST(BadSegmentsTest, segments_and_their_gradients_leave_out_the_same_rows
         }
       }
       auto const bad = this->scalar(1);
-      auto const reduced =
-          ops::segment_reduce(on_device,
-                              index,
-                              reduction,
-                              ops::SegmentSemantics::tensorflow,
-                              {.out_of_range = OutOfRange::count, .bad_bag_count = bad});
+      auto const reduced = ops::segment_reduce(
+          on_device, {index, {.out_of_range = OutOfRange::count, .bad_bag_count = bad}}, reduction);
       expect_near(to_host(reduced), expected, 2e-4);
       EXPECT_THAT(to_host(bad), ElementsAre(1 + judged.bad_bags()));
       auto const of_values =
@@ -85,11 +81,14 @@ TYPED_TEST(BadSegmentsTest, segments_and_their_gradients_leave_out_the_same_rows
 TYPED_TEST(BadSegmentsTest, empty_values_of_products_and_torch_are_those_of_bad_segments) {
   auto const values = this->put(Floats{2, 3, 5, 7, 11}, {5, 1});
   auto const offsets = this->put(Integers{0, 2, 9, 4, 5});
-  EXPECT_THAT(to_host(ops::segment_prod(values, offsets)), ElementsAre(6, 1, 1, 11));
+  EXPECT_THAT(to_host(ops::segment_reduce(values, offsets, SegmentReduction::prod)),
+              ElementsAre(6, 1, 1, 11));
   constexpr auto kInfinity = std::numeric_limits<float>::infinity();
-  EXPECT_THAT(to_host(ops::segment_max(values, offsets, ops::SegmentSemantics::torch)),
-              ElementsAre(3, -kInfinity, -kInfinity, 11));
-  auto const reduced = ops::segment_prod(values, offsets);
+  EXPECT_THAT(
+      to_host(ops::segment_reduce(
+          values, offsets, SegmentReduction::max, {.semantics = ops::SegmentSemantics::torch})),
+      ElementsAre(3, -kInfinity, -kInfinity, 11));
+  auto const reduced = ops::segment_reduce(values, offsets, SegmentReduction::prod);
   auto const gradient = ops::segment_reduce_gradient(
       this->put(Floats{1, 1, 1, 1}, {4, 1}), offsets, {values, reduced}, SegmentReduction::prod);
   EXPECT_THAT(to_host(gradient), ElementsAre(3, 2, 0, 0, 1));

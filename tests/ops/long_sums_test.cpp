@@ -19,6 +19,7 @@ namespace {
 
 using ops::Bags;
 using ops::Pooling;
+using ops::SegmentIds;
 using ops::SegmentReduction;
 
 constexpr std::int64_t kVeryMany = std::int64_t{1} << 25;
@@ -163,8 +164,10 @@ TYPED_TEST(LongSumsTest, segments_of_2_to_the_25) {
   for (float const term : {1.0F, kTerm}) {
     auto const values = this->terms({kVeryMany, 1}, term);
     auto const offsets = this->put(Integers{0, kVeryMany});
-    this->expect_all(ops::segment_mean(values, offsets), term, "mean");
-    this->expect_all(ops::segment_sum(values, offsets), double{term} * kVeryMany, "sum");
+    this->expect_all(ops::segment_reduce(values, offsets, SegmentReduction::mean), term, "mean");
+    this->expect_all(ops::segment_reduce(values, offsets, SegmentReduction::sum),
+                     double{term} * kVeryMany,
+                     "sum");
   }
 }
 
@@ -182,10 +185,12 @@ TYPED_TEST(LongSumsTest, segments_in_every_form) {
       this->expect_all(ops::segment_reduce(values, this->put(Integers{0, rows}), reduction),
                        expected,
                        "offsets");
-      this->expect_all(
-          ops::sorted_segment_reduce(values, ids, 1, reduction), expected, "sorted ids");
-      this->expect_all(
-          ops::unsorted_segment_reduce(values, ids, 1, reduction), expected, "unsorted ids");
+      this->expect_all(ops::segment_reduce(values, {ids, 1, SegmentIds::sorted}, reduction),
+                       expected,
+                       "sorted ids");
+      this->expect_all(ops::segment_reduce(values, {ids, 1, SegmentIds::unsorted}, reduction),
+                       expected,
+                       "unsorted ids");
     }
   }
 }
@@ -203,9 +208,11 @@ TYPED_TEST(LongSumsTest, short_and_long_segments_side_by_side) {
     for (double const sum : expected) {
       columns.insert(columns.end(), static_cast<std::size_t>(width), sum);
     }
-    expect_near(to_host(ops::segment_sum(this->terms({offsets.back(), width}), this->put(offsets))),
-                columns,
-                kSumTolerance);
+    expect_near(
+        to_host(ops::segment_reduce(
+            this->terms({offsets.back(), width}), this->put(offsets), SegmentReduction::sum)),
+        columns,
+        kSumTolerance);
   }
 }
 
@@ -232,7 +239,10 @@ TYPED_TEST(LongSumsTest, means_of_large_offsets) {
   auto const column = this->put(values, {kMany, 1});
   this->expect_all(ops::mean(row), kMean, "all");
   this->expect_all(ops::mean(row, 1), kMean, "a row");
-  this->expect_all(ops::segment_mean(column, this->put(Integers{0, kMany})), kMean, "a segment");
+  this->expect_all(
+      ops::segment_reduce(column, this->put(Integers{0, kMany}), SegmentReduction::mean),
+      kMean,
+      "a segment");
   std::vector<std::int32_t> ids(static_cast<std::size_t>(kMany));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids[i] = static_cast<std::int32_t>(i % 8);

@@ -9,7 +9,9 @@
 namespace msstream::testing {
 namespace {
 
+using ops::SegmentIds;
 using ops::SegmentReduction;
+using ops::Segments;
 using ops::SegmentSemantics;
 
 constexpr float kLowest = std::numeric_limits<float>::lowest();
@@ -97,18 +99,18 @@ TYPED_TEST(SegmentTest, reductions_in_every_form_agree_with_double) {
         auto const sorted = this->put(ids);
         auto const offsets = ops::segment_offsets(sorted, segments);
         expect_near(to_host(ops::segment_reduce(input, offsets, reduction)), expected(ids), 5e-5);
-        expect_near(to_host(ops::sorted_segment_reduce(input, sorted, segments, reduction)),
-                    expected(ids),
-                    5e-5);
+        expect_near(
+            to_host(ops::segment_reduce(input, {sorted, segments, SegmentIds::sorted}, reduction)),
+            expected(ids),
+            5e-5);
         for (bool const deterministic : {true, false}) {
           // Empty segments of a maximum or minimum are not 0 in this form, which
           // another test covers.
           if (reduction != SegmentReduction::max && reduction != SegmentReduction::min) {
-            expect_near(to_host(ops::unsorted_segment_reduce(input,
-                                                             this->put(shuffled),
-                                                             segments,
-                                                             reduction,
-                                                             {.deterministic = deterministic})),
+            expect_near(to_host(ops::segment_reduce(input,
+                                                    {this->put(shuffled), segments},
+                                                    reduction,
+                                                    {.deterministic = deterministic})),
                         expected(shuffled),
                         5e-5);
           }
@@ -118,28 +120,24 @@ TYPED_TEST(SegmentTest, reductions_in_every_form_agree_with_double) {
   }
 }
 
-TYPED_TEST(SegmentTest, short_forms) {
+TYPED_TEST(SegmentTest, each_reduction_of_one_segment) {
   auto const values = this->put(Floats{3, 5, 2, 4}, {4, 1});
   auto const offsets = this->put(Integers{0, 4});
   auto const ids = this->put(std::vector<std::int32_t>{0, 0, 0, 0});
-  EXPECT_EQ(to_host(ops::segment_sum(values, offsets)), Floats{14});
-  EXPECT_EQ(to_host(ops::segment_mean(values, offsets)), Floats{3.5F});
-  EXPECT_EQ(to_host(ops::segment_sqrtn(values, offsets)), Floats{7});
-  EXPECT_EQ(to_host(ops::segment_max(values, offsets)), Floats{5});
-  EXPECT_EQ(to_host(ops::segment_min(values, offsets)), Floats{2});
-  EXPECT_EQ(to_host(ops::segment_prod(values, offsets)), Floats{120});
-  EXPECT_EQ(to_host(ops::sorted_segment_sum(values, ids, 1)), Floats{14});
-  EXPECT_EQ(to_host(ops::sorted_segment_mean(values, ids, 1)), Floats{3.5F});
-  EXPECT_EQ(to_host(ops::sorted_segment_sqrtn(values, ids, 1)), Floats{7});
-  EXPECT_EQ(to_host(ops::sorted_segment_max(values, ids, 1)), Floats{5});
-  EXPECT_EQ(to_host(ops::sorted_segment_min(values, ids, 1)), Floats{2});
-  EXPECT_EQ(to_host(ops::sorted_segment_prod(values, ids, 1)), Floats{120});
-  EXPECT_EQ(to_host(ops::unsorted_segment_sum(values, ids, 1)), Floats{14});
-  EXPECT_EQ(to_host(ops::unsorted_segment_mean(values, ids, 1)), Floats{3.5F});
-  EXPECT_EQ(to_host(ops::unsorted_segment_sqrtn(values, ids, 1)), Floats{7});
-  EXPECT_EQ(to_host(ops::unsorted_segment_max(values, ids, 1)), Floats{5});
-  EXPECT_EQ(to_host(ops::unsorted_segment_min(values, ids, 1)), Floats{2});
-  EXPECT_EQ(to_host(ops::unsorted_segment_prod(values, ids, 1)), Floats{120});
+  for (auto const& segments : {Segments<TypeParam>(offsets),
+                               Segments<TypeParam>(ids, 1, SegmentIds::sorted),
+                               Segments<TypeParam>(ids, 1, SegmentIds::unsorted)}) {
+    EXPECT_EQ(segments.segments(), 1);
+    auto const reduced = [&](SegmentReduction reduction) {
+      return to_host(ops::segment_reduce(values, segments, reduction));
+    };
+    EXPECT_EQ(reduced(SegmentReduction::sum), Floats{14});
+    EXPECT_EQ(reduced(SegmentReduction::mean), Floats{3.5F});
+    EXPECT_EQ(reduced(SegmentReduction::sqrtn), Floats{7});
+    EXPECT_EQ(reduced(SegmentReduction::max), Floats{5});
+    EXPECT_EQ(reduced(SegmentReduction::min), Floats{2});
+    EXPECT_EQ(reduced(SegmentReduction::prod), Floats{120});
+  }
 }
 
 TYPED_TEST(SegmentTest, an_empty_segment_is_as_in_tensorflow_or_torch) {
@@ -155,14 +153,17 @@ TYPED_TEST(SegmentTest, an_empty_segment_is_as_in_tensorflow_or_torch) {
       return ::testing::ElementsAre(
           ::testing::NanSensitiveFloatEq(expected), 7.0F, ::testing::NanSensitiveFloatEq(expected));
     };
-    EXPECT_THAT(to_host(ops::segment_reduce(values, offsets, reduction, semantics)), is(sorted));
-    EXPECT_THAT(
-        to_host(ops::sorted_segment_reduce(values, ids, 3, reduction, {.semantics = semantics})),
-        is(sorted));
+    EXPECT_THAT(to_host(ops::segment_reduce(values, offsets, reduction, {.semantics = semantics})),
+                is(sorted));
+    EXPECT_THAT(to_host(ops::segment_reduce(
+                    values, {ids, 3, SegmentIds::sorted}, reduction, {.semantics = semantics})),
+                is(sorted));
     for (bool const deterministic : {true, false}) {
       EXPECT_THAT(
-          to_host(ops::unsorted_segment_reduce(
-              values, ids, 3, reduction, {.semantics = semantics, .deterministic = deterministic})),
+          to_host(ops::segment_reduce(values,
+                                      {ids, 3, SegmentIds::unsorted},
+                                      reduction,
+                                      {.semantics = semantics, .deterministic = deterministic})),
           is(unsorted));
     }
   };
@@ -185,15 +186,13 @@ TYPED_TEST(SegmentTest, an_empty_segment_is_as_in_tensorflow_or_torch) {
 TYPED_TEST(SegmentTest, a_count_leaves_out_the_rows_behind_it) {
   auto const values = this->put(Floats{1, 2, 4, 8}, {4, 1});
   auto const ids = this->put(Integers{0, 1, 1, 1});
-  EXPECT_EQ(to_host(ops::sorted_segment_sum(values, ids, 2, {.count = this->scalar(3)})),
+  EXPECT_EQ(to_host(ops::segment_reduce(
+                values, {ids, 2, SegmentIds::sorted, this->scalar(3)}, SegmentReduction::sum)),
             (Floats{1, 6}));
-  EXPECT_EQ(to_host(ops::unsorted_segment_sum(values, ids, 2, {.count = this->scalar(2)})),
-            (Floats{1, 2}));
-  EXPECT_EQ(to_host(ops::unsorted_segment_reduce_gradient(this->put(Floats{3, 5}, {2, 1}),
-                                                          ids,
-                                                          4,
-                                                          SegmentReduction::sum,
-                                                          {.count = this->scalar(2)})),
+  Segments const two_exist(ids, 2, SegmentIds::unsorted, this->scalar(2));
+  EXPECT_EQ(to_host(ops::segment_reduce(values, two_exist, SegmentReduction::sum)), (Floats{1, 2}));
+  EXPECT_EQ(to_host(ops::segment_reduce_gradient(
+                this->put(Floats{3, 5}, {2, 1}), two_exist, 4, SegmentReduction::sum)),
             (Floats{3, 5, 0, 0}));
 }
 
@@ -206,12 +205,12 @@ TYPED_TEST(SegmentTest, gradients_in_every_form) {
     SCOPED_TRACE(static_cast<int>(reduction));
     ops::SegmentForward<TypeParam> const forward(values,
                                                  ops::segment_reduce(values, offsets, reduction));
-    expect_near(to_host(ops::segment_reduce_gradient(upstream, offsets, forward, reduction)),
-                gradient);
-    expect_near(to_host(ops::sorted_segment_reduce_gradient(upstream, ids, forward, reduction)),
-                gradient);
-    expect_near(to_host(ops::unsorted_segment_reduce_gradient(upstream, ids, forward, reduction)),
-                gradient);
+    for (auto const& segments : {Segments<TypeParam>(offsets),
+                                 Segments<TypeParam>(ids, 3, SegmentIds::sorted),
+                                 Segments<TypeParam>(ids, 3, SegmentIds::unsorted)}) {
+      expect_near(to_host(ops::segment_reduce_gradient(upstream, segments, forward, reduction)),
+                  gradient);
+    }
   };
   double const root = 6 / std::sqrt(3.0);
   expect(SegmentReduction::sum, {0, -6, -6, -6, 8, 0});
@@ -241,12 +240,15 @@ TYPED_TEST(SegmentTest, nothing_at_all) {
   auto const offsets = this->put(Integers{0});
   auto const ids = this->template any<std::int64_t>({0});
   auto const values = this->any({0, 4});
-  EXPECT_EQ(ops::segment_max(values, offsets).shape(), (Shape{0, 4}));
-  EXPECT_EQ(to_host(ops::sorted_segment_prod(values, ids, 1)), (Floats{1, 1, 1, 1}));
-  EXPECT_EQ(to_host(ops::unsorted_segment_sum(values, ids, 1)), (Floats{0, 0, 0, 0}));
-  EXPECT_EQ(ops::unsorted_segment_reduce_gradient(this->any({0, 4}), ids, 0, SegmentReduction::sum)
-                .shape(),
-            (Shape{0, 4}));
+  EXPECT_EQ(ops::segment_reduce(values, offsets, SegmentReduction::max).shape(), (Shape{0, 4}));
+  EXPECT_EQ(
+      to_host(ops::segment_reduce(values, {ids, 1, SegmentIds::sorted}, SegmentReduction::prod)),
+      (Floats{1, 1, 1, 1}));
+  EXPECT_EQ(to_host(ops::segment_reduce(values, {ids, 1}, SegmentReduction::sum)),
+            (Floats{0, 0, 0, 0}));
+  EXPECT_EQ(
+      ops::segment_reduce_gradient(this->any({0, 4}), {ids, 0}, 0, SegmentReduction::sum).shape(),
+      (Shape{0, 4}));
 }
 
 TYPED_TEST(SegmentTest, refuses_shapes_that_do_not_fit) {
@@ -277,33 +279,28 @@ TYPED_TEST(SegmentTest, refuses_ids_that_do_not_fit) {
   auto const five = this->template any<std::int64_t>({5});
   auto const square = this->template any<std::int64_t>({3, 2});
   auto const pair = this->template any<std::int64_t>({2});
-  expect_refused(
-      [&] { (void)ops::sorted_segment_sum(values, five, 3); }, "sorted_segment_reduce", "5 ids");
-  expect_refused([&] { (void)ops::unsorted_segment_sum(this->any({6}), ids, 3); },
-                 "unsorted_segment_reduce",
-                 "[6]");
-  expect_refused([&] { (void)ops::unsorted_segment_sum(values, square, 3); },
-                 "unsorted_segment_reduce",
-                 "[3, 2]");
-  expect_refused(
-      [&] { (void)ops::sorted_segment_sum(values, ids, -2); }, "sorted_segment_reduce", "-2");
-  expect_refused([&] { (void)ops::sorted_segment_sum(values, ids, 3, {.count = pair}); },
-                 "sorted_segment_reduce",
-                 "[2]");
-  auto const gradient = [&](ops::SegmentForward<TypeParam> const& forward) {
-    return [&, forward] {
-      (void)ops::unsorted_segment_reduce_gradient(
-          this->any({3, 2}), ids, forward, SegmentReduction::max);
+  auto const sum = [](auto const& v, Segments<TypeParam> const& segments) {
+    return [=] { (void)ops::segment_reduce(v, segments, SegmentReduction::sum); };
+  };
+  expect_refused(sum(values, {five, 3, SegmentIds::sorted}), "segment_reduce", "5 ids");
+  expect_refused(sum(this->any({6}), {ids, 3}), "segment_reduce", "[6]");
+  expect_refused(sum(values, {square, 3}), "segment_reduce", "[3, 2]");
+  expect_refused(sum(values, {ids, -2, SegmentIds::sorted}), "segment_reduce", "-2");
+  expect_refused(sum(values, {ids, 3, SegmentIds::sorted, pair}), "segment_reduce", "[2]");
+  auto const gradient = [&](ops::SegmentForward<TypeParam> const& forward,
+                            std::int64_t segments = 3) {
+    return [&, forward, segments] {
+      (void)ops::segment_reduce_gradient(
+          this->any({3, 2}), {ids, segments}, forward, SegmentReduction::max);
     };
   };
-  expect_refused(gradient(5), "unsorted_segment_reduce_gradient", "5 value rows", "6 places");
-  expect_refused(gradient(6), "unsorted_segment_reduce_gradient", "needs the values");
-  expect_refused(gradient({values, this->any({3, 1})}),
-                 "unsorted_segment_reduce_gradient",
-                 "[3, 1]",
-                 "[3, 2]");
+  expect_refused(gradient(5), "segment_reduce_gradient", "5 value rows", "6 places");
+  expect_refused(gradient(6), "segment_reduce_gradient", "needs the values");
+  expect_refused(gradient(6, 4), "segment_reduce_gradient", "[3, 2]", "4 segments");
+  expect_refused(
+      gradient({values, this->any({3, 1})}), "segment_reduce_gradient", "[3, 1]", "[3, 2]");
   expect_refused(gradient({this->any({6, 1}), this->any({3, 2})}),
-                 "unsorted_segment_reduce_gradient",
+                 "segment_reduce_gradient",
                  "[6, 1]",
                  "[6, 2]");
 }

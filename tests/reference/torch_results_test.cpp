@@ -154,7 +154,8 @@ TYPED_TEST(TorchResultsTest, segments_and_their_gradients) {
       SCOPED_TRACE(name);
       auto const values = this->template tensor<float>(name + "values");
       auto const offsets = this->template tensor<std::int64_t>(name + "offsets");
-      auto const reduced = ops::segment_reduce(values, offsets, reduction, SegmentSemantics::torch);
+      auto const reduced =
+          ops::segment_reduce(values, offsets, reduction, {.semantics = SegmentSemantics::torch});
       expect_like(to_host(reduced), this->floats(name + "reduced"));
       auto const gradient =
           ops::segment_reduce_gradient(this->template tensor<float>(name + "incoming"),
@@ -176,7 +177,8 @@ TYPED_TEST(TorchResultsTest, unsorted_segments) {
       auto const counts = this->template values<std::int64_t>(name + "counts");
       auto expected = this->floats(name + "reduced");
       auto const segments = static_cast<std::int64_t>(counts.size());
-      auto found = to_host(ops::unsorted_segment_reduce(values, ids, segments, reduction));
+      auto found = to_host(
+          ops::segment_reduce(values, {ids, segments, ops::SegmentIds::unsorted}, reduction));
       for (std::size_t s = 0; s < counts.size(); ++s) {
         if (counts[s] == 0) {  // scatter_reduce has no value for empty segments
           auto const first = s * static_cast<std::size_t>(width);

@@ -23,7 +23,8 @@ static_assert(have_a_default<GradientTape, Optimizer, TwoStageOptions>);
 static_assert(have_a_default<ops::Bags, ops::IdTensor, ops::LookupOptions, ops::DeviceCount>);
 static_assert(have_a_default<ops::EmbeddingTable, ops::EmbeddingTables, ops::TableBags>);
 static_assert(have_a_default<ops::RowGradients, ops::UniqueRows, ops::UniqueOptions, ops::TopK>);
-static_assert(have_a_default<ops::AttentionOptions, ops::SegmentOptions, ops::LayerNormResult>);
+static_assert(have_a_default<ops::AttentionOptions, ops::LayerNormResult>);
+static_assert(have_a_default<ops::Segments, ops::SegmentForward, ops::OffsetPolicy>);
 static_assert(have_a_default<ops::CrossEntropyOptions, ops::CrossEntropyResult, ops::BceResult>);
 static_assert(have_a_default<ops::GateLogits, ops::Mixture, ops::OptimizerState>);
 static_assert(have_a_default<serve::Inputs, serve::Forward>);
@@ -44,6 +45,10 @@ TEST(DefaultRuntimeTest, what_is_made_from_a_device_is_of_its_runtime) {
   Tensor<std::int64_t, Other> const ids(device, {2});
   ops::Bags const bags(ids);
   static_assert(std::is_same_v<decltype(bags), ops::Bags<Other> const>);
+  ops::Segments const by_offsets(ids);
+  static_assert(std::is_same_v<decltype(by_offsets), ops::Segments<Other> const>);
+  ops::Segments const by_ids(ids, 3);
+  static_assert(std::is_same_v<decltype(by_ids), ops::Segments<Other> const>);
   EXPECT_EQ(device.current_group(), pool[1]);
 }
 

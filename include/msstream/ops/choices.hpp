@@ -29,6 +29,10 @@ enum class OutOfRange : std::uint8_t {
 /// of the number of rows.
 enum class SegmentReduction : std::uint8_t { sum, mean, sqrtn, max, min, prod };
 
+/// The order of the ids that name the segment of each row. sorted: they ascend. unsorted: any
+/// order.
+enum class SegmentIds : std::uint8_t { sorted, unsorted };
+
 /// Selects the result of a reduction for a segment without rows. It has no other effect.
 enum class SegmentSemantics : std::uint8_t {
   /// As tf.math.segment_* and unsorted_segment_*: 0 for a sum, mean or sqrtn, and 1 for a product.

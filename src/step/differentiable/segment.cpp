@@ -4,13 +4,11 @@
 #include "step/recorded.hpp"
 
 #include <msstream/ops/choices.hpp>
-#include <msstream/ops/common.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/step/differentiable/segment.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
-#include <cstdint>
 #include <source_location>
 
 namespace msstream::ops::detail {
@@ -29,12 +27,11 @@ namespace {
 
 Floats segment_reduce(AnyTape& tape,
                       Floats const& values,
-                      TensorOf<std::int64_t> const& offsets,
+                      AnySegments const& segments,
                       SegmentReduction reduction,
-                      SegmentSemantics semantics,
-                      OffsetPolicy<AnyRuntime> const& policy,
+                      SegmentOptions const& options,
                       std::source_location issued_at) {
-  auto const reduced = segment_reduce(values, offsets, reduction, semantics, policy, issued_at);
+  auto const reduced = segment_reduce(values, segments, reduction, options, issued_at);
   auto const forward = segment_forward(values, reduced, reduction);
   return recorded(
       tape,
@@ -42,51 +39,7 @@ Floats segment_reduce(AnyTape& tape,
       values,
       reduced,
       [=](auto const& gradient) {
-        return segment_reduce_gradient(gradient, offsets, forward, reduction, issued_at);
-      },
-      issued_at);
-}
-
-Floats sorted_segment_reduce(AnyTape& tape,
-                             Floats const& values,
-                             AnyTensor const& sorted_ids,
-                             std::int64_t segments,
-                             SegmentReduction reduction,
-                             SegmentOptions<AnyRuntime> const& options,
-                             std::source_location issued_at) {
-  auto const reduced =
-      sorted_segment_reduce(values, sorted_ids, segments, reduction, options, issued_at);
-  auto const forward = segment_forward(values, reduced, reduction);
-  return recorded(
-      tape,
-      "sorted_segment_reduce",
-      values,
-      reduced,
-      [=](auto const& gradient) {
-        return sorted_segment_reduce_gradient(
-            gradient, sorted_ids, forward, reduction, options, issued_at);
-      },
-      issued_at);
-}
-
-Floats unsorted_segment_reduce(AnyTape& tape,
-                               Floats const& values,
-                               AnyTensor const& ids,
-                               std::int64_t segments,
-                               SegmentReduction reduction,
-                               SegmentOptions<AnyRuntime> const& options,
-                               std::source_location issued_at) {
-  auto const reduced =
-      unsorted_segment_reduce(values, ids, segments, reduction, options, issued_at);
-  auto const forward = segment_forward(values, reduced, reduction);
-  return recorded(
-      tape,
-      "unsorted_segment_reduce",
-      values,
-      reduced,
-      [=](auto const& gradient) {
-        return unsorted_segment_reduce_gradient(
-            gradient, ids, forward, reduction, options, issued_at);
+        return segment_reduce_gradient(gradient, segments, forward, reduction, issued_at);
       },
       issued_at);
 }

@@ -11,21 +11,23 @@
 namespace msstream::testing {
 namespace {
 
+using ops::SegmentIds;
 using ops::SegmentReduction;
+using ops::Segments;
 
-/// Returns the gradients for several reductions, from reduce(reduction) and
-/// gradient_of(forward, reduction).
-template <Runtime R, class Reduce, class GradientOf>
-Results<R> gradients_of_segments(Content<R> const& in,
-                                 Reduce const& reduce,
-                                 GradientOf const& gradient_of) {
+/// Returns the gradients for several reductions.
+template <Runtime R>
+Results<R> gradients_of_segments(Content<R> const& in, Segments<R> const& segments) {
+  auto const gradient_of = [&](ops::SegmentForward<R> const& forward, SegmentReduction reduction) {
+    return ops::segment_reduce_gradient(in.table, segments, forward, reduction);
+  };
   Results<R> gradients;
   for (auto const reduction : {SegmentReduction::sum, SegmentReduction::sqrtn}) {
-    gradients.push_back(gradient_of(ops::SegmentForward<R>(kMostPlaces), reduction));
+    gradients.push_back(gradient_of(kMostPlaces, reduction));
   }
   for (auto const reduction : {SegmentReduction::max, SegmentReduction::prod}) {
     gradients.push_back(
-        gradient_of(ops::SegmentForward<R>(in.values, reduce(reduction)), reduction));
+        gradient_of({in.values, ops::segment_reduce(in.values, segments, reduction)}, reduction));
   }
   return gradients;
 }
@@ -35,58 +37,32 @@ Operations<R> operations() {
   return {
       {"segments by offsets",
        [](Content<R> const& in) -> Results<R> {
-         return {ops::segment_sum(in.values, in.offsets),
-                 ops::segment_max(in.values, in.offsets),
-                 ops::segment_sqrtn(in.values, in.offsets),
-                 ops::segment_prod(in.values, in.offsets)};
+         return {ops::segment_reduce(in.values, in.offsets, SegmentReduction::sum),
+                 ops::segment_reduce(in.values, in.offsets, SegmentReduction::max),
+                 ops::segment_reduce(in.values, in.offsets, SegmentReduction::sqrtn),
+                 ops::segment_reduce(in.values, in.offsets, SegmentReduction::prod)};
        }},
       {"segments by ids",
        [](Content<R> const& in) -> Results<R> {
-         return {
-             ops::sorted_segment_mean(
-                 in.values, in.sorted_ids, kGroupsOfPlaces, {.count = in.count}),
-             ops::unsorted_segment_sum(in.values, in.ids, kGroupsOfPlaces, {.count = in.count}),
-             ops::sorted_segment_prod(
-                 in.values, in.sorted_ids, kGroupsOfPlaces, {.count = in.count}),
-             ops::unsorted_segment_sqrtn(in.values, in.ids, kGroupsOfPlaces, {.count = in.count}),
-             ops::unsorted_segment_min(in.values, in.ids, kGroupsOfPlaces, {.count = in.count})};
+         Segments const sorted(in.sorted_ids, kGroupsOfPlaces, SegmentIds::sorted, in.count);
+         Segments const unsorted(in.ids, kGroupsOfPlaces, SegmentIds::unsorted, in.count);
+         return {ops::segment_reduce(in.values, sorted, SegmentReduction::mean),
+                 ops::segment_reduce(in.values, unsorted, SegmentReduction::sum),
+                 ops::segment_reduce(in.values, sorted, SegmentReduction::prod),
+                 ops::segment_reduce(in.values, unsorted, SegmentReduction::sqrtn),
+                 ops::segment_reduce(in.values, unsorted, SegmentReduction::min)};
        }},
       {"gradients of segments by offsets",
-       [](Content<R> const& in) -> Results<R> {
-         return gradients_of_segments<R>(
-             in,
-             [&](auto reduction) { return ops::segment_reduce(in.values, in.offsets, reduction); },
-             [&](auto const& forward, auto reduction) {
-               return ops::segment_reduce_gradient(in.table, in.offsets, forward, reduction);
-             });
-       }},
+       [](Content<R> const& in) -> Results<R> { return gradients_of_segments<R>(in, in.offsets); }},
       {"gradients of segments by sorted ids",
        [](Content<R> const& in) -> Results<R> {
-         ops::SegmentOptions<R> const options{.count = in.count};
          return gradients_of_segments<R>(
-             in,
-             [&](auto reduction) {
-               return ops::sorted_segment_reduce(
-                   in.values, in.sorted_ids, kGroupsOfPlaces, reduction, options);
-             },
-             [&](auto const& forward, auto reduction) {
-               return ops::sorted_segment_reduce_gradient(
-                   in.table, in.sorted_ids, forward, reduction, options);
-             });
+             in, {in.sorted_ids, kGroupsOfPlaces, SegmentIds::sorted, in.count});
        }},
       {"gradients of segments by ids",
        [](Content<R> const& in) -> Results<R> {
-         ops::SegmentOptions<R> const options{.count = in.count};
-         return gradients_of_segments<R>(
-             in,
-             [&](auto reduction) {
-               return ops::unsorted_segment_reduce(
-                   in.values, in.ids, kGroupsOfPlaces, reduction, options);
-             },
-             [&](auto const& forward, auto reduction) {
-               return ops::unsorted_segment_reduce_gradient(
-                   in.table, in.ids, forward, reduction, options);
-             });
+         return gradients_of_segments<R>(in,
+                                         {in.ids, kGroupsOfPlaces, SegmentIds::unsorted, in.count});
        }},
       {"distinct ids of a table",
        [](Content<R> const& in) -> Results<R> {

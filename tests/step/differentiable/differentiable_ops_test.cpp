@@ -311,13 +311,15 @@ TYPED_TEST(DifferentiableOpsTest, segment_reductions_with_rows_in_no_segment) {
     this->expect_gradient(
         {9, 2},
         [&](auto& tape, auto const& x) {
-          return ops::sorted_segment_reduce(tape, x, this->put(sorted_ids), 4, reduction);
+          return ops::segment_reduce(
+              tape, x, {this->put(sorted_ids), 4, ops::SegmentIds::sorted}, reduction);
         },
         by(sorted_ids));
     this->expect_gradient(
         {9, 2},
         [&](auto& tape, auto const& x) {
-          return ops::unsorted_segment_reduce(tape, x, this->put(unsorted_ids), 4, reduction);
+          return ops::segment_reduce(
+              tape, x, {this->put(unsorted_ids), 4, ops::SegmentIds::unsorted}, reduction);
         },
         by(unsorted_ids));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
-#include "ops/optimizer_reference.hpp"
+#include "ops/optimizer/optimizer_reference.hpp"
 
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>

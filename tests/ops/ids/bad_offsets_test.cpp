@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/bad_offsets_fixture.hpp"
+#include "ops/ids/bad_offsets_fixture.hpp"
 
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_tables.hpp>

@@ -30,7 +30,8 @@
 
 namespace msstream::serve {
 
-/// What is behind an InferencePool.
+/// The implementation of an inference pool: its replicas, their captured steps, the queue, and the
+/// threads that launch queries and reply to them.
 class PoolBody {
   using ForwardMaker = detail::AnyInferencePool::ForwardMaker;
 

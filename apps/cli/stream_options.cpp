@@ -65,6 +65,7 @@ void know_library_variables(Options& options) {
                           "MSSTREAM_MEMORY_WAIT_MS",
                           "MSSTREAM_MEMORY_HISTORY",
                           "MSSTREAM_REDUCE_WAITS",
+                          "MSSTREAM_CHECK",
                           "MSSTREAM_CHECK_MODE",
                           "MSSTREAM_STREAM_ASSIGNMENT",
                           "MSSTREAM_PROPAGATE_GROUPS",

@@ -6,7 +6,7 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
+using RowBytes = std::vector<std::uint8_t>;
 using Integers = std::vector<std::int64_t>;
 
 /// Row sizes for vectors of 16, 8, 4 and 2 bytes and for single bytes, among them rows longer than
@@ -16,24 +16,24 @@ constexpr std::int64_t kRowBytes[] = {1, 2, 4, 6, 8, 12, 16, 64, 132, 512, 800, 
 template <class Stream>
 class GatherTest : public KernelTest<Stream> {
  protected:
-  Bytes random_bytes(std::int64_t count) {
-    Bytes bytes;
+  RowBytes random_bytes(std::int64_t count) {
+    RowBytes bytes;
     for (auto const value : this->random.integers(count, 0, 0xFE)) {
       bytes.push_back(static_cast<std::uint8_t>(value));
     }
     return bytes;
   }
   /// Returns memory filled with poison except for `bytes`, which begin at `offset`.
-  Buffer<std::uint8_t> at_offset(Bytes const& bytes, std::int64_t offset) {
-    Bytes all(static_cast<std::size_t>(offset), std::uint8_t{kPoisonByte});
+  Buffer<std::uint8_t> at_offset(RowBytes const& bytes, std::int64_t offset) {
+    RowBytes all(static_cast<std::size_t>(offset), std::uint8_t{kPoisonByte});
     all.insert(all.end(), bytes.begin(), bytes.end());
     return this->upload(all);
   }
-  static Bytes row_of(Bytes const& rows, std::int64_t row, std::int64_t row_bytes) {
+  static RowBytes row_of(RowBytes const& rows, std::int64_t row, std::int64_t row_bytes) {
     auto const begin = rows.begin() + row * row_bytes;
     return {begin, begin + row_bytes};
   }
-  static void set_row(Bytes& rows, std::int64_t row, Bytes const& values) {
+  static void set_row(RowBytes& rows, std::int64_t row, RowBytes const& values) {
     std::copy(values.begin(), values.end(), rows.begin() + row * std::ssize(values));
   }
   static std::vector<std::int32_t> narrowed(Integers const& ids) {
@@ -49,13 +49,13 @@ class GatherTest : public KernelTest<Stream> {
     SCOPED_TRACE(text(ids.size(), " ids of ", rows, " rows of ", row_bytes, " bytes at ", offset));
     auto const capacity = std::ssize(ids);
     auto const table = random_bytes(rows * row_bytes);
-    Bytes expected(static_cast<std::size_t>(capacity * row_bytes), std::uint8_t{kPoisonByte});
+    RowBytes expected(static_cast<std::size_t>(capacity * row_bytes), std::uint8_t{kPoisonByte});
     for (std::int64_t i = 0; i < std::clamp<std::int64_t>(existing, 0, capacity); ++i) {
       auto const id = ids[static_cast<std::size_t>(i)];
       set_row(expected,
               i,
               id >= 0 && id < rows ? row_of(table, id, row_bytes)
-                                   : Bytes(static_cast<std::size_t>(row_bytes), 0));
+                                   : RowBytes(static_cast<std::size_t>(row_bytes), 0));
     }
     auto const source = at_offset(table, offset);
     auto const input = this->upload(ids);
@@ -72,7 +72,7 @@ class GatherTest : public KernelTest<Stream> {
                    output.data() + offset});
     });
     auto const found = this->read(output);
-    EXPECT_TRUE(Bytes(found.begin() + offset, found.end()) == expected);
+    EXPECT_TRUE(RowBytes(found.begin() + offset, found.end()) == expected);
   }
 
   template <class Id>
@@ -86,8 +86,8 @@ class GatherTest : public KernelTest<Stream> {
     auto const before = random_bytes(rows * row_bytes);
     auto const upstream = random_bytes(rows * row_bytes);
     auto kept = before;
-    Bytes fresh(before.size(), 0);
-    Bytes gradients(values.size(), 0);
+    RowBytes fresh(before.size(), 0);
+    RowBytes gradients(values.size(), 0);
     Integers last_places(static_cast<std::size_t>(rows), -1);
     for (std::int64_t i = 0; i < std::clamp<std::int64_t>(existing, 0, capacity); ++i) {
       auto const id = ids[static_cast<std::size_t>(i)];

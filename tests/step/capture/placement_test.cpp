@@ -163,7 +163,7 @@ TYPED_TEST(CapturedPlacementTest, replays_have_a_name) {
 
 /// Returns the losses and parameters of two training steps of two towers.
 template <Runtime R>
-Floats train(StreamPoolOptions const& options, Device<R> const& device = Device<R>()) {
+Floats train_on(StreamPoolOptions const& options, Device<R> const& device = Device<R>()) {
   StreamPool pool(device, options);
   std::mt19937_64 random(7);
   auto const put = [&](Shape const& shape) {
@@ -214,7 +214,7 @@ Floats train(StreamPoolOptions const& options, Device<R> const& device = Device<
 }
 
 TYPED_TEST(StepPlacementTest, training_gives_the_same_bits_for_any_assignment) {
-  auto const expected = train<TypeParam>({.groups = 1});
+  auto const expected = train_on<TypeParam>({.groups = 1});
   std::vector<std::string> const files{"3:.*",
                                        "1:(gradients/)?tower_1/.*\n2:(gradients/)?tower_0/.*",
                                        "1:.*gradient.*\n2:.*[aeiou]d.*\n3:.*s.*",
@@ -223,11 +223,11 @@ TYPED_TEST(StepPlacementTest, training_gives_the_same_bits_for_any_assignment) {
     for (bool const propagate : {false, true}) {
       for (bool const merge : {false, true}) {
         for (auto const launch : {LaunchThreads::none, LaunchThreads::per_group}) {
-          EXPECT_TRUE(same_bits(train<TypeParam>({.groups = 4,
-                                                  .merge_streams = merge,
-                                                  .launch_threads = launch,
-                                                  .assignment = assign(file),
-                                                  .propagate_groups = propagate}),
+          EXPECT_TRUE(same_bits(train_on<TypeParam>({.groups = 4,
+                                                     .merge_streams = merge,
+                                                     .launch_threads = launch,
+                                                     .assignment = assign(file),
+                                                     .propagate_groups = propagate}),
                                 expected))
               << file << (propagate ? ", propagated" : "") << (merge ? ", merged" : "");
         }

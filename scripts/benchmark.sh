@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # scripts/benchmark.sh [--out FOLDER] [--repetitions N] [--data census_income_kdd.csv.gz] [FILTER…]
 # Builds the benchmarks, runs every suite and writes its JSON to the folder, by default
-# benchmarks/results/<device>-<date>. A FILTER is a regular expression for benchmark names, also for
+# build/results/<device>-<date>. A FILTER is a regular expression for benchmark names, also for
 # memory_workloads, which is a program of its own. If PyTorch is installed, times operations and
 # training steps in PyTorch, too. With --data, also times epochs of the census data.
 # Uses CUDA if there is a GPU and nvcc; MSSTREAM_BUILD_PRESET=host|cuda overrides the choice.
@@ -45,7 +45,7 @@ filter=.
 )
 # Turns the device's name into words of letters and digits joined by dashes.
 slug=$(tr -cs 'A-Za-z0-9\n' - <<<"$device" | sed 's/^-*//; s/-*$//')
-mkdir -p "${out:=$root/benchmarks/results/$slug-$(date +%F)}"
+mkdir -p "${out:=$root/build/results/$slug-$(date +%F)}"
 out=$(cd "$out" && pwd)
 [ -z "$data" ] || data=$(realpath "$data")
 

@@ -4,7 +4,7 @@
 #                            [--commit NAME] [ROW…]
 # Measures serve_wdl and serve_mlp on the GPU, and for comparison one stream, a bare loop of replays
 # and, if it is installed, PyTorch. Writes serve.json, torch_serve.json and the picture of the sweep
-# to the folder, by default benchmarks/results/<device>-<date>. ROWs: captured, eager, one_thread,
+# to the folder, by default build/results/<device>-<date>. ROWs: captured, eager, one_thread,
 # branches, fused, overhead, half, mlp, torch, checked, sweep, and overload, which takes ten minutes
 # and is left out unless it is named.
 # --programs: the examples folder of a build, to build nothing; --commit: the commit of that build.
@@ -37,7 +37,7 @@ IFS=, read -r device driver < <(nvidia-smi --query-gpu=name,driver_version --for
   die "no GPU: what is measured here is for one"
 driver=${driver# }
 slug=$(tr -cs 'A-Za-z0-9\n' - <<<"$device" | sed 's/^-*//; s/-*$//')
-mkdir -p "${out:=$root/benchmarks/results/$slug-$(date +%F)}"
+mkdir -p "${out:=$root/build/results/$slug-$(date +%F)}"
 if [ -z "$programs" ]; then
   choose_preset
   configure "${build_packages[@]}" "${example_packages[@]}" -- -D MSSTREAM_BUILD_TESTS=OFF

@@ -4,7 +4,7 @@
 
 plot_roofline.py FOLDER [--out FOLDER]
 
-FOLDER holds the JSON of scripts/benchmark.sh. For each of the suites embedding, segment, rows and jagged,
+FOLDER holds the JSON of scripts/benchmark.sh, compressed or not. For each of the suites embedding, segment, rows and jagged,
 roofline_<suite>.svg has a line for each operation: its useful GB/s from the smallest to the largest repetition, those of
 PyTorch in the same run, and its share of the roof, which is the bandwidth of a copy on the device. Operations whose data
 comes from the cache can exceed the roof.
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from summarise_benchmarks import OPERATIONS, case_of, read_json, read_suite, torch_name
+from summarise_benchmarks import OPERATIONS, case_of, read_json, read_suite, stored, torch_name
 
 ROW, LEFT, RIGHT, TOP, BOTTOM, WIDTH = 18, 330, 120, 64, 34, 1060
 OURS, THEIRS, ROOF, INK, GRID = "#1b6ca8", "#e07b39", "#b3261e", "#222", "#ddd"
@@ -90,11 +90,10 @@ def main():
     out = options.out or options.folder
     drawn = 0
     try:
-        torch = read_json(options.folder / "torch_ops.json").get("rows", {})
+        torch = read_json(options.folder, "torch_ops").get("rows", {})
         for suite, title in OPERATIONS.items():
-            path = options.folder / f"{suite}.json"
-            if path.is_file():
-                context, rows = read_suite(path)
+            if stored(options.folder, suite):
+                context, rows = read_suite(options.folder, suite)
                 (out / f"roofline_{suite}.svg").write_text(drawing(title, context["device"], rows, torch), encoding="utf-8")
                 drawn += 1
     except (OSError, ValueError) as problem:

@@ -24,9 +24,9 @@ struct AttentionOptions {
   std::optional<float> factor = {};
 
   /// For the library itself: the same options, on a device of whichever runtime.
+  template <std::same_as<AttentionOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
-  operator AttentionOptions<detail::AnyRuntime>() const
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  operator Any() const {
     return {lengths, factor};
   }
 };

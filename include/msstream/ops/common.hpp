@@ -33,8 +33,9 @@ struct OffsetPolicy {
   std::optional<Tensor<std::int64_t, R>> bad_bag_count = {};
 
   /// For the library itself: the same policy, on a device of whichever runtime.
-  operator OffsetPolicy<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  template <std::same_as<OffsetPolicy<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
     return {out_of_range, bad_bag_count};
   }
 };

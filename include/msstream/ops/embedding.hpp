@@ -27,8 +27,9 @@ struct LookupOptions {
   std::optional<Tensor<std::int32_t, R>> argmax = {};
 
   /// For the library itself: the same options, on a device of whichever runtime.
-  operator LookupOptions<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  template <std::same_as<LookupOptions<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
     return {pooling, out_of_range, bad_id_count, argmax};
   }
 };
@@ -93,8 +94,9 @@ struct UniqueRows {
   Tensor<std::int64_t, R> count;      ///< scalar: the number of distinct ids
 
   /// For the library itself: the same rows, on a device of whichever runtime.
-  operator UniqueRows<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  template <std::same_as<UniqueRows<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
     return {ids, starts, positions, ranks, count};
   }
 };
@@ -141,8 +143,9 @@ struct RowGradients {
   Tensor<float, R> values;        ///< [capacity, width]
 
   /// For the library itself: the same gradients, on a device of whichever runtime.
-  operator RowGradients<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  template <std::same_as<RowGradients<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
     return {ids, count, values};
   }
 };

@@ -30,8 +30,9 @@ struct EmbeddingTable {
   std::optional<std::int64_t> default_id = {};
 
   /// For the library itself: the same table, on a device of whichever runtime.
-  operator EmbeddingTable<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  template <std::same_as<EmbeddingTable<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
     using Weights = decltype(EmbeddingTable<detail::AnyRuntime>::weights);
     return {std::visit([]<Element T>(
                            Tensor<T, R> const& of) -> Weights { return detail::TensorOf<T>(of); },
@@ -142,8 +143,9 @@ struct TableBags {
   std::optional<Tensor<float, R>> weights = {};
 
   /// For the library itself: the same bags, on a device of whichever runtime.
-  operator TableBags<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  template <std::same_as<TableBags<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
     return {ids, batch, offsets, batch_count, weights};
   }
 };
@@ -156,8 +158,9 @@ struct TablesLookupOptions {
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
 
   /// For the library itself: the same options, on a device of whichever runtime.
-  operator TablesLookupOptions<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  template <std::same_as<TablesLookupOptions<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
     return {out_of_range, bad_id_count};
   }
 };

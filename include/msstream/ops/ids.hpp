@@ -60,9 +60,9 @@ struct UniqueOptions {
   DeviceCount<R> count = {};
 
   /// For the library itself: the same options, on a device of whichever runtime.
+  template <std::same_as<UniqueOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
-  operator UniqueOptions<detail::AnyRuntime>() const
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  operator Any() const {
     return {below, order, count};
   }
 };

@@ -21,9 +21,9 @@ struct LayerNormResult {
   std::optional<Tensor<float, R>> mean_rests = std::nullopt;
 
   /// For the library itself: the same result, on a device of whichever runtime.
+  template <std::same_as<LayerNormResult<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
-  operator LayerNormResult<detail::AnyRuntime>() const
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  operator Any() const {
     return {output, means, reciprocals, mean_rests};
   }
 };

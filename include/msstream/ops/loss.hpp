@@ -119,9 +119,9 @@ struct CrossEntropyOptions {
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
 
   /// For the library itself: the same options, on a device of whichever runtime.
+  template <std::same_as<CrossEntropyOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
-  operator CrossEntropyOptions<detail::AnyRuntime>() const
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  operator Any() const {
     return {out_of_range, bad_id_count};
   }
 };

@@ -24,8 +24,9 @@ struct GateLogits {
   Gates gates;
 
   /// For the library itself: the same gates, on a device of whichever runtime.
+  template <std::same_as<GateLogits<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
-  operator GateLogits<detail::AnyRuntime>() const requires(!std::same_as<R, detail::AnyRuntime>) {
+  operator Any() const {
     return {logits, gates};
   }
 };

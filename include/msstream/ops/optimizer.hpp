@@ -50,8 +50,9 @@ struct OptimizerState {
   std::optional<Tensor<float, R>> second = {};
 
   /// For the library itself: the same state, on a device of whichever runtime.
-  operator OptimizerState<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  template <std::same_as<OptimizerState<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
     return {first, second};
   }
 };
@@ -120,8 +121,9 @@ struct DenseParameter {
   OptimizerState<R> state;
 
   /// For the library itself: the same parameter, on a device of whichever runtime.
-  operator DenseParameter<detail::AnyRuntime>() const  // NOLINT(google-explicit-constructor)
-      requires(!std::same_as<R, detail::AnyRuntime>) {
+  template <std::same_as<DenseParameter<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
     return {weight, gradient, state};
   }
 };

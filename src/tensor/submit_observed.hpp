@@ -8,6 +8,7 @@
 #include <msstream/stream/detail/work_ref.hpp>
 
 #include <source_location>
+#include <utility>
 #include <vector>
 
 namespace msstream::detail {
@@ -33,6 +34,17 @@ class ObservedUses {
 
 /// An operation of a device whose group has been chosen.
 struct PlacedOperation {
+  /// Describes the operation to a runtime that observes.
+  [[nodiscard]] OperationHandle describe() const;
+  /// Submits the operation: see StreamGroup::submit(). Describes it first, if the runtime observes.
+  order::Position submit(AccessSet& accesses, WorkRef work) const {
+    OperationHandle described;
+    if (device.context->runtime->traits.observes) [[unlikely]] {
+      described = describe();
+    }
+    return group.submit(name, stream, accesses, work, std::move(described));
+  }
+
   DeviceState& device;
   StreamGroup& group;
   char const* name;
@@ -41,11 +53,24 @@ struct PlacedOperation {
   ObservedUses const& uses;
 };
 
-/// Submits the operation to its group: see StreamGroup::submit(). Describes it to an observing
-/// runtime and reports it to the device's IssueObserver, if there are any. Every operation of a
-/// device comes here, from issue() or from a replay of a captured step.
-order::Position submit_observed(PlacedOperation const& operation,
+/// Submits the operation while no other thread submits one of the device, and reports it to the
+/// observer.
+order::Position submit_recorded(PlacedOperation const& operation,
                                 AccessSet& accesses,
-                                WorkRef work);
+                                WorkRef work,
+                                IssueObserver& observer);
+
+/// Submits the operation, and reports it to those who look on: to an observing runtime, and to the
+/// device's IssueObserver. Every operation of a device comes here, from issue() or from a replay of
+/// a captured step.
+inline order::Position submit_observed(PlacedOperation const& operation,
+                                       AccessSet& accesses,
+                                       WorkRef work) {
+  auto const observer = operation.device.issue_observer.current();
+  if (observer != nullptr) [[unlikely]] {
+    return submit_recorded(operation, accesses, work, *observer);
+  }
+  return operation.submit(accesses, work);
+}
 
 }  // namespace msstream::detail

@@ -58,10 +58,11 @@ class BackendOf final : public Backend {
     object = &runtime_;
   }
   /// Makes the backend of a decorator that programs know as the runtime in it.
-  BackendOf(typename R::Options const& options, InsteadOfInner) requires requires {
-    typename R::inner_type;
-  } : Backend(traits_instead_of_inner()), runtime_(options) {
-    object = &runtime_.inner();
+  BackendOf(typename R::Options const& options, InsteadOfInner)
+      : Backend(traits_instead_of_inner()), runtime_(options) {
+    if constexpr (kDecorates) {
+      object = &runtime_.inner();
+    }
   }
 
   NativeStream create_stream(StreamPriority priority, SmPartition partition) override {
@@ -357,12 +358,13 @@ class BackendOf final : public Backend {
   }
 
  private:
-  static BackendTraits traits_instead_of_inner() noexcept requires requires {
-    typename R::inner_type;
-  }
-  {
+  static constexpr bool kDecorates = requires { typename R::inner_type; };
+
+  static BackendTraits traits_instead_of_inner() noexcept {
     auto traits = traits_of<R>();
-    traits.type = &typeid(typename R::inner_type);
+    if constexpr (kDecorates) {
+      traits.type = &typeid(typename R::inner_type);
+    }
     return traits;
   }
   [[nodiscard]] typename R::stream_ref ref(NativeStream stream, NativeLibraries libraries) {

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mechanism.hpp"
 #include "base/unheard_failure.hpp"
+#include "memory/capture/capture.hpp"
 #include "memory/device/device_state.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/tensor/detail/any_tensor_holder.hpp>
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <mutex>
 #include <source_location>
+#include <utility>
+#include <vector>
 
 namespace msstream::detail {
 
@@ -35,30 +41,35 @@ void AnyTensorHolder::hold(memory::BlockRef const& block,
             "TensorHolder::hold: the tensor's device and the stream's do not share a tracker");
   }
   device.context->home.require_here();
-  order::PositionSet needed;
-  if (works(Mechanism::holder_hold)) {
-    std::lock_guard const guard(block->record.lock);
-    block->record.add_hazards(mode, needed);
+  Held held{block, mode, nullptr, captured_records(*block, mode)};
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    order::PositionSet needed;
+    auto* const record = held.record(i);
+    if (record != nullptr && works(Mechanism::holder_hold)) {
+      std::lock_guard const guard(record->lock);
+      record->add_hazards(mode, needed);
+    }
+    streams_[i]->follow(needed);
   }
-  for (auto const& stream : streams_) {
-    stream->follow(needed);
-  }
-  held_.push_back({block, mode, announce(block, mode, held_at)});
+  held.observed = announce(block, mode, held_at);
+  held_.push_back(std::move(held));
 }
 
 void AnyTensorHolder::release() {
-  for (auto const& stream : streams_) {
-    auto& runtime = *stream->context()->runtime;
-    stream->mark([&](order::Position position) {
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    auto& stream = *streams_[i];
+    auto& runtime = *stream.context()->runtime;
+    stream.mark([&](order::Position position) {
       for (auto const& held : held_) {
+        auto* const record = held.record(i);
         // Holds the lock for both steps: a use by another thread is noted before them, or follows
         // them.
-        std::lock_guard const guard(held.block->record.lock);
+        std::lock_guard const guard(record != nullptr ? record->lock : held.block->record.lock);
         if (held.observed != nullptr) {
-          runtime.foreign_work_ends(held.observed, stream->native());
+          runtime.foreign_work_ends(held.observed, stream.native());
         }
-        if (works(Mechanism::holder_release)) {
-          held.block->record.note_foreign(held.mode, position);
+        if (record != nullptr && works(Mechanism::holder_release)) {
+          record->note_foreign(held.mode, position);
         }
       }
     });
@@ -69,6 +80,28 @@ void AnyTensorHolder::release() {
     }
   }
   held_.clear();
+}
+
+AccessRecord* AnyTensorHolder::Held::record(std::size_t stream) const {
+  return captured.empty() ? &block->record : captured[stream];
+}
+
+std::vector<AccessRecord*> AnyTensorHolder::captured_records(memory::Block& block,
+                                                             AccessMode mode) const {
+  std::vector<AccessRecord*> records;
+  bool const captures = std::ranges::any_of(streams_, [](auto const& stream) {
+    return stream->slot().capture.load(std::memory_order_relaxed) != nullptr;
+  });
+  if (!captures) {
+    return records;
+  }
+  for (auto const& stream : streams_) {
+    bool const is_captured = stream->slot().capture.load(std::memory_order_relaxed) != nullptr;
+    records.push_back(
+        is_captured ? memory::Capture::of_this_thread(*stream->context()).record_of(block, mode)
+                    : &block.record);
+  }
+  return records;
 }
 
 OperationHandle AnyTensorHolder::announce(memory::BlockRef const& block,

@@ -4,6 +4,7 @@
 #include <msstream/memory/detail/block_ref.hpp>
 #include <msstream/runtime/operation.hpp>
 
+#include <cstddef>
 #include <memory>
 #include <source_location>
 #include <utility>
@@ -11,6 +12,7 @@
 
 namespace msstream::detail {
 
+struct AccessRecord;
 class Stream;
 
 /// The body of every TensorHolder<R>, whatever the runtime.
@@ -30,8 +32,17 @@ class AnyTensorHolder {
     memory::BlockRef block;
     AccessMode mode;
     OperationHandle observed;  ///< null if no runtime observes
+    /// For each stream, where its capture notes uses of the block; the block's
+    /// own record for other streams, null for an immutable block. Empty if no stream is captured.
+    std::vector<AccessRecord*> captured;
+
+    /// Returns where the uses by a stream are noted. Null if they are not noted.
+    [[nodiscard]] AccessRecord* record(std::size_t stream) const;
   };
 
+  /// Returns Held::captured of a block.
+  [[nodiscard]] std::vector<AccessRecord*> captured_records(memory::Block& block,
+                                                            AccessMode mode) const;
   /// Announces to an observing runtime that the streams may use the block from now on.
   [[nodiscard]] OperationHandle announce(memory::BlockRef const& block,
                                          AccessMode mode,

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests holders of tensors in captured steps: their work is ordered in replays, whether the memory
+// is made inside the step or outside.
+#include "step/capture/captured_fixture.hpp"
+
+#include <msstream/memory/device.hpp>
+#include <msstream/stream/stream_scope.hpp>
+#include <msstream/tensor/tensor_holder.hpp>
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class CapturedHolderTest : public RuntimeTest<R> {
+ protected:
+  using Floats32 = Tensor<float, R>;
+
+  /// Copies x to y on group 1, by a call of the runtime under a holder.
+  void copy_under_holder(Floats32 const& x, Floats32 const& y) {
+    StreamScope const scope(world_.pool[1]);
+    auto const stream = world_.device.current_group().compute();
+    TensorHolder holder(stream);
+    holder.hold(x, AccessMode::read);
+    holder.hold(y);
+    world_.device.runtime().copy(y.data(), x.data(), x.bytes(), CopyKind::d2d, stream.native());
+  }
+  /// Adds 1 to x, copies x to y, and sets z to y; each on another group.
+  void step(Floats32 const& x, Floats32 const& y, Floats32 const& z) {
+    {
+      StreamScope const scope(world_.pool[0]);
+      copy(x, ops::add(std::vector{x, one_}));
+    }
+    copy_under_holder(x, y);
+    StreamScope const scope(world_.pool[2]);
+    copy(z, y);
+  }
+
+  StepWorld<R> world_;
+  Floats32 one_ = world_.vector(1.0F);
+};
+TYPED_TEST_SUITE(CapturedHolderTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(CapturedHolderTest, memory_from_outside_is_ordered) {
+  auto const x = this->world_.vector(0.0F);
+  auto const y = this->world_.vector(0.0F);
+  auto const z = this->world_.vector(0.0F);
+  auto const before = this->world_.device.wait_counts();
+  CapturedStep step(this->world_.device, [&] { this->step(x, y, z); });
+  // Group 1 follows the write of x, and group 2 follows group 1.
+  EXPECT_GE(this->world_.device.wait_counts().needed - before.needed, 2U);
+  constexpr int kReplays = 50;
+  for (int i = 0; i < kReplays; ++i) {
+    step.replay();
+    copy(y, this->world_.vector(-1.0F));  // replays are ordered after the last use outside
+  }
+  EXPECT_EQ(to_host(z), Floats(StepWorld<TypeParam>::kCount, static_cast<float>(kReplays)));
+}
+
+TYPED_TEST(CapturedHolderTest, memory_from_inside_is_ordered) {
+  auto const x = this->world_.vector(0.0F);
+  auto const z = this->world_.vector(0.0F);
+  CapturedStep step(this->world_.device, [&] {
+    Tensor<float, TypeParam> const y(this->world_.device, x.shape());
+    this->step(x, y, z);
+  });
+  step.replay();
+  step.replay();
+  EXPECT_EQ(to_host(z), Floats(StepWorld<TypeParam>::kCount, 2.0F));
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -84,7 +84,16 @@ class Gpus {
       options.memory.limit_fraction = fractions_[ordinal];
     }
     Cuda::Visit const visit(ordinal);
-    return new Memory(msstream::Device<Cuda>(options));
+    // A plain runtime, whatever MSSTREAM_CHECK says: a checker would see none of the accesses of
+    // PyTorch.
+    msstream::detail::AnyDevice const device(msstream::detail::make_backend<Cuda>(options.runtime),
+                                             {options.reduce_waits,
+                                              options.explain_waits,
+                                              options.memory,
+                                              options.matmul_precision,
+                                              options.workspace_bytes,
+                                              options.tracker});
+    return new Memory(msstream::Device<Cuda>(device.state()));
   }
 
   std::mutex mutex_;

@@ -66,7 +66,9 @@ class PoolBody {
   }
   PoolBody(PoolBody const&) = delete;
   PoolBody& operator=(PoolBody const&) = delete;
-  ~PoolBody() {
+  ~PoolBody() { close_if_here(); }
+  /// Drains the pool, unless its process has left it behind.
+  void close_if_here() noexcept {
     if (!home_.is_left()) {
       close();
     }
@@ -279,6 +281,9 @@ std::uint64_t AnyInferencePool::swap(ForwardMaker const& make_forward) {
 }
 void AnyInferencePool::drain() {
   body_->drain();
+}
+void AnyInferencePool::close() noexcept {
+  body_->close_if_here();
 }
 serve::PoolCounts AnyInferencePool::counts() const noexcept {
   return body_->counts();

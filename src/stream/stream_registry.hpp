@@ -45,10 +45,11 @@ class StreamRegistry {
   /// if the tracker has a device of another type, whose events the runtime could not wait for.
   void serve(BackendTraits const& runtime) {
     std::type_info const* served = nullptr;
-    bool const is_new = runtime_type_.compare_exchange_strong(served, runtime.type);
-    require(is_new || *served == *runtime.type,
+    bool const is_new = runtime_type_.compare_exchange_strong(served, runtime.own_type);
+    require(is_new || *served == *runtime.own_type,
             "DeviceOptions::tracker: the tracker is of a device of another runtime type than ",
-            runtime.name);
+            runtime.name,
+            *runtime.type == *runtime.own_type ? "" : ", which MSSTREAM_CHECK checks");
   }
 
   /// Starts to track a stream. The slot stays valid as long as the tracker exists.

@@ -79,6 +79,12 @@ TYPED_TEST(CheckedByVariable, lets_devices_share_a_tracker) {
   EXPECT_NO_THROW(issue("use", reads(made), kNoWork));
 }
 
+TYPED_TEST(CheckedByVariable, does_not_share_a_tracker_with_a_plain_device) {
+  Device<TypeParam> const plain;
+  setenv(kCheck, "1", 1);
+  EXPECT_THROW(Device<TypeParam>({.tracker = plain.tracker()}), std::invalid_argument);
+}
+
 TYPED_TEST(CheckedByVariable, refuses_other_values) {
   setenv(kCheck, "perhaps", 1);
   EXPECT_THROW(Device<TypeParam>(), std::invalid_argument);

@@ -61,9 +61,9 @@ class IdTensor : public IdTensor<detail::AnyRuntime> {
   [[nodiscard]] Tensor<Id, R> as() const {
     return detail::typed<R>(detail::TensorOf<Id>(any()));
   }
-  /// Calls function(ids) with the ids as a tensor of their type.
+  /// Returns function(ids), for the ids as a tensor of their type, by value.
   template <class Function>
-  decltype(auto) visit(Function&& function) const {
+  auto visit(Function&& function) const {
     return dtype() == DType::int64 ? std::forward<Function>(function)(as<std::int64_t>())
                                    : std::forward<Function>(function)(as<std::int32_t>());
   }

@@ -60,7 +60,7 @@ class InferencePool {
   InferencePool& operator=(InferencePool const&) = delete;
   /// Drains the pool. Must not be called from a callback, nor while another thread is inside
   /// submit(), even if its query has been answered.
-  ~InferencePool() = default;
+  ~InferencePool() { body_.close(); }
 
   /// Accepts a query without blocking: copies its values, and launches it if a slot is idle and
   /// there are no launch threads. The future gets the answer, or an exception: Refused,

@@ -34,11 +34,9 @@ namespace detail {
                            Activation activation,
                            std::source_location issued_at);
 [[nodiscard]] Floats concat(AnyTape& tape,
-                            std::vector<Floats> const& blocks,
+                            std::vector<Floats> blocks,
                             std::source_location issued_at);
-[[nodiscard]] Floats add(AnyTape& tape,
-                         std::vector<Floats> const& terms,
-                         std::source_location issued_at);
+[[nodiscard]] Floats add(AnyTape& tape, std::vector<Floats> terms, std::source_location issued_at);
 [[nodiscard]] Floats scale(AnyTape& tape,
                            Floats const& input,
                            float factor,

@@ -118,6 +118,7 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   /// in part, neither to this optimizer nor to `others`. The tape does not know which other tensors
   /// are parameters. Does not block the host.
   template <class... Others>
+    requires(std::same_as<Others, Optimizer>&&...)
   void check(GradientTape<R> const& tape, Others const&... others) const {
     Body::check(tape, {&others...});
   }
@@ -129,9 +130,11 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   void visit_state(Visit&& visit) const {
     Body::visit_state([&](std::string const& name, detail::AnyTensor const& state) {
       if (state.dtype() == DType::uint8) {
-        visit(name, Tensor<std::uint8_t, R>(detail::OfKnownType(), state));
+        Tensor<std::uint8_t, R> const counter(detail::OfKnownType(), state);
+        visit(name, counter);
       } else {
-        visit(name, Tensor<float, R>(detail::OfKnownType(), state));
+        Tensor<float, R> const moments(detail::OfKnownType(), state);
+        visit(name, moments);
       }
     });
   }

@@ -7,25 +7,36 @@
 #include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/host.hpp>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
 namespace msstream::detail {
 namespace {
 
+struct Common {
+  HomeProcess home;
+  std::mutex mutex;
+  std::weak_ptr<Checker> checker;
+};
+
 /// Returns the checker of all devices that are checked because of MSSTREAM_CHECK: devices that
-/// share a tracker must share their checker.
+/// share a tracker must share their checker. A child of fork() gets another one, since the locks of
+/// its parent's may be held by threads that the child does not have.
 std::shared_ptr<Checker> common_checker() {
-  struct Common {
-    std::mutex mutex;
-    std::weak_ptr<Checker> checker;
-  };
-  static auto& common = *new Common;  // used until the process has ended
-  std::lock_guard const guard(common.mutex);
-  auto checker = common.checker.lock();
+  static std::atomic<Common*> of_process{new Common};  // used until the process has ended
+  auto* common = of_process.load();
+  if (common->home.is_left()) {
+    auto fresh = std::make_unique<Common>();
+    if (of_process.compare_exchange_strong(common, fresh.get())) {
+      common = fresh.release();
+    }
+  }
+  std::lock_guard const guard(common->mutex);
+  auto checker = common->checker.lock();
   if (checker == nullptr) {
     checker = std::make_shared<Checker>(CheckerOptions());
-    common.checker = checker;
+    common->checker = checker;
   }
   return checker;
 }

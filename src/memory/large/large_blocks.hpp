@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 namespace msstream::memory {
@@ -359,7 +360,8 @@ class LargeBlocks {
     between_asks_.store(is_of_use ? kBetweenAsks : std::min(longer, kBetweenVainAsks),
                         std::memory_order_relaxed);
   }
-  /// Asks the runtime about the newest use of free memory by each stream.
+  /// Asks the runtime how far each stream that has used free memory has come, and about its newest
+  /// use.
   void ask_what_is_over() {
     order::PositionSet newest;
     source_.for_each_free([&](Block const* block) {
@@ -369,6 +371,7 @@ class LargeBlocks {
       for_each_use(*block, [&](order::Position use) { newest.add(use); });
     });
     std::for_each(newest.begin(), newest.end(), [this](order::Position use) {
+      rules_.look_how_far(use);
       rules_.ask_whether_over(use);
     });
   }
@@ -393,12 +396,14 @@ class LargeBlocks {
     return std::min(std::max(least, by_need) + growth_bytes_, most);
   }
   /// Returns the bytes in use by the program or by work in flight. They are counted again when the
-  /// pool has grown, or after a while. Counting looks at all free blocks, for a bounded part of the
-  /// time however many there are.
+  /// pool has grown, or after a while, by one thread at a time; the others use the last count.
+  /// Counting looks at all free blocks, for a bounded part of the time however many there are.
   [[nodiscard]] std::size_t needed_bytes() {
     auto const growths = source_.growths();
-    if (growths_at_count_.load(std::memory_order_relaxed) != growths ||
-        !counted_.has_happened(between_counts_.load(std::memory_order_relaxed))) {
+    bool const is_due = growths_at_count_.load(std::memory_order_relaxed) != growths ||
+                        !counted_.has_happened(between_counts_.load(std::memory_order_relaxed));
+    std::unique_lock counting(counting_, std::defer_lock);
+    if (is_due && counting.try_lock()) {
       auto const begin = std::chrono::steady_clock::now();
       // Without an answer of the runtime, complete uses of free blocks would count as work in
       // flight, and the pool would grow by them again and again.
@@ -409,7 +414,7 @@ class LargeBlocks {
           in_flight += rules_.is_known_to_be_over(block) ? 0 : block.bytes;
         });
       });
-      needed_bytes_.store(live_.now() + in_flight, std::memory_order_relaxed);
+      in_flight_bytes_.store(in_flight, std::memory_order_relaxed);
       growths_at_count_.store(growths, std::memory_order_relaxed);
       counted_.note();
       auto const taken = std::chrono::steady_clock::now() - begin;
@@ -417,7 +422,7 @@ class LargeBlocks {
           std::max<std::chrono::nanoseconds>(kBetweenCounts, kPartOfTimeToCount * taken),
           std::memory_order_relaxed);
     }
-    return needed_bytes_.load(std::memory_order_relaxed);
+    return live_.now() + in_flight_bytes_.load(std::memory_order_relaxed);
   }
   /// Returns the peak of memory in use, counting `wanted`, plus `percent`.
   [[nodiscard]] std::size_t with_spare(std::size_t wanted, std::size_t percent) const noexcept {
@@ -451,7 +456,8 @@ class LargeBlocks {
   Lately asked_;
   std::atomic<std::chrono::microseconds> between_asks_{kBetweenAsks};
   std::atomic<std::uint64_t> growths_at_count_{0};
-  std::atomic<std::size_t> needed_bytes_{0};
+  std::atomic<std::size_t> in_flight_bytes_{0};
+  std::mutex counting_;  ///< held by the thread that counts
 };
 
 }  // namespace msstream::memory

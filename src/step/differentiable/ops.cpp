@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <source_location>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace msstream::ops::detail {
@@ -48,12 +49,12 @@ Floats dense(AnyTape& tape,
   return output;
 }
 
-Floats concat(AnyTape& tape, std::vector<Floats> const& blocks, std::source_location issued_at) {
+Floats concat(AnyTape& tape, std::vector<Floats> blocks, std::source_location issued_at) {
   auto packed = concat(blocks, issued_at);
   tape.record(
       "concat",
       packed,
-      [blocks, issued_at](AnyTape& playing, Floats const& gradient) {
+      [blocks = std::move(blocks), issued_at](AnyTape& playing, Floats const& gradient) {
         std::vector<std::int64_t> widths;
         std::vector<bool> wanted;
         for (auto const& block : blocks) {
@@ -72,12 +73,12 @@ Floats concat(AnyTape& tape, std::vector<Floats> const& blocks, std::source_loca
   return packed;
 }
 
-Floats add(AnyTape& tape, std::vector<Floats> const& terms, std::source_location issued_at) {
+Floats add(AnyTape& tape, std::vector<Floats> terms, std::source_location issued_at) {
   auto total = add(terms, issued_at);
   tape.record(
       "add",
       total,
-      [terms, issued_at](AnyTape& playing, Floats const& gradient) {
+      [terms = std::move(terms), issued_at](AnyTape& playing, Floats const& gradient) {
         for (auto const& term : terms) {
           if (playing.wants_gradient(term.any())) {
             playing.add_gradient(term, gradient, issued_at);

@@ -98,7 +98,7 @@ TYPED_TEST(EmbeddingTablesTest, a_lookup_in_all_is_that_in_each) {
     auto const first = offsets.begin() + t * kBatch;
     ops::Bags<TypeParam> bags(this->put(ids), this->put(Integers(first, first + kBatch + 1)));
     bags.default_id = 3;
-    auto const& weights = std::get<0>(tables.table(t).weights);
+    auto const weights = std::get<0>(tables.table(t).weights);
     auto const width = weights.shape()[1];
     auto const each =
         to_host(ops::embedding_lookup(weights, bags, {.pooling = tables.table(t).pooling}));

@@ -29,6 +29,7 @@ template <Runtime R>
 [[nodiscard]] BackendTraits traits_of() noexcept {
   return {.name = R::name,
           .type = &typeid(R),
+          .own_type = &typeid(R),
           .life = life_of<R>,
           .ref_kind = ref_kind_of<R>(),
           .observes = ObservingRuntime<R>,

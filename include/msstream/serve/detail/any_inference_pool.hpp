@@ -42,6 +42,8 @@ class AnyInferencePool {
   void submit(serve::Query const& query, serve::Callback callback);
   std::uint64_t swap(ForwardMaker const& make_forward);
   void drain();
+  /// Drains the pool, unless its process has left it behind. Callbacks may still use the pool.
+  void close() noexcept;
   [[nodiscard]] serve::PoolCounts counts() const noexcept;
   [[nodiscard]] serve::PoolLatencies latencies() const noexcept;
   [[nodiscard]] serve::InferencePoolOptions const& options() const noexcept;

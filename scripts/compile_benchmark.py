@@ -74,7 +74,7 @@ class Use:
 # are 1.15 times, and all others 1.25 times, what was measured when they were set.
 ROWS = [
     Row("examples/quickstart/quickstart.cpp", "-O3", 0.90, 450),
-    Row("examples/quickstart/quickstart.cpp", "-O0", 0.61, 350),
+    Row("examples/quickstart/quickstart.cpp", "-O0", 0.65, 350),
     Row("examples/teach/own_kernel.cpp", "-O3", 0.80, 385),
     Row("examples/teach/own_kernel.cpp", "-O0", 0.60, 360),
     Row("benchmarks/compile/own_kernel.cu", "-O3", 0.90, 490),

@@ -38,8 +38,8 @@ enum class StreamRefKind : std::uint8_t { host, cuda, other };
 struct BackendTraits {
   std::string_view name;
   std::type_info const* type;  ///< of the runtime, as programs know it
-  /// Of the runtime in fact: another type than `type` if MSSTREAM_CHECK has put a checking runtime
-  /// in the place of a plain one.
+  /// The type of the runtime in fact. Differs from `type` if MSSTREAM_CHECK has put a checking
+  /// runtime in the place of a plain one.
   std::type_info const* own_type;
   RuntimeLife life;
   StreamRefKind ref_kind;

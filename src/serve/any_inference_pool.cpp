@@ -5,6 +5,7 @@
 #include "serve/poller.hpp"
 #include "serve/pool_state.hpp"
 #include "serve/slot_launchers.hpp"
+#include "stream/inside_work.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
@@ -14,7 +15,6 @@
 #include <msstream/serve/detail/branches.hpp>
 #include <msstream/serve/detail/staging.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
-#include <msstream/stream/detail/inside_work.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -5,11 +5,11 @@
 #include "serve/ledger.hpp"
 #include "serve/query_queue.hpp"
 #include "serve/replicas.hpp"
+#include "stream/doorbell.hpp"
 #include "stream/stream_context.hpp"
 
 #include <msstream/serve/detail/input_layout.hpp>
 #include <msstream/serve/options.hpp>
-#include <msstream/stream/detail/doorbell.hpp>
 
 #include <chrono>
 #include <cstddef>

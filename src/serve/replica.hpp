@@ -2,9 +2,9 @@
 #pragma once
 
 #include "serve/slot.hpp"
+#include "stream/doorbell.hpp"
 
 #include <msstream/serve/detail/branches.hpp>
-#include <msstream/stream/detail/doorbell.hpp>
 
 #include <atomic>
 #include <bit>

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "base/spin_lock.hpp"
-
-#include <msstream/stream/detail/doorbell.hpp>
+#include "stream/doorbell.hpp"
 
 #include <chrono>
 #include <cstdint>

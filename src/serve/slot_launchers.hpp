@@ -2,8 +2,7 @@
 #pragma once
 
 #include "serve/dispatcher.hpp"
-
-#include <msstream/stream/detail/doorbell.hpp>
+#include "stream/doorbell.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/device/device_state.hpp"
+#include "step/engine_queries.hpp"
 
-#include <msstream/step/detail/engine_queries.hpp>
+#include "memory/device/device_state.hpp"
 
 namespace msstream::detail {
 

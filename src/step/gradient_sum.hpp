@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/mechanism.hpp"
+#include "step/engine_queries.hpp"
 
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/stream/detail/any_stream.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/tensor/detail/typed.hpp>

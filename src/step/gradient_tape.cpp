@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "step/engine_queries.hpp"
 #include "step/gradient_scopes.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
-#include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/trace/detail/stack_range.hpp>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GradientTape knows after its backward().
+// Defines the functions of GradientTape that return gradients after backward().
 #include "step/cut_off.hpp"
+#include "step/engine_queries.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/base/text.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 

@@ -33,6 +33,32 @@ template <class GradientOf>
   return output;
 }
 
+/// Computes the gradient of an operation's input from `saved`, which is the operation's input or
+/// its output, and the gradient of the output.
+using GradientOfSaved = Floats (*)(Floats const& saved,
+                                   Floats const& output_gradient,
+                                   std::source_location issued_at);
+
+/// Like recorded() of one tensor, for an operation whose gradient is computed from its input or its
+/// output.
+[[nodiscard]] inline Floats recorded_with(AnyTape& tape,
+                                          char const* operation,
+                                          Floats const& input,
+                                          Floats output,
+                                          Floats const& saved,
+                                          GradientOfSaved gradient_of,
+                                          std::source_location issued_at) {
+  return recorded(
+      tape,
+      operation,
+      input,
+      std::move(output),
+      [saved, gradient_of, issued_at](Floats const& gradient) {
+        return gradient_of(saved, gradient, issued_at);
+      },
+      issued_at);
+}
+
 /// Records that `output` is a function of `left` and `right`, and returns `output`. In the
 /// backward, gradients_of(output_gradient, wanted) returns the wanted gradients of the operands.
 template <class GradientsOf>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "step/engine_queries.hpp"
+
 #pragma once
 
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 

@@ -4,11 +4,11 @@
 #include "base/mechanism.hpp"
 #include "order/minimal_waits.hpp"
 #include "stream/access.hpp"
+#include "stream/inside_work.hpp"
 #include "stream/stream_registry.hpp"
 
 #include <msstream/base/text.hpp>
 #include <msstream/order/detail/position_set.hpp>
-#include <msstream/stream/detail/inside_work.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
+#include "stream/doorbell.hpp"
 
-#include <msstream/stream/detail/doorbell.hpp>
+#pragma once
 
 #include <algorithm>
 #include <atomic>

@@ -4,13 +4,13 @@
 #include "base/spin_lock.hpp"
 #include "runtime/settled_at_exit.hpp"
 #include "stream/dependency_tracker.hpp"
+#include "stream/doorbell.hpp"
 #include "stream/launch_failure.hpp"
 
 #include <msstream/base/closure.hpp>
 #include <msstream/base/detail/start_thread.hpp>
 #include <msstream/order/detail/position_set.hpp>
 #include <msstream/runtime/detail/home_process.hpp>
-#include <msstream/stream/detail/doorbell.hpp>
 
 #include <algorithm>
 #include <atomic>

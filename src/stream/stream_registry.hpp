@@ -4,13 +4,13 @@
 #include "base/mechanism.hpp"
 #include "base/unheard_failure.hpp"
 #include "runtime/checker/observed_work.hpp"
+#include "stream/inside_work.hpp"
 #include "stream/stream_slot.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/order/detail/position_set.hpp>
 #include <msstream/runtime/detail/home_process.hpp>
-#include <msstream/stream/detail/inside_work.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/stream/detail/doorbell.hpp>
+#include "stream/doorbell.hpp"
 
 #include <gtest/gtest.h>
 

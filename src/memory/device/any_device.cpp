@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/device/device_state.hpp"
+#include "stream/inside_work.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/memory/detail/any_device.hpp>
 #include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/detail/runtime_thread.hpp>
-#include <msstream/stream/detail/inside_work.hpp>
 
 #include <memory>
 #include <utility>

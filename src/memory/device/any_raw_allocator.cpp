@@ -2,11 +2,11 @@
 #include "memory/blocks/block_uses.hpp"
 #include "memory/device/device_state.hpp"
 #include "stream/foreign_streams.hpp"
+#include "stream/inside_work.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/memory/detail/any_raw_allocator.hpp>
-#include <msstream/stream/detail/inside_work.hpp>
 
 #include <algorithm>
 #include <array>

@@ -3,9 +3,9 @@
 
 #include "base/mechanism.hpp"
 #include "memory/device/device_state.hpp"
+#include "stream/inside_work.hpp"
 
 #include <msstream/base/text.hpp>
-#include <msstream/stream/detail/inside_work.hpp>
 
 #include <mutex>
 #include <stdexcept>

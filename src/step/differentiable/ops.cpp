@@ -101,15 +101,7 @@ Floats scale(AnyTape& tape, Floats const& input, float factor, std::source_locat
 
 Floats sigmoid(AnyTape& tape, Floats const& input, std::source_location issued_at) {
   auto const output = sigmoid(input, issued_at);
-  return recorded(
-      tape,
-      "sigmoid",
-      input,
-      output,
-      [output, issued_at](auto const& gradient) {
-        return sigmoid_gradient(output, gradient, issued_at);
-      },
-      issued_at);
+  return recorded_with(tape, "sigmoid", input, output, output, sigmoid_gradient, issued_at);
 }
 
 Floats sum(AnyTape& tape, Floats const& input, std::source_location issued_at) {

@@ -12,80 +12,32 @@ namespace msstream::ops::detail {
 
 Floats square(AnyTape& tape, Floats const& input, std::source_location issued_at) {
   auto const output = square(input, issued_at);
-  return recorded(
-      tape,
-      "square",
-      input,
-      output,
-      [input, issued_at](Floats const& gradient) {
-        return square_gradient(input, gradient, issued_at);
-      },
-      issued_at);
+  return recorded_with(tape, "square", input, output, input, square_gradient, issued_at);
 }
 
 Floats sqrt(AnyTape& tape, Floats const& input, std::source_location issued_at) {
   auto const output = sqrt(input, issued_at);
-  return recorded(
-      tape,
-      "sqrt",
-      input,
-      output,
-      [output, issued_at](Floats const& gradient) {
-        return sqrt_gradient(output, gradient, issued_at);
-      },
-      issued_at);
+  return recorded_with(tape, "sqrt", input, output, output, sqrt_gradient, issued_at);
 }
 
 Floats abs(AnyTape& tape, Floats const& input, std::source_location issued_at) {
   auto const output = abs(input, issued_at);
-  return recorded(
-      tape,
-      "abs",
-      input,
-      output,
-      [input, issued_at](Floats const& gradient) {
-        return abs_gradient(input, gradient, issued_at);
-      },
-      issued_at);
+  return recorded_with(tape, "abs", input, output, input, abs_gradient, issued_at);
 }
 
 Floats relu(AnyTape& tape, Floats const& input, std::source_location issued_at) {
   auto const output = relu(input, issued_at);
-  return recorded(
-      tape,
-      "relu",
-      input,
-      output,
-      [output, issued_at](Floats const& gradient) {
-        return relu_gradient(output, gradient, issued_at);
-      },
-      issued_at);
+  return recorded_with(tape, "relu", input, output, output, relu_gradient, issued_at);
 }
 
 Floats exp(AnyTape& tape, Floats const& input, std::source_location issued_at) {
   auto const output = exp(input, issued_at);
-  return recorded(
-      tape,
-      "exp",
-      input,
-      output,
-      [output, issued_at](Floats const& gradient) {
-        return exp_gradient(output, gradient, issued_at);
-      },
-      issued_at);
+  return recorded_with(tape, "exp", input, output, output, exp_gradient, issued_at);
 }
 
 Floats log(AnyTape& tape, Floats const& input, std::source_location issued_at) {
   auto const output = log(input, issued_at);
-  return recorded(
-      tape,
-      "log",
-      input,
-      output,
-      [input, issued_at](Floats const& gradient) {
-        return log_gradient(input, gradient, issued_at);
-      },
-      issued_at);
+  return recorded_with(tape, "log", input, output, input, log_gradient, issued_at);
 }
 
 Floats sqrt_abs(AnyTape& tape, Floats const& input, float epsilon, std::source_location issued_at) {

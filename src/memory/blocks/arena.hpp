@@ -410,7 +410,7 @@ class Arena {
     rest->data = block->data + bytes;
     rest->bytes = block->bytes - bytes;
     rest->arena.holding = block->arena.holding;
-    rest->lent_to.store(block->lent_to.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    rest->share.store(block->share.load(std::memory_order_relaxed), std::memory_order_relaxed);
     link(rest, block->arena.higher);
     link(block, rest);
     block->bytes = bytes;
@@ -455,7 +455,7 @@ class Arena {
   }
   void recycle(Block* block) noexcept {
     block->record.log.clear();
-    block->lent_to.store(nullptr, std::memory_order_relaxed);
+    block->share.store(nullptr, std::memory_order_relaxed);
     block->arena.lower = block->arena.higher = nullptr;
     spares_.add(*block);
   }

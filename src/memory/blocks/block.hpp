@@ -22,8 +22,11 @@ struct DeviceState;
 namespace msstream::memory {
 
 class BlockPool;
-class LentMemory;
+class GroupShare;
 struct Block;
+
+/// The kind of memory that a block is made of.
+enum class Space : std::uint8_t { device, pinned };
 
 /// The state of an arena's block: in use, free, or without memory behind its addresses.
 enum class Holding : std::uint8_t { used, free, absent };
@@ -53,8 +56,8 @@ struct alignas(64) Block : ListLinks {
   std::size_t bytes = 0;  ///< the capacity of the block
   std::size_t size_class = SizeClass::kNone;
   ArenaLinks arena;
-  /// The LentMemory that the block is a part of, or null. Changes under the lock of the LentMemory.
-  std::atomic<LentMemory*> lent_to{nullptr};
+  /// The share of a group that the block is a part of, or null. Changes under the share's lock.
+  std::atomic<GroupShare*> share{nullptr};
   order::StreamIndex home = 0;         ///< the stream whose free list the block returns to
   std::atomic<bool> immutable{false};  ///< the block is only read, and therefore not tracked
   std::atomic<std::uint32_t> references{0};

@@ -3,7 +3,7 @@
 
 #include "memory/reports/memory_history.hpp"
 #include "memory/reports/memory_use.hpp"
-#include "memory/supply/capacity.hpp"
+#include "memory/supply/backing_memory.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/memory/statistics.hpp>
@@ -31,8 +31,8 @@ struct BlockPoolOptions {
   std::shared_ptr<Capacity> capacity;  ///< the limit on reserved bytes
   std::size_t
       growth_bytes;  ///< bytes taken from the runtime at a time, unless a request needs more
-  std::size_t soft_limit_bytes = 0;  ///< the limit on fresh memory: see LargeBlocks
-  /// The number of free bytes that may stay when another piece is taken; see MemorySupply.
+  std::size_t soft_limit_bytes = 0;  ///< the limit on fresh memory: see LargeAllocator
+  /// The number of free bytes that may stay when another piece is taken; see BackingMemory.
   std::size_t keep_bytes = std::numeric_limits<std::size_t>::max();
   std::chrono::milliseconds wait_for_frees{0};
   /// Whether freed memory becomes usable as the device proceeds. False for a captured graph's pool.
@@ -44,6 +44,8 @@ struct BlockPoolOptions {
   std::function<MemoryAccount()> account = {};
   std::shared_ptr<MemoryHistory> history =
       nullptr;  ///< the recorder of events; null if none are recorded
+  /// Called with the number of each step of a search before the step is tried. Null: not called.
+  std::function<void(int)> on_step = {};
 };
 
 }  // namespace msstream::memory

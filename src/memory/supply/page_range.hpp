@@ -51,13 +51,6 @@ class PageRange {
     return first < end ? Span{begin_ + first, end - first} : Span{};
   }
 
-  void map(std::byte* at, std::size_t bytes) { runtime_.map_pages(at, bytes); }
-  void move(std::byte* to, std::byte* from, std::size_t bytes) {
-    runtime_.move_pages(to, from, bytes);
-  }
-  void leave(std::byte* from, std::size_t bytes) noexcept { runtime_.leave_pages(from, bytes); }
-  void unmap(std::byte* at, std::size_t bytes) noexcept { runtime_.unmap_pages(at, bytes); }
-
  private:
   // The least number of pages. With fewer, rounding to pages costs more than pages save.
   static constexpr std::size_t kLeastPages = 32;

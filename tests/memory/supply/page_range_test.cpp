@@ -43,11 +43,12 @@ TEST(PageRangeTest, has_the_addresses_that_are_wanted) {
 }
 TEST(PageRangeTest, has_fewer_where_there_are_not_as_many) {
   auto const host = detail::make_backend<HostOfFewAddresses>({5 * kGiB});
-  PageRange range(*host, kGiB, 16 * kGiB);
+  PageRange const range(*host, kGiB, 16 * kGiB);
   EXPECT_GE(range.bytes(), 2 * kGiB);
   EXPECT_LE(range.bytes(), 5 * kGiB);
-  range.map(range.begin() + range.bytes() - host->page_bytes(), host->page_bytes());
-  range.unmap(range.begin() + range.bytes() - host->page_bytes(), host->page_bytes());
+  auto* const last = range.begin() + range.bytes() - host->page_bytes();
+  host->map_pages(last, host->page_bytes());
+  host->unmap_pages(last, host->page_bytes());
 }
 TEST(PageRangeTest, is_none_where_not_all_memory_could_be_mapped_in_it) {
   auto const host = detail::make_backend<HostOfFewAddresses>({kGiB - 1});

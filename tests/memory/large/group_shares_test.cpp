@@ -2,8 +2,8 @@
 // Tests memory that is lent to one group, which alone allocates from it, and how other groups get
 // it when they need it.
 #include "memory/blocks/block_uses.hpp"
-#include "memory/large/block_source.hpp"
-#include "memory/large/large_blocks.hpp"
+#include "memory/large/large_allocator.hpp"
+#include "memory/pools/search_order.hpp"
 #include "memory/run_threads.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
@@ -31,7 +31,8 @@ namespace msstream::testing {
 namespace {
 
 using memory::Block;
-using memory::BlockSource;
+using memory::LargeAllocator;
+using memory::SearchOrder;
 using ::testing::ElementsAre;
 
 constexpr std::size_t kQuarter = 4 * kMiB;
@@ -40,7 +41,7 @@ constexpr std::size_t kArenaLimit = 16 * kWhole;
 constexpr auto kAny = [](auto const&) { return true; };
 constexpr auto kHasNone = [] { return false; };
 
-class LentMemory : public ::testing::Test {
+class GroupShares : public ::testing::Test {
  protected:
   static constexpr int kGroups = 4;
 
@@ -50,41 +51,44 @@ class LentMemory : public ::testing::Test {
   [[nodiscard]] Block* take(std::size_t bytes, int group) {
     return source.take(bytes, slot(group), kAny);
   }
+  /// Searches for a large block for the group.
+  [[nodiscard]] Block* find(LargeAllocator& from, std::size_t bytes, int group) {
+    return memory::find_large(from, {bytes, bytes, slot(group), kHasNone});
+  }
   /// Lends fresh memory to the group, which alone allocates from it until it is taken back.
   bool lend(std::size_t bytes, int group) {
     source.put(source.grow(bytes, slot(group), kArenaLimit, [](auto const&) { return false; }));
-    return source.lend(bytes, source.lent().of(slot(group)), kAny);
+    return source.shares().lend(bytes, slot(group), kAny);
   }
 
   /// Returns how many bytes `large` has lent to the group.
-  [[nodiscard]] std::size_t lent_bytes(int group) {
-    return large.source().lent().of(slot(group)).lent_bytes();
-  }
+  [[nodiscard]] std::size_t lent_bytes(int group) { return large.shares().bytes_of(slot(group)); }
 
   Device<Host> device;
   StreamPool<Host> pool{device, {.groups = kGroups, .launch_threads = LaunchThreads::none}};
-  BlockSource source{device.context(),
-                     memory::Space::device,
-                     std::make_shared<memory::Capacity>(kArenaLimit),
-                     kWhole};
   memory::StreamCaches caches;
-  memory::LargeBlocks large{device.context(),
-                            memory::Space::device,
-                            std::make_shared<memory::Capacity>(kArenaLimit),
-                            kWhole,
-                            kArenaLimit,
-                            caches,
-                            nullptr};
+  LargeAllocator source{device.context(),
+                        memory::Space::device,
+                        std::make_shared<memory::Capacity>(kArenaLimit),
+                        kWhole,
+                        kArenaLimit,
+                        caches};
+  LargeAllocator large{device.context(),
+                       memory::Space::device,
+                       std::make_shared<memory::Capacity>(kArenaLimit),
+                       kWhole,
+                       kArenaLimit,
+                       caches};
 };
 
-TEST_F(LentMemory, is_that_of_its_group_until_it_is_taken_back) {
+TEST_F(GroupShares, is_that_of_its_group_until_it_is_taken_back) {
   lend(kWhole, 0);
   EXPECT_EQ(take(kQuarter, 1), nullptr);
   auto* const own = take(kQuarter, 0);
   ASSERT_NE(own, nullptr);
   source.put(own);
   EXPECT_EQ(take(kQuarter, 1), nullptr);
-  source.join_all();
+  source.backing().arena().join_all();
   EXPECT_EQ(take(kQuarter, 1), nullptr);
   source.take_back_and_join_all();
   auto* const others = take(kWhole, 1);
@@ -92,7 +96,7 @@ TEST_F(LentMemory, is_that_of_its_group_until_it_is_taken_back) {
   source.put(others);
 }
 
-TEST_F(LentMemory, in_use_goes_back_to_whoever_has_the_rest) {
+TEST_F(GroupShares, in_use_goes_back_to_whoever_has_the_rest) {
   lend(kWhole, 0);
   auto* const low = take(kQuarter, 0);
   auto* const middle = take(kQuarter, 0);
@@ -105,12 +109,12 @@ TEST_F(LentMemory, in_use_goes_back_to_whoever_has_the_rest) {
   source.put(whole);
 }
 
-TEST_F(LentMemory, remembers_its_uses) {
+TEST_F(GroupShares, remembers_its_uses) {
   auto* const block = source.grow(kWhole, slot(0), kArenaLimit, kAny);
   auto const use = pool[1].compute().engine().mark();
   block->record.log.note_write(use);
   source.put(block);
-  ASSERT_TRUE(source.lend(kWhole, source.lent().of(slot(0)), kAny));
+  ASSERT_TRUE(source.shares().lend(kWhole, slot(0), kAny));
   for (auto const& [group, bytes] : {std::pair{0, kQuarter}, {2, kWhole}}) {
     auto* const part = take(bytes, group);
     ASSERT_NE(part, nullptr);
@@ -122,9 +126,9 @@ TEST_F(LentMemory, remembers_its_uses) {
   }
 }
 
-TEST_F(LentMemory, goes_to_others_who_would_have_to_wait) {
+TEST_F(GroupShares, goes_to_others_who_would_have_to_wait) {
   lend(kWhole, 0);
-  auto* const block = source.take_lent(kQuarter, kAny);
+  auto* const block = source.shares().take_of_any(kQuarter, kAny);
   ASSERT_NE(block, nullptr);
   source.put(block);
   EXPECT_EQ(take(kQuarter, 1), nullptr) << "it went back to where it came from";
@@ -132,30 +136,29 @@ TEST_F(LentMemory, goes_to_others_who_would_have_to_wait) {
   source.put(block);
 }
 
-TEST_F(LentMemory, is_taken_from_others_before_anybody_waits) {
-  memory::LargeBlocks limited(device.context(),
-                              memory::Space::device,
-                              std::make_shared<memory::Capacity>(kArenaLimit),
-                              kWhole,
-                              2 * kWhole,
-                              caches,
-                              nullptr);
-  auto* const pending = limited.any(kWhole, slot(0), kHasNone, kHasNone);
-  auto* const lent = limited.any(kWhole, slot(0), kHasNone, kHasNone);
+TEST_F(GroupShares, is_taken_from_others_before_anybody_waits) {
+  LargeAllocator limited(device.context(),
+                         memory::Space::device,
+                         std::make_shared<memory::Capacity>(kArenaLimit),
+                         kWhole,
+                         2 * kWhole,
+                         caches);
+  auto* const pending = find(limited, kWhole, 0);
+  auto* const lent = find(limited, kWhole, 0);
   auto const* const address = lent->data;
-  limited.source().put(lent);
-  ASSERT_TRUE(limited.source().lend(kWhole, limited.source().lent().of(slot(0)), kAny));
+  limited.put(lent);
+  ASSERT_TRUE(limited.shares().lend(kWhole, slot(0), kAny));
   Gate gate;
   gate.hold(pool[0].compute());
   pending->record.log.note_write(pool[0].compute().engine().mark());
-  limited.source().put(pending);
-  auto* const block = limited.any(kWhole, slot(1), kHasNone, kHasNone);
+  limited.put(pending);
+  auto* const block = find(limited, kWhole, 1);
   EXPECT_EQ(block->data, address);
-  limited.source().put(block);
+  limited.put(block);
   gate.open();
 }
 
-TEST_F(LentMemory, is_no_more_than_eight_parts) {
+TEST_F(GroupShares, is_no_more_than_eight_parts) {
   std::vector<Block*> held;
   for (int part = 0; part < 8; ++part) {
     EXPECT_TRUE(lend(kWhole, 0));
@@ -170,7 +173,7 @@ TEST_F(LentMemory, is_no_more_than_eight_parts) {
   }
 }
 
-TEST_F(LentMemory, is_nobodys_twice_while_threads_lend_and_join) {
+TEST_F(GroupShares, is_nobodys_twice_while_threads_lend_and_join) {
   constexpr std::size_t kLeast = kMiB / 16;
   for (int i = 0; i < 8; ++i) {
     source.put(source.grow(kWhole, slot(0), kArenaLimit, [](auto const&) { return false; }));
@@ -192,7 +195,7 @@ TEST_F(LentMemory, is_nobodys_twice_while_threads_lend_and_join) {
     auto const value = static_cast<std::byte>(thread + 1);
     for (int i = 0; i < 20'000; ++i) {
       if (i % 64 == 0) {
-        static_cast<void>(source.lend(kWhole, source.lent().of(slot(thread)), kAny));
+        static_cast<void>(source.shares().lend(kWhole, slot(thread), kAny));
       }
       if (auto* const block = take(kLeast * (1 + random() % 16), thread)) {
         for (std::size_t at = 0; at < block->bytes / kLeast; ++at) {
@@ -214,15 +217,15 @@ TEST_F(LentMemory, is_nobodys_twice_while_threads_lend_and_join) {
   });
   EXPECT_EQ(wrong.load(), 0);
   source.take_back_and_join_all();
-  EXPECT_GE(source.largest_free_bytes(), 8 * kWhole);
+  EXPECT_GE(source.backing().arena().access()->largest_free_bytes(), 8 * kWhole);
 }
 
 /// Groups whose threads contend for the lock often enough are lent memory without asking. One
 /// thread keeps the lock, under which a block is chosen, until the other one has most likely
 /// reached it.
-TEST_F(LentMemory, comes_to_threads_that_meet) {
+TEST_F(GroupShares, comes_to_threads_that_meet) {
   constexpr int kMostRounds = 10'000;  // 16 rounds are enough if the threads contend in each
-  large.source().put(large.any(8 * kWhole, slot(0), kHasNone, kHasNone));
+  large.put(find(large, 8 * kWhole, 0));
   std::atomic<bool> is_kept{false};
   std::atomic<bool> is_taking{false};
   std::atomic<bool> is_over{false};
@@ -230,7 +233,7 @@ TEST_F(LentMemory, comes_to_threads_that_meet) {
     while (!is_over) {
       if (is_kept) {
         is_taking = true;
-        large.source().put(large.any(kQuarter, slot(1), kHasNone, kHasNone));
+        large.put(find(large, kQuarter, 1));
         is_taking = false;
       }
       std::this_thread::yield();
@@ -245,7 +248,7 @@ TEST_F(LentMemory, comes_to_threads_that_meet) {
     return false;
   };
   for (int i = 0; i < kMostRounds && lent_bytes(1) == 0; ++i) {
-    EXPECT_EQ(large.source().take(kQuarter, slot(0), none_until_the_other_comes), nullptr);
+    EXPECT_EQ(large.take(kQuarter, slot(0), none_until_the_other_comes), nullptr);
     while (is_taking) {
       std::this_thread::yield();
     }
@@ -254,65 +257,65 @@ TEST_F(LentMemory, comes_to_threads_that_meet) {
   EXPECT_GT(lent_bytes(1), 0U);
 }
 
-TEST_F(LentMemory, is_left_whole_by_what_is_kept_while_there_is_other) {
-  auto& memory = large.source();
-  memory.put(memory.grow(kWhole, slot(0), kArenaLimit, kAny));
-  ASSERT_TRUE(memory.lend(kWhole, memory.lent().of(slot(0)), kAny));
+TEST_F(GroupShares, is_left_whole_by_what_is_kept_while_there_is_other) {
+  large.put(large.grow(kWhole, slot(0), kArenaLimit, kAny));
+  ASSERT_TRUE(large.shares().lend(kWhole, slot(0), kAny));
   std::vector<Block*> kept;
   auto const keep = [&](std::size_t blocks) {
     while (kept.size() < blocks) {
-      kept.push_back(large.to_keep_without_wait(kQuarter, kQuarter, slot(0)));
+      memory::LargeRequest const slab{kQuarter, kQuarter, slot(0), kHasNone, nullptr, true};
+      kept.push_back(memory::find_large(large, slab, SearchOrder::kFirst, SearchOrder::kShares));
       ASSERT_NE(kept.back(), nullptr);
     }
   };
   keep((kArenaLimit - kWhole) / kQuarter);
-  auto* const part = memory.take_own(kWhole, slot(0));
+  auto* const part = large.shares().take(kWhole, slot(0), kAny);
   ASSERT_NE(part, nullptr) << "there was fresh memory";
-  memory.put(part);
+  large.put(part);
   keep(kArenaLimit / kQuarter);
-  std::for_each(kept.begin(), kept.end(), [&](auto* block) { memory.put(block); });
+  std::for_each(kept.begin(), kept.end(), [&](auto* block) { large.put(block); });
 }
 
 /// All memory under the limit is allocated. Half of it is then free, between blocks in use and with
 /// uses in flight. The group is lent 7/8 of that half; an eighth is left for larger blocks.
-TEST_F(LentMemory, of_a_group_in_need_is_put_together_under_the_limit) {
+TEST_F(GroupShares, of_a_group_in_need_is_put_together_under_the_limit) {
   std::vector<Block*> blocks;
   while (blocks.size() < kArenaLimit / kWhole) {
-    blocks.push_back(large.any(kWhole, slot(1), kHasNone, kHasNone));
+    blocks.push_back(find(large, kWhole, 1));
   }
   Gate gate;
   gate.hold(pool[1].compute());
   auto const use = pool[1].compute().engine().mark();
   for (std::size_t i = 0; i < blocks.size(); i += 2) {
     blocks[i]->record.log.note_write(use);
-    large.source().put(blocks[i]);
+    large.put(blocks[i]);
   }
-  auto* const block = large.any(kQuarter, slot(0), kHasNone, kHasNone);
+  auto* const block = find(large, kQuarter, 0);
   EXPECT_EQ(lent_bytes(0), kArenaLimit / 2 / 8 * 7);
-  large.source().put(block);
+  large.put(block);
   for (std::size_t i = 1; i < blocks.size(); i += 2) {
-    large.source().put(blocks[i]);
+    large.put(blocks[i]);
   }
   gate.open();
 }
 
-TEST_F(LentMemory, goes_to_all_groups_when_the_first_is_in_need_under_the_limit) {
-  auto* const whole = large.any(kArenaLimit, slot(1), kHasNone, kHasNone);
+TEST_F(GroupShares, goes_to_all_groups_when_the_first_is_in_need_under_the_limit) {
+  auto* const whole = find(large, kArenaLimit, 1);
   EXPECT_EQ(lent_bytes(2), 0U);
   Gate gate;
   gate.hold(pool[1].compute());
   whole->record.log.note_write(pool[1].compute().engine().mark());
-  large.source().put(whole);
-  auto* const block = large.any(kQuarter, slot(0), kHasNone, kHasNone);
+  large.put(whole);
+  auto* const block = find(large, kQuarter, 0);
   EXPECT_GT(lent_bytes(0), kArenaLimit / 4);
   EXPECT_EQ(lent_bytes(1), lent_bytes(0));
   EXPECT_EQ(lent_bytes(2), lent_bytes(0));
-  large.source().put(block);
+  large.put(block);
   gate.open();
 }
 
 /// A fixture with a limit so large that a fixed part of it would be far more than any group needs.
-class PoolWhereThreadsMeet : public LentMemory {
+class PoolWhereThreadsMeet : public GroupShares {
  protected:
   static constexpr std::size_t kLargeLimit = std::size_t{16} << 30U;
 
@@ -320,38 +323,37 @@ class PoolWhereThreadsMeet : public LentMemory {
   /// until the test ends.
   [[nodiscard]] Block* keep_quarter() {
     for (int i = 0; i < 16; ++i) {
-      by_need.source().lent().of(slot(1)).note_contention();
+      by_need.shares().note_contention(slot(1));
     }
-    kept.push_back(by_need.any(kQuarter, slot(1), kHasNone, kHasNone));
+    kept.push_back(find(by_need, kQuarter, 1));
     return kept.back();
   }
   void TearDown() override {
     for (auto* const block : kept) {
-      by_need.source().put(block);
+      by_need.put(block);
     }
   }
   [[nodiscard]] std::size_t reserved_bytes() {
-    return by_need.source().capacity().reserved_bytes();
+    return by_need.backing().capacity().reserved_bytes();
   }
 
-  memory::LargeBlocks by_need{device.context(),
-                              memory::Space::device,
-                              std::make_shared<memory::Capacity>(kLargeLimit),
-                              kWhole,
-                              0,
-                              caches,
-                              nullptr};
+  LargeAllocator by_need{device.context(),
+                         memory::Space::device,
+                         std::make_shared<memory::Capacity>(kLargeLimit),
+                         kWhole,
+                         0,
+                         caches};
   std::vector<Block*> kept;
 };
 
 TEST_F(PoolWhereThreadsMeet, uses_what_lies_idle_elsewhere_before_it_grows) {
-  by_need.source().put(by_need.any(4 * kWhole, slot(0), kHasNone, kHasNone));
-  ASSERT_TRUE(by_need.source().lend(4 * kWhole, by_need.source().lent().of(slot(0)), kAny));
+  by_need.put(find(by_need, 4 * kWhole, 0));
+  ASSERT_TRUE(by_need.shares().lend(4 * kWhole, slot(0), kAny));
   auto const reserved = reserved_bytes();
   for (std::size_t i = 0; i < 4 * kWhole / kQuarter; ++i) {
     auto const begin = std::chrono::steady_clock::now();
     static_cast<void>(keep_quarter());
-    bool const is_contended = by_need.source().is_contended();
+    bool const is_contended = by_need.shares().is_contended();
     if (std::chrono::steady_clock::now() - begin >= std::chrono::seconds(1)) {
       GTEST_SKIP() << "this machine stood still for as long as threads that met are remembered";
     }
@@ -361,11 +363,11 @@ TEST_F(PoolWhereThreadsMeet, uses_what_lies_idle_elsewhere_before_it_grows) {
 }
 
 TEST_F(PoolWhereThreadsMeet, grows_by_half_of_what_work_in_flight_uses) {
-  auto* const used = by_need.any(4 * kWhole, slot(0), kHasNone, kHasNone);
+  auto* const used = find(by_need, 4 * kWhole, 0);
   Gate gate;
   gate.hold(pool[0].compute());
   used->record.log.note_write(pool[0].compute().engine().mark());
-  by_need.source().put(used);
+  by_need.put(used);
   // group 0 = [gate, use]   free memory = [used]
   for (int i = 0; i < 24; ++i) {
     static_cast<void>(keep_quarter());
@@ -380,11 +382,11 @@ TEST_F(PoolWhereThreadsMeet, grows_by_half_of_what_work_in_flight_uses) {
 TEST_F(PoolWhereThreadsMeet, asks_what_is_in_flight_before_it_grows) {
   std::vector<Block*> pieces(8 * kWhole / kQuarter);
   for (auto*& piece : pieces) {
-    piece = by_need.any(kQuarter / 2, slot(0), kHasNone, kHasNone);
+    piece = find(by_need, kQuarter / 2, 0);
   }
   for (std::size_t i = 0; i < pieces.size(); i += 2) {
     pieces[i]->record.log.note_write(pool[0].compute().engine().mark());
-    by_need.source().put(pieces[i]);
+    by_need.put(pieces[i]);
   }
   auto const reserved = reserved_bytes();
   for (std::size_t i = 0; i < pieces.size() / 4; ++i) {
@@ -392,12 +394,12 @@ TEST_F(PoolWhereThreadsMeet, asks_what_is_in_flight_before_it_grows) {
     ASSERT_EQ(reserved_bytes(), reserved) << i;
   }
   for (std::size_t i = 1; i < pieces.size(); i += 2) {
-    by_need.source().put(pieces[i]);
+    by_need.put(pieces[i]);
   }
 }
 
 /// Several threads allocate large blocks side by side through the allocator, as users do.
-TEST(LentMemoryOfAllocator, is_not_lost_to_others_at_the_limit) {
+TEST(GroupSharesOfAllocator, is_not_lost_to_others_at_the_limit) {
   constexpr int kThreads = 4;
   Device<Host> const device({.memory = {.limit_bytes = kArenaLimit}});
   StreamPool pool(device, {.groups = kThreads});

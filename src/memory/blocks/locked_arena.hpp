@@ -17,7 +17,7 @@ namespace msstream::memory {
 /// The arena that all groups share, with its lock. The lock is not held during calls of the
 /// runtime, except on destruction, nor during allocation of host memory, except to note uses by
 /// many streams. Thread-safe.
-class CommonArena {
+class LockedArena {
   /// Whether two free neighbours may join, as put() says.
   [[nodiscard]] auto joins_for_free() const noexcept {
     return [this](Block const& lower, Block const& higher) {
@@ -27,7 +27,7 @@ class CommonArena {
   }
 
  public:
-  explicit CommonArena(std::shared_ptr<detail::DependencyTracker> tracker)
+  explicit LockedArena(std::shared_ptr<detail::DependencyTracker> tracker)
       : tracker_(std::move(tracker)) {}
 
   /// Gives access to the arena, and holds its lock as long as it lives.
@@ -63,11 +63,6 @@ class CommonArena {
     return {with_spares(std::move(lock), arena_), arena_};
   }
 
-  /// Like Arena::take().
-  template <class Ready>
-  [[nodiscard]] Block* take(std::size_t bytes, Ready&& ready) {
-    return access_to_cut()->take(bytes, ready);
-  }
   /// Takes the free block with the least `cost(block)` among those that fit, and the best fit of
   /// equal ones. Null if there is none.
   template <class Cost>
@@ -86,27 +81,18 @@ class CommonArena {
     }
     return uses;
   }
-  /// Frees a block and joins it with its neighbours if that makes hardly any stream wait: if
-  /// different streams still used its parts, no stream could use the joined block without a wait.
-  void put(Block* block) noexcept { access()->put(block, joins_for_free()); }
-  void put_if_any(Block* block) noexcept {
+  /// Frees a block, if it is not null, and joins it with its neighbours if that makes hardly any
+  /// stream wait: if different streams still used its parts, no stream could use the joined block
+  /// without a wait.
+  void put(Block* block) noexcept {
     if (block != nullptr) {
-      put(block);
+      access()->put(block, joins_for_free());
     }
   }
   void join_what_is_over() noexcept { access()->join_neighbours(joins_for_free()); }
   /// Joins all free neighbours, whichever streams used them.
   void join_all() noexcept {
     access()->join_neighbours([](auto const&, auto const&) { return true; });
-  }
-
-  /// Calls `visit(block)` for each free block, the smallest first, under the lock.
-  template <class Visit>
-  void for_each_free(Visit&& visit) const {
-    access()->for_each_free(visit);
-  }
-  [[nodiscard]] std::size_t largest_free_bytes() const noexcept {
-    return access()->largest_free_bytes();
   }
 
  private:

@@ -4,17 +4,13 @@
 #include "base/spin_lock.hpp"
 #include "memory/blocks/arena.hpp"
 #include "memory/blocks/block.hpp"
-#include "stream/stream_slot.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <new>
-#include <utility>
 #include <vector>
 
 namespace msstream::memory {
@@ -24,9 +20,9 @@ namespace msstream::memory {
 /// memory that other groups have used. If the arena has no other memory, it takes the blocks back,
 /// together with those they were cut into. Thread-safe. A thread that has the arena's lock may take
 /// this lock, but not the other way round.
-class alignas(64) LentMemory {
+class alignas(64) GroupShare {
  public:
-  LentMemory() { parts_.reserve(kMostParts); }
+  GroupShare() { parts_.reserve(kMostParts); }
 
   /// Like Arena::take().
   template <class Ready>
@@ -41,14 +37,14 @@ class alignas(64) LentMemory {
   /// arena has taken the block back while it was in use.
   [[nodiscard]] bool put(Block* block) noexcept {
     std::lock_guard const guard(mutex_);
-    if (block->lent_to.load(std::memory_order_relaxed) != this) {
+    if (block->share.load(std::memory_order_relaxed) != this) {
       return false;
     }
     arena_.put(block, [](auto const&, auto const&) { return true; });
     return true;
   }
 
-  /// Whether the group has never had any LentMemory.
+  /// Whether the group has never had a part.
   [[nodiscard]] bool is_new() const noexcept {
     return lent_bytes() == 0 && much_need_.load(std::memory_order_relaxed) == kMuchNeed;
   }
@@ -65,7 +61,7 @@ class alignas(64) LentMemory {
         return false;
       }
       Block* const first = arena_.borrow(*lent);
-      first->lent_to.store(this, std::memory_order_relaxed);
+      first->share.store(this, std::memory_order_relaxed);
       parts_.push_back({lent, first});
       lent_bytes_.fetch_add(first->bytes, std::memory_order_relaxed);
     } catch (std::bad_alloc const&) {
@@ -78,7 +74,7 @@ class alignas(64) LentMemory {
     std::lock_guard const guard(mutex_);
     for (auto const& part : parts_) {
       for (Block* block = part.first; block != nullptr; block = block->arena.higher) {
-        block->lent_to.store(nullptr, std::memory_order_release);
+        block->share.store(nullptr, std::memory_order_release);
       }
       owner.take_back(part.lent, part.first, arena_);
     }
@@ -114,7 +110,7 @@ class alignas(64) LentMemory {
     contentions_.store(0, std::memory_order_relaxed);
     return true;
   }
-  /// Notes that the group finds only memory that it must wait for, or LentMemory of other groups.
+  /// Notes that the group finds only memory that it must wait for, or the parts of other groups.
   void note_need() noexcept { needs_.fetch_add(1, std::memory_order_relaxed); }
   /// Whether note_need() was called often since the last call that returned true. The required
   /// number of needs doubles, up to 64, each time that the arena takes this memory back.
@@ -148,43 +144,6 @@ class alignas(64) LentMemory {
   std::atomic<int> contentions_{0};
   std::atomic<std::uint64_t> needs_{0};
   std::atomic<std::uint64_t> much_need_{kMuchNeed};
-};
-
-/// The LentMemory of each group, or of each stream without a group. If there are many groups, some
-/// share one. Thread-safe, without a lock.
-class LentMemories {
- public:
-  LentMemories() = default;
-  LentMemories(LentMemories const&) = delete;
-  LentMemories& operator=(LentMemories const&) = delete;
-  ~LentMemories() {
-    for_each([](LentMemory const& lent) { delete &lent; });
-  }
-
-  [[nodiscard]] LentMemory& of(detail::StreamSlot const& stream) {
-    auto const group = stream.identity.group;
-    auto const number = group >= 0 ? static_cast<std::size_t>(group) : std::size_t{stream.index};
-    auto& place = by_group_[number % by_group_.size()];
-    auto* lent = place.load(std::memory_order_acquire);
-    if (lent == nullptr) [[unlikely]] {
-      auto created = std::make_unique<LentMemory>();
-      if (place.compare_exchange_strong(lent, created.get(), std::memory_order_acq_rel)) {
-        lent = created.release();
-      }
-    }
-    return *lent;
-  }
-  template <class Visit>
-  void for_each(Visit&& visit) const {
-    for (auto const& place : by_group_) {
-      if (auto* const lent = place.load(std::memory_order_acquire)) {
-        visit(*lent);
-      }
-    }
-  }
-
- private:
-  std::array<std::atomic<LentMemory*>, 16> by_group_{};
 };
 
 }  // namespace msstream::memory

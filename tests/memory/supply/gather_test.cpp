@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that pages are gathered to one block although memory is used, taken and freed meanwhile, or
 // the runtime fails.
-#include "memory/large/block_source.hpp"
 #include "memory/runtimes.hpp"
+#include "memory/supply/backing_memory.hpp"
 #include "runtime/gate.hpp"
 #include "stream/stream.hpp"
 
@@ -30,19 +30,21 @@ class Gather : public ::testing::Test {
   static constexpr auto kAny = [](auto const&) { return true; };
   static constexpr auto kNone = [](auto const&) { return false; };
 
-  [[nodiscard]] detail::StreamSlot& slot() { return pool[0].compute().engine().slot(); }
   /// Returns fresh memory at addresses behind all other memory.
-  [[nodiscard]] Block* grow(std::size_t bytes) { return source.grow(bytes, slot(), kLimit, kNone); }
+  [[nodiscard]] Block* grow(std::size_t bytes) {
+    return backing.grow(bytes, kLimit, kNone, [] { return nullptr; });
+  }
+  void put(Block* block) { backing.arena().put(block); }
   /// Adds a free piece of memory, with memory in use behind it, and returns the piece.
   Block* free_piece(std::size_t bytes) {
     auto* const piece = grow(bytes);
     kept_.push_back(grow(kPage));
-    source.put(piece);
+    put(piece);
     return piece;
   }
   void TearDown() override {
     for (auto* const block : kept_) {
-      source.put(block);
+      put(block);
     }
   }
 
@@ -50,7 +52,7 @@ class Gather : public ::testing::Test {
   std::shared_ptr<memory::Capacity> capacity = std::make_shared<memory::Capacity>(kLimit);
   Device<R> device{options()};
   StreamPool<R> pool{device, {.groups = 1, .launch_threads = LaunchThreads::none}};
-  memory::BlockSource source{device.context(), memory::Space::device, capacity, kPage};
+  memory::BackingMemory backing{device.context(), memory::Space::device, capacity, kPage};
 
  private:
   [[nodiscard]] DeviceOptions<R> options() const {
@@ -67,24 +69,24 @@ TEST_F(Gather, goes_to_its_addresses_whatever_is_left_meanwhile_beside_them) {
   auto* const idle = grow(3 * kPage);
   auto* const kept = grow(kPage);
   auto* const begin = used->data;
-  source.put(idle);
+  put(idle);
   used->record.log.note_write(pool[0].compute().engine().mark());
-  source.put(used);
+  put(used);
   auto const is_idle = [&](Block const& block) { return block.data != begin; };
-  auto* const whole = source.gather(4 * kPage, is_idle, kAny, kAny);
+  auto* const whole = backing.gather(4 * kPage, is_idle, kAny, kAny);
   ASSERT_NE(whole, nullptr);
-  source.put(whole);
+  put(whole);
   // The hole behind the page in use is taken first. The use of that page completes after the
   // choice.
   int asked = 0;
-  auto* const next = source.gather(
+  auto* const next = backing.gather(
       2 * kPage, [&](Block const& block) { return is_idle(block) || asked++ > 0; }, kAny, kAny);
   ASSERT_NE(next, nullptr);
   EXPECT_GT(asked, 1);
   EXPECT_EQ(next->data, begin + kPage);
   std::memset(next->data, 1, next->bytes);
-  source.put(next);
-  source.put(kept);
+  put(next);
+  put(kept);
 }
 
 TEST_F(Gather, that_finds_too_little_in_the_end_loses_nothing) {
@@ -93,14 +95,14 @@ TEST_F(Gather, that_finds_too_little_in_the_end_loses_nothing) {
   auto const before = capacity->reserved_bytes();
   int counted = 0;  // the predicate accepts both pages when counted, but only one when taken
   auto* const block =
-      source.gather(2 * kPage, kNone, kNone, [&](Block const&) { return counted++ < 3; });
+      backing.gather(2 * kPage, kNone, kNone, [&](Block const&) { return counted++ < 3; });
   EXPECT_EQ(block, nullptr);
   EXPECT_EQ(capacity->reserved_bytes(), before);
-  auto* const whole = source.gather(2 * kPage, kAny, kAny, kAny);
+  auto* const whole = backing.gather(2 * kPage, kAny, kAny, kAny);
   ASSERT_NE(whole, nullptr);
   EXPECT_EQ(capacity->reserved_bytes(), before);
   std::memset(whole->data, 1, whole->bytes);
-  source.put(whole);
+  put(whole);
 }
 
 class FailingGather : public Gather, public ::testing::WithParamInterface<Fault> {};
@@ -109,7 +111,7 @@ TEST_P(FailingGather, loses_nothing) {
   free_piece(kPage);
   free_piece(kPage);
   auto const before = capacity->reserved_bytes();
-  auto const gather = [&] { return source.gather(2 * kPage, kAny, kAny, kAny); };
+  auto const gather = [&] { return backing.gather(2 * kPage, kAny, kAny, kAny); };
   for (int const failing : {1, 2}) {
     plan->fail(RuntimeCall::move_pages, failing, GetParam());
     if (GetParam() == Fault::out_of_memory) {
@@ -121,7 +123,7 @@ TEST_P(FailingGather, loses_nothing) {
   }
   auto* const whole = gather();
   ASSERT_NE(whole, nullptr);
-  source.put(whole);
+  put(whole);
 }
 INSTANTIATE_TEST_SUITE_P(Faults,
                          FailingGather,
@@ -133,13 +135,13 @@ TEST_F(Gather, never_ends_for_want_of_addresses) {
   for (int turn = 0; turn < 20; ++turn) {
     auto* const much = grow(kMuch);
     ASSERT_NE(much, nullptr) << turn;
-    source.put(much);
+    put(much);
     free_piece(kPage);
-    source.trim(capacity->reserved_bytes() - kMuch - kPage, kAny);
+    backing.trim(capacity->reserved_bytes() - kMuch - kPage, kAny, [] {});
   }
   auto* const rest = grow(kLimit - capacity->reserved_bytes());
   ASSERT_NE(rest, nullptr);
-  source.put(rest);
+  put(rest);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include "memory/blocks/block.hpp"
 #include "memory/blocks/block_uses.hpp"
-#include "memory/supply/runtime_memory.hpp"
 #include "stream/dependency_tracker.hpp"
 
 #include <algorithm>

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shared_mutex>
+
+namespace msstream::memory {
+
+/// A lock that threads hold shared while they cut or join free memory, which other threads then
+/// cannot find. A thread that holds it alone sees all free memory.
+using Hands = std::shared_mutex;
+using InHand = std::shared_lock<Hands>;
+
+/// Returns the shared lock. Null: the thread holds the lock already, so nothing is locked.
+[[nodiscard]] inline InHand take_in_hand(Hands* hands) {
+  return hands != nullptr ? InHand(*hands) : InHand();
+}
+
+}  // namespace msstream::memory

@@ -11,6 +11,8 @@ sub-folders of a room in src/. A folder of include/, src/, kernels/ or tests/ ha
 - kernels/ consists of families, which are its folders. A family may include itself and families on lower steps
   (FAMILIES).
 - The private libraries of the programs, in apps/, include public headers, and each other as APPS says.
+- Folders of src/memory/ that FRONTS lists have headers in front of the others: files of src/ in another folder include
+  only these.
 - A folder of tests/ may include what its room may, and what TESTS_ALSO_USE adds. A test may instead be written as a
   user's program, and include <msstream/msstream.hpp>. A folder of tests/ with the name of no room tests the whole
   library, and may include everything; tests of rooms do not include it.
@@ -69,6 +71,16 @@ APPS = {
     "data": ("data sets: readers, generators, batches in memory, saved tensors", ()),
     "training": ("the driver of a training: batches on the device, steps, metrics, stream groups", ("cli", "data")),
     "load": ("the load generator: queries for an inference pool, and their measures", ("cli", "data")),
+}
+
+# The headers in front of a folder of src/, with the class that each declares and its task. Files of src/ in other
+# folders include no other header of the folder.
+FRONTS = {
+    "src/memory/large/large_allocator.hpp": (
+        "LargeAllocator", "blocks of any size; each step of the search for a large block is one of its functions"),
+    "src/memory/large/group_shares.hpp": ("GroupShares", "parts of the memory lent to groups, which alone cut them"),
+    "src/memory/supply/backing_memory.hpp": (
+        "BackingMemory", "what the runtime gives, under limits, as pages in one range or in pieces; the arena in it"),
 }
 
 # What tests use beyond their room: memory is used through tensors, and tensors through operations.
@@ -145,6 +157,11 @@ def refusal(path, target, texts):
     if target == UMBRELLA:
         return None if path.startswith("tests/") else f"only users include {target}"
     room, theirs = room_of(path), room_of(target)
+    folder = Path(target).parent.as_posix()
+    if path.startswith("src/") and Path(path).parent.as_posix() != folder and target not in FRONTS:
+        fronts = [front for front in FRONTS if Path(front).parent.as_posix() == folder]
+        if fronts:
+            return f"of {folder}/, other folders include only {' and '.join(Path(front).name for front in fronts)}"
     if theirs not in STEPS:
         return f"{room}/ may not include {target}, which is in no room"
     if room == theirs:
@@ -218,16 +235,22 @@ def table_of_apps():
     return lines
 
 
+def table_of_fronts():
+    lines = ["| class | header | task |", "| --- | --- | --- |"]
+    return lines + [f"| `{name}` | `{path}` | {task} |" for path, (name, task) in FRONTS.items()]
+
+
 # The pages that have a table, and which; a page has it between the marks that marked() writes.
 PAGES = {
     "CONTRIBUTING.md": ("rooms", "families", "apps"),
-    "docs/design.md": ("staircase", "rooms", "families"),
+    "docs/design.md": ("staircase", "rooms", "families", "fronts"),
 }
 TABLES = {
     "rooms": table("room", "content", ROOMS),
     "families": table("folder of `kernels/`", "content", FAMILIES),
     "apps": table_of_apps(),
     "staircase": staircase(),
+    "fronts": table_of_fronts(),
 }
 
 

@@ -138,6 +138,15 @@ class LayersTest(unittest.TestCase):
                              "src/memory/pools/options.hpp": HEADER},
                             "includes in a circle: src/memory/blocks -> src/memory/pools -> src/memory/blocks")
 
+    def test_other_folders_include_only_the_headers_in_front(self):
+        files = {"src/memory/supply/backing_memory.hpp": HEADER + '#include "memory/supply/page_range.hpp"\n',
+                 "src/memory/supply/page_range.hpp": HEADER}
+        self.assert_reports({**files, "src/memory/pools/pool.hpp": HEADER + '#include "memory/supply/backing_memory.hpp"\n',
+                             "tests/memory/supply/range_test.cpp": HEAD + '#include "memory/supply/page_range.hpp"\n'})
+        for path in ("src/memory/pools/pool.hpp", "src/tensor/tensor.hpp"):
+            self.assert_reports({**files, path: HEADER + '#include "memory/supply/page_range.hpp"\n'},
+                                f"{path}:3: of src/memory/supply/, other folders include only backing_memory.hpp")
+
     def test_tests_include_what_their_room_may(self):
         include = "#include <msstream/ops/dense.hpp>\n"
         self.assert_reports({"tests/stream/event_test.cpp": HEAD + include},

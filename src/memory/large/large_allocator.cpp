@@ -147,7 +147,14 @@ Block* LargeAllocator::take_from_shares(LargeRequest& request) {
 }
 
 Block* LargeAllocator::take_any(LargeRequest& request) {
-  return take_any_of_arena(request);
+  if (space_ == Space::pinned) {
+    return take(request.bytes, request.stream, rules_.over());
+  }
+  Block* const block = arena().take_cheapest(request.bytes, rules_.costs(request.stream));
+  if (note_wait(block, request.stream)) {
+    shares_.note_need(request.stream);
+  }
+  return block;
 }
 
 Block* LargeAllocator::take_joined(LargeRequest& request) {
@@ -160,7 +167,7 @@ Block* LargeAllocator::take_after_slabs(LargeRequest& request) {
   if (!request.return_slabs()) {
     return nullptr;
   }
-  Block* const block = take_any_of_arena(request);
+  Block* const block = take_any(request);
   return block != nullptr ? block : take_any_after_joins(request);
 }
 
@@ -251,27 +258,15 @@ Block* LargeAllocator::take_after(LargeRequest const& request, Ask const& ask) {
   return take_without_wait(request);
 }
 
-/// Takes any block of the arena, and notes whether the stream has to wait for it.
-Block* LargeAllocator::take_any_of_arena(LargeRequest const& request) {
-  if (space_ == Space::pinned) {
-    return take(request.bytes, request.stream, rules_.over());
-  }
-  Block* const block = arena().take_cheapest(request.bytes, rules_.costs(request.stream));
-  if (note_wait(block, request.stream)) {
-    shares_.note_need(request.stream);
-  }
-  return block;
-}
-
 /// Takes any block of the arena after all free neighbours were joined; if there is none, after all
 /// shares were taken back, too.
-Block* LargeAllocator::take_any_after_joins(LargeRequest const& request) {
+Block* LargeAllocator::take_any_after_joins(LargeRequest& request) {
   arena().join_all();
-  if (Block* const block = take_any_of_arena(request)) {
+  if (Block* const block = take_any(request)) {
     return block;
   }
   take_back_and_join_all();
-  return take_any_of_arena(request);
+  return take_any(request);
 }
 
 /// Takes fresh memory together with any free memory before it that the space permits.

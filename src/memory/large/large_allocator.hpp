@@ -55,7 +55,8 @@ class LargeAllocator {
   /// Takes from shares what needs no wait, or what the group waits for once. If the device is far
   /// behind, puts pages together that need no wait.
   [[nodiscard]] Block* take_from_shares(LargeRequest& request);
-  /// Takes any free block; first the one used longest ago.
+  /// Takes any free block that the space permits, and notes whether the stream has to wait for it;
+  /// first the one used longest ago.
   [[nodiscard]] Block* take_any(LargeRequest& request);
   /// Joins free neighbours, then takes back all shares. After that, takes some more fresh memory.
   [[nodiscard]] Block* take_joined(LargeRequest& request);
@@ -147,8 +148,7 @@ class LargeAllocator {
   [[nodiscard]] Block* take_without_wait(LargeRequest const& request);
   template <class Ask>
   [[nodiscard]] Block* take_after(LargeRequest const& request, Ask const& ask);
-  [[nodiscard]] Block* take_any_of_arena(LargeRequest const& request);
-  [[nodiscard]] Block* take_any_after_joins(LargeRequest const& request);
+  [[nodiscard]] Block* take_any_after_joins(LargeRequest& request);
   [[nodiscard]] Block* grow_if_usable(LargeRequest const& request, std::size_t limit_bytes);
   bool note_wait(Block const* block, detail::StreamSlot& stream);
 

@@ -44,6 +44,7 @@ ROOMS = {
     "interop": (5, "allocators for CCCL, Thrust and PyTorch; headers for nvcc (`.cuh`)"),
     "ops": (6, "operations, forward and backward, as free functions"),
     "comm": (6, "collectives (planned)"),
+    "capture": (6, "captures of work into graphs, and their replay; private; lower rooms use the interface `OpenCapture`"),
     "step": (7, "gradient tape, differentiable operations, optimizer, captured steps, pipelines, step traces"),
     "serve": (8, "inference pools"),
 }

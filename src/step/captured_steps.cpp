@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
+#include <msstream/capture/detail/any_captured_step.hpp>
 #include <msstream/order/detail/position_set.hpp>
 #include <msstream/step/captured_step.hpp>
-#include <msstream/step/detail/any_captured_step.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -94,8 +94,7 @@ class AnyCapturedSteps::State {
   }
   void capture(Kept& kept) {
     try {
-      kept.step = std::make_unique<AnyCapturedStep>(
-          device_, AnyStepMemory::of_one(device_), [&] { kept.inputs->run(); });
+      kept.step = std::make_unique<AnyCapturedStep>(device_, nullptr, [&] { kept.inputs->run(); });
     } catch (...) {
       kept.inputs->drop_result();  // the result may own memory of the failed capture
       throw;

@@ -113,7 +113,7 @@ void wait_for_all(DeviceState& state) {
 
 /// Returns the state, on which a recording may begin now: earlier work is complete.
 DeviceState& at_rest(DeviceState& state) {
-  if (memory::Capture::current(*state.context) != nullptr) {
+  if (OpenCapture::current(*state.context) != nullptr) {
     throw std::logic_error("record_step: inside a capture of the device, where nothing runs");
   }
   wait_for_all(state);

@@ -32,8 +32,9 @@ namespace msstream::detail {
 struct StreamGroupOptions {
   bool merge_streams = false;  ///< one stream for compute and copies
   StreamPriority priority = StreamPriority::normal;
-  SmPartition partition = {};       ///< the multiprocessors on which its kernels run
-  CaptureState* capture = nullptr;  ///< the capture of its streams; null if their work runs
+  SmPartition partition = {};  ///< the multiprocessors on which its kernels run
+  /// The capture of its streams. Null if their work runs.
+  StreamSlot::Capture* capture = nullptr;
   LibrariesMade libraries = LibrariesMade::at_once;
 };
 

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <msstream/base/detail/log_line.hpp>
+#include <msstream/capture/detail/any_captured_step.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/capturing.hpp>
-#include <msstream/step/detail/any_captured_step.hpp>
-#include <msstream/step/detail/any_step_memory.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -40,17 +39,20 @@ namespace msstream {
 template <CapturingRuntime R = DefaultRuntime>
 class StepMemory {
  public:
-  explicit StepMemory(Device<R> const& device) : any_(device.engine(), nullptr) {}
+  explicit StepMemory(Device<R> const& device)
+      : memory_(detail::make_step_memory(device.engine(), nullptr)) {}
   /// Makes memory for steps that are always replayed on `group`, whatever the current group is.
   /// Operations that they issue to this group use its own library workspace. Throws
   /// std::invalid_argument for a group of another device.
   StepMemory(Device<R> const& device, StreamGroup<R> const& group)
-      : any_(device.engine(), group.share_engine()) {}
+      : memory_(detail::make_step_memory(device.engine(), group.share_engine())) {}
 
-  [[nodiscard]] detail::AnyStepMemory const& engine() const noexcept { return any_; }
+  [[nodiscard]] std::shared_ptr<detail::CaptureMemory> const& engine() const noexcept {
+    return memory_;
+  }
 
  private:
-  detail::AnyStepMemory any_;
+  std::shared_ptr<detail::CaptureMemory> memory_;
 };
 
 template <Runtime R>
@@ -87,12 +89,12 @@ class CapturedStep {
  public:
   /// Captures the operations of `function`, in memory of its own. Throws what `function` throws and
   /// what a capture throws. Throws std::logic_error inside the capture of another step on the
-  /// device, and, with the operation's name, for an operation that may not be captured because its
-  /// work waits for the device. After an exception nothing remains of the capture.
+  /// device; with the operation's name, for an operation that may not be captured because its work
+  /// waits for the device; and with the place of its hold(), for a TensorHolder on a captured
+  /// stream that is still open at the end. After an exception nothing remains of the capture.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function)
-      : CapturedStep(
-            device, std::forward<F>(function), detail::AnyStepMemory::of_one(device.engine())) {}
+      : CapturedStep(device, std::forward<F>(function), nullptr) {}
   /// Captures the operations of `function` in memory that other steps of the device may share.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function, StepMemory<R> const& memory)
@@ -120,8 +122,10 @@ class CapturedStep {
 
  private:
   template <class F>
-  CapturedStep(Device<R> const& device, F&& function, detail::AnyStepMemory const& memory)
-      : any_(device.engine(), memory, [&] { static_cast<void>(std::forward<F>(function)()); }) {}
+  CapturedStep(Device<R> const& device, F&& function, std::shared_ptr<detail::CaptureMemory> memory)
+      : any_(device.engine(), std::move(memory), [&] {
+          static_cast<void>(std::forward<F>(function)());
+        }) {}
 
   detail::AnyCapturedStep any_;
 };

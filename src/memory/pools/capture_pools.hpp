@@ -21,14 +21,14 @@ namespace msstream::memory {
 ///
 /// Pools have another owner as long as a graph uses their free memory. After that, their memory is
 /// released as it becomes free, and the pools are destroyed with the last of it.
-class PrivatePools {
+class CapturePools {
  public:
-  explicit PrivatePools(std::shared_ptr<detail::DependencyTracker> tracker)
+  explicit CapturePools(std::shared_ptr<detail::DependencyTracker> tracker)
       : tracker_(std::move(tracker)) {}
-  PrivatePools(PrivatePools const&) = delete;
-  PrivatePools& operator=(PrivatePools const&) = delete;
+  CapturePools(CapturePools const&) = delete;
+  CapturePools& operator=(CapturePools const&) = delete;
   /// Waits for the last launches.
-  ~PrivatePools() {
+  ~CapturePools() {
     for (auto const& entry : retired_) {
       for (auto const& launch : entry.last_launch) {
         tracker_->finish(launch);

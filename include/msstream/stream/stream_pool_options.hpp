@@ -38,7 +38,7 @@ struct StreamPoolOptions {
                                              LaunchThreads::none,
                                              {{"none", LaunchThreads::none},
                                               {"shared", LaunchThreads::shared},
-                                              {"private", LaunchThreads::per_group}});
+                                              {"per_group", LaunchThreads::per_group}});
   /// The number of threads of LaunchThreads::shared; 0 chooses min(groups, 4).
   int launch_thread_count =
       static_cast<int>(env::integer("MSSTREAM_LAUNCH_THREAD_COUNT", 0, 0, 64));

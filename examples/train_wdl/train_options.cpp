@@ -49,7 +49,7 @@ void check(TrainOptions const& options) {
   if (options.data.empty() && options.format != data::DataFormat::automatic) {
     throw UsageError("--format describes a file: give --data");
   }
-  cli::check_outputs({{"--save", options.save, msstream::OutputKind::regular},
+  cli::check_outputs({{"--save", options.save, msstream::OutputFile::Kind::regular},
                       {"--report", options.report},
                       {"--trace", options.trace},
                       {"--check-report", options.check_report}},

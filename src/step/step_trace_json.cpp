@@ -130,21 +130,21 @@ std::vector<std::size_t> numbers_from(Field const& field) {
   return field.list([](Field const& number) { return number.count_value(); });
 }
 
-StepStream stream_from(Field const& field) {
+StepTrace::Stream stream_from(Field const& field) {
   return {
       .name = field.member("name").string(),
       .group = static_cast<int>(field.member("group").integer(-1, std::numeric_limits<int>::max())),
       .merged = field.member("merged").flag()};
 }
 
-StepOperation operation_from(Field const& field) {
-  StepOperation operation{.name = field.member("name").string(),
-                          .stream = field.member("stream").count_value(),
-                          .kind = kind_from(field.member("kind")),
-                          .reads = numbers_from(field.member("reads")),
-                          .writes = numbers_from(field.member("writes")),
-                          .begin_ns = field.member("begin_ns").number(),
-                          .end_ns = field.member("end_ns").number()};
+StepTrace::Operation operation_from(Field const& field) {
+  StepTrace::Operation operation{.name = field.member("name").string(),
+                                 .stream = field.member("stream").count_value(),
+                                 .kind = kind_from(field.member("kind")),
+                                 .reads = numbers_from(field.member("reads")),
+                                 .writes = numbers_from(field.member("writes")),
+                                 .begin_ns = field.member("begin_ns").number(),
+                                 .end_ns = field.member("end_ns").number()};
   if (field.has("launch_ns")) {
     operation.launch_ns = field.member("launch_ns").number();
   }
@@ -259,7 +259,7 @@ StepTrace StepTrace::from_json(std::string_view content, std::string const& file
 }
 
 void StepTrace::save(std::filesystem::path const& path) const {
-  write_file(path, json(), OutputKind::streamed);
+  write_file(path, json(), OutputFile::Kind::streamed);
 }
 
 StepTrace StepTrace::load(std::filesystem::path const& path) {

@@ -34,7 +34,7 @@ struct StreamGroupOptions {
   StreamPriority priority = StreamPriority::normal;
   SmPartition partition = {};       ///< the multiprocessors on which its kernels run
   CaptureState* capture = nullptr;  ///< the capture of its streams; null if their work runs
-  LibrariesMade libraries = LibrariesMade::at_once;
+  StreamPoolOptions::LibrariesMade libraries = StreamPoolOptions::LibrariesMade::at_once;
 };
 
 /// A compute, an h2d and a d2h stream (or one stream for all three), with the resources that

@@ -13,7 +13,7 @@ namespace msstream::trace {
 
 namespace {
 
-std::map<std::string, std::size_t> lanes_of(std::vector<Span> const& spans) {
+std::map<std::string, std::size_t> lanes_of(std::vector<Timeline::Span> const& spans) {
   std::map<std::string, std::size_t> lanes;
   for (auto const& span : spans) {
     lanes.emplace(span.lane, 0);

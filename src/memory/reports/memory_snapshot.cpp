@@ -11,31 +11,31 @@
 
 namespace msstream {
 
-std::string_view name_of(MemoryEvent::Kind kind) noexcept {
+std::string_view name_of(MemorySnapshot::Event::Kind kind) noexcept {
   switch (kind) {
-    case MemoryEvent::Kind::take:
+    case MemorySnapshot::Event::Kind::take:
       return "take";
-    case MemoryEvent::Kind::give_back:
+    case MemorySnapshot::Event::Kind::give_back:
       return "give back";
-    case MemoryEvent::Kind::grow:
+    case MemorySnapshot::Event::Kind::grow:
       return "grow";
-    case MemoryEvent::Kind::release:
+    case MemorySnapshot::Event::Kind::release:
       return "release";
-    case MemoryEvent::Kind::move:
+    case MemorySnapshot::Event::Kind::move:
       return "move";
-    case MemoryEvent::Kind::refuse:
+    case MemorySnapshot::Event::Kind::refuse:
       return "refuse";
   }
   return "";
 }
 
-std::string_view name_of(MemoryRange::State state) noexcept {
+std::string_view name_of(MemorySnapshot::Range::State state) noexcept {
   switch (state) {
-    case MemoryRange::State::in_use:
+    case MemorySnapshot::Range::State::in_use:
       return "in use";
-    case MemoryRange::State::cached:
+    case MemorySnapshot::Range::State::cached:
       return "cached";
-    case MemoryRange::State::free:
+    case MemorySnapshot::Range::State::free:
       return "free";
   }
   return "";
@@ -43,7 +43,7 @@ std::string_view name_of(MemoryRange::State state) noexcept {
 
 namespace {
 
-std::string members_of(AllocationCounts const& of) {
+std::string members_of(detail::AllocationCounts const& of) {
   return text("\"allocations\": ",
               of.allocations,
               ", \"reuses\": ",
@@ -82,23 +82,23 @@ std::string json_of(StreamMemory const& of) {
               "}");
 }
 
-std::string json_of(MemoryRange const& range) {
+std::string json_of(MemorySnapshot::Range const& range) {
   auto json = text("{\"address\": ",
                    range.address,
                    ", \"bytes\": ",
                    range.bytes,
                    ", \"state\": ",
                    detail::json_string(name_of(range.state)));
-  if (range.state == MemoryRange::State::in_use) {
+  if (range.state == MemorySnapshot::Range::State::in_use) {
     json += text(", \"scope\": ", detail::json_string(range.scope));
   }
-  if (range.state != MemoryRange::State::free) {
+  if (range.state != MemorySnapshot::Range::State::free) {
     json += text(", \"stream\": ", detail::json_string(range.stream));
   }
   return json + "}";
 }
 
-std::string json_of(MemoryEvent const& event, std::vector<std::string> const& streams) {
+std::string json_of(MemorySnapshot::Event const& event, std::vector<std::string> const& streams) {
   auto json = text("{\"ns\": ",
                    event.nanoseconds,
                    ", \"event\": ",
@@ -107,8 +107,8 @@ std::string json_of(MemoryEvent const& event, std::vector<std::string> const& st
                    event.address,
                    ", \"bytes\": ",
                    event.bytes);
-  bool const is_of_a_stream =
-      event.kind == MemoryEvent::Kind::take || event.kind == MemoryEvent::Kind::give_back;
+  bool const is_of_a_stream = event.kind == MemorySnapshot::Event::Kind::take ||
+                              event.kind == MemorySnapshot::Event::Kind::give_back;
   if (is_of_a_stream && event.stream < streams.size()) {
     json += text(", \"stream\": ", detail::json_string(streams[event.stream]));
   }
@@ -133,15 +133,16 @@ std::string list_of(std::vector<Element> const& elements, JsonOf&& json_of_one) 
 }  // namespace
 
 std::string MemorySnapshot::json() const {
-  return text("{\"version\": 1,\n \"statistics\": ",
-              json_of(statistics),
-              ",\n \"streams\": ",
-              list_of(by_stream, [](StreamMemory const& of) { return json_of(of); }),
-              ",\n \"ranges\": ",
-              list_of(ranges, [](MemoryRange const& range) { return json_of(range); }),
-              ",\n \"events\": ",
-              list_of(events, [&](MemoryEvent const& event) { return json_of(event, streams); }),
-              "}\n");
+  return text(
+      "{\"version\": 1,\n \"statistics\": ",
+      json_of(statistics),
+      ",\n \"streams\": ",
+      list_of(by_stream, [](StreamMemory const& of) { return json_of(of); }),
+      ",\n \"ranges\": ",
+      list_of(ranges, [](MemorySnapshot::Range const& range) { return json_of(range); }),
+      ",\n \"events\": ",
+      list_of(events, [&](MemorySnapshot::Event const& event) { return json_of(event, streams); }),
+      "}\n");
 }
 
 }  // namespace msstream

@@ -37,8 +37,8 @@ bool same_place(std::source_location const& one, std::source_location const& oth
   return one.line() == other.line() && std::strcmp(one.file_name(), other.file_name()) == 0;
 }
 
-bool same_access(std::optional<CheckedAccess> const& one,
-                 std::optional<CheckedAccess> const& other) {
+bool same_access(std::optional<CheckReport::Access> const& one,
+                 std::optional<CheckReport::Access> const& other) {
   if (!one || !other) {
     return one.has_value() == other.has_value();
   }
@@ -46,7 +46,7 @@ bool same_access(std::optional<CheckedAccess> const& one,
          one->mode == other->mode && same_place(one->issued_at, other->issued_at);
 }
 
-std::string json_of(CheckedAccess const& access) {
+std::string json_of(CheckReport::Access const& access) {
   std::string json = text("{\"operation\": ",
                           detail::json_string(access.operation),
                           ", \"stream\": ",
@@ -102,7 +102,7 @@ std::string_view name_of(CheckKind kind) noexcept {
   return "leak";
 }
 
-std::string CheckedAccess::text() const {
+std::string CheckReport::Access::text() const {
   std::string line = msstream::text("'", operation, "' ", verb(mode));
   if (bytes != 0) {
     line += msstream::text(" ", bytes, " bytes at ", hex(begin));

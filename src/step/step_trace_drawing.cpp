@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drawings of a step trace, for Graphviz and as SVG.
-#include "base/json_string.hpp"
+#include "base/json_writer.hpp"
 
 #include <msstream/base/text.hpp>
 #include <msstream/step/auto_assignment.hpp>
@@ -81,7 +81,8 @@ std::string escaped(std::string_view raw) {
 /// Returns a quoted text for Graphviz, in which \n breaks the line.
 std::string label_of(StepTrace::Operation const& operation, StepTrace::Stream const& stream) {
   auto const quoted_part = [](std::string const& words) {
-    auto const quoted = detail::json_string(words);
+    std::string quoted;
+    detail::JsonWriter(quoted).value(words);
     return quoted.substr(1, quoted.size() - 2);
   };
   return text("\"",

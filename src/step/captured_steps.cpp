@@ -13,7 +13,7 @@ namespace msstream::detail {
 
 class AnyCapturedSteps::State {
  public:
-  State(AnyDevice device, Make make, CapturedStepsOptions options)
+  State(AnyDevice device, Make make, Options options)
       : device_(std::move(device)), make_(std::move(make)), options_(std::move(options)) {
     require(options_.most_kept >= 1, "CapturedSteps: most_kept is 0; expected at least 1");
     require(options_.eager_first >= 0,
@@ -66,7 +66,7 @@ class AnyCapturedSteps::State {
     return {kept.inputs, true};
   }
 
-  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept { return counts_; }
+  [[nodiscard]] Counts const& counts() const noexcept { return counts_; }
 
  private:
   struct Kept {
@@ -229,14 +229,14 @@ class AnyCapturedSteps::State {
 
   AnyDevice device_;
   Make make_;
-  CapturedStepsOptions options_;
+  Options options_;
   std::vector<Capacity> capacities_;
-  CapturedStepsCounts counts_;
+  Counts counts_;
   std::uint64_t uses_ = 0;
   order::PositionSet going_;  ///< last replays of evicted steps
 };
 
-AnyCapturedSteps::AnyCapturedSteps(AnyDevice device, Make make, CapturedStepsOptions options)
+AnyCapturedSteps::AnyCapturedSteps(AnyDevice device, Make make, Options options)
     : state_(std::make_unique<State>(std::move(device), std::move(make), std::move(options))) {}
 AnyCapturedSteps::AnyCapturedSteps(AnyCapturedSteps&&) noexcept = default;
 AnyCapturedSteps& AnyCapturedSteps::operator=(AnyCapturedSteps&&) noexcept = default;
@@ -248,7 +248,7 @@ AnyCapturedSteps::Ran AnyCapturedSteps::run(std::int64_t count,
   return state_->run(count, fill, issued_at);
 }
 
-CapturedStepsCounts const& AnyCapturedSteps::counts() const noexcept {
+AnyCapturedSteps::Counts const& AnyCapturedSteps::counts() const noexcept {
   return state_->counts();
 }
 

@@ -35,7 +35,7 @@ struct StreamGroupOptions {
   SmPartition partition = {};  ///< the multiprocessors on which its kernels run
   /// The capture of its streams. Null if their work runs.
   StreamSlot::Capture* capture = nullptr;
-  LibrariesMade libraries = LibrariesMade::at_once;
+  StreamPoolOptions::LibrariesMade libraries = StreamPoolOptions::LibrariesMade::at_once;
 };
 
 /// A compute, an h2d and a d2h stream (or one stream for all three), with the resources that

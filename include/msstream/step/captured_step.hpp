@@ -133,32 +133,6 @@ class CapturedStep {
 template <Runtime R, class F>
 CapturedStep(Device<R> const&, F&&) -> CapturedStep<R>;
 
-struct CapturedStepsOptions {
-  /// The capacities, ascending, in examples, ids or any other unit. A batch runs in the step that
-  /// was captured for the smallest capacity that holds it.
-  std::vector<std::int64_t> capacities = {};
-  /// The most captured steps that are kept. Each has its own inputs and memory; capacities share
-  /// none of it. If there are more steps, or if there is no memory for another one, the least
-  /// recently used step is evicted.
-  std::size_t most_kept = 8;
-  /// The number of batches of a capacity that run eagerly before its step is captured, so that
-  /// objects that are created on first use exist at capture.
-  std::int64_t eager_first = 1;
-  /// Receives one line for each capacity that stays eager, and for the 1st, 2nd, 4th, 8th … capture
-  /// of a capacity, eviction of a step, and batch that is above every capacity.
-  std::function<void(std::string const&)> log = detail::log_line;
-};
-
-/// The numbers of batches by the way in which they ran, of captures and of evictions.
-struct CapturedStepsCounts {
-  std::uint64_t replays = 0;  ///< by a captured step, including its first replay
-  std::uint64_t captures = 0;
-  std::uint64_t evictions = 0;     ///< steps evicted for their number or for lack of memory
-  std::uint64_t eager_first = 0;   ///< eager, before the capture for their capacity
-  std::uint64_t too_large = 0;     ///< eager, because they are above every capacity
-  std::uint64_t not_captured = 0;  ///< eager, because the capture for their capacity failed
-};
-
 namespace detail {
 
 /// The inputs that a step has for batches up to one size, and the step's result with them. They
@@ -178,6 +152,30 @@ class InputsOfStep {
 /// The body of every CapturedSteps, whatever the runtime, which must be able to capture.
 class AnyCapturedSteps {
  public:
+  struct Options {
+    /// The capacities, ascending, in examples, ids or any other unit. A batch runs in the step that
+    /// was captured for the smallest capacity that holds it.
+    std::vector<std::int64_t> capacities = {};
+    /// The most captured steps that are kept. Each has its own inputs and memory; capacities share
+    /// none of it. If there are more steps, or if there is no memory for another one, the least
+    /// recently used step is evicted.
+    std::size_t most_kept = 8;
+    /// The number of batches of a capacity that run eagerly before its step is captured, so that
+    /// objects that are created on first use exist at capture.
+    std::int64_t eager_first = 1;
+    /// Receives one line for each capacity that stays eager, and for the 1st, 2nd, 4th, 8th …
+    /// capture of a capacity, eviction of a step, and batch that is above every capacity.
+    std::function<void(std::string const&)> log = detail::log_line;
+  };
+  /// The numbers of batches by the way in which they ran, of captures and of evictions.
+  struct Counts {
+    std::uint64_t replays = 0;  ///< by a captured step, including its first replay
+    std::uint64_t captures = 0;
+    std::uint64_t evictions = 0;     ///< steps evicted for their number or for lack of memory
+    std::uint64_t eager_first = 0;   ///< eager, before the capture for their capacity
+    std::uint64_t too_large = 0;     ///< eager, because they are above every capacity
+    std::uint64_t not_captured = 0;  ///< eager, because the capture for their capacity failed
+  };
   using Make = std::function<std::shared_ptr<InputsOfStep>(std::int64_t capacity)>;
   using Fill = std::function<void(InputsOfStep&)>;
   /// Inputs with the result of a batch.
@@ -186,13 +184,13 @@ class AnyCapturedSteps {
     bool by_replay;  ///< whether the result is that of a captured step, which needs it again
   };
 
-  AnyCapturedSteps(AnyDevice device, Make make, CapturedStepsOptions options);
+  AnyCapturedSteps(AnyDevice device, Make make, Options options);
   AnyCapturedSteps(AnyCapturedSteps&&) noexcept;
   AnyCapturedSteps& operator=(AnyCapturedSteps&&) noexcept;
   ~AnyCapturedSteps();
 
   [[nodiscard]] Ran run(std::int64_t count, Fill const& fill, std::source_location issued_at);
-  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept;
+  [[nodiscard]] Counts const& counts() const noexcept;
 
  private:
   class State;
@@ -233,12 +231,14 @@ class AnyCapturedSteps {
 template <CapturingRuntime R, class Inputs, class Result>
 class CapturedSteps {
  public:
+  using Options = detail::AnyCapturedSteps::Options;
+  using Counts = detail::AnyCapturedSteps::Counts;
   using Make = std::function<Inputs(std::int64_t capacity)>;
   using Step = std::function<Result(Inputs const&)>;
 
   /// Throws std::invalid_argument for capacities that are not positive and ascending, and for
   /// `most_kept` or `eager_first` out of range.
-  CapturedSteps(Device<R> device, Make make, Step step, CapturedStepsOptions options)
+  CapturedSteps(Device<R> device, Make make, Step step, Options options)
       : any_(device.engine(),
              make_typed(std::move(make), std::make_shared<Step>(std::move(step))),
              std::move(options)) {}
@@ -254,7 +254,7 @@ class CapturedSteps {
         count, [&](auto& place) { fill(static_cast<Place const&>(place).inputs); }, issued_at));
   }
 
-  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept { return any_.counts(); }
+  [[nodiscard]] Counts const& counts() const noexcept { return any_.counts(); }
 
  private:
   struct Place : detail::InputsOfStep {
@@ -283,7 +283,7 @@ class CapturedSteps {
 };
 
 template <CapturingRuntime R, class Make, class Step>
-CapturedSteps(Device<R>, Make, Step, CapturedStepsOptions)
+CapturedSteps(Device<R>, Make, Step, detail::AnyCapturedSteps::Options)
     -> CapturedSteps<R,
                      std::invoke_result_t<Make, std::int64_t>,
                      std::invoke_result_t<Step, std::invoke_result_t<Make, std::int64_t> const&>>;

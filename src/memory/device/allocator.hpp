@@ -90,7 +90,7 @@ class StreamAwareAllocator {
   [[nodiscard]] MemoryStatistics statistics() const {
     MemoryStatistics total;
     for_each_pool([&](memory::BlockPool const& pool) { total += pool.statistics(); });
-    static_cast<AllocationCounts&>(total) += capture_pools_.counts_of_gone();
+    static_cast<detail::AllocationCounts&>(total) += capture_pools_.counts_of_gone();
     total.reserved_bytes = total.peak_reserved_bytes = total.limit_bytes = 0;
     total.cache_limit_bytes = options_.keep_bytes;
     for (auto const& limit : limits_) {

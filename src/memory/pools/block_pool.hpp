@@ -101,7 +101,7 @@ class BlockPool {
     block->home = stream.index;
     BlockRef reference(block);
     if (history_ != nullptr) [[unlikely]] {
-      auto taken = event(MemoryEvent::Kind::take, *block);
+      auto taken = event(MemorySnapshot::Event::Kind::take, *block);
       taken.waits = waits;
       history_->note(std::move(taken));
     }
@@ -120,7 +120,7 @@ class BlockPool {
       source().runtime().memory_returned(block->data, block->bytes);
     }
     if (history_ != nullptr) [[unlikely]] {
-      history_->note(event(MemoryEvent::Kind::give_back, *block));
+      history_->note(event(MemorySnapshot::Event::Kind::give_back, *block));
     }
     DeviceOwner device;  // may be the last owner of this pool, so released at the end
     try {
@@ -143,14 +143,14 @@ class BlockPool {
     caches_.for_each([&](StreamCache const& cache, order::StreamIndex index) {
       auto const name = tracker_->identity_of(index).name;
       cache.for_each_in_use([&](Block const& block) {
-        snapshot.ranges.push_back(range(block, MemoryRange::State::in_use, name));
+        snapshot.ranges.push_back(range(block, MemorySnapshot::Range::State::in_use, name));
       });
       cache.for_each_cached([&](Block const& block) {
-        snapshot.ranges.push_back(range(block, MemoryRange::State::cached, name));
+        snapshot.ranges.push_back(range(block, MemorySnapshot::Range::State::cached, name));
       });
     });
     source().for_each_free([&](Block const* block) {
-      snapshot.ranges.push_back(range(*block, MemoryRange::State::free, {}));
+      snapshot.ranges.push_back(range(*block, MemorySnapshot::Range::State::free, {}));
     });
   }
   /// Returns all blocks in use. The caller must keep each of them alive during the call.
@@ -321,7 +321,8 @@ class BlockPool {
       auto const error = out_of_memory(bytes);
       if (!can_be || !on_out_of_memory_ || !on_out_of_memory_(error)) {
         if (history_ != nullptr) {
-          history_->note({0, MemoryEvent::Kind::refuse, 0, bytes, stream.index, NameScope::kept()});
+          history_->note(
+              {0, MemorySnapshot::Event::Kind::refuse, 0, bytes, stream.index, NameScope::kept()});
         }
         throw error;
       }
@@ -456,7 +457,7 @@ class BlockPool {
                                 std::move(all.uses)});
   }
 
-  static MemoryEvent event(MemoryEvent::Kind kind, Block const& block) {
+  static MemorySnapshot::Event event(MemorySnapshot::Event::Kind kind, Block const& block) {
     return {0,
             kind,
             reinterpret_cast<std::uintptr_t>(block.data),
@@ -464,9 +465,9 @@ class BlockPool {
             block.home,
             block.scope};
   }
-  static MemoryRange range(Block const& block,
-                           MemoryRange::State state,
-                           std::string const& stream) {
+  static MemorySnapshot::Range range(Block const& block,
+                                     MemorySnapshot::Range::State state,
+                                     std::string const& stream) {
     return {reinterpret_cast<std::uintptr_t>(block.data),
             block.bytes,
             state,

@@ -72,7 +72,7 @@ class CapturePools {
     lock.unlock();
   }
   /// Returns the counts of pools that were destroyed.
-  [[nodiscard]] AllocationCounts counts_of_gone() const {
+  [[nodiscard]] detail::AllocationCounts counts_of_gone() const {
     std::lock_guard const guard(mutex_);
     return counts_of_gone_;
   }
@@ -136,7 +136,7 @@ class CapturePools {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Pools>> pools_;
   std::vector<Retired> retired_;
-  AllocationCounts counts_of_gone_;
+  detail::AllocationCounts counts_of_gone_;
   bool abandoned_ = false;
   std::atomic<std::size_t> count_{0};
 };

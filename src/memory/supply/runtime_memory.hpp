@@ -62,13 +62,13 @@ class RuntimeMemory {
   /// Maps pages at other addresses. The old addresses stay mapped until leave().
   void move(std::byte* to, std::byte* from, std::size_t bytes) {
     range_.move(to, from, bytes);
-    note(MemoryEvent::Kind::move, to, bytes);
+    note(MemorySnapshot::Event::Kind::move, to, bytes);
   }
   void leave(std::byte* from, std::size_t bytes) noexcept { range_.leave(from, bytes); }
   /// Unmaps pages. The caller gives back the capacity when the pages have left all their addresses.
   void unmap(std::byte* at, std::size_t bytes) noexcept {
     range_.unmap(at, bytes);
-    note(MemoryEvent::Kind::release, at, bytes);
+    note(MemorySnapshot::Event::Kind::release, at, bytes);
   }
 
   /// Takes a piece from the runtime. Null if the limits or the runtime leave no memory.
@@ -95,7 +95,7 @@ class RuntimeMemory {
     Piece const piece = *place;
     pieces_.erase(place);
     give_back(piece);
-    note(MemoryEvent::Kind::release, piece.begin, piece.bytes);
+    note(MemorySnapshot::Event::Kind::release, piece.begin, piece.bytes);
     return piece.bytes;
   }
 
@@ -123,7 +123,7 @@ class RuntimeMemory {
       throw;
     }
     growths_.fetch_add(1, std::memory_order_relaxed);
-    note(MemoryEvent::Kind::grow, begin, bytes);
+    note(MemorySnapshot::Event::Kind::grow, begin, bytes);
     runtime_.memory_pooled(begin, bytes);
     return begin;
   }
@@ -134,7 +134,7 @@ class RuntimeMemory {
       runtime_.free_pinned(piece.begin, piece.bytes);
     }
   }
-  void note(MemoryEvent::Kind kind, std::byte const* at, std::size_t bytes) noexcept {
+  void note(MemorySnapshot::Event::Kind kind, std::byte const* at, std::size_t bytes) noexcept {
     if (history_ != nullptr) {
       history_->note({0, kind, reinterpret_cast<std::uintptr_t>(at), bytes, 0, nullptr});
     }

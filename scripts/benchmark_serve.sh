@@ -60,8 +60,8 @@ serve() {
 measure() {
   case $1 in
     captured) serve "$1" serve_wdl --replicas 16 --branches 3 --clients 16 --seconds "$seconds" --baseline ;;
-    eager) serve "$1" serve_wdl --no-capture --launch-threads private --replicas 8 --clients 8 --seconds "$seconds" --baseline ;;
-    one_thread) serve "$1" serve_wdl --no-capture --launch-threads private --replicas 1 --clients 16 --seconds "$seconds" ;;
+    eager) serve "$1" serve_wdl --no-capture --launch-threads per_group --replicas 8 --clients 8 --seconds "$seconds" --baseline ;;
+    one_thread) serve "$1" serve_wdl --no-capture --launch-threads per_group --replicas 1 --clients 16 --seconds "$seconds" ;;
     branches) serve "$1" serve_wdl --replicas 16 --branches 3 --clients 16 --tf32 --seconds "$seconds" ;;
     fused) serve "$1" serve_wdl --tables fused --replicas 16 --depth 4 --clients 32 --tf32 --seconds "$seconds" ;;
     overhead) serve "$1" serve_wdl --tables fused --replicas 16 --depth 4 --clients 8 --in-flight 16 --tf32 --seconds "$seconds" --raw-loop ;;

@@ -35,8 +35,8 @@ from report_findings import report_findings
 
 # The step and the content of each room.
 ROOMS = {
-    "base": (0, "errors, shapes, element types, texts, options, closures, files; standard library and POSIX alone"),
-    "order": (1, "positions, vector clocks, access logs, sufficient sets of waits; no threads, no CUDA"),
+    "base": (0, "errors, shapes, element types, texts, JSON, options, closures, files; standard library and POSIX alone"),
+    "order": (1, "positions, vector clocks, access logs, the order in which waits are tried; no threads, no CUDA"),
     "trace": (1, "names, NVTX ranges, recorded spans, reports"),
     "runtime": (2, "the `Runtime` concept, `Host`, `Cuda`, `Sim`, `Checked`, `Faulty`; names CUDA"),
     "stream": (3, "events, the dependency tracker, groups, pools, scopes, launch threads, assignments"),
@@ -46,6 +46,7 @@ ROOMS = {
     "interop": (5, "allocators for CCCL, Thrust and PyTorch; headers for nvcc (`.cuh`)"),
     "ops": (6, "operations, forward and backward, as free functions"),
     "comm": (6, "collectives (planned)"),
+    "capture": (6, "captures of work into graphs, and their replay; private; lower rooms use the interface `OpenCapture`"),
     "step": (7, "gradient tape, differentiable operations, optimizer, captured steps, pipelines, step traces"),
     "serve": (8, "inference pools"),
 }

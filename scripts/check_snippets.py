@@ -5,6 +5,9 @@
 A block that begins with "```cpp examples/quickstart/quickstart.cpp" shows consecutive lines of that file, all indented
 by the same amount more or less. A line "…" stands for any number of lines that are left out. Every C++ block of
 README.md must name its file. In docs/*.md, a block without a file is a sketch that is not complete, and is not checked.
+
+Also checks the table of CONTRIBUTING.md between "<!-- decisions" and "<!-- end of decisions -->": the file of each row
+exists, and has the last part of the row's name.
 """
 import re
 import sys
@@ -19,6 +22,8 @@ COMPILED = ("examples/", "tests/")
 OPENING = re.compile(r"^ *```cpp\b *(.*)$")
 CLOSING = re.compile(r"^ *```$")
 LEFT_OUT = "…"
+GUIDE = "CONTRIBUTING.md"
+DECISION = re.compile(r"^\| .* \| `([^`]+)` \| `(?:\w+::)*(\w+)` \|$")
 
 
 def blocks(page):
@@ -74,8 +79,28 @@ def difference(shown, source):
     return None
 
 
+def wrong_decisions(root):
+    """Yields what is wrong with the rows of the table of decisions."""
+    lines = (root / GUIDE).read_text(encoding="utf-8").split("\n")
+    marks = [at for at, line in enumerate(lines) if line.startswith(("<!-- decisions", "<!-- end of decisions"))]
+    if len(marks) != 2 or marks[1] - marks[0] < 4:
+        yield f"{GUIDE}: it has no table between '<!-- decisions' and '<!-- end of decisions'"
+        return
+    for at in range(marks[0] + 3, marks[1]):
+        row = DECISION.match(lines[at])
+        if row is None:
+            yield f"{GUIDE}:{at + 1}: a row is '| question | `file` | `name` |'"
+            continue
+        file, name = row.groups()
+        if not (root / file).is_file():
+            yield f"{GUIDE}:{at + 1}: there is no file '{file}'"
+        elif not re.search(rf"\b{name}\b", (root / file).read_text(encoding="utf-8")):
+            yield f"{GUIDE}:{at + 1}: '{file}' does not have '{name}'"
+
+
 def violations(root):
     root = Path(root)
+    yield from wrong_decisions(root)
     count = 0
     for path in (root / CUT, *sorted((root / "docs").glob("*.md"))):
         page = path.relative_to(root).as_posix()

@@ -28,11 +28,20 @@ for (int i = 0; i < 4; ++i) {
 """
 
 
+DECISIONS = """<!-- decisions: a comment -->
+| question | file | name |
+| --- | --- | --- |
+| where are numbers added | `src/sum.cpp` | `Sum::main` |
+<!-- end of decisions -->
+"""
+
+
 class CheckSnippets(unittest.TestCase):
-    def found(self, readme, page=""):
+    def found(self, readme, page="", guide=DECISIONS):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for path, text in ((NAME, SOURCE), ("src/sum.cpp", SOURCE), ("README.md", readme), ("docs/page.md", page)):
+            for path, text in ((NAME, SOURCE), ("src/sum.cpp", SOURCE), ("README.md", readme), ("docs/page.md", page),
+                               ("CONTRIBUTING.md", guide)):
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
                 (root / path).write_text(text)
             return list(violations(root))
@@ -91,6 +100,19 @@ class CheckSnippets(unittest.TestCase):
 
     def test_pages_that_show_nothing_are_told(self):
         self.assertEqual(len(self.found("")), 1)
+
+    def test_the_table_of_decisions_names_what_there_is(self):
+        def found(guide):
+            return self.found(self.block(SHOWN), guide=guide)
+
+        self.assertEqual(found(DECISIONS), [])
+        self.assertEqual(found(DECISIONS.replace("src/sum", "src/add")),
+                         ["CONTRIBUTING.md:4: there is no file 'src/add.cpp'"])
+        self.assertEqual(found(DECISIONS.replace("::main", "::add")),
+                         ["CONTRIBUTING.md:4: 'src/sum.cpp' does not have 'add'"])
+        self.assertEqual(found(DECISIONS.replace("`src/sum.cpp`", "src/sum.cpp")),
+                         ["CONTRIBUTING.md:4: a row is '| question | `file` | `name` |'"])
+        self.assertEqual(len(found("no table")), 1)
 
 
 if __name__ == "__main__":

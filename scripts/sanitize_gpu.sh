@@ -18,7 +18,7 @@ fi
 build=${1:-build/cuda}
 read -ra tools <<<"${TOOLS:-memcheck racecheck initcheck synccheck}"
 [ ${#tools[@]} -gt 0 ] || exit 2
-read -ra rooms <<<"${ROOMS:-kernels ops step memory tensor stream runtime}"
+read -ra rooms <<<"${ROOMS:-kernels ops capture step memory tensor stream runtime}"
 jobs=${JOBS:-4}
 
 logs=$(mktemp -d)

@@ -107,7 +107,7 @@ void write_output(std::string_view option,
                   std::filesystem::path const& path,
                   std::string_view content) {
   if (!path.empty()) {
-    attempt_output(option, [&] { write_file(path, content, OutputKind::streamed); });
+    attempt_output(option, [&] { write_file(path, content, OutputFile::Kind::streamed); });
   }
 }
 

@@ -17,7 +17,7 @@ namespace msstream::cli {
 struct OutputOption {
   char const* name;
   std::string path;
-  OutputKind kind = OutputKind::streamed;
+  OutputFile::Kind kind = OutputFile::Kind::streamed;
 };
 /// An option that names a file to read. If the path is empty, no file is read.
 struct InputOption {

@@ -14,7 +14,7 @@ namespace msstream::cli {
 /// the replacement character. Throws like OutputFile.
 inline void write_report(std::filesystem::path const& path, nlohmann::ordered_json const& report) {
   auto const json = report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  write_file(path, json + "\n", OutputKind::streamed);
+  write_file(path, json + "\n", OutputFile::Kind::streamed);
 }
 
 }  // namespace msstream::cli

@@ -29,7 +29,7 @@ void add_options(Options& options, StreamOptions& chosen) {
                      chosen.launch_threads,
                      {{"none", LaunchThreads::none},
                       {"shared", LaunchThreads::shared},
-                      {"private", LaunchThreads::per_group}},
+                      {"per_group", LaunchThreads::per_group}},
                      "who launches: this thread, a few for all groups, or one a group");
   options.add<int>("--launch-thread-count",
                    chosen.launch_thread_count,
@@ -82,7 +82,7 @@ void know_library_variables(Options& options) {
 void check(StreamOptions const& chosen) {
   if (chosen.launch_thread_count != 0 && chosen.launch_threads != LaunchThreads::shared) {
     throw UsageError(
-        "--launch-thread-count goes with --launch-threads shared; private means one thread a "
+        "--launch-thread-count goes with --launch-threads shared; per_group means one thread a "
         "group");
   }
 #if !MSSTREAM_CUDA
@@ -119,7 +119,7 @@ std::string_view name_of(LaunchThreads choice) {
     case LaunchThreads::shared:
       return "shared";
     case LaunchThreads::per_group:
-      return "private";
+      return "per_group";
     case LaunchThreads::none:
       break;
   }

@@ -43,7 +43,7 @@ using TensorMetadata = std::map<std::string, std::string>;
 void save_safetensors(std::filesystem::path const& path,
                       std::span<SavedTensor const> tensors,
                       TensorMetadata const& metadata = {},
-                      SaveObserver observer = {});
+                      OutputFile::Observer observer = {});
 
 /// A safetensors file, read into memory and checked: every tensor lies within the file, no two
 /// tensors overlap, and every byte belongs to a tensor. Dtypes F32, F16, BF16, I32, I64, U8.

@@ -49,7 +49,7 @@ void require_valid(std::span<SavedTensor const> tensors, TensorMetadata const& m
 void save_safetensors(std::filesystem::path const& path,
                       std::span<SavedTensor const> tensors,
                       TensorMetadata const& metadata,
-                      SaveObserver observer) {
+                      OutputFile::Observer observer) {
   require_valid(tensors, metadata);
   // Sorts tensors with wide elements first, so that every tensor is aligned to its element for
   // readers that map the file.
@@ -78,7 +78,7 @@ void save_safetensors(std::filesystem::path const& path,
   json.append((8 - json.size() % 8) % 8, ' ');
   std::uint64_t const json_bytes = json.size();
 
-  OutputFile file(path, OutputKind::regular, std::move(observer));
+  OutputFile file(path, OutputFile::Kind::regular, std::move(observer));
   file.write(&json_bytes, sizeof json_bytes);
   file.write(json);
   for (auto const* tensor : ordered) {

@@ -114,7 +114,8 @@ class LoadGenerator {
     }
   }
 
-  [[nodiscard]] serve::LatencySummary sum(serve::LatencyHistogram ClientMeasures::*of) const {
+  [[nodiscard]] serve::LatencyHistogram::Summary sum(
+      serve::LatencyHistogram ClientMeasures::*of) const {
     auto const all = std::make_unique<serve::LatencyHistogram>();
     for (auto const& client : clients_) {
       all->add(client.measures().*of);

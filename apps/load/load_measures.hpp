@@ -48,10 +48,10 @@ struct alignas(64) ClientMeasures {
 /// The result of a load.
 struct LoadResult {
   double seconds = 0;  ///< duration until the last answer
-  serve::LatencySummary latency = {};
-  serve::LatencySummary queued = {};
-  serve::LatencySummary on_device = {};
-  serve::LatencySummary late = {};
+  serve::LatencyHistogram::Summary latency = {};
+  serve::LatencyHistogram::Summary queued = {};
+  serve::LatencyHistogram::Summary on_device = {};
+  serve::LatencyHistogram::Summary late = {};
   std::uint64_t asked = 0;        ///< queries, as the clients count
   serve::PoolCounts counts = {};  ///< counts of this load only
   std::uint64_t checked = 0;
@@ -66,7 +66,7 @@ struct LoadResult {
   [[nodiscard]] double on_device_together() const noexcept { return together(on_device); }
 
  private:
-  [[nodiscard]] double together(serve::LatencySummary const& each) const noexcept {
+  [[nodiscard]] double together(serve::LatencyHistogram::Summary const& each) const noexcept {
     return queries_per_s() * std::chrono::duration<double>(each.mean).count();
   }
 };

@@ -37,7 +37,7 @@ class ModelSwapper {
 
   /// Stops, blocks until the last swap is complete, and returns the durations of all swaps. Throws
   /// the exception of a swap, if one failed.
-  serve::LatencySummary stop() {
+  serve::LatencyHistogram::Summary stop() {
     join();
     if (failure_ != nullptr) {
       std::rethrow_exception(std::exchange(failure_, nullptr));

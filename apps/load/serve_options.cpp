@@ -58,7 +58,7 @@ void add_pool_options(cli::Options& options, ServeSetting& chosen) {
                      chosen.launch_threads,
                      {{"none", LaunchThreads::none},
                       {"shared", LaunchThreads::shared},
-                      {"private", LaunchThreads::per_group}},
+                      {"per_group", LaunchThreads::per_group}},
                      "who launches: who submits, a few threads for all replicas, or one a replica");
   options.add<int>("--launch-thread-count",
                    chosen.launch_thread_count,
@@ -70,7 +70,7 @@ void add_pool_options(cli::Options& options, ServeSetting& chosen) {
                    {-1, 1'000'000});
   options.add_choice("--pinned",
                      chosen.pinned,
-                     {{"shared", PinnedMode::shared}, {"per-group", PinnedMode::per_group}},
+                     {{"shared", PinnedMode::shared}, {"per_group", PinnedMode::per_group}},
                      "pools of pinned memory: one, or one a replica");
   options.add_choice("--memory-pools",
                      chosen.memory_pools,
@@ -278,7 +278,7 @@ nlohmann::ordered_json describe(ServeSetting const& setting) {
           {"launch_threads", cli::name_of(setting.launch_threads)},
           {"launch_thread_count", setting.launch_thread_count},
           {"launch_spin_us", setting.launch_spin_us},
-          {"pinned", setting.pinned == PinnedMode::shared ? "shared" : "per-group"},
+          {"pinned", setting.pinned == PinnedMode::shared ? "shared" : "per_group"},
           {"memory_pools", name_of(setting.memory_pools)},
           {"weights", setting.weights == ServedWeights::shared ? "shared" : "copied"},
           {"priority", name_of(setting.priority)},

@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 double ms(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
-Json in_ms(serve::LatencySummary const& summary) {
+Json in_ms(serve::LatencyHistogram::Summary const& summary) {
   return {{"mean", ms(summary.mean)},
           {"p50", ms(summary.p50)},
           {"p95", ms(summary.p95)},

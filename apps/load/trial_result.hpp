@@ -21,13 +21,14 @@ struct ServeMemory {
 /// The result of a pool under a load.
 struct TrialResult {
   LoadResult load = {};
-  double rate = 0;                                 ///< planned rate of an open load; otherwise 0
-  std::optional<double> peak_queries_per_s = {};   ///< from a closed load on the same pool
-  std::optional<serve::LatencySummary> lone = {};  ///< one query at a time, on the same pool
+  double rate = 0;                                ///< planned rate of an open load; otherwise 0
+  std::optional<double> peak_queries_per_s = {};  ///< from a closed load on the same pool
+  std::optional<serve::LatencyHistogram::Summary> lone =
+      {};  ///< one query at a time, on the same pool
   ServeMemory memory = {};
   QueryCost cost = {};
-  serve::PoolCounts pool = {};       ///< from its construction until after the load
-  serve::LatencySummary swaps = {};  ///< swaps during the load
+  serve::PoolCounts pool = {};                  ///< from its construction until after the load
+  serve::LatencyHistogram::Summary swaps = {};  ///< swaps during the load
 
   /// Returns the average number of operations on the device at a time, by Little's law with the
   /// time that each takes alone.

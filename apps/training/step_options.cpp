@@ -125,7 +125,7 @@ nlohmann::ordered_json describe(StepOptions const& chosen) {
 
 void write_step_trace(std::filesystem::path const& path,
                       StepTrace const& trace,
-                      CriticalPath const& critical) {
+                      StepTrace::CriticalPath const& critical) {
   auto const end = path.extension();
   cli::write_output("--step-trace",
                     path,

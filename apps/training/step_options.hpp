@@ -66,6 +66,6 @@ void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs = {})
 /// handled like that of any output: see outputs.hpp.
 void write_step_trace(std::filesystem::path const& path,
                       StepTrace const& trace,
-                      CriticalPath const& critical);
+                      StepTrace::CriticalPath const& critical);
 
 }  // namespace msstream::training

@@ -142,7 +142,7 @@ template <Runtime R, class Build>
 
 /// Returns the assumptions of predict() for steps that are issued as `setting` says.
 [[nodiscard]] inline StepModel step_model(StepSetting const& setting) {
-  return {.launch = setting.captured ? StepLaunch::graph : StepLaunch::eager,
+  return {.launch = setting.captured ? StepModel::Launch::graph : StepModel::Launch::eager,
           .merge_streams = setting.merge_streams};
 }
 

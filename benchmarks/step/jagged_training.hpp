@@ -102,7 +102,7 @@ class JaggedTraining {
 
   /// Returns whether every capacity has its captured step.
   [[nodiscard]] bool warm() const { return counts().captures == capacities_; }
-  [[nodiscard]] ms::CapturedStepsCounts const& counts() const { return steps_.counts(); }
+  [[nodiscard]] auto const& counts() const { return steps_.counts(); }
   /// Returns the mean share of the largest capacity that the batches fill.
   [[nodiscard]] double mean_of_capacity() const {
     double ids = 0;
@@ -141,10 +141,11 @@ class JaggedTraining {
       ms::copy(labels, batch.labels);
     }
   };
+  using Steps = ms::CapturedSteps<R, Inputs, Floats>;
   static constexpr std::uint64_t kSeed = 1;
 
-  static ms::CapturedStepsOptions options(JaggedSetting const& setting, JaggedShape const& shape) {
-    ms::CapturedStepsOptions options{.log = {}};
+  static typename Steps::Options options(JaggedSetting const& setting, JaggedShape const& shape) {
+    typename Steps::Options options{.log = {}};
     for (auto const hotness : setting.hotnesses) {
       options.capacities.push_back(hotness * shape.bags());
     }
@@ -230,7 +231,7 @@ class JaggedTraining {
   std::vector<Batch> batches_;
   std::size_t next_ = 0;
   std::uint64_t capacities_;
-  ms::CapturedSteps<R, Inputs, Floats> steps_;
+  Steps steps_;
 };
 
 }  // namespace benchmarks

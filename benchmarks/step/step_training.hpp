@@ -31,7 +31,7 @@ enum class Groups : std::uint8_t {
 };
 
 inline std::string name_of(StepSetting const& setting, Groups groups = Groups::own) {
-  constexpr std::string_view eager[] = {"eager", "eager_shared", "eager_private"};
+  constexpr std::string_view eager[] = {"eager", "eager_shared", "eager_per_group"};
   return ms::text(setting.captured ? "captured" : eager[static_cast<int>(setting.launch_threads)],
                   setting.precision == ms::MatmulPrecision::tf32 ? "/tf32" : "",
                   setting.reduce_waits ? "" : "/all_waits",

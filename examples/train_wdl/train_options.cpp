@@ -49,7 +49,7 @@ void check(TrainOptions const& options) {
   if (options.data.empty() && options.format != data::DataFormat::automatic) {
     throw UsageError("--format describes a file: give --data");
   }
-  cli::check_outputs({{"--save", options.save, msstream::OutputKind::regular},
+  cli::check_outputs({{"--save", options.save, msstream::OutputFile::Kind::regular},
                       {"--report", options.report},
                       {"--trace", options.trace},
                       {"--check-report", options.check_report}},
@@ -66,7 +66,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
       {{"train_wdl", "generated data, a minute at most"},
        {"train_wdl --data census_income_kdd.csv.gz --epochs 3",
         "the census data, 33 branches on 4 groups"},
-       {"train_wdl --stream-groups 8 --launch-threads private",
+       {"train_wdl --stream-groups 8 --launch-threads per_group",
         "8 groups, each with a thread that launches"},
        {"train_wdl --steps 200 --save m.safetensors", "stop early and keep the model"},
        {"train_wdl --resume m.safetensors --steps 400", "go on from there, with the same bits"},

@@ -71,7 +71,7 @@ std::string_view name_of_kind(struct stat const& file) {
                                   : "the standard output";
 }
 
-Target target_of(fs::path const& path, OutputKind kind) {
+Target target_of(fs::path const& path, OutputFile::Kind kind) {
   if (!path.has_filename() || path.filename() == "." || path.filename() == "..") {
     throw Problem{"expected the name of a file"};
   }
@@ -108,7 +108,7 @@ Target target_of(fs::path const& path, OutputKind kind) {
     }
     return {std::move(canonical), true, -1, status};
   }
-  if (kind == OutputKind::regular || S_ISBLK(status.st_mode)) {
+  if (kind == OutputFile::Kind::regular || S_ISBLK(status.st_mode)) {
     throw Problem{text("is ", name_of_kind(status), "; expected a regular file")};
   }
   return {path, false, own, std::nullopt};
@@ -142,11 +142,11 @@ class PipeSignalHeld {
   bool was_pending_ = false;
 };
 
-int open_stream(Target const& target, OutputKind kind) {
+int open_stream(Target const& target, OutputFile::Kind kind) {
   if (target.descriptor >= 0) {
     return ::fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0);
   }
-  int const at_once = kind == OutputKind::streamed_at_once ? O_NONBLOCK : 0;
+  int const at_once = kind == OutputFile::Kind::streamed_at_once ? O_NONBLOCK : 0;
   int descriptor = -1;
   do {
     descriptor = ::open(target.path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | at_once);
@@ -274,7 +274,7 @@ void sync_folder(fs::path const& folder) {
 
 }  // namespace
 
-OutputFile::OutputFile(fs::path const& path, OutputKind kind, SaveObserver observer)
+OutputFile::OutputFile(fs::path const& path, OutputFile::Kind kind, OutputFile::Observer observer)
     : observer_(std::move(observer)) {
   try {
     auto target = target_of(path, kind);
@@ -332,7 +332,7 @@ void OutputFile::write(void const* bytes, std::size_t count) {
 }
 
 void OutputFile::commit() {
-  observe(SavePoint::written);
+  observe(OutputFile::SavePoint::written);
   if (is_replaced() && ::fsync(descriptor_) != 0) {
     throw_errno("flush", target_);
   }
@@ -341,31 +341,31 @@ void OutputFile::commit() {
   if (::close(std::exchange(descriptor_, -1)) != 0) {
     throw_errno("close", target_);
   }
-  observe(SavePoint::synced);
+  observe(OutputFile::SavePoint::synced);
   if (is_replaced()) {
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
       throw_errno("rename to", target_);
     }
     temporary_.clear();
     detail::UnfinishedFiles::remove(std::exchange(slot_, -1));
-    observe(SavePoint::renamed);
+    observe(OutputFile::SavePoint::renamed);
     sync_folder(detail::folder_of(target_));
   }
 }
 
-void OutputFile::observe(SavePoint point) const {
+void OutputFile::observe(OutputFile::SavePoint point) const {
   if (observer_) {
     observer_(point);
   }
 }
 
-void write_file(fs::path const& path, std::string_view content, OutputKind kind) {
+void write_file(fs::path const& path, std::string_view content, OutputFile::Kind kind) {
   OutputFile file(path, kind);
   file.write(content);
   file.commit();
 }
 
-std::string output_problem(fs::path const& path, OutputKind kind) {
+std::string output_problem(fs::path const& path, OutputFile::Kind kind) {
   try {
     auto const target = target_of(path, kind);
     if (target.is_replaced) {

@@ -46,7 +46,7 @@ class PoolBody {
     auto replicas = make_replicas();
     if (device_.backend().traits.captures) {
       for (auto const& replica : replicas) {
-        memories_.emplace_back(device_, replica->group());
+        memories_.push_back(detail::make_step_memory(device_, replica->group()));
       }
     }
     auto first = make_version(1, make_forward, replicas);
@@ -245,7 +245,8 @@ class PoolBody {
   InferencePoolOptions options_;
   std::shared_ptr<InputLayout const> layout_;
   detail::AnyBranchStreams streams_;
-  std::vector<detail::AnyStepMemory> memories_;  ///< one for each replica, if the runtime captures
+  /// One for each replica, if the runtime captures.
+  std::vector<std::shared_ptr<detail::CaptureMemory>> memories_;
   std::atomic<std::uint64_t> captured_steps_{0};
   std::atomic<std::uint64_t> failed_captures_{0};
   std::mutex swapping_;

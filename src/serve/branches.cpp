@@ -15,16 +15,17 @@ BranchStreams<detail::AnyRuntime>::BranchStreams(detail::AnyDevice const& device
   for (int i = 0; i < options.branches; ++i) {
     pools_.push_back(std::make_shared<detail::AnyStreamPool>(
         device.context(),
-        StreamPoolOptions{
-            .groups = replicas,
-            .merge_streams = options.merge_streams,
-            .priority = options.stream_priority,
-            .sm_partitions = options.sm_partitions,
-            .launch_threads = LaunchThreads::none,
-            .launch_thread_count = 0,
-            .libraries = is_captured && i > 0 ? LibrariesMade::when_needed : LibrariesMade::at_once,
-            .assignment = std::nullopt,
-            .propagate_groups = false}));
+        StreamPoolOptions{.groups = replicas,
+                          .merge_streams = options.merge_streams,
+                          .priority = options.stream_priority,
+                          .sm_partitions = options.sm_partitions,
+                          .launch_threads = LaunchThreads::none,
+                          .launch_thread_count = 0,
+                          .libraries = is_captured && i > 0
+                                           ? StreamPoolOptions::LibrariesMade::when_needed
+                                           : StreamPoolOptions::LibrariesMade::at_once,
+                          .assignment = std::nullopt,
+                          .propagate_groups = false}));
   }
 }
 

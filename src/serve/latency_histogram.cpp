@@ -47,7 +47,7 @@ void LatencyHistogram::raise_max(std::uint64_t ns) noexcept {
   }
 }
 
-LatencySummary LatencyHistogram::summary() const noexcept {
+LatencyHistogram::Summary LatencyHistogram::summary() const noexcept {
   std::array<std::uint64_t, kBuckets> counts;
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < kBuckets; ++i) {

@@ -9,7 +9,7 @@ void ModelVersion::capture(detail::AnyDevice const& device,
                            Place const& place,
                            detail::AnyStaging const& staging,
                            detail::AnyBranches const& branches,
-                           detail::AnyStepMemory const& memory) {
+                           std::shared_ptr<detail::CaptureMemory> const& memory) {
   bool has_issued = false;
   step(place) = std::make_unique<detail::AnyCapturedStep>(
       device, memory, [&] { issue(place, staging, branches, has_issued); });

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/capture/detail/any_captured_step.hpp>
 #include <msstream/memory/detail/any_device.hpp>
 #include <msstream/serve/detail/branches.hpp>
 #include <msstream/serve/detail/forward.hpp>
 #include <msstream/serve/detail/staging.hpp>
-#include <msstream/step/detail/any_captured_step.hpp>
-#include <msstream/step/detail/any_step_memory.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -47,7 +46,7 @@ class ModelVersion {
                Place const& place,
                detail::AnyStaging const& staging,
                detail::AnyBranches const& branches,
-               detail::AnyStepMemory const& memory);
+               std::shared_ptr<detail::CaptureMemory> const& memory);
 
   /// Runs a bucket on the staged inputs, on the current group, which is the first of `branches`;
   /// see Staging::issue().

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/poller.hpp"
 
+#include "runtime/driver_calls.hpp"
 #include "serve/rung_soon.hpp"
 
 #include <msstream/base/detail/start_thread.hpp>
@@ -23,10 +24,15 @@ Poller::~Poller() {
 }
 
 void Poller::work() noexcept {
+  detail::DriverCalls calls(pool_.context->tracker->life());
+  auto const sweep = [&](bool is_rung) {
+    detail::DriverCalls::Inside const inside(calls);
+    return dispatcher_.sweep(is_rung);
+  };
   std::uint64_t heard = 0;
   while (true) {
     auto const rung = pool_.bell.rung();
-    if (dispatcher_.sweep(rung != std::exchange(heard, rung))) {
+    if (sweep(rung != std::exchange(heard, rung))) {
       std::this_thread::yield();  // lets launching threads run if there are few processors
       continue;
     }

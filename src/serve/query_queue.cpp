@@ -11,7 +11,7 @@ namespace {
 /// The maximum number of displaced queries that the poller has not replied to. While it is reached,
 /// a full queue refuses new queries.
 constexpr std::size_t kMostDisplaced = 64;
-constexpr auto kHighest = static_cast<Clock::rep>(Priority::high);
+constexpr auto kHighest = static_cast<Clock::rep>(Query::Priority::high);
 
 bool has_deadline(WaitingQuery const& query) {
   return query.deadline != Clock::time_point::max();
@@ -28,7 +28,7 @@ QueryQueue::QueryQueue(std::size_t capacity, std::chrono::nanoseconds ageing)
   }
 }
 
-WaitingQuery* QueryQueue::reserve(Priority priority) noexcept {
+WaitingQuery* QueryQueue::reserve(Query::Priority priority) noexcept {
   std::lock_guard const guard(lock_);
   if (free_.empty() || (used_ == capacity_ && !displace_below(priority))) {
     return nullptr;
@@ -147,7 +147,7 @@ WaitingQuery* QueryQueue::foremost(Clock::time_point now) const noexcept {
   return best;
 }
 
-bool QueryQueue::displace_below(Priority priority) noexcept {
+bool QueryQueue::displace_below(Query::Priority priority) noexcept {
   for (auto& line : lines_) {
     if (auto* const query = line.last) {
       if (query->priority >= priority) {

@@ -17,7 +17,7 @@ namespace msstream::serve {
 struct WaitingQuery {
   Ticket ticket = {};
   std::vector<std::byte> values = {};  ///< packed; the memory is kept for the next query
-  Priority priority = Priority::normal;
+  Query::Priority priority = Query::Priority::normal;
   Clock::time_point deadline = Clock::time_point::max();
 
   // Members used only by QueryQueue.
@@ -63,7 +63,7 @@ class QueryQueue {
   /// Reserves an entry for a query of this priority, to be passed to push() or release(). If the
   /// queue is full, displaces the newest query of the lowest priority, provided that its priority
   /// is lower. Returns null if there is no entry.
-  [[nodiscard]] WaitingQuery* reserve(Priority priority) noexcept;
+  [[nodiscard]] WaitingQuery* reserve(Query::Priority priority) noexcept;
   /// Frees an entry that was reserved or taken.
   void release(WaitingQuery& place) noexcept;
   void push(WaitingQuery& query) noexcept;
@@ -99,7 +99,7 @@ class QueryQueue {
   // The functions below require the lock.
   [[nodiscard]] Clock::time_point time_of_launch(Batching const& batching) const noexcept;
   [[nodiscard]] WaitingQuery* foremost(Clock::time_point now) const noexcept;
-  [[nodiscard]] bool displace_below(Priority priority) noexcept;
+  [[nodiscard]] bool displace_below(Query::Priority priority) noexcept;
   [[nodiscard]] Line& line_of(WaitingQuery const& query) noexcept;
   void unlink(WaitingQuery& query) noexcept;
   void insert_deadline(WaitingQuery& query) noexcept;

@@ -13,7 +13,7 @@ SlotLaunchers::SlotLaunchers(PoolState& pool,
                              Dispatcher& dispatcher,
                              int threads,
                              std::chrono::microseconds spin)
-    : dispatcher_(dispatcher), spin_(spin) {
+    : dispatcher_(dispatcher), life_(pool.context->tracker->life()), spin_(spin) {
   for (int i = 0; i < threads; ++i) {
     workers_.push_back(std::make_unique<Worker>());
   }
@@ -47,10 +47,11 @@ void SlotLaunchers::stop() noexcept {
 }
 
 void SlotLaunchers::work(Worker& worker) noexcept {
+  detail::DriverCalls calls(life_);
   while (true) {
     auto const rung = worker.bell.rung();
     bool const stopping = stopping_.load();
-    if (launch_staged(worker)) {
+    if (launch_staged(worker, calls)) {
       continue;
     }
     if (stopping) {
@@ -63,10 +64,11 @@ void SlotLaunchers::work(Worker& worker) noexcept {
   }
 }
 
-bool SlotLaunchers::launch_staged(Worker& worker) noexcept {
+bool SlotLaunchers::launch_staged(Worker& worker, detail::DriverCalls& calls) noexcept {
   bool found = false;
   for (auto* const replica : worker.replicas) {
     if (auto* const slot = replica->first(Slot::State::staged)) {
+      detail::DriverCalls::Inside const inside(calls);
       dispatcher_.launch(*slot);
       found = true;
     }

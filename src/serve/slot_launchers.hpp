@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/driver_calls.hpp"
 #include "serve/dispatcher.hpp"
 #include "stream/doorbell.hpp"
 
@@ -41,9 +42,10 @@ class SlotLaunchers {
 
   void work(Worker& worker) noexcept;
   /// Launches, of each replica, the slot that was staged first. Returns whether there was any.
-  bool launch_staged(Worker& worker) noexcept;
+  bool launch_staged(Worker& worker, detail::DriverCalls& calls) noexcept;
 
   Dispatcher& dispatcher_;
+  RuntimeLife const life_;
   std::chrono::microseconds spin_;
   std::atomic<bool> stopping_{false};
   std::vector<std::unique_ptr<Worker>> workers_;

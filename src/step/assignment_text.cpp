@@ -53,19 +53,20 @@ std::string expression_for(std::string_view name) {
 }
 
 std::string assignment_text(std::vector<NamedGroup> const& names, AssignmentHead const& head) {
-  auto out = text("# Groups for a step of ",
-                  head.operations,
-                  " operations and a pool of ",
-                  head.groups,
-                  ", by msstream::auto_assignment().\n# Predicted, ",
-                  head.launch == StepLaunch::graph ? "replayed as a graph" : "issued by one thread",
-                  ": ",
-                  rounded_us(head.predicted_ns),
-                  "; on one group ",
-                  rounded_us(head.one_group_ns),
-                  "; as recorded ",
-                  rounded_us(head.recorded_ns),
-                  ".\n");
+  auto out =
+      text("# Groups for a step of ",
+           head.operations,
+           " operations and a pool of ",
+           head.groups,
+           ", by msstream::auto_assignment().\n# Predicted, ",
+           head.launch == StepModel::Launch::graph ? "replayed as a graph" : "issued by one thread",
+           ": ",
+           rounded_us(head.predicted_ns),
+           "; on one group ",
+           rounded_us(head.one_group_ns),
+           "; as recorded ",
+           rounded_us(head.recorded_ns),
+           ".\n");
   if (names.empty()) {
     return out + "# No better groups than the recorded ones were found.\n";
   }

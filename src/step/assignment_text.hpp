@@ -17,7 +17,7 @@ struct NamedGroup {
 
 /// The content of the comment at the head of an assignment file.
 struct AssignmentHead {
-  StepLaunch launch;
+  StepModel::Launch launch;
   std::size_t operations;
   int groups;
   double predicted_ns;

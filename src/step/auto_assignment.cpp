@@ -37,7 +37,7 @@ std::vector<double> paths_to_end(StepTrace const& trace, double gap_ns) {
 /// The costs of launches and waits that the list scheduler assumes.
 struct Expected {
   explicit Expected(StepModel const& model) {
-    if (model.launch == StepLaunch::graph) {
+    if (model.launch == StepModel::Launch::graph) {
       in_stream_ns = model.in_stream_ns;
       across_streams_ns = model.across_streams_ns;
     } else {
@@ -89,7 +89,9 @@ class ListScheduler {
   static constexpr std::size_t kKinds = 3;
 
   [[nodiscard]] double launch_ns(std::size_t i) const {
-    return model_.launch == StepLaunch::eager ? launch_cost_ns(trace_.operations()[i], model_) : 0;
+    return model_.launch == StepModel::Launch::eager
+               ? launch_cost_ns(trace_.operations()[i], model_)
+               : 0;
   }
   [[nodiscard]] std::size_t stream_of(std::size_t i, int group) const {
     auto const kind = model_.merge_streams ? StreamKind::compute : trace_.operations()[i].kind;
@@ -188,7 +190,7 @@ std::vector<int> balanced(StepUnits const& units, int groups) {
 /// A search over assignments of names to groups, which keeps the best one.
 class Search {
  public:
-  Search(StepTrace const& trace, StepUnits const& names, AutoAssignmentOptions const& options)
+  Search(StepTrace const& trace, StepUnits const& names, AutoAssignment::Options const& options)
       : trace_(trace),
         names_(names),
         options_(options),
@@ -254,7 +256,7 @@ class Search {
 
   StepTrace const& trace_;
   StepUnits const& names_;
-  AutoAssignmentOptions const& options_;
+  AutoAssignment::Options const& options_;
   std::size_t predictions_ = 0;
   std::vector<int> best_;
   double best_ns_;
@@ -266,7 +268,7 @@ class Search {
 
 AutoAssignment auto_assignment(StepTrace const& trace,
                                int groups,
-                               AutoAssignmentOptions const& options) {
+                               AutoAssignment::Options const& options) {
   require(
       groups >= 1 && groups <= 256, "auto_assignment: expected 1 to 256 groups, found ", groups);
   auto const cuts = cuts_of(trace);

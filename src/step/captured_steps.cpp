@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
+#include <msstream/capture/detail/any_captured_step.hpp>
 #include <msstream/order/detail/position_set.hpp>
 #include <msstream/step/captured_step.hpp>
-#include <msstream/step/detail/any_captured_step.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +13,7 @@ namespace msstream::detail {
 
 class AnyCapturedSteps::State {
  public:
-  State(AnyDevice device, Make make, CapturedStepsOptions options)
+  State(AnyDevice device, Make make, Options options)
       : device_(std::move(device)), make_(std::move(make)), options_(std::move(options)) {
     require(options_.most_kept >= 1, "CapturedSteps: most_kept is 0; expected at least 1");
     require(options_.eager_first >= 0,
@@ -66,7 +66,7 @@ class AnyCapturedSteps::State {
     return {kept.inputs, true};
   }
 
-  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept { return counts_; }
+  [[nodiscard]] Counts const& counts() const noexcept { return counts_; }
 
  private:
   struct Kept {
@@ -94,8 +94,7 @@ class AnyCapturedSteps::State {
   }
   void capture(Kept& kept) {
     try {
-      kept.step = std::make_unique<AnyCapturedStep>(
-          device_, AnyStepMemory::of_one(device_), [&] { kept.inputs->run(); });
+      kept.step = std::make_unique<AnyCapturedStep>(device_, nullptr, [&] { kept.inputs->run(); });
     } catch (...) {
       kept.inputs->drop_result();  // the result may own memory of the failed capture
       throw;
@@ -230,14 +229,14 @@ class AnyCapturedSteps::State {
 
   AnyDevice device_;
   Make make_;
-  CapturedStepsOptions options_;
+  Options options_;
   std::vector<Capacity> capacities_;
-  CapturedStepsCounts counts_;
+  Counts counts_;
   std::uint64_t uses_ = 0;
   order::PositionSet going_;  ///< last replays of evicted steps
 };
 
-AnyCapturedSteps::AnyCapturedSteps(AnyDevice device, Make make, CapturedStepsOptions options)
+AnyCapturedSteps::AnyCapturedSteps(AnyDevice device, Make make, Options options)
     : state_(std::make_unique<State>(std::move(device), std::move(make), std::move(options))) {}
 AnyCapturedSteps::AnyCapturedSteps(AnyCapturedSteps&&) noexcept = default;
 AnyCapturedSteps& AnyCapturedSteps::operator=(AnyCapturedSteps&&) noexcept = default;
@@ -249,7 +248,7 @@ AnyCapturedSteps::Ran AnyCapturedSteps::run(std::int64_t count,
   return state_->run(count, fill, issued_at);
 }
 
-CapturedStepsCounts const& AnyCapturedSteps::counts() const noexcept {
+AnyCapturedSteps::Counts const& AnyCapturedSteps::counts() const noexcept {
   return state_->counts();
 }
 

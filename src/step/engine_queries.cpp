@@ -11,7 +11,7 @@ CurrentScope current_scope(DeviceState const& device) noexcept {
 }
 
 bool is_capturing(DeviceState const& device) noexcept {
-  return memory::Capture::current(*device.context) != nullptr;
+  return OpenCapture::current(*device.context) != nullptr;
 }
 
 std::uint64_t launch_failures(DeviceState const& device) noexcept {

@@ -7,7 +7,8 @@ namespace msstream {
 
 /// Returns the host time that the launch of an operation takes on the issuing thread, outside
 /// graphs.
-[[nodiscard]] inline double launch_cost_ns(StepOperation const& operation, StepModel const& model) {
+[[nodiscard]] inline double launch_cost_ns(StepTrace::Operation const& operation,
+                                           StepModel const& model) {
   return operation.launch_ns != 0 ? operation.launch_ns : model.cost.launch_call_ns;
 }
 

@@ -25,7 +25,7 @@ namespace {
 /// at most the number that its thread blocks need, estimated from the bytes that it writes and
 /// reads, and at most the share of the device that equals its share of the device's throughput. The
 /// constants fit the times of three models' steps on many groups of one H200.
-int likely_sms(StepTrace const& trace, StepOperation const& operation, int sm_count) {
+int likely_sms(StepTrace const& trace, StepTrace::Operation const& operation, int sm_count) {
   constexpr double kWrittenBytes = 15'000;
   constexpr double kReadBytes = 300'000;
   constexpr double kBytesPerNs = 1'400;  ///< of a kernel that fills the device
@@ -45,7 +45,7 @@ int likely_sms(StepTrace const& trace, StepOperation const& operation, int sm_co
 }
 
 /// Returns the cost of an operation on a device that it has to itself.
-KernelCost cost_of(StepTrace const& trace, std::size_t i, StepModel const& model) {
+SimCost::Kernel cost_of(StepTrace const& trace, std::size_t i, StepModel const& model) {
   auto const& operation = trace.operations()[i];
   int const sms =
       operation.sms != 0 ? operation.sms : likely_sms(trace, operation, model.cost.sm_count);
@@ -220,7 +220,7 @@ class GraphRun {
 
 double predict(StepTrace const& trace, StepGroups const& groups, StepModel const& model) {
   auto streams = streams_by(trace, groups, model.merge_streams);
-  if (model.launch == StepLaunch::graph) {
+  if (model.launch == StepModel::Launch::graph) {
     return GraphRun(trace, std::move(streams), model).makespan_ns();
   }
   return predict_eager(trace, groups, model);

@@ -31,7 +31,7 @@ class StepRecorder : public IssueObserver {
     }
     auto& group = operation.group;
     auto const stream = stream_of(group, operation.position.stream);
-    StepOperation noted{
+    StepTrace::Operation noted{
         .name = NameScope::qualify(operation.name), .stream = stream, .kind = operation.kind};
     for (auto* const block : operation.reads) {
       noted.reads.push_back(number_of(*block));
@@ -89,9 +89,9 @@ class StepRecorder : public IssueObserver {
   }
 
   bool notes_ = false;
-  std::vector<StepStream> streams_;
+  std::vector<StepTrace::Stream> streams_;
   std::vector<std::size_t> bytes_;
-  std::vector<StepOperation> operations_;
+  std::vector<StepTrace::Operation> operations_;
   std::map<order::StreamIndex, std::size_t> stream_numbers_;
   std::unordered_map<memory::Block*, std::size_t> memory_numbers_;
   std::map<std::pair<order::StreamIndex, std::uint64_t>, std::size_t> numbers_;
@@ -113,7 +113,7 @@ void wait_for_all(DeviceState& state) {
 
 /// Returns the state, on which a recording may begin now: earlier work is complete.
 DeviceState& at_rest(DeviceState& state) {
-  if (memory::Capture::current(*state.context) != nullptr) {
+  if (OpenCapture::current(*state.context) != nullptr) {
     throw std::logic_error("record_step: inside a capture of the device, where nothing runs");
   }
   wait_for_all(state);

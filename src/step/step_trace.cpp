@@ -17,9 +17,9 @@ constexpr double kLatestNs = 1e18;
 
 }  // namespace
 
-StepTrace::StepTrace(std::vector<StepStream> streams,
+StepTrace::StepTrace(std::vector<StepTrace::Stream> streams,
                      std::vector<std::size_t> memory_bytes,
-                     std::vector<StepOperation> operations,
+                     std::vector<StepTrace::Operation> operations,
                      WaitCounts const& waits)
     : streams_(std::move(streams)),
       memory_bytes_(std::move(memory_bytes)),
@@ -184,7 +184,7 @@ std::vector<double> StepTrace::concurrency() const {
   return shares;
 }
 
-CriticalPath StepTrace::critical_path() const {
+StepTrace::CriticalPath StepTrace::critical_path() const {
   constexpr auto kNone = static_cast<std::size_t>(-1);
   std::vector<double> length(operations_.size(), 0);
   std::vector<std::size_t> before(operations_.size(), kNone);
@@ -198,7 +198,7 @@ CriticalPath StepTrace::critical_path() const {
     length[i] = operations_[i].duration_ns() + (before[i] == kNone ? 0.0 : length[before[i]]);
     last = last == kNone || length[i] > length[last] ? i : last;
   }
-  CriticalPath path;
+  StepTrace::CriticalPath path;
   path.length_ns = last == kNone ? 0.0 : length[last];
   for (; last != kNone; last = before[last]) {
     path.operations.push_back(last);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drawings of a step trace, for Graphviz and as SVG.
-#include "base/json_string.hpp"
+#include "base/json_writer.hpp"
 
 #include <msstream/base/text.hpp>
 #include <msstream/step/auto_assignment.hpp>
@@ -79,9 +79,10 @@ std::string escaped(std::string_view raw) {
 }
 
 /// Returns a quoted text for Graphviz, in which \n breaks the line.
-std::string label_of(StepOperation const& operation, StepStream const& stream) {
+std::string label_of(StepTrace::Operation const& operation, StepTrace::Stream const& stream) {
   auto const quoted_part = [](std::string const& words) {
-    auto const quoted = detail::json_string(words);
+    std::string quoted;
+    detail::JsonWriter(quoted).value(words);
     return quoted.substr(1, quoted.size() - 2);
   };
   return text("\"",
@@ -95,7 +96,7 @@ std::string label_of(StepOperation const& operation, StepStream const& stream) {
 
 /// Returns, for each operation, the next one on the critical path; 0 if there is none, since
 /// operation 0 has no predecessor.
-std::vector<std::size_t> next_on_path(StepTrace const& trace, CriticalPath const& path) {
+std::vector<std::size_t> next_on_path(StepTrace const& trace, StepTrace::CriticalPath const& path) {
   std::vector<std::size_t> next(trace.operations().size(), 0);
   for (std::size_t i = 0; i + 1 < path.operations.size(); ++i) {
     next.at(path.operations[i]) = path.operations[i + 1];
@@ -103,7 +104,7 @@ std::vector<std::size_t> next_on_path(StepTrace const& trace, CriticalPath const
   return next;
 }
 
-std::string caption(StepTrace const& trace, CriticalPath const& path) {
+std::string caption(StepTrace const& trace, StepTrace::CriticalPath const& path) {
   auto const waits = minimal_waits(trace);
   auto out = text(trace.operations().size(),
                   " operations in ",
@@ -132,7 +133,7 @@ constexpr double kBar = 18;
 
 }  // namespace
 
-std::string StepTrace::dot(std::optional<CriticalPath> const& marked) const {
+std::string StepTrace::dot(std::optional<StepTrace::CriticalPath> const& marked) const {
   auto const path = marked.value_or(critical_path());
   auto const next = next_on_path(*this, path);
   std::vector<bool> critical(operations_.size(), false);
@@ -161,7 +162,7 @@ std::string StepTrace::dot(std::optional<CriticalPath> const& marked) const {
   return out + "}\n";
 }
 
-std::string StepTrace::svg(std::optional<CriticalPath> const& marked) const {
+std::string StepTrace::svg(std::optional<StepTrace::CriticalPath> const& marked) const {
   auto const path = marked.value_or(critical_path());
   auto const next = next_on_path(*this, path);
   double begin = operations_.empty() ? 0 : operations_.front().begin_ns;

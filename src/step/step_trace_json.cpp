@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading and writing of a step trace as JSON.
-#include "base/json_string.hpp"
+#include "base/json_writer.hpp"
 #include "base/read_file.hpp"
 
 #include <msstream/base/error.hpp>
@@ -130,21 +130,21 @@ std::vector<std::size_t> numbers_from(Field const& field) {
   return field.list([](Field const& number) { return number.count_value(); });
 }
 
-StepStream stream_from(Field const& field) {
+StepTrace::Stream stream_from(Field const& field) {
   return {
       .name = field.member("name").string(),
       .group = static_cast<int>(field.member("group").integer(-1, std::numeric_limits<int>::max())),
       .merged = field.member("merged").flag()};
 }
 
-StepOperation operation_from(Field const& field) {
-  StepOperation operation{.name = field.member("name").string(),
-                          .stream = field.member("stream").count_value(),
-                          .kind = kind_from(field.member("kind")),
-                          .reads = numbers_from(field.member("reads")),
-                          .writes = numbers_from(field.member("writes")),
-                          .begin_ns = field.member("begin_ns").number(),
-                          .end_ns = field.member("end_ns").number()};
+StepTrace::Operation operation_from(Field const& field) {
+  StepTrace::Operation operation{.name = field.member("name").string(),
+                                 .stream = field.member("stream").count_value(),
+                                 .kind = kind_from(field.member("kind")),
+                                 .reads = numbers_from(field.member("reads")),
+                                 .writes = numbers_from(field.member("writes")),
+                                 .begin_ns = field.member("begin_ns").number(),
+                                 .end_ns = field.member("end_ns").number()};
   if (field.has("launch_ns")) {
     operation.launch_ns = field.member("launch_ns").number();
   }
@@ -161,62 +161,72 @@ WaitCounts waits_from(Field const& field) {
           field.member("elided").count_value()};
 }
 
+/// Returns the numbers as the file has them, for a message.
 std::string list_of(std::vector<std::size_t> const& numbers) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    out += text(i == 0 ? "" : ", ", numbers[i]);
+  std::string out;
+  detail::JsonWriter(out).array(numbers);
+  return out;
+}
+
+void write(detail::JsonWriter& json, StepTrace::Stream const& stream) {
+  json.begin_object();
+  json.member("name", stream.name);
+  json.member("group", stream.group);
+  json.member("merged", stream.merged);
+  json.end_object();
+}
+
+void write(detail::JsonWriter& json, StepTrace::Operation const& operation) {
+  json.begin_object();
+  json.member("name", operation.name);
+  json.member("stream", operation.stream);
+  json.member("kind", kKinds[static_cast<int>(operation.kind)]);
+  json.key("reads");
+  json.array(operation.reads);
+  json.key("writes");
+  json.array(operation.writes);
+  json.key("after");
+  json.array(operation.after);
+  json.member("begin_ns", operation.begin_ns);
+  json.member("end_ns", operation.end_ns);
+  if (operation.launch_ns != 0) {
+    json.member("launch_ns", operation.launch_ns);
   }
-  return out + "]";
+  if (operation.sms != 0) {
+    json.member("sms", operation.sms);
+  }
+  json.end_object();
 }
 
 }  // namespace
 
 std::string StepTrace::json() const {
-  std::string out =
-      text("{\n \"format\": \"", kFormat, "\",\n \"version\": ", kVersion, ",\n \"streams\": [");
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    auto const& stream = streams_[i];
-    out += text(i == 0 ? "" : ",",
-                "\n  {\"name\": ",
-                detail::json_string(stream.name),
-                ", \"group\": ",
-                stream.group,
-                ", \"merged\": ",
-                stream.merged,
-                "}");
-  }
-  out += text("\n ],\n \"memory_bytes\": ", list_of(memory_bytes_), ",\n \"operations\": [");
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
-    auto const& operation = operations_[i];
-    out += text(i == 0 ? "" : ",",
-                "\n  {\"name\": ",
-                detail::json_string(operation.name),
-                ", \"stream\": ",
-                operation.stream,
-                R"(, "kind": ")",
-                kKinds[static_cast<int>(operation.kind)],
-                R"(", "reads": )",
-                list_of(operation.reads),
-                ", \"writes\": ",
-                list_of(operation.writes),
-                ", \"after\": ",
-                list_of(operation.after),
-                ", \"begin_ns\": ",
-                operation.begin_ns,
-                ", \"end_ns\": ",
-                operation.end_ns);
-    if (operation.launch_ns != 0) {
-      out += text(", \"launch_ns\": ", operation.launch_ns);
+  using Layout = detail::JsonWriter::Layout;
+  std::string out;
+  detail::JsonWriter json(out);
+  auto const write_list = [&](char const* name, auto const& elements) {
+    json.key(name);
+    json.begin_array(Layout::lines);
+    for (auto const& element : elements) {
+      write(json, element);
     }
-    out += operation.sms == 0 ? std::string("}") : text(", \"sms\": ", operation.sms, "}");
-  }
-  return out + text("\n ],\n \"waits\": {\"needed\": ",
-                    waits_.needed,
-                    ", \"issued\": ",
-                    waits_.issued,
-                    ", \"elided\": ",
-                    waits_.elided,
-                    "}\n}\n");
+    json.end_array();
+  };
+  json.begin_object(Layout::lines);
+  json.member("format", kFormat);
+  json.member("version", kVersion);
+  write_list("streams", streams_);
+  json.key("memory_bytes");
+  json.array(memory_bytes_);
+  write_list("operations", operations_);
+  json.key("waits");
+  json.begin_object();
+  json.member("needed", waits_.needed);
+  json.member("issued", waits_.issued);
+  json.member("elided", waits_.elided);
+  json.end_object();
+  json.end_object();
+  return out + "\n";
 }
 
 StepTrace StepTrace::from_json(std::string_view content, std::string const& file_name) {
@@ -259,7 +269,7 @@ StepTrace StepTrace::from_json(std::string_view content, std::string const& file
 }
 
 void StepTrace::save(std::filesystem::path const& path) const {
-  write_file(path, json(), OutputKind::streamed);
+  write_file(path, json(), OutputFile::Kind::streamed);
 }
 
 StepTrace StepTrace::load(std::filesystem::path const& path) {

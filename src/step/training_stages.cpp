@@ -98,7 +98,7 @@ void AnyTwoStage::issue_or_replay(Place const& place,
     return;
   }
   if (!part) {
-    part.emplace(*captures_, AnyStepMemory::of_one(*captures_), issue);
+    part.emplace(*captures_, nullptr, issue);
   }
   part->replay(issued_at);
 }

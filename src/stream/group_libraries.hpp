@@ -19,9 +19,9 @@ class GroupLibraries {
  public:
   GroupLibraries(std::shared_ptr<Backend> runtime,
                  LibraryOptions const& options,
-                 LibrariesMade made = LibrariesMade::at_once)
+                 StreamPoolOptions::LibrariesMade made = StreamPoolOptions::LibrariesMade::at_once)
       : runtime_(std::move(runtime)), options_(options) {
-    if (made == LibrariesMade::at_once) {
+    if (made == StreamPoolOptions::LibrariesMade::at_once) {
       static_cast<void>(native());
     }
   }

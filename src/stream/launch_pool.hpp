@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/spin_lock.hpp"
+#include "runtime/driver_calls.hpp"
 #include "runtime/settled_at_exit.hpp"
 #include "stream/dependency_tracker.hpp"
 #include "stream/doorbell.hpp"
@@ -158,6 +159,7 @@ class LaunchPool {
     // An operation's work may own the last handle of this pool's groups, whose destructor joins
     // this thread; call_outside() then needs another one.
     RuntimeThread::is_launch_thread_ = true;
+    DriverCalls calls(tracker_->life());
     while (true) {
       auto const rung = doorbell_.rung();
       bool const stopping = stopping_.load();
@@ -166,7 +168,7 @@ class LaunchPool {
         if (found.others) {
           doorbell_.ring();
         }
-        launch_tasks_of(*found.line);
+        launch_tasks_of(*found.line, calls);
       } else if ((stopping && !found.others) || home_.is_left()) {
         return;
       } else if (!watch(rung, found.others)) {
@@ -250,8 +252,9 @@ class LaunchPool {
     return missing;
   }
 
-  void launch_tasks_of(Line& line) {
+  void launch_tasks_of(Line& line, DriverCalls& calls) {
     do {
+      DriverCalls::Inside const inside(calls);
       LaunchTask task = std::move(line.tasks[line.next++]);
       launch(task);
     } while (line.next < line.tasks.size() && launchable(line));

@@ -59,7 +59,7 @@ class SpanRecorder {
     if (!zero_) {
       throw std::logic_error("stop of a span recording that was not started");
     }
-    std::vector<trace::Span> spans;
+    std::vector<trace::Timeline::Span> spans;
     for (auto const& entry : entries_) {
       auto const end_ns = runtime_->elapsed_ns(zero_->native(), entry.end.native());
       auto const begin_ns = runtime_->elapsed_ns(zero_->native(), entry.begin.native());

@@ -23,7 +23,7 @@ class Stream {
   explicit Stream(std::shared_ptr<StreamContext> context,
                   StreamPriority priority = StreamPriority::normal,
                   StreamIdentity identity = {},
-                  CaptureState* capture = nullptr,
+                  StreamSlot::Capture* capture = nullptr,
                   SmPartition partition = {})
       : context_(std::move(context)),
         native_(context_->runtime->create_stream(priority, partition)),
@@ -89,6 +89,7 @@ class Stream {
   }
 
   [[nodiscard]] NativeStream native() const noexcept { return native_; }
+  [[nodiscard]] bool closed() const noexcept { return slot_ == nullptr; }
   [[nodiscard]] StreamSlot& slot() const {
     if (slot_ == nullptr) [[unlikely]] {
       throw std::logic_error("a stream is used after the capture that it was made for");
@@ -98,7 +99,7 @@ class Stream {
   [[nodiscard]] std::shared_ptr<StreamContext> const& context() const noexcept { return context_; }
 
  private:
-  StreamSlot* attach(StreamIdentity identity, CaptureState* capture) {
+  StreamSlot* attach(StreamIdentity identity, StreamSlot::Capture* capture) {
     try {
       return &context_->tracker->attach(native_, context_->events, std::move(identity), capture);
     } catch (...) {

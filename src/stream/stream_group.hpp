@@ -32,9 +32,10 @@ namespace msstream::detail {
 struct StreamGroupOptions {
   bool merge_streams = false;  ///< one stream for compute and copies
   StreamPriority priority = StreamPriority::normal;
-  SmPartition partition = {};       ///< the multiprocessors on which its kernels run
-  CaptureState* capture = nullptr;  ///< the capture of its streams; null if their work runs
-  LibrariesMade libraries = LibrariesMade::at_once;
+  SmPartition partition = {};  ///< the multiprocessors on which its kernels run
+  /// The capture of its streams. Null if their work runs.
+  StreamSlot::Capture* capture = nullptr;
+  StreamPoolOptions::LibrariesMade libraries = StreamPoolOptions::LibrariesMade::at_once;
 };
 
 /// A compute, an h2d and a d2h stream (or one stream for all three), with the resources that

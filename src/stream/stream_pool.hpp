@@ -42,7 +42,7 @@ class StreamPool {
             options.sm_partitions,
             " partitions of the multiprocessors; expected 1 to 256");
     require(options.launch_thread_count == 0 || options.launch_threads == LaunchThreads::shared,
-            "StreamPool: launch_thread_count is for launch_threads = shared; private means one "
+            "StreamPool: launch_thread_count is for launch_threads = shared; per_group means one "
             "thread a group");
     require(options.launch_thread_count >= 0 && options.launch_thread_count <= 64,
             "StreamPool: ",

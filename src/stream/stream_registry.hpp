@@ -57,7 +57,7 @@ class StreamRegistry {
                std::shared_ptr<EventPool> events,
                // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved
                StreamIdentity identity = {},
-               CaptureState* capture = nullptr) {
+               Slot::Capture* capture = nullptr) {
     home_.require_here();
     std::lock_guard const guard(slots_mutex_);
     Slot& slot = vacant_slot();

@@ -27,13 +27,6 @@ struct StreamIdentity {
   int group = -1;         ///< number in its pool; -1 for the device's default group or none
 };
 
-/// The state that the streams of one capture share. Its address tells them from the streams of
-/// other captures.
-struct CaptureState {
-  /// Set if an operation could not be ordered, so that the graph would be wrong.
-  std::atomic<bool> spoilt{false};
-};
-
 /// The tracker's state for one stream.
 ///
 /// Numbers: reserved ≥ launched ≥ completed, and each only grows. An operation's number is reserved
@@ -50,6 +43,13 @@ struct CaptureState {
 /// Memory ordering: launched and completed are stored with release and loaded with acquire;
 /// launched also follows the rules of LaunchBells.
 struct StreamSlot {
+  /// The state that the streams of one capture share. Its address tells them from the streams of
+  /// other captures.
+  struct Capture {
+    /// Set if an operation could not be ordered, so that the graph would be wrong.
+    std::atomic<bool> spoilt{false};
+  };
+
   explicit StreamSlot(order::StreamIndex place) : index(place) {}
 
   /// Marks the operation as launched, even if its launch failed, because threads that wait for it
@@ -117,7 +117,7 @@ struct StreamSlot {
   std::atomic<std::uint64_t> completed{0};
   /// The capture that the stream's work goes to, or null if the work runs. Set from attach() to
   /// detach().
-  std::atomic<CaptureState*> capture{nullptr};
+  std::atomic<Capture*> capture{nullptr};
   /// The number of the first operation that failed or was given up, until a caller takes the
   /// failure.
   std::atomic<std::uint64_t> first_failed{kNoneFailed};

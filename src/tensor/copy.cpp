@@ -50,7 +50,7 @@ void issue_copy(char const* name,
 /// Throws std::logic_error in a capture, whose replays could only copy the elements of the capture
 /// again: the vector that held them may not exist any more.
 void refuse_upload_in_capture(DeviceState const& device, char const* call) {
-  if (memory::Capture::current(*device.context) != nullptr) [[unlikely]] {
+  if (OpenCapture::current(*device.context) != nullptr) [[unlikely]] {
     auto const place = InsideWork::place();
     throw std::logic_error(
         text(call,
@@ -73,7 +73,7 @@ void copy_to_device(AnyTensor const& to,
           from.count(),
           " given");
   issue_copy("copy_h2d", to, from, to.bytes(), CopyKind::h2d, issued_at);
-  if (auto* const capture = memory::Capture::current(*to.device()->context)) [[unlikely]] {
+  if (auto* const capture = OpenCapture::current(*to.device()->context)) [[unlikely]] {
     capture->copies_from_host(*from.block());
   }
 }

@@ -67,7 +67,7 @@ class NamedUses final : public ObservedUses {
 AccessSet captured_accesses(DeviceState const& device,
                             AnyUses const* read,
                             AnyUses const* written) {
-  auto& capture = memory::Capture::of_this_thread(*device.context);
+  auto& capture = OpenCapture::of_this_thread(*device.context);
   AccessSet accesses;
   auto const add_each = [&](AnyUses const* list, AccessMode mode) {
     if (list == nullptr) {
@@ -93,7 +93,7 @@ StreamGroup* writer_of(Placement const& placement, DeviceState const& device, An
       continue;
     }
     StreamGroup* writer = nullptr;
-    if (auto* const capture = memory::Capture::current(*device.context)) {
+    if (auto* const capture = OpenCapture::current(*device.context)) {
       writer = capture->writer_of(*use.block);
       if (writer != nullptr && !placement.contains(*writer)) {
         continue;

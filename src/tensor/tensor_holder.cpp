@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mechanism.hpp"
 #include "base/unheard_failure.hpp"
-#include "memory/capture/capture.hpp"
 #include "memory/device/device_state.hpp"
+#include "memory/device/open_capture.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/tensor/detail/any_tensor_holder.hpp>
@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <source_location>
 #include <utility>
@@ -24,6 +25,9 @@ AnyTensorHolder::~AnyTensorHolder() {
     // There is no position to note, so the work is completed instead; failed work is complete.
     UnheardFailure const dropped;
     for (auto const& stream : streams_) {
+      if (stream->closed()) {
+        continue;  // the stream's capture was given up, and the work with it
+      }
       try {
         stream->context()->runtime->synchronize_stream(stream->native());
       } catch (...) {  // NOLINT(bugprone-empty-catch): failed work needs no wait
@@ -41,7 +45,8 @@ void AnyTensorHolder::hold(memory::BlockRef const& block,
             "TensorHolder::hold: the tensor's device and the stream's do not share a tracker");
   }
   device.context->home.require_here();
-  Held held{block, mode, nullptr, captured_records(*block, mode)};
+  Held held{block, mode, nullptr, {}, nullptr};
+  hold_in_captures(held, held_at);
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     order::PositionSet needed;
     auto* const record = held.record(i);
@@ -86,22 +91,23 @@ AccessRecord* AnyTensorHolder::Held::record(std::size_t stream) const {
   return captured.empty() ? &block->record : captured[stream];
 }
 
-std::vector<AccessRecord*> AnyTensorHolder::captured_records(memory::Block& block,
-                                                             AccessMode mode) const {
-  std::vector<AccessRecord*> records;
+void AnyTensorHolder::hold_in_captures(Held& held, std::source_location held_at) const {
   bool const captures = std::ranges::any_of(streams_, [](auto const& stream) {
     return stream->slot().capture.load(std::memory_order_relaxed) != nullptr;
   });
   if (!captures) {
-    return records;
+    return;
   }
+  held.captured_at = std::make_shared<std::source_location const>(held_at);
   for (auto const& stream : streams_) {
-    bool const is_captured = stream->slot().capture.load(std::memory_order_relaxed) != nullptr;
-    records.push_back(
-        is_captured ? memory::Capture::of_this_thread(*stream->context()).record_of(block, mode)
-                    : &block.record);
+    auto* record = &held.block->record;
+    if (stream->slot().capture.load(std::memory_order_relaxed) != nullptr) {
+      auto& capture = OpenCapture::of_this_thread(*stream->context());
+      record = capture.record_of(*held.block, held.mode);
+      capture.add_hold(held.captured_at);
+    }
+    held.captured.push_back(record);
   }
-  return records;
 }
 
 OperationHandle AnyTensorHolder::announce(memory::BlockRef const& block,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/json_string.hpp"
+#include "base/json_writer.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
@@ -13,7 +13,7 @@ namespace msstream::trace {
 
 namespace {
 
-std::map<std::string, std::size_t> lanes_of(std::vector<Span> const& spans) {
+std::map<std::string, std::size_t> lanes_of(std::vector<Timeline::Span> const& spans) {
   std::map<std::string, std::size_t> lanes;
   for (auto const& span : spans) {
     lanes.emplace(span.lane, 0);
@@ -85,32 +85,38 @@ std::string Timeline::draw(std::size_t columns) const {
 }
 
 std::string Timeline::trace_json() const {
+  using Layout = detail::JsonWriter::Layout;
   auto const lanes = lanes_of(spans_);
-  std::string out = R"({"displayTimeUnit":"ns","traceEvents":[)";
-  bool first = true;
-  auto const append = [&](std::string const& event) {
-    out += (first ? "\n" : ",\n") + event;
-    first = false;
+  std::string out;
+  detail::JsonWriter json(out);
+  json.begin_object(Layout::lines);
+  json.member("displayTimeUnit", "ns");
+  json.key("traceEvents");
+  json.begin_array(Layout::lines);
+  auto const begin_event = [&](char const* phase, std::size_t row, std::string_view name) {
+    json.begin_object();
+    json.member("ph", phase);
+    json.member("pid", 1);
+    json.member("tid", row);
+    json.member("name", name);
   };
   for (auto const& [lane, row] : lanes) {
-    append(text(R"({"ph":"M","pid":1,"tid":)",
-                row,
-                R"(,"name":"thread_name","args":{"name":)",
-                detail::json_string(lane),
-                "}}"));
+    begin_event("M", row, "thread_name");
+    json.key("args");
+    json.begin_object();
+    json.member("name", lane);
+    json.end_object();
+    json.end_object();
   }
   for (auto const& span : spans_) {
-    append(text(R"({"ph":"X","pid":1,"tid":)",
-                lanes.at(span.lane),
-                R"(,"name":)",
-                detail::json_string(span.name),
-                R"(,"ts":)",
-                span.begin_ns / 1000,
-                ",\"dur\":",
-                (span.end_ns - span.begin_ns) / 1000,
-                "}"));
+    begin_event("X", lanes.at(span.lane), span.name);
+    json.member("ts", span.begin_ns / 1000);
+    json.member("dur", (span.end_ns - span.begin_ns) / 1000);
+    json.end_object();
   }
-  return out + "\n]}\n";
+  json.end_array();
+  json.end_object();
+  return out + "\n";
 }
 
 }  // namespace msstream::trace

@@ -45,8 +45,10 @@ std::string thrown(Call call) {
   return {};
 }
 
-void save(std::filesystem::path const& path, std::string_view bytes, SaveObserver observer = {}) {
-  OutputFile file(path, OutputKind::regular, std::move(observer));
+void save(std::filesystem::path const& path,
+          std::string_view bytes,
+          OutputFile::Observer observer = {}) {
+  OutputFile file(path, OutputFile::Kind::regular, std::move(observer));
   file.write(bytes);
   file.commit();
 }
@@ -59,14 +61,16 @@ void remove_and_end(int signal) {
 
 /// Runs `save` in a child process and sends it `signal` when it reaches `point`. The child handles
 /// SIGTERM with remove_and_end().
-void end_while_saving(std::filesystem::path const& path, SavePoint point, int signal = SIGKILL) {
+void end_while_saving(std::filesystem::path const& path,
+                      OutputFile::SavePoint point,
+                      int signal = SIGKILL) {
   int reached[2];
   ASSERT_EQ(::pipe(reached), 0);
   pid_t const child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     ::signal(SIGTERM, remove_and_end);
-    save(path, "new", [&](SavePoint here) {
+    save(path, "new", [&](OutputFile::SavePoint here) {
       if (here == point) {
         (void)!::write(reached[1], "!", 1);
         while (true) {
@@ -108,7 +112,7 @@ TEST(OutputFile, the_old_file_stays_until_the_commit) {
 }
 
 TEST(OutputFile, a_save_that_is_killed_leaves_the_earlier_file_whole) {
-  for (auto const point : {SavePoint::written, SavePoint::synced}) {
+  for (auto const point : {OutputFile::SavePoint::written, OutputFile::SavePoint::synced}) {
     TemporaryFolder const folder;
     auto const path = folder.write("model", "old");
     end_while_saving(path, point);
@@ -125,7 +129,7 @@ TEST(OutputFile, a_save_that_is_killed_leaves_the_earlier_file_whole) {
 TEST(OutputFile, a_save_that_is_killed_after_the_rename_leaves_the_new_file_whole) {
   TemporaryFolder const folder;
   auto const path = folder.write("model", "old");
-  end_while_saving(path, SavePoint::renamed);
+  end_while_saving(path, OutputFile::SavePoint::renamed);
   EXPECT_EQ(read_all(path), "new");
   EXPECT_THAT(folder.names(), ElementsAre("model"));
 }
@@ -133,7 +137,7 @@ TEST(OutputFile, a_save_that_is_killed_after_the_rename_leaves_the_new_file_whol
 TEST(OutputFile, an_exception_while_saving_leaves_the_earlier_file_alone) {
   TemporaryFolder const folder;
   auto const path = folder.write("model", "old");
-  EXPECT_THROW(save(path, "new", [](SavePoint) { throw std::runtime_error("stop"); }),
+  EXPECT_THROW(save(path, "new", [](OutputFile::SavePoint) { throw std::runtime_error("stop"); }),
                std::runtime_error);
   EXPECT_EQ(read_all(path), "old");
   EXPECT_THAT(folder.names(), ElementsAre("model"));
@@ -173,7 +177,7 @@ TEST(OutputFile,
 }
 
 TEST(OutputFile, a_signal_that_ends_the_process_leaves_no_temporary_file) {
-  for (auto const point : {SavePoint::written, SavePoint::synced}) {
+  for (auto const point : {OutputFile::SavePoint::written, OutputFile::SavePoint::synced}) {
     TemporaryFolder const folder;
     auto const path = folder.write("model", "old");
     end_while_saving(path, point, SIGTERM);
@@ -267,7 +271,7 @@ TEST(OutputFile, does_not_replace_devices_or_folders) {
   for (fs::path const& path : {fs::path("/dev/full"), fs::path("/dev/null"), folder / "fifo"}) {
     EXPECT_THROW(OutputFile{path}, std::invalid_argument);
     EXPECT_THAT(output_problem(path), EndsWith("; expected a regular file"));
-    EXPECT_EQ(output_problem(path, OutputKind::streamed), "");
+    EXPECT_EQ(output_problem(path, OutputFile::Kind::streamed), "");
   }
   EXPECT_THROW(OutputFile(folder.path()), std::invalid_argument);
   EXPECT_THROW(OutputFile(folder / ""), std::invalid_argument);
@@ -275,9 +279,10 @@ TEST(OutputFile, does_not_replace_devices_or_folders) {
 }
 
 TEST(OutputFile, writes_to_devices) {
-  write_file("/dev/null", "gone", OutputKind::streamed);
-  EXPECT_EQ(thrown<std::system_error>([] { write_file("/dev/full", "x", OutputKind::streamed); }),
-            "cannot write /dev/full: No space left on device");
+  write_file("/dev/null", "gone", OutputFile::Kind::streamed);
+  EXPECT_EQ(
+      thrown<std::system_error>([] { write_file("/dev/full", "x", OutputFile::Kind::streamed); }),
+      "cannot write /dev/full: No space left on device");
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
@@ -285,7 +290,7 @@ TEST(OutputFile, writes_to_a_fifo) {
   TemporaryFolder const folder;
   auto const path = folder / "fifo";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  for (auto const kind : {OutputKind::streamed, OutputKind::streamed_at_once}) {
+  for (auto const kind : {OutputFile::Kind::streamed, OutputFile::Kind::streamed_at_once}) {
     // The reader opens first, so that opening the FIFO for writing does not block.
     int const reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
     ASSERT_GE(reader, 0);
@@ -295,8 +300,9 @@ TEST(OutputFile, writes_to_a_fifo) {
     EXPECT_STREQ(bytes, "through");
     ::close(reader);
   }
-  EXPECT_EQ(thrown<std::invalid_argument>([&] { OutputFile(path, OutputKind::streamed_at_once); }),
-            "cannot write " + path.string() + ": nobody reads the FIFO");
+  EXPECT_EQ(
+      thrown<std::invalid_argument>([&] { OutputFile(path, OutputFile::Kind::streamed_at_once); }),
+      "cannot write " + path.string() + ": nobody reads the FIFO");
   EXPECT_TRUE(fs::is_fifo(path));
   EXPECT_THAT(folder.names(), ElementsAre("fifo"));
 }
@@ -306,7 +312,7 @@ TEST(OutputFile, a_reader_that_goes_away_is_an_error) {
   auto const path = folder / "fifo";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   int const reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
-  OutputFile file(path, OutputKind::streamed);
+  OutputFile file(path, OutputFile::Kind::streamed);
   ::close(reader);
   EXPECT_THAT(thrown<std::system_error>([&] { file.write("x"); }), EndsWith("Broken pipe"));
 }
@@ -319,8 +325,8 @@ TEST(OutputFile, the_file_of_the_standard_output_is_written_and_not_replaced) {
     int const out = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
     ::dup2(out, STDOUT_FILENO);
     (void)!::write(STDOUT_FILENO, "before ", 7);
-    write_file("/dev/stdout", "report", OutputKind::streamed);
-    write_file(path, " again", OutputKind::streamed);
+    write_file("/dev/stdout", "report", OutputFile::Kind::streamed);
+    write_file(path, " again", OutputFile::Kind::streamed);
     (void)!::write(STDOUT_FILENO, " after", 6);
     ::_exit(output_problem(path) == "is the standard output; expected a regular file" ? 0 : 1);
   }

@@ -95,7 +95,7 @@ TEST(CheckOutputs, an_input_may_be_replaced_by_the_output_that_is_meant_to) {
   TemporaryFolder const folder;
   auto const model = folder.write("model", "old").string();
   std::vector<InputOption> const inputs{{"--resume", model, "--save"}};
-  EXPECT_EQ(refusal_of({{"--save", model, OutputKind::regular}}, inputs), "");
+  EXPECT_EQ(refusal_of({{"--save", model, OutputFile::Kind::regular}}, inputs), "");
   EXPECT_THAT(refusal_of({{"--report", model}}, inputs), EndsWith(": --resume reads that file"));
 }
 
@@ -108,9 +108,9 @@ TEST(CheckOutputs, devices_are_streamed_to_and_may_be_named_twice) {
       "");
   EXPECT_EQ(refusal_of({{"--report", fifo}}), "");
   EXPECT_THAT(refusal_of({{"--report", fifo}, {"--trace", fifo}}), HasSubstr("writes that file"));
-  EXPECT_EQ(refusal_of({{"--save", "/dev/null", OutputKind::regular}}),
+  EXPECT_EQ(refusal_of({{"--save", "/dev/null", OutputFile::Kind::regular}}),
             "--save /dev/null: is a device; expected a regular file");
-  EXPECT_THAT(refusal_of({{"--save", fifo, OutputKind::regular}}),
+  EXPECT_THAT(refusal_of({{"--save", fifo, OutputFile::Kind::regular}}),
               EndsWith("is a FIFO; expected a regular file"));
 }
 

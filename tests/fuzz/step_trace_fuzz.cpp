@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
   expect(waits.necessary <= waits.hazards && waits.issued <= waits.hazards, "waits for nothing");
   try {
     auto const choice = auto_assignment(
-        *trace, 3, {.model = {.launch = StepLaunch::graph}, .most_predictions = 10});
+        *trace, 3, {.model = {.launch = StepModel::Launch::graph}, .most_predictions = 10});
     expect(choice.predicted_ns <= choice.one_group_ns, "slower than one group");
     auto const assignment = StreamAssignment::parse(choice.text, "f", 3);
     expect(groups_by(*trace, assignment) == choice.groups, "another choice in the text");

@@ -171,7 +171,7 @@ class Machine<CudaStream> {
 
   cudaStream_t handle_ = nullptr;
   std::shared_ptr<void> workspace_;
-  CudaLibraries libraries_{};
+  CudaStream::Libraries libraries_{};
 };
 using StreamKinds = ::testing::Types<HostStream, CudaStream>;
 #else

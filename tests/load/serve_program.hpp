@@ -151,9 +151,9 @@ class ServeProgramTest : public ProgramTest {
   void expect_answers_of_lone_runs(Words const& small) {
     for (Words const& way : {Words{},
                              Words{"--no-capture", "--depth", "1"},
-                             Words{"--merge-streams=false", "--launch-threads", "private"},
+                             Words{"--merge-streams=false", "--launch-threads", "per_group"},
                              Words{"--launch-threads", "shared", "--launch-thread-count", "2"},
-                             Words{"--pinned", "per-group", "--weights", "copied"},
+                             Words{"--pinned", "per_group", "--weights", "copied"},
                              Words{"--memory-pools", "private-one-limit", "--priority", "high"},
                              Words{"--max-batch-delay-us", "100000", "--buckets", "4,8"}}) {
       bool const is_batching = way.size() > 2 && way[0] == "--max-batch-delay-us";
@@ -188,7 +188,7 @@ class ServeProgramTest : public ProgramTest {
     expect_usage_error({"--batch", "4", "--buckets", "8,4"},
                        "--buckets: expected them in ascending");
     expect_usage_error({"--launch-thread-count", "2"}, "goes with --launch-threads shared");
-    expect_usage_error({"--pinned", "none"}, "expected one of shared, per-group, found 'none'");
+    expect_usage_error({"--pinned", "none"}, "expected one of shared, per_group, found 'none'");
     expect_usage_error({"--memory-pools", "mine"},
                        "expected one of shared, private, private-one-limit, found 'mine'");
     expect_usage_error({"--batch", "8", "--buckets", "4,15", "--max-batch-delay-us", "9"},

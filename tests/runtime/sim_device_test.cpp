@@ -20,16 +20,17 @@ namespace {
 
 using R = Tried<Sim>;
 
-[[maybe_unused]] void simulate_with(SimOptions& options, SimOptions const& simulation) {
+[[maybe_unused]] void simulate_with(Sim::Options& options, Sim::Options const& simulation) {
   options = simulation;
 }
-[[maybe_unused]] void simulate_with(CheckedOptions<Sim>& options, SimOptions const& simulation) {
+[[maybe_unused]] void simulate_with(Checked<Sim>::Options& options,
+                                    Sim::Options const& simulation) {
   options.runtime = simulation;
 }
 
 /// Returns options for a device that runs on `simulation`, which the explorer passes to the
 /// program.
-DeviceOptions<R> device_options(SimOptions const& simulation) {
+DeviceOptions<R> device_options(Sim::Options const& simulation) {
   DeviceOptions<R> options;
   simulate_with(options.runtime, simulation);
   options.memory.max_growth_bytes = 1 << 16;
@@ -53,7 +54,7 @@ constexpr int kGroups = 3;
 
 /// Runs six operations on each of three groups, which read one shared tensor, then combines the
 /// results of all groups.
-std::vector<float> meeting_branches(SimOptions const& simulation) {
+std::vector<float> meeting_branches(Sim::Options const& simulation) {
   Device<R> const device(device_options(simulation));
   StreamPool<R> pool(
       device, {.groups = kGroups, .merge_streams = true, .launch_threads = LaunchThreads::none});
@@ -91,7 +92,7 @@ TEST(SimExploresDevices, memory_that_nobody_tracks_is_a_race_with_a_schedule_to_
   if (!std::is_same_v<R, Sim>) {
     GTEST_SKIP() << "the checker refuses the program before its order matters";
   }
-  auto const program = [](SimOptions const& simulation) {
+  auto const program = [](Sim::Options const& simulation) {
     Device<R> const device(device_options(simulation));
     StreamPool<R> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
     auto const x = zeros<float>(device, {1});
@@ -121,7 +122,7 @@ TEST(SimExploresDevices, memory_that_nobody_tracks_is_a_race_with_a_schedule_to_
 
 TEST(SimExploresDevices, a_training_step_has_one_result_in_every_order_tried) {
   auto const found = sim::explore(
-      [](SimOptions const& simulation) {
+      [](Sim::Options const& simulation) {
         Device<R> const device(device_options(simulation));
         StreamPool<R> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
         GradientTape<R> tape(device);

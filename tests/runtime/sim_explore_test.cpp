@@ -33,7 +33,7 @@ std::set<std::string> outcomes_of(sim::Exploration const& found) {
 }
 
 TEST(Explore, independent_streams_have_one_order) {
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, kStreams);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
       for (std::size_t s = 0; s < kStreams; ++s) {
@@ -49,7 +49,7 @@ TEST(Explore, independent_streams_have_one_order) {
 }
 
 TEST(Explore, ordered_streams_have_one_order) {
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, kStreams);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
       for (std::size_t s = 0; s < kStreams; ++s) {
@@ -68,7 +68,7 @@ TEST(Explore, ordered_streams_have_one_order) {
 }
 
 TEST(Explore, a_race_of_one_operation_a_stream_has_every_order_of_those) {
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, kStreams);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
       for (std::uint32_t s = 0; s < kStreams; ++s) {
@@ -88,7 +88,7 @@ TEST(Explore, races_in_pairs_multiply) {
   // race depends on another.
   auto const run = [](bool reduce) {
     return sim::explore(
-        [](SimOptions const& options) {
+        [](Sim::Options const& options) {
           SimProgram program(options, 2);
           for (std::uint32_t i = 0; i < 4; ++i) {
             program.writes(0, i, 1);
@@ -106,7 +106,7 @@ TEST(Explore, races_in_pairs_multiply) {
 }
 
 TEST(Explore, readers_of_the_same_memory_have_one_order) {
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, kStreams);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
       for (std::size_t s = 0; s < kStreams; ++s) {
@@ -120,7 +120,7 @@ TEST(Explore, readers_of_the_same_memory_have_one_order) {
 }
 
 TEST(Explore, the_host_finds_work_done_or_not) {
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, 2);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
       program.writes(0, 0, i);
@@ -138,7 +138,7 @@ TEST(Explore, the_host_finds_work_done_or_not) {
 
 TEST(Explore, what_the_host_issues_after_it_waited_races_too) {
   // Streams: 0 = [a writes 0, e], 1 = [b writes 5]; the host waits for e; 0 = [.., c writes 5]
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, 2);
     program.writes(0, 0, 1);
     program.writes(1, 5, 2);
@@ -152,7 +152,7 @@ TEST(Explore, what_the_host_issues_after_it_waited_races_too) {
 }
 
 TEST(Explore, freeing_memory_under_work_is_one_of_the_things_that_can_happen) {
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     Sim runtime(options);
     auto* const s = runtime.create_stream(StreamPriority::normal);
     auto* const from = static_cast<unsigned char*>(runtime.allocate_device(1));
@@ -170,7 +170,7 @@ TEST(Explore, freeing_memory_under_work_is_one_of_the_things_that_can_happen) {
 
 TEST(Explore, a_wait_for_the_wrong_event_shows_in_pinned_memory_that_nobody_declares) {
   // Streams: 0 = [e], 1 = [copy]. The host waits for e and reads the memory that the copy writes.
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, 2);
     auto& runtime = program.runtime();
     auto* const from = static_cast<unsigned char*>(runtime.allocate_device(1));
@@ -190,7 +190,7 @@ TEST(Explore, a_wait_for_the_wrong_event_shows_in_pinned_memory_that_nobody_decl
 }
 
 TEST(Explore, work_outside_operations_is_told_apart_from_everything) {
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, 3);
     std::string log;
     for (std::size_t s = 0; s < 3; ++s) {
@@ -204,7 +204,7 @@ TEST(Explore, work_outside_operations_is_told_apart_from_everything) {
 }
 
 TEST(Explore, a_polling_program_comes_to_an_end) {
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, 1);
     program.writes(0, 0, 1);
     auto const done = program.record(0);
@@ -220,7 +220,7 @@ TEST(Explore, a_polling_program_comes_to_an_end) {
 
 TEST(Explore, stops_at_the_limit_and_says_so) {
   auto const found = sim::explore(
-      [](SimOptions const& options) {
+      [](Sim::Options const& options) {
         SimProgram program(options, kStreams);
         for (std::uint32_t i = 0; i < kOperations; ++i) {
           for (std::uint32_t s = 0; s < kStreams; ++s) {
@@ -236,7 +236,7 @@ TEST(Explore, stops_at_the_limit_and_says_so) {
 }
 
 /// Throws if the work of stream 1 comes before the work of stream 0. No wait orders the two.
-void racy(SimOptions const& options) {
+void racy(Sim::Options const& options) {
   SimProgram program(options, 2);
   program.writes(0, 0, 1);
   program.writes(0, 1, 1);
@@ -283,7 +283,7 @@ TEST(Explore, the_environment_names_the_one_schedule_to_run) {
 }
 
 TEST(Explore, false_is_a_failure) {
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     Sim const runtime(options);
     return false;
   });
@@ -292,7 +292,7 @@ TEST(Explore, false_is_a_failure) {
 }
 
 TEST(Explore, a_second_simulation_in_a_run_is_refused) {
-  auto const found = sim::explore([](SimOptions const& options) {
+  auto const found = sim::explore([](Sim::Options const& options) {
     Sim const first(options);
     Sim const second(options);
   });
@@ -302,7 +302,7 @@ TEST(Explore, a_second_simulation_in_a_run_is_refused) {
 
 TEST(Explore, a_program_that_depends_on_something_else_is_found_out) {
   int run = 0;
-  auto const found = sim::explore([&](SimOptions const& options) {
+  auto const found = sim::explore([&](Sim::Options const& options) {
     SimProgram program(options, 3);
     program.writes(0, 0, 1);
     program.writes(run++ % 2 == 0 ? 1 : 2, 0, 2);
@@ -314,7 +314,7 @@ TEST(Explore, a_program_that_depends_on_something_else_is_found_out) {
 
 TEST(Explore, runs_work_that_the_program_left_behind) {
   int ran = 0;
-  auto const found = sim::explore([&](SimOptions const& options) {
+  auto const found = sim::explore([&](Sim::Options const& options) {
     // The enqueued work holds the last reference to its own runtime.
     auto const runtime = std::make_shared<Sim>(options);
     auto* const s = runtime->create_stream(StreamPriority::normal);
@@ -326,7 +326,7 @@ TEST(Explore, runs_work_that_the_program_left_behind) {
 
 /// Runs a random program of a few operations, waits and reads by the host, and describes all that
 /// the host saw.
-std::string small_program(SimOptions const& options, std::uint32_t seed) {
+std::string small_program(Sim::Options const& options, std::uint32_t seed) {
   std::mt19937 random(seed);
   auto const below = [&](std::size_t bound) { return random() % bound; };
   std::size_t const streams = 2 + below(2);
@@ -366,7 +366,7 @@ TEST(Explore, finds_the_outcomes_that_brute_force_finds) {
   std::size_t with_races = 0;
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     auto const run = [&](bool reduce) {
-      return sim::explore([&](SimOptions const& options) { return small_program(options, seed); },
+      return sim::explore([&](Sim::Options const& options) { return small_program(options, seed); },
                           {.reduce = reduce});
     };
     auto const reduced = run(true);

@@ -21,7 +21,7 @@ class SimProgram {
 
   static constexpr std::size_t kCells = 24;
 
-  SimProgram(SimOptions const& options, std::size_t streams)
+  SimProgram(Sim::Options const& options, std::size_t streams)
       : runtime_(options),
         cells_(
             static_cast<std::uint32_t*>(runtime_.allocate_device(kCells * sizeof(std::uint32_t)))),

@@ -21,7 +21,7 @@ namespace {
 
 /// Returns costs in round numbers of nanoseconds: a launch takes 100, a record 10, a wait 5, a
 /// query 1, a copy of 100 bytes 200. The device has 100 multiprocessors.
-SimCost round_costs(KernelCost kernel) {
+SimCost round_costs(SimCost::Kernel kernel) {
   SimCost cost;
   cost.launch_call_ns = 100;
   cost.copy_call_ns = 100;
@@ -40,9 +40,9 @@ SimCost round_costs(KernelCost kernel) {
 class SimTime : public ::testing::Test {
  protected:
   /// Starts a new simulation, in which the first kernel is issued at 100 ns.
-  void use(KernelCost kernel) { use_costs(round_costs(kernel)); }
+  void use(SimCost::Kernel kernel) { use_costs(round_costs(kernel)); }
   void use_costs(SimCost const& cost) {
-    runtime = std::make_unique<Sim>(SimOptions{.schedule = sim::by_time(), .cost = cost});
+    runtime = std::make_unique<Sim>(Sim::Options{.schedule = sim::by_time(), .cost = cost});
     for (auto& s : streams) {
       s = runtime->create_stream(StreamPriority::normal);
     }
@@ -221,7 +221,7 @@ TEST_F(SimTime, goes_on_however_late_it_is) {
   constexpr int kShortKernels = 5000;
   auto cost = round_costs({});
   cost.kernel = [first = true](auto, auto) mutable {
-    return KernelCost{std::exchange(first, false) ? kLongNs : kShortNs, 75};
+    return SimCost::Kernel{std::exchange(first, false) ? kLongNs : kShortNs, 75};
   };
   use_costs(cost);
   for (int i = 0; i < 1 + kShortKernels; ++i) {
@@ -256,7 +256,7 @@ TEST_F(SimTime, held_streams_do_not_hold_the_others) {
 trace::Timeline branches(int groups) {
   auto cost = round_costs({0, 10});
   cost.kernel = [](std::string_view name, auto) {
-    return KernelCost{name == "long" ? 3000.0 : 1000.0, 10};
+    return SimCost::Kernel{name == "long" ? 3000.0 : 1000.0, 10};
   };
   Device<Sim> const device({.runtime = {.schedule = sim::by_time(), .cost = cost}});
   StreamPool<Sim> pool(device, {.groups = groups, .launch_threads = LaunchThreads::none});

@@ -44,7 +44,7 @@ TYPED_TEST(BatchesTest, a_query_of_high_priority_waits_for_no_others_and_takes_t
   Asked const asked(random, 2);
   auto patient = pool.submit(asked.query());
   auto query = asked.query();
-  query.priority = Priority::high;
+  query.priority = Query::Priority::high;
   auto const urgent = pool.submit(query).get();
   EXPECT_EQ(patient.get().values, urgent.values);
   EXPECT_EQ(pool.counts().launches, 1U);

@@ -46,7 +46,7 @@ class SlowQueue {
     return found == waiting_.end() ? nullptr : *found;
   }
   /// Returns the waiting query that a new one of this priority displaces, or null.
-  [[nodiscard]] WaitingQuery* displaced_by(Priority priority) const {
+  [[nodiscard]] WaitingQuery* displaced_by(Query::Priority priority) const {
     WaitingQuery* found = nullptr;
     for (auto* const query : waiting_) {
       found = query->priority < priority && (found == nullptr || query->priority <= found->priority)
@@ -67,7 +67,7 @@ class SlowQueue {
     bool has_high = false;
     for (auto const* query : waiting_) {
       oldest = std::min(oldest, query->ticket.admitted_at);
-      has_high = has_high || query->priority == Priority::high;
+      has_high = has_high || query->priority == Query::Priority::high;
     }
     if (waiting_.empty() || !batching.together || has_high || rows() >= batching.most_rows ||
         waiting_.size() == capacity_) {
@@ -112,7 +112,7 @@ TEST(QueryQueue, gives_what_the_definition_says) {
     // Pushes so many queries that the queue is full at times.
     bool const may_fill = step / 500 % 2 == 0;
     if (random.integer(0, 9) < (may_fill ? 7 : 5)) {
-      auto const priority = static_cast<Priority>(random.integer(0, 2));
+      auto const priority = static_cast<Query::Priority>(random.integer(0, 2));
       auto* const victim = slow.is_full() ? slow.displaced_by(priority) : nullptr;
       auto* const place = queue.reserve(priority);
       ASSERT_EQ(place == nullptr, slow.is_full() && victim == nullptr);
@@ -186,7 +186,7 @@ TEST(QueryQueue, gives_what_the_definition_says) {
 
 TEST(QueryQueue, no_more_are_displaced_than_there_is_room_to_tell) {
   QueryQueue queue(2, kAgeing);
-  auto const push = [&](Priority priority) {
+  auto const push = [&](Query::Priority priority) {
     auto* const place = queue.reserve(priority);
     if (place != nullptr) {
       place->ticket.rows = 1;
@@ -195,13 +195,13 @@ TEST(QueryQueue, no_more_are_displaced_than_there_is_room_to_tell) {
     }
     return place;
   };
-  auto* const low = push(Priority::low);
-  auto* const normal = push(Priority::normal);
-  EXPECT_EQ(push(Priority::low), nullptr);
-  EXPECT_NE(push(Priority::high), nullptr);
-  EXPECT_NE(push(Priority::high), nullptr);
+  auto* const low = push(Query::Priority::low);
+  auto* const normal = push(Query::Priority::normal);
+  EXPECT_EQ(push(Query::Priority::low), nullptr);
+  EXPECT_NE(push(Query::Priority::high), nullptr);
+  EXPECT_NE(push(Query::Priority::high), nullptr);
   EXPECT_EQ(queue.waiting(), 2U);
-  EXPECT_EQ(push(Priority::high), nullptr);
+  EXPECT_EQ(push(Query::Priority::high), nullptr);
   for (auto* const expected : {normal, low}) {
     auto* const told = queue.take_due(Clock::time_point::min());
     EXPECT_EQ(told, expected);
@@ -211,7 +211,7 @@ TEST(QueryQueue, no_more_are_displaced_than_there_is_room_to_tell) {
   for (int i = 0; i < 2; ++i) {
     auto* const taken = queue.take_foremost(Clock::now());
     ASSERT_NE(taken, nullptr);
-    EXPECT_EQ(taken->priority, Priority::high);
+    EXPECT_EQ(taken->priority, Query::Priority::high);
     queue.release(*taken);
   }
   EXPECT_EQ(queue.take_foremost(Clock::now()), nullptr);
@@ -225,7 +225,7 @@ TEST(QueryQueue, threads_lose_nothing) {
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       for (std::int64_t j = 0; j < kEach;) {
-        auto const priority = static_cast<Priority>((i * kEach + j) % 3);
+        auto const priority = static_cast<Query::Priority>((i * kEach + j) % 3);
         if (auto* const place = queue.reserve(priority)) {
           place->ticket.rows = i * kEach + j++;
           place->priority = priority;

@@ -15,7 +15,7 @@ namespace msstream::testing {
 using serve::Clock;
 using serve::DeadlineExceeded;
 using serve::Outcome;
-using serve::Priority;
+using Priority = serve::Query::Priority;
 using serve::Refused;
 using std::chrono::hours;
 using std::chrono::milliseconds;

@@ -23,7 +23,8 @@ class SpanContract : public StreamTest<R> {
   std::shared_ptr<Group> make_group(int index, detail::StreamGroupOptions const& options = {}) {
     return std::make_shared<Group>(this->context, index, options);
   }
-  static trace::Span const& span(trace::Timeline const& timeline, std::string const& name) {
+  static trace::Timeline::Span const& span(trace::Timeline const& timeline,
+                                           std::string const& name) {
     auto const found = std::find_if(timeline.spans().begin(),
                                     timeline.spans().end(),
                                     [&](auto const& candidate) { return candidate.name == name; });

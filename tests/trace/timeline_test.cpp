@@ -79,9 +79,12 @@ TEST(Timeline, needs_a_column_to_draw_in) {
 TEST(Timeline, writes_a_trace_that_viewers_open) {
   std::string const json = three_lanes().trace_json();
   EXPECT_EQ(json_fault(json), "");
-  EXPECT_THAT(json, HasSubstr(R"({"ph":"X","pid":1,"tid":1,"name":"beta","ts":2,"dur":5})"));
   EXPECT_THAT(json,
-              HasSubstr(R"({"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"c"}})"));
+              HasSubstr(R"({"ph": "X", "pid": 1, "tid": 1, "name": "beta", "ts": 2, "dur": 5})"));
+  EXPECT_THAT(
+      json,
+      HasSubstr(
+          R"({"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "c"}})"));
   EXPECT_EQ(json_fault(Timeline({}).trace_json()), "");
 }
 

@@ -27,7 +27,7 @@ class TrainWdlBits : public TrainWdlTest {
     for (std::string const groups : {"1", "2", "4", "8"}) {
       for (auto const& merging : {Words{}, Words{"--merge-streams"}}) {
         for (auto const& waits : {Words{}, Words{"--no-reduce-waits"}}) {
-          for (std::string const threads : {"none", "shared", "private"}) {
+          for (std::string const threads : {"none", "shared", "per_group"}) {
             auto const way =
                 Words{"--stream-groups", groups, "--launch-threads", threads} + merging + waits;
             EXPECT_EQ(results_of(arguments + way), expected) << ::testing::PrintToString(way);

@@ -27,7 +27,7 @@ TEST_P(TrainWdlCheck, finds_nothing_and_changes_no_bit_in_any_way_of_running) {
   for (std::string const groups : {"1", "2", "4", "8"}) {
     for (auto const& merging : {Words{}, Words{"--merge-streams"}}) {
       for (auto const& waits : {Words{}, Words{"--no-reduce-waits"}}) {
-        for (std::string const threads : {"none", "shared", "private"}) {
+        for (std::string const threads : {"none", "shared", "per_group"}) {
           auto const way =
               Words{"--check", "--stream-groups", groups, "--launch-threads", threads} + merging +
               waits;

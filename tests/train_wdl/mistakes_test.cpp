@@ -79,7 +79,8 @@ TEST_F(TrainWdlMistakes, bad_values_are_named_with_what_is_accepted) {
       {{"--lr", "-1"}, "found '-1'"},
       {{"--seed", "-1"}, "--seed: expected"},
       {{"--optimizer", "rmsprop"}, "expected one of adam, adagrad, sgd, found 'rmsprop'"},
-      {{"--launch-threads", "many"}, "expected one of none, shared, private, found 'many'"},
+      {{"--launch-threads", "many"}, "expected one of none, shared, per_group, found 'many'"},
+      {{"--launch-threads", "private"}, "expected one of none, shared, per_group, found 'private'"},
       {{"--runtime", "tpu"}, "--runtime: expected one of host"},
       {{"--quiet=perhaps"}, "--quiet: expected true or false"},
       {{"--data", ""}, "--data: expected a path"},
@@ -94,7 +95,7 @@ TEST_F(TrainWdlMistakes, bad_values_are_named_with_what_is_accepted) {
 
 TEST_F(TrainWdlMistakes, options_that_contradict_each_other_are_both_named) {
   expect_usage_error({"--launch-thread-count", "2"}, "goes with --launch-threads shared");
-  expect_usage_error({"--launch-thread-count", "2", "--launch-threads", "private"},
+  expect_usage_error({"--launch-thread-count", "2", "--launch-threads", "per_group"},
                      "goes with --launch-threads shared");
   expect_usage_error({"--holdout", "1"}, "--holdout 1");
   expect_usage_error({"--format", "census"}, "give --data");
@@ -118,7 +119,8 @@ TEST_F(TrainWdlMistakes, bad_variables_are_named_before_any_work) {
   std::vector<std::pair<std::string, std::string>> const cases = {
       {"MSSTREAM_STREAM_GROUPS=0",
        "MSSTREAM_STREAM_GROUPS: expected an integer from 1 to 256, found '0'"},
-      {"MSSTREAM_LAUNCH_THREADS=all", "MSSTREAM_LAUNCH_THREADS: expected one of"},
+      {"MSSTREAM_LAUNCH_THREADS=private",
+       "MSSTREAM_LAUNCH_THREADS: expected one of none, shared, per_group, found 'private'"},
       {"MSSTREAM_MERGE_STREAMS=2", "MSSTREAM_MERGE_STREAMS"},
       {"MSSTREAM_LAUNCH_THREAD_COUNT=65", "MSSTREAM_LAUNCH_THREAD_COUNT"},
       {"MSSTREAM_MEMORY_LIMIT_BYTES=lots",

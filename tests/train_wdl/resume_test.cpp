@@ -34,7 +34,7 @@ TEST_P(TrainWdlResume, goes_on_with_the_same_bits_in_the_middle_of_an_epoch) {
                                                      "--stream-groups",
                                                      "7",
                                                      "--launch-threads",
-                                                     "private"}));
+                                                     "per_group"}));
     EXPECT_EQ(first["first_step"], 0);
     EXPECT_EQ(second["first_step"], 6);
     auto joined = first["losses"];

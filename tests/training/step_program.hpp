@@ -43,7 +43,7 @@ class StepProgramTest : public ProgramTest {
     ASSERT_NE(losses.back(), losses.front()) << "nothing moves";
     for (std::string const groups : {"1", "4", "7"}) {
       std::vector<Words> ways;
-      for (std::string const threads : {"none", "shared", "private"}) {
+      for (std::string const threads : {"none", "shared", "per_group"}) {
         ways.push_back({"--launch-threads", threads});
         ways.push_back({"--launch-threads", threads, "--capture"});
       }

@@ -26,7 +26,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-CheckedAccess access(std::string operation, AccessMode mode) {
+CheckReport::Access access(std::string operation, AccessMode mode) {
   return {std::move(operation), "group 1 d2h", mode, 0x7f00, 96, {}, {}};
 }
 

@@ -121,7 +121,7 @@ TEST(CheckedFailuresOnHost, a_copy_that_failed_is_over) {
   using R = Checked<Faulty<Host>>;
   auto const plan = std::make_shared<FaultPlan>();
   auto const device =
-      checked_device<Faulty<Host>>({.mode = CheckMode::count}, FaultyOptions<Host>{.plan = plan});
+      checked_device<Faulty<Host>>({.mode = CheckMode::count}, Faulty<Host>::Options{.plan = plan});
   auto& runtime = device.runtime();
   auto const tensor = zeros<float>(device, {16});
   PinnedArray<float, R> staged(device, 16);

@@ -32,7 +32,7 @@ template <class Inner>
 
 /// Returns the tensor's memory in a form that the tracker does not order.
 template <class T, Runtime R>
-[[nodiscard]] RawMemory<R> raw(Device<R> const& device, Tensor<T, R> const& tensor) {
+[[nodiscard]] detail::RawMemory<R> raw(Device<R> const& device, Tensor<T, R> const& tensor) {
   return raw_memory(device, tensor.data(), static_cast<std::size_t>(tensor.count()));
 }
 
@@ -48,7 +48,7 @@ inline CheckReport only_report(Checker const& checker, CheckKind kind) {
 }
 
 /// Expects an access by `operation` that was issued at line `issued_at_line` of the test.
-inline void expect_access(std::optional<CheckedAccess> const& access,
+inline void expect_access(std::optional<CheckReport::Access> const& access,
                           std::string const& operation,
                           std::string const& lane,
                           AccessMode mode,
@@ -59,7 +59,7 @@ inline void expect_access(std::optional<CheckedAccess> const& access,
   EXPECT_EQ(access->mode, mode);
   EXPECT_EQ(access->issued_at.line(), issued_at_line) << access->text();
 }
-inline void expect_range(std::optional<CheckedAccess> const& access,
+inline void expect_range(std::optional<CheckReport::Access> const& access,
                          void const* begin,
                          std::size_t bytes) {
   ASSERT_TRUE(access.has_value());

@@ -36,7 +36,7 @@ class OwnMemory {
   ~OwnMemory() { free(); }
   OwnMemory(OwnMemory const&) = delete;
   OwnMemory& operator=(OwnMemory const&) = delete;
-  [[nodiscard]] RawMemory<R> named() const {
+  [[nodiscard]] detail::RawMemory<R> named() const {
     return raw_memory(device_, begin_, kBytes / sizeof(float));
   }
   void free() {

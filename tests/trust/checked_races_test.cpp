@@ -17,7 +17,10 @@ class CheckedRace : public CheckedProgram<Inner> {
  protected:
   using R = Checked<Inner>;
 
-  void use(char const* name, AccessMode mode, RawMemory<R> const& memory, std::source_location at) {
+  void use(char const* name,
+           AccessMode mode,
+           detail::RawMemory<R> const& memory,
+           std::source_location at) {
     if (mode == AccessMode::read) {
       issue(name, reads(memory), kNoWork, {}, at);
     } else {

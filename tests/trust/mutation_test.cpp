@@ -72,7 +72,8 @@ void run_behind_a_launch_thread(std::uint32_t) {
   using R = Checked<Host>;
   // The signal outlives the launch threads.
   Signal may_go;
-  CheckedOptions<Host> const options{.check = {.mode = CheckMode::throw_error, .report_path = {}}};
+  Checked<Host>::Options const options{
+      .check = {.mode = CheckMode::throw_error, .report_path = {}}};
   Device<R> const device({.runtime = options});
   StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::per_group});
   Tensor<float, R> const other(device, {16});
@@ -96,7 +97,7 @@ void run_behind_a_launch_thread(std::uint32_t) {
 /// A read follows a write that a launch thread could not launch, so there is nothing to read.
 void run_behind_a_failed_launch(LaunchThreads of_the_read) {
   using R = Checked<Host>;
-  CheckedOptions<Host> const options{.check = {.mode = CheckMode::count, .report_path = {}}};
+  Checked<Host>::Options const options{.check = {.mode = CheckMode::count, .report_path = {}}};
   Device<R> const device({.runtime = options});
   StreamPool writers(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
   StreamPool readers(device, {.groups = 1, .launch_threads = of_the_read});
@@ -137,8 +138,8 @@ void run_by_its_caller_behind_a_failed_launch(std::uint32_t) {
 [[nodiscard]] std::vector<float> gradient_of_branches(std::uint32_t seed, int groups) {
   using R = Checked<Sim>;
   constexpr int kBranches = 5;
-  CheckedOptions<Sim> const options{.runtime = {.schedule = sim::random(seed)},
-                                    .check = {.mode = CheckMode::throw_error, .report_path = {}}};
+  Checked<Sim>::Options const options{.runtime = {.schedule = sim::random(seed)},
+                                      .check = {.mode = CheckMode::throw_error, .report_path = {}}};
   Device<R> const device({.runtime = options});
   StreamPool pool(device, {.groups = groups, .launch_threads = LaunchThreads::none});
   GradientTape tape(device);

@@ -60,7 +60,7 @@ class Places : public CheckedProgram<Inner> {
   }
 
  private:
-  [[nodiscard]] static std::string side(std::optional<CheckedAccess> const& access) {
+  [[nodiscard]] static std::string side(std::optional<CheckReport::Access> const& access) {
     auto const& at = access.value().issued_at;
     auto const line = std::string_view(at.file_name()) == __FILE__ ? at.line() : 0U;
     return text(access->operation, ":", line);

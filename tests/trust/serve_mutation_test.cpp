@@ -24,7 +24,7 @@ struct Seen {
 /// complete, waits for the answer before the replica goes on.
 [[nodiscard]] Seen ask_a_held_replica() {
   using R = Checked<Host>;
-  CheckedOptions<Host> const checked{.check = {.mode = CheckMode::count, .report_path = {}}};
+  Checked<Host>::Options const checked{.check = {.mode = CheckMode::count, .report_path = {}}};
   ServeWorld<R> const world({.runtime = checked});
   auto const net = world.net(1);
   auto options = world.options();

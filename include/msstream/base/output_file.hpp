@@ -13,23 +13,6 @@
 
 namespace msstream {
 
-/// The kinds of file that an output may be written to.
-enum class OutputKind : std::uint8_t {
-  regular,   ///< a regular file, or a path at which no file exists yet
-  streamed,  ///< also a FIFO, a character device such as /dev/null, or the process's standard
-             ///< output
-  /// Like `streamed`, but never blocks while opening: a FIFO without a reader is an error.
-  streamed_at_once,
-};
-
-/// The stages of saving a file. Tests stop the process at one of them.
-enum class SavePoint : std::uint8_t {
-  written,  ///< all bytes are written, but not yet flushed to the disk
-  synced,   ///< all bytes are on the disk, but the file does not have its name yet
-  renamed,  ///< the file has its name, but the folder is not yet flushed to the disk
-};
-using SaveObserver = std::function<void(SavePoint)>;
-
 /// A file that is written as a whole: a reader sees either the old file or the complete new one,
 /// also after a crash or with a full disk.
 ///
@@ -46,11 +29,28 @@ using SaveObserver = std::function<void(SavePoint)>;
 /// closes it, write() throws, and no SIGPIPE is raised. For use by one thread.
 class OutputFile {
  public:
+  /// The kinds of file that an output may be written to.
+  enum class Kind : std::uint8_t {
+    regular,   ///< a regular file, or a path at which no file exists yet
+    streamed,  ///< also a FIFO, a character device such as /dev/null, or the process's standard
+               ///< output
+    /// Like `streamed`, but never blocks while opening: a FIFO without a reader is an error.
+    streamed_at_once,
+  };
+
+  /// The stages of saving a file. Tests stop the process at one of them.
+  enum class SavePoint : std::uint8_t {
+    written,  ///< all bytes are written, but not yet flushed to the disk
+    synced,   ///< all bytes are on the disk, but the file does not have its name yet
+    renamed,  ///< the file has its name, but the folder is not yet flushed to the disk
+  };
+  using Observer = std::function<void(SavePoint)>;
+
   /// Opens the output. Throws std::invalid_argument if `kind` does not allow the path, and
   /// std::system_error if the file cannot be written or its folder accepts no new file.
   explicit OutputFile(std::filesystem::path const& path,
-                      OutputKind kind = OutputKind::regular,
-                      SaveObserver observer = {});
+                      Kind kind = Kind::regular,
+                      Observer observer = {});
   OutputFile(OutputFile const&) = delete;
   OutputFile& operator=(OutputFile const&) = delete;
   ~OutputFile();
@@ -69,7 +69,7 @@ class OutputFile {
 
   std::filesystem::path target_;
   std::filesystem::path temporary_;  ///< empty if the target is written to directly
-  SaveObserver observer_;
+  Observer observer_;
   int descriptor_ = -1;
   int lock_ = -1;  ///< a second descriptor of the temporary file, which keeps its lock
   int slot_ = -1;  ///< the slot in detail::UnfinishedFiles
@@ -79,13 +79,13 @@ class OutputFile {
 /// Writes all of `content` to the file. Throws as OutputFile does.
 void write_file(std::filesystem::path const& path,
                 std::string_view content,
-                OutputKind kind = OutputKind::regular);
+                OutputFile::Kind kind = OutputFile::Kind::regular);
 
 /// Returns the reason why an OutputFile cannot be made now, such as "is a folder; expected a file",
 /// or an empty string if it can. Creates and removes a temporary file, to find also problems that
 /// only an attempt shows, such as a read-only file system. Does not open a FIFO.
 [[nodiscard]] std::string output_problem(std::filesystem::path const& path,
-                                         OutputKind kind = OutputKind::regular);
+                                         OutputFile::Kind kind = OutputFile::Kind::regular);
 
 /// Removes the temporary files of all open OutputFiles. For the handler of a signal that ends the
 /// process, and safe to call there. A thread that makes an OutputFile afterwards blocks until the

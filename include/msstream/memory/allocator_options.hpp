@@ -48,12 +48,12 @@ struct AllocatorOptions {
   /// The number of pools when pools are private. Group i uses pool i modulo this number; the
   /// default group uses the first pool.
   int private_pools = static_cast<int>(env::integer("MSSTREAM_MEMORY_PRIVATE_POOLS", 8, 1, 4096));
-  /// The sharing of free pinned memory among stream groups. If pinned pools are private, there are
+  /// The sharing of free pinned memory among stream groups. With `per_group`, there are
   /// `private_pools` of them.
-  PinnedMode pinned_mode =
-      env::choice<PinnedMode>("MSSTREAM_PINNED_POOLS",
-                              PinnedMode::shared,
-                              {{"shared", PinnedMode::shared}, {"private", PinnedMode::per_group}});
+  PinnedMode pinned_mode = env::choice<PinnedMode>(
+      "MSSTREAM_PINNED_POOLS",
+      PinnedMode::shared,
+      {{"shared", PinnedMode::shared}, {"per_group", PinnedMode::per_group}});
   /// The hard limit on reserved pinned memory in bytes. 0: no limit.
   std::size_t pinned_limit_bytes =
       static_cast<std::size_t>(env::integer("MSSTREAM_PINNED_LIMIT_BYTES", 0, 0));

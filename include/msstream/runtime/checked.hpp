@@ -17,15 +17,6 @@
 
 namespace msstream {
 
-template <Runtime R>
-struct CheckedOptions {
-  typename R::Options runtime = {};
-  CheckerOptions check = {};
-  /// The checker to use; null makes a new one. Set to another device's checker if the two share a
-  /// tracker.
-  std::shared_ptr<Checker> checker = nullptr;
-};
-
 /// Wraps any runtime, and checks the order of its work:
 ///
 ///     Device<Checked<Cuda>> device;
@@ -38,7 +29,13 @@ class Checked : public RuntimeDecorator<R> {
   using Base::inner_;
 
  public:
-  using Options = CheckedOptions<R>;
+  struct Options {
+    typename R::Options runtime = {};
+    CheckerOptions check = {};
+    /// The checker to use; null makes a new one. Set to another device's checker if the two share a
+    /// tracker.
+    std::shared_ptr<Checker> checker = nullptr;
+  };
   using typename Base::native_event;
   using typename Base::native_stream;
 

@@ -53,25 +53,25 @@ inline constexpr std::array kCheckKinds = {CheckKind::race,
                                            CheckKind::implicit_sync,
                                            CheckKind::leak};
 
-/// An access that a report describes.
-struct CheckedAccess {
-  std::string operation;  ///< the operation's name, prefixed by the enclosing name scopes
-  std::string lane;       ///< the name of the stream, such as "group 2 h2d"
-  AccessMode mode;
-  std::uintptr_t begin;
-  std::size_t bytes;
-  std::source_location issued_at;
-  std::source_location scope_opened_at;  ///< line 0 if the access is outside all scopes
-
-  [[nodiscard]] std::string text() const;
-};
-
 /// A finding, and the number of times that it was made.
 struct CheckReport {
+  /// One of the two accesses.
+  struct Access {
+    std::string operation;  ///< the operation's name, prefixed by the enclosing name scopes
+    std::string lane;       ///< the name of the stream, such as "group 2 h2d"
+    AccessMode mode;
+    std::uintptr_t begin;
+    std::size_t bytes;
+    std::source_location issued_at;
+    std::source_location scope_opened_at;  ///< line 0 if the access is outside all scopes
+
+    [[nodiscard]] std::string text() const;
+  };
+
   CheckKind kind;
-  std::string message;                  ///< a sentence that describes the finding
-  std::optional<CheckedAccess> first;   ///< the access that was issued first
-  std::optional<CheckedAccess> second;  ///< the access at which the problem was found
+  std::string message;           ///< a sentence that describes the finding
+  std::optional<Access> first;   ///< the access that was issued first
+  std::optional<Access> second;  ///< the access at which the problem was found
   /// The change to the program that would prevent the finding.
   std::string missing;
   std::uint64_t times = 1;
@@ -82,8 +82,8 @@ struct CheckReport {
   [[nodiscard]] bool same_as(CheckReport const& other) const noexcept;
 };
 
-/// Returns `{"reports": […]}`, with the fields of CheckReport and CheckedAccess. The lane of an
-/// access is called "stream".
+/// Returns `{"reports": […]}`, with the fields of CheckReport and CheckReport::Access. The lane of
+/// an access is called "stream".
 [[nodiscard]] std::string json_of(std::vector<CheckReport> const& reports);
 
 /// The exception that a checking runtime throws at a finding if its mode is CheckMode::throw_error.

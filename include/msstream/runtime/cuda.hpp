@@ -34,11 +34,6 @@ class HostFailure;
 struct CudaGraph;
 }  // namespace detail
 
-/// The number of the GPU that the runtime uses.
-struct CudaOptions {
-  int ordinal = 0;
-};
-
 /// A backend over the CUDA runtime API, with non-blocking streams and without implicit
 /// synchronisation. Includes no CUDA header.
 ///
@@ -50,11 +45,13 @@ struct CudaOptions {
 /// In a child of fork() whose parent has used CUDA, every use throws, too: std::logic_error.
 class Cuda {
  public:
-  using Options = CudaOptions;
+  struct Options {
+    int ordinal = 0;  ///< the number of the GPU
+  };
   using native_stream = CUstream_st*;
   using native_event = CUevent_st*;
   using native_graph = detail::CudaGraph*;
-  using native_libraries = CudaLibraries*;
+  using native_libraries = CudaStream::Libraries*;
   using stream_ref = CudaStream;
 
   static constexpr std::string_view name = "cuda";
@@ -63,8 +60,10 @@ class Cuda {
   /// whose parent has used the driver through msstream.
   static int device_count() noexcept;
 
+  /// Uses GPU 0. Throws CudaError if there is none.
+  Cuda();
   /// Throws CudaError if there is no such device.
-  explicit Cuda(Options options = {});
+  explicit Cuda(Options options);
   ~Cuda();
   Cuda(Cuda const&) = delete;
   Cuda& operator=(Cuda const&) = delete;

@@ -17,14 +17,6 @@
 
 namespace msstream {
 
-template <Runtime R>
-struct FaultyOptions {
-  typename R::Options runtime = {};
-  /// The plan that decides which call fails. Keep a copy of the pointer to change the plan and to
-  /// read its records. Two devices may share one plan.
-  std::shared_ptr<FaultPlan> plan = std::make_shared<FaultPlan>();
-};
-
 /// Wraps any runtime, and makes one of its calls fail, to test how a program reacts:
 ///
 ///     auto const plan = std::make_shared<FaultPlan>();
@@ -40,7 +32,12 @@ class Faulty : public RuntimeDecorator<R> {
   using Base::inner_;
 
  public:
-  using Options = FaultyOptions<R>;
+  struct Options {
+    typename R::Options runtime = {};
+    /// The plan that decides which call fails. Keep a copy of the pointer to change the plan and to
+    /// read its records. Two devices may share one plan.
+    std::shared_ptr<FaultPlan> plan = std::make_shared<FaultPlan>();
+  };
   using typename Base::native_event;
   using typename Base::native_libraries;
   using typename Base::native_stream;

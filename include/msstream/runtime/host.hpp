@@ -19,12 +19,6 @@ namespace msstream {
 
 class HostQueue;
 
-/// The options of the host runtime.
-struct HostOptions {
-  /// The size of the host runtime's device memory. 0: the machine's physical memory.
-  std::size_t memory_bytes = 0;
-};
-
 /// A backend for machines without a GPU: one worker thread per stream, memory from the heap.
 ///
 /// Priorities have no effect. The time of an event is taken by the worker of its stream.
@@ -33,7 +27,10 @@ class Host {
   struct Event;
   struct Graph;
 
-  using Options = HostOptions;
+  struct Options {
+    /// The size of the device memory. 0: the machine's physical memory.
+    std::size_t memory_bytes = 0;
+  };
   using native_stream = HostQueue*;
   using native_event = Event*;
   using native_graph = Graph*;
@@ -42,7 +39,8 @@ class Host {
 
   static constexpr std::string_view name = "host";
 
-  explicit Host(Options options = {});
+  Host();
+  explicit Host(Options options);
   ~Host();
   Host(Host const&) = delete;
   Host& operator=(Host const&) = delete;

@@ -45,19 +45,19 @@ using ScheduleFactory = std::function<std::unique_ptr<Schedule>()>;
 
 namespace msstream {
 
-/// The cost of a kernel that has the simulated device to itself.
-struct KernelCost {
-  double device_ns;
-  /// The number of multiprocessors that it can fill, at most those of the device; 0 if it needs
-  /// none.
-  int sms;
-  /// The host time of the call that launches the kernel. If empty, SimCost::launch_call_ns.
-  std::optional<double> launch_ns = std::nullopt;
-};
-
 /// The costs of calls and work in a simulation. The defaults are for one H200. A number is a guess
 /// unless its comment says that it was measured.
 struct SimCost {
+  /// The cost of a kernel that has the simulated device to itself.
+  struct Kernel {
+    double device_ns;
+    /// The number of multiprocessors that it can fill, at most those of the device; 0 if it needs
+    /// none.
+    int sms;
+    /// The host time of the call that launches the kernel. If empty, `launch_call_ns`.
+    std::optional<double> launch_ns = std::nullopt;
+  };
+
   // Host times of the calls, measured.
   double launch_call_ns = 2600;
   double copy_call_ns = 2600;  ///< a call that copies or fills; assumed equal to a launch
@@ -75,29 +75,14 @@ struct SimCost {
   int sm_count = 132;
   /// The cost of an operation's first kernel, which includes the operation's other kernels. Work
   /// outside every operation is passed with an empty name and no uses.
-  std::function<KernelCost(std::string_view name, std::span<MemoryUse const> uses)> kernel =
-      by_bytes;
+  std::function<Kernel(std::string_view name, std::span<MemoryUse const> uses)> kernel = by_bytes;
 
   /// Returns the measured time of a small kernel in a chain, plus the used bytes at the device's
   /// bandwidth, on one multiprocessor for every 64 KiB, at most those of the device.
-  [[nodiscard]] static KernelCost by_bytes(std::string_view name, std::span<MemoryUse const> uses);
+  [[nodiscard]] static Kernel by_bytes(std::string_view name, std::span<MemoryUse const> uses);
 
   /// Returns the time for which a copy occupies its engine. A fill is a d2d copy of half its bytes.
   [[nodiscard]] double copy_ns(CopyKind kind, double bytes) const;
-};
-
-struct SimOptions {
-  /// The size of device memory, which is taken from the machine only as it is allocated.
-  std::size_t memory_bytes = std::size_t{16} << 30U;
-  sim::ScheduleFactory schedule = sim::schedule_from_environment();
-  SimCost cost = {};
-  /// If false, kernels, copies and fills take their time but are not executed, so memory never has
-  /// the right contents: for cost estimates alone. Host functions run, since the program's progress
-  /// may depend on them.
-  bool runs_work = true;
-  /// Receives the simulated machine when it is made, for the code that runs the program: work that
-  /// the program leaves behind keeps its device alive, and must be run to completion by that code.
-  std::function<void(std::shared_ptr<sim::Machine> const&)> on_start = {};
 };
 
 /// A backend for tests and for cost estimates: a device simulated on the calling thread, in virtual
@@ -116,7 +101,20 @@ class Sim {
  public:
   struct Event;
 
-  using Options = SimOptions;
+  struct Options {
+    /// The size of device memory, which is taken from the machine only as it is allocated.
+    std::size_t memory_bytes = std::size_t{16} << 30U;
+    sim::ScheduleFactory schedule = sim::schedule_from_environment();
+    SimCost cost = {};
+    /// If false, kernels, copies and fills take their time but are not executed, so memory never
+    /// has the right contents: for cost estimates alone. Host functions run, since the program's
+    /// progress may depend on them.
+    bool runs_work = true;
+    /// Receives the simulated machine when it is made, for the code that runs the program: work
+    /// that the program leaves behind keeps its device alive, and must be run to completion by that
+    /// code.
+    std::function<void(std::shared_ptr<sim::Machine> const&)> on_start = {};
+  };
   using native_stream = sim::SimStream*;
   using native_event = Event*;
   using native_libraries = void*;  ///< always null: a simulation needs no handle
@@ -124,7 +122,8 @@ class Sim {
 
   static constexpr std::string_view name = "sim";
 
-  explicit Sim(Options const& options = {});
+  Sim();
+  explicit Sim(Options const& options);
   ~Sim();
   Sim(Sim const&) = delete;
   Sim& operator=(Sim const&) = delete;

@@ -17,21 +17,20 @@
 
 namespace msstream::sim {
 
-struct ExploreOptions {
-  /// The number of random orders to run. 0: every order in which the program can run.
-  std::size_t random_schedules = 0;
-  std::uint64_t first_seed = 1;
-  std::size_t most_runs = 100'000;  ///< the maximum number of runs if `random_schedules` is 0
-  /// Whether to leave out orders that differ only in steps whose order cannot be observed. Set it
-  /// to false to check that the reduction loses nothing.
-  bool reduce = true;
-  /// The options of each simulation. The explorer sets the schedule.
-  SimOptions runtime = {};
-};
-
 /// The result of running a program in many orders. Schedules are in the format that schedule_from()
 /// reads.
 struct Exploration {
+  struct Options {
+    /// The number of random orders to run. 0: every order in which the program can run.
+    std::size_t random_schedules = 0;
+    std::uint64_t first_seed = 1;
+    std::size_t most_runs = 100'000;  ///< the maximum number of runs if `random_schedules` is 0
+    /// Whether to leave out orders that differ only in steps whose order cannot be observed. Set it
+    /// to false to check that the reduction loses nothing.
+    bool reduce = true;
+    /// The options of each simulation. The explorer sets the schedule.
+    Sim::Options runtime = {};
+  };
   struct Outcome {
     std::string outcome;
     std::string schedule;  ///< the first schedule that led to the outcome
@@ -56,8 +55,8 @@ struct Exploration {
 
 namespace detail {
 
-[[nodiscard]] Exploration explore(std::function<std::string(SimOptions const&)> const& program,
-                                  ExploreOptions const& options);
+[[nodiscard]] Exploration explore(std::function<std::string(Sim::Options const&)> const& program,
+                                  Exploration::Options const& options);
 
 /// Returns the result of a program as text; different results give different texts. Throws
 /// std::runtime_error if the result is false.
@@ -84,7 +83,7 @@ std::string outcome_of(Result&& result) {
 
 }  // namespace detail
 
-/// Runs `program(SimOptions)` from its start repeatedly, each time in another order, until it has
+/// Runs `program(Sim::Options)` from its start repeatedly, each time in another order, until it has
 /// run in every order, or in `random_schedules` random ones, or has failed.
 ///
 /// The program makes one Sim, or Device<Sim>, with the options that it receives, and must depend on
@@ -104,10 +103,10 @@ std::string outcome_of(Result&& result) {
 /// that could have come in the opposite order (Abdulla, Aronis, Jonsson, Sagonas: Optimal Dynamic
 /// Partial Order Reduction, 2014, the source-set variant with sleep sets).
 template <class Program>
-Exploration explore(Program&& program, ExploreOptions const& options = {}) {
+Exploration explore(Program&& program, Exploration::Options const& options = {}) {
   return detail::explore(
-      [&](SimOptions const& runtime) -> std::string {
-        if constexpr (std::is_void_v<std::invoke_result_t<Program&, SimOptions const&>>) {
+      [&](Sim::Options const& runtime) -> std::string {
+        if constexpr (std::is_void_v<std::invoke_result_t<Program&, Sim::Options const&>>) {
           program(runtime);
           return {};
         } else {

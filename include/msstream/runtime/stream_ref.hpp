@@ -12,6 +12,8 @@ struct cublasLtContext;
 
 namespace msstream {
 
+namespace detail {
+
 /// The queue from which a stream takes its work, on a runtime whose kernels run on the CPU.
 class WorkQueue {
  public:
@@ -25,11 +27,13 @@ class WorkQueue {
   virtual std::uint64_t enqueue(Closure closure) = 0;
 };
 
+}  // namespace detail
+
 /// The argument of a closure given to issue() on a runtime whose kernels run on the CPU: `run` puts
 /// work on the stream.
 class HostStream {
  public:
-  explicit HostStream(WorkQueue& queue) : queue_(&queue) {}
+  explicit HostStream(detail::WorkQueue& queue) : queue_(&queue) {}
 
   /// Runs `function()` on the stream, after everything enqueued to the stream before. Does not
   /// block.
@@ -38,10 +42,10 @@ class HostStream {
     queue_->enqueue(Closure(std::forward<F>(function)));
   }
 
-  [[nodiscard]] WorkQueue& queue() const noexcept { return *queue_; }
+  [[nodiscard]] detail::WorkQueue& queue() const noexcept { return *queue_; }
 
  private:
-  WorkQueue* queue_;
+  detail::WorkQueue* queue_;
 };
 
 /// The precision of float32 matrix products. `tf32` computes them on the tensor cores, with factors
@@ -55,22 +59,22 @@ struct LibraryOptions {
   MatmulPrecision matmul_precision = MatmulPrecision::float32;
 };
 
-/// The library handles of a stream group. Used by work that runs one after the other, on one stream
-/// or in graphs, so that no two pieces of work use the workspace at once. Two host threads may use
-/// the handles at once, while one of them captures.
-struct CudaLibraries {
-  int ordinal;  ///< the number of the device of the handles
-  cublasLtContext* blas;
-  void* workspace;
-  std::size_t workspace_bytes;
-  MatmulPrecision precision;
-};
-
 /// The argument of a closure given to issue() on the CUDA runtime. Can be passed wherever a
 /// `cudaStream_t` is expected.
 struct CudaStream {
+  /// The library handles of a stream group. Used by work that runs one after the other, on one
+  /// stream or in graphs, so that no two pieces of work use the workspace at once. Two host threads
+  /// may use the handles at once, while one of them captures.
+  struct Libraries {
+    int ordinal;  ///< the number of the device of the handles
+    cublasLtContext* blas;
+    void* workspace;
+    std::size_t workspace_bytes;
+    MatmulPrecision precision;
+  };
+
   CUstream_st* handle;
-  CudaLibraries* libraries;
+  Libraries* libraries;
 
   operator CUstream_st*() const noexcept { return handle; }  // NOLINT(google-explicit-constructor)
 };

@@ -9,17 +9,6 @@
 
 namespace msstream::serve {
 
-/// A summary of many durations. The percentiles are at most a sixteenth too high, and never too
-/// low.
-struct LatencySummary {
-  std::uint64_t count = 0;
-  std::chrono::nanoseconds mean{0};
-  std::chrono::nanoseconds p50{0};
-  std::chrono::nanoseconds p95{0};
-  std::chrono::nanoseconds p99{0};
-  std::chrono::nanoseconds max{0};
-};
-
 /// Counts durations in buckets: sixteen for each doubling, from 1 ns to 18 minutes; longer
 /// durations go to the last bucket.
 ///
@@ -28,10 +17,21 @@ struct LatencySummary {
 /// recorded durations.
 class LatencyHistogram {
  public:
+  /// A summary of many durations. The percentiles are at most a sixteenth too high, and never too
+  /// low.
+  struct Summary {
+    std::uint64_t count = 0;
+    std::chrono::nanoseconds mean{0};
+    std::chrono::nanoseconds p50{0};
+    std::chrono::nanoseconds p95{0};
+    std::chrono::nanoseconds p99{0};
+    std::chrono::nanoseconds max{0};
+  };
+
   void record(std::chrono::nanoseconds duration) noexcept;
   /// Adds the counts of another histogram.
   void add(LatencyHistogram const& other) noexcept;
-  [[nodiscard]] LatencySummary summary() const noexcept;
+  [[nodiscard]] Summary summary() const noexcept;
 
  private:
   static constexpr int kSubBits = 4;
@@ -72,8 +72,8 @@ struct PoolCounts {
 
 /// The latencies of the answered queries.
 struct PoolLatencies {
-  LatencySummary queued = {};     ///< Answer::queued
-  LatencySummary on_device = {};  ///< Answer::on_device; the sum of both is the latency
+  LatencyHistogram::Summary queued = {};     ///< Answer::queued
+  LatencyHistogram::Summary on_device = {};  ///< Answer::on_device; the sum of both is the latency
 };
 
 }  // namespace msstream::serve

@@ -30,41 +30,41 @@ template <Element T>
 
 using Clock = std::chrono::steady_clock;
 
-/// The priority of a waiting query over others.
-enum class Priority : std::uint8_t { low, normal, high };
-
-/// A query's elements of one field, row after row. A view of memory that the caller owns.
-struct FieldValues {
-  FieldValues() = default;
-  template <Element T>
-  FieldValues(std::span<T const> values) noexcept  // NOLINT(google-explicit-constructor)
-      : data(values.data()), count(values.size()), dtype(dtype_of<T>) {}
-  template <Element T>
-  FieldValues(std::vector<T> const& values) noexcept  // NOLINT(google-explicit-constructor)
-      : FieldValues(std::span<T const>(values)) {}
-
-  void const* data = nullptr;
-  std::size_t count = 0;
-  DType dtype = DType::uint8;
-};
-
-/// The values of all fields, in the order of InferencePoolOptions::inputs. Up to eight fields need
-/// no allocation.
-class QueryValues : public detail::InlineVector<FieldValues, 8> {
- public:
-  QueryValues() = default;
-  QueryValues(std::initializer_list<FieldValues> values) {
-    for (auto const& of_field : values) {
-      push_back(of_field);
-    }
-  }
-};
-
 /// A request to the model, such as `{.rows = 3, .values = {keys, dense}}`. The memory that `values`
 /// refers to must stay valid until submit() returns, and no longer.
 struct Query {
+  /// The priority of a waiting query over others.
+  enum class Priority : std::uint8_t { low, normal, high };
+
+  /// A query's elements of one field, row after row. A view of memory that the caller owns.
+  struct FieldValues {
+    FieldValues() = default;
+    template <Element T>
+    FieldValues(std::span<T const> values) noexcept  // NOLINT(google-explicit-constructor)
+        : data(values.data()), count(values.size()), dtype(dtype_of<T>) {}
+    template <Element T>
+    FieldValues(std::vector<T> const& values) noexcept  // NOLINT(google-explicit-constructor)
+        : FieldValues(std::span<T const>(values)) {}
+
+    void const* data = nullptr;
+    std::size_t count = 0;
+    DType dtype = DType::uint8;
+  };
+
+  /// The values of all fields, in the order of InferencePoolOptions::inputs. Up to eight fields
+  /// need no allocation.
+  class Values : public detail::InlineVector<FieldValues, 8> {
+   public:
+    Values() = default;
+    Values(std::initializer_list<FieldValues> values) {
+      for (auto const& of_field : values) {
+        push_back(of_field);
+      }
+    }
+  };
+
   std::int64_t rows = 1;
-  QueryValues values = {};
+  Values values = {};
   Priority priority = Priority::normal;
   /// The time until which the query may wait: if it has not been launched by then, its outcome is
   /// DeadlineExceeded. A launched query gets its answer, however late.

@@ -56,13 +56,13 @@ struct StepWaits {
                                       StepGroups const& groups,
                                       bool merge_streams = false);
 
-/// The way in which a step is launched. eager: one thread issues its operations; graph: it is
-/// replayed as one graph.
-enum class StepLaunch : std::uint8_t { eager, graph };
-
 /// The assumptions of a prediction.
 struct StepModel {
-  StepLaunch launch = StepLaunch::eager;
+  /// The way in which a step is launched. eager: one thread issues its operations; graph: it is
+  /// replayed as one graph.
+  enum class Launch : std::uint8_t { eager, graph };
+
+  Launch launch = Launch::eager;
   bool merge_streams = false;
   /// The delays in a graph between the end of an operation and the start of the next one:
   /// `in_stream_ns` on the same stream, measured on one H200, and `across_streams_ns` on another
@@ -92,16 +92,16 @@ struct StepModel {
                              StreamAssignment const& assignment,
                              StepModel const& model = {});
 
-struct AutoAssignmentOptions {
-  /// The way in which the step will be launched, and its costs.
-  StepModel model = {};
-  /// The number of calls of predict() after which no more units are moved. Each move costs one
-  /// call.
-  std::size_t most_predictions = 2000;
-};
-
 /// A choice of groups for the operations of a step, with predictions of the step's time.
 struct AutoAssignment {
+  struct Options {
+    /// The way in which the step will be launched, and its costs.
+    StepModel model = {};
+    /// The number of calls of predict() after which no more units are moved. Each move costs one
+    /// call.
+    std::size_t most_predictions = 2000;
+  };
+
   /// The assignment in the format of StreamAssignment, with the predictions in a comment. Without
   /// assignment lines if the groups on which the step was recorded are the best that were found.
   std::string text = {};
@@ -130,6 +130,6 @@ struct AutoAssignment {
 /// an expression of a StreamAssignment.
 [[nodiscard]] AutoAssignment auto_assignment(StepTrace const& trace,
                                              int groups,
-                                             AutoAssignmentOptions const& options = {});
+                                             AutoAssignment::Options const& options = {});
 
 }  // namespace msstream

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <msstream/base/detail/log_line.hpp>
+#include <msstream/capture/detail/any_captured_step.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/capturing.hpp>
-#include <msstream/step/detail/any_captured_step.hpp>
-#include <msstream/step/detail/any_step_memory.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -40,17 +39,20 @@ namespace msstream {
 template <CapturingRuntime R = DefaultRuntime>
 class StepMemory {
  public:
-  explicit StepMemory(Device<R> const& device) : any_(device.engine(), nullptr) {}
+  explicit StepMemory(Device<R> const& device)
+      : memory_(detail::make_step_memory(device.engine(), nullptr)) {}
   /// Makes memory for steps that are always replayed on `group`, whatever the current group is.
   /// Operations that they issue to this group use its own library workspace. Throws
   /// std::invalid_argument for a group of another device.
   StepMemory(Device<R> const& device, StreamGroup<R> const& group)
-      : any_(device.engine(), group.share_engine()) {}
+      : memory_(detail::make_step_memory(device.engine(), group.share_engine())) {}
 
-  [[nodiscard]] detail::AnyStepMemory const& engine() const noexcept { return any_; }
+  [[nodiscard]] std::shared_ptr<detail::CaptureMemory> const& engine() const noexcept {
+    return memory_;
+  }
 
  private:
-  detail::AnyStepMemory any_;
+  std::shared_ptr<detail::CaptureMemory> memory_;
 };
 
 template <Runtime R>
@@ -87,12 +89,12 @@ class CapturedStep {
  public:
   /// Captures the operations of `function`, in memory of its own. Throws what `function` throws and
   /// what a capture throws. Throws std::logic_error inside the capture of another step on the
-  /// device, and, with the operation's name, for an operation that may not be captured because its
-  /// work waits for the device. After an exception nothing remains of the capture.
+  /// device; with the operation's name, for an operation that may not be captured because its work
+  /// waits for the device; and with the place of its hold(), for a TensorHolder on a captured
+  /// stream that is still open at the end. After an exception nothing remains of the capture.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function)
-      : CapturedStep(
-            device, std::forward<F>(function), detail::AnyStepMemory::of_one(device.engine())) {}
+      : CapturedStep(device, std::forward<F>(function), nullptr) {}
   /// Captures the operations of `function` in memory that other steps of the device may share.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function, StepMemory<R> const& memory)
@@ -120,40 +122,16 @@ class CapturedStep {
 
  private:
   template <class F>
-  CapturedStep(Device<R> const& device, F&& function, detail::AnyStepMemory const& memory)
-      : any_(device.engine(), memory, [&] { static_cast<void>(std::forward<F>(function)()); }) {}
+  CapturedStep(Device<R> const& device, F&& function, std::shared_ptr<detail::CaptureMemory> memory)
+      : any_(device.engine(), std::move(memory), [&] {
+          static_cast<void>(std::forward<F>(function)());
+        }) {}
 
   detail::AnyCapturedStep any_;
 };
 
 template <Runtime R, class F>
 CapturedStep(Device<R> const&, F&&) -> CapturedStep<R>;
-
-struct CapturedStepsOptions {
-  /// The capacities, ascending, in examples, ids or any other unit. A batch runs in the step that
-  /// was captured for the smallest capacity that holds it.
-  std::vector<std::int64_t> capacities = {};
-  /// The most captured steps that are kept. Each has its own inputs and memory; capacities share
-  /// none of it. If there are more steps, or if there is no memory for another one, the least
-  /// recently used step is evicted.
-  std::size_t most_kept = 8;
-  /// The number of batches of a capacity that run eagerly before its step is captured, so that
-  /// objects that are created on first use exist at capture.
-  std::int64_t eager_first = 1;
-  /// Receives one line for each capacity that stays eager, and for the 1st, 2nd, 4th, 8th … capture
-  /// of a capacity, eviction of a step, and batch that is above every capacity.
-  std::function<void(std::string const&)> log = detail::log_line;
-};
-
-/// The numbers of batches by the way in which they ran, of captures and of evictions.
-struct CapturedStepsCounts {
-  std::uint64_t replays = 0;  ///< by a captured step, including its first replay
-  std::uint64_t captures = 0;
-  std::uint64_t evictions = 0;     ///< steps evicted for their number or for lack of memory
-  std::uint64_t eager_first = 0;   ///< eager, before the capture for their capacity
-  std::uint64_t too_large = 0;     ///< eager, because they are above every capacity
-  std::uint64_t not_captured = 0;  ///< eager, because the capture for their capacity failed
-};
 
 namespace detail {
 
@@ -174,6 +152,30 @@ class InputsOfStep {
 /// The body of every CapturedSteps, whatever the runtime, which must be able to capture.
 class AnyCapturedSteps {
  public:
+  struct Options {
+    /// The capacities, ascending, in examples, ids or any other unit. A batch runs in the step that
+    /// was captured for the smallest capacity that holds it.
+    std::vector<std::int64_t> capacities = {};
+    /// The most captured steps that are kept. Each has its own inputs and memory; capacities share
+    /// none of it. If there are more steps, or if there is no memory for another one, the least
+    /// recently used step is evicted.
+    std::size_t most_kept = 8;
+    /// The number of batches of a capacity that run eagerly before its step is captured, so that
+    /// objects that are created on first use exist at capture.
+    std::int64_t eager_first = 1;
+    /// Receives one line for each capacity that stays eager, and for the 1st, 2nd, 4th, 8th …
+    /// capture of a capacity, eviction of a step, and batch that is above every capacity.
+    std::function<void(std::string const&)> log = detail::log_line;
+  };
+  /// The numbers of batches by the way in which they ran, of captures and of evictions.
+  struct Counts {
+    std::uint64_t replays = 0;  ///< by a captured step, including its first replay
+    std::uint64_t captures = 0;
+    std::uint64_t evictions = 0;     ///< steps evicted for their number or for lack of memory
+    std::uint64_t eager_first = 0;   ///< eager, before the capture for their capacity
+    std::uint64_t too_large = 0;     ///< eager, because they are above every capacity
+    std::uint64_t not_captured = 0;  ///< eager, because the capture for their capacity failed
+  };
   using Make = std::function<std::shared_ptr<InputsOfStep>(std::int64_t capacity)>;
   using Fill = std::function<void(InputsOfStep&)>;
   /// Inputs with the result of a batch.
@@ -182,13 +184,13 @@ class AnyCapturedSteps {
     bool by_replay;  ///< whether the result is that of a captured step, which needs it again
   };
 
-  AnyCapturedSteps(AnyDevice device, Make make, CapturedStepsOptions options);
+  AnyCapturedSteps(AnyDevice device, Make make, Options options);
   AnyCapturedSteps(AnyCapturedSteps&&) noexcept;
   AnyCapturedSteps& operator=(AnyCapturedSteps&&) noexcept;
   ~AnyCapturedSteps();
 
   [[nodiscard]] Ran run(std::int64_t count, Fill const& fill, std::source_location issued_at);
-  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept;
+  [[nodiscard]] Counts const& counts() const noexcept;
 
  private:
   class State;
@@ -229,12 +231,14 @@ class AnyCapturedSteps {
 template <CapturingRuntime R, class Inputs, class Result>
 class CapturedSteps {
  public:
+  using Options = detail::AnyCapturedSteps::Options;
+  using Counts = detail::AnyCapturedSteps::Counts;
   using Make = std::function<Inputs(std::int64_t capacity)>;
   using Step = std::function<Result(Inputs const&)>;
 
   /// Throws std::invalid_argument for capacities that are not positive and ascending, and for
   /// `most_kept` or `eager_first` out of range.
-  CapturedSteps(Device<R> device, Make make, Step step, CapturedStepsOptions options)
+  CapturedSteps(Device<R> device, Make make, Step step, Options options)
       : any_(device.engine(),
              make_typed(std::move(make), std::make_shared<Step>(std::move(step))),
              std::move(options)) {}
@@ -250,7 +254,7 @@ class CapturedSteps {
         count, [&](auto& place) { fill(static_cast<Place const&>(place).inputs); }, issued_at));
   }
 
-  [[nodiscard]] CapturedStepsCounts const& counts() const noexcept { return any_.counts(); }
+  [[nodiscard]] Counts const& counts() const noexcept { return any_.counts(); }
 
  private:
   struct Place : detail::InputsOfStep {
@@ -279,7 +283,7 @@ class CapturedSteps {
 };
 
 template <CapturingRuntime R, class Make, class Step>
-CapturedSteps(Device<R>, Make, Step, CapturedStepsOptions)
+CapturedSteps(Device<R>, Make, Step, detail::AnyCapturedSteps::Options)
     -> CapturedSteps<R,
                      std::invoke_result_t<Make, std::int64_t>,
                      std::invoke_result_t<Step, std::invoke_result_t<Make, std::int64_t> const&>>;

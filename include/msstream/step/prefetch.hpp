@@ -14,9 +14,13 @@
 
 namespace msstream {
 
+namespace detail {
+
 struct PrefetchOptions {
   int ahead = 1;  ///< batches whose uploads are issued before they are requested
 };
+
+}  // namespace detail
 
 /// Keeps the uploads of the next batches in flight while one batch is used.
 ///
@@ -34,12 +38,13 @@ struct PrefetchOptions {
 template <Runtime R, class Batch>
 class Prefetch {
  public:
+  using Options = detail::PrefetchOptions;
   using Upload = std::function<std::optional<Batch>()>;
 
   /// Issues the first uploads. Throws std::invalid_argument unless `ahead` is at least 1.
   Prefetch(StreamGroup<R> const& group,
            Upload upload,
-           PrefetchOptions const& options = {},
+           Options const& options = {},
            std::source_location issued_at = std::source_location::current())
       : group_(group), upload_(std::move(upload)), ahead_(static_cast<std::size_t>(options.ahead)) {
     require(options.ahead >= 1, "Prefetch: ahead is ", options.ahead, "; expected at least 1");
@@ -95,7 +100,7 @@ class Prefetch {
 };
 
 template <Runtime R, class Upload>
-Prefetch(StreamGroup<R> const&, Upload, PrefetchOptions = {})
+Prefetch(StreamGroup<R> const&, Upload, detail::PrefetchOptions = {})
     -> Prefetch<R, typename std::invoke_result_t<Upload&>::value_type>;
 
 }  // namespace msstream

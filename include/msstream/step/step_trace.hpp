@@ -13,43 +13,6 @@
 
 namespace msstream {
 
-/// A stream on which operations of a step ran.
-struct StepStream {
-  std::string name;     ///< such as "group 2 h2d"
-  int group = -1;       ///< number in its pool; -1 for the device's default group
-  bool merged = false;  ///< whether it also runs the copies of its group
-
-  friend bool operator==(StepStream const&, StepStream const&) = default;
-};
-
-/// One operation of a step. Memory is identified by its number in the trace.
-struct StepOperation {
-  std::string name;        ///< including the name scopes around it
-  std::size_t stream = 0;  ///< number of the stream in the trace
-  StreamKind kind = StreamKind::compute;
-  std::vector<std::size_t> reads = {};
-  std::vector<std::size_t> writes = {};
-  double begin_ns = 0;  ///< device time since the start of the recording
-  double end_ns = 0;
-  double launch_ns = 0;  ///< host time of the launch; 0 if unknown
-  /// The number of multiprocessors that the operation can fill; 0 if unknown.
-  int sms = 0;
-  /// The earlier operations on which this one directly depends, ascending: the last writers of the
-  /// memory that it uses, and the readers since then of the memory that it writes. StepTrace
-  /// computes them.
-  std::vector<std::size_t> after = {};
-
-  [[nodiscard]] double duration_ns() const noexcept { return end_ns - begin_ns; }
-  friend bool operator==(StepOperation const&, StepOperation const&) = default;
-};
-
-/// A sequence of operations in which each depends on the one before it, and the sum of their
-/// durations.
-struct CriticalPath {
-  std::vector<std::size_t> operations;
-  double length_ns = 0;
-};
-
 /// The operations of one step in the order of issue, with their dependencies and times. A value
 /// that can be inspected and saved, and from which groups can be chosen.
 ///
@@ -57,21 +20,56 @@ struct CriticalPath {
 /// memory adds none, and neither do the groups of the recording. Immutable.
 class StepTrace {
  public:
+  /// A stream on which operations of a step ran.
+  struct Stream {
+    std::string name;     ///< such as "group 2 h2d"
+    int group = -1;       ///< number in its pool; -1 for the device's default group
+    bool merged = false;  ///< whether it also runs the copies of its group
+
+    friend bool operator==(Stream const&, Stream const&) = default;
+  };
+
+  /// One operation of a step. Memory is identified by its number in the trace.
+  struct Operation {
+    std::string name;        ///< including the name scopes around it
+    std::size_t stream = 0;  ///< number of the stream in the trace
+    StreamKind kind = StreamKind::compute;
+    std::vector<std::size_t> reads = {};
+    std::vector<std::size_t> writes = {};
+    double begin_ns = 0;  ///< device time since the start of the recording
+    double end_ns = 0;
+    double launch_ns = 0;  ///< host time of the launch; 0 if unknown
+    /// The number of multiprocessors that the operation can fill; 0 if unknown.
+    int sms = 0;
+    /// The earlier operations on which this one directly depends, ascending: the last writers of
+    /// the memory that it uses, and the readers since then of the memory that it writes. StepTrace
+    /// computes them.
+    std::vector<std::size_t> after = {};
+
+    [[nodiscard]] double duration_ns() const noexcept { return end_ns - begin_ns; }
+    friend bool operator==(Operation const&, Operation const&) = default;
+  };
+
+  /// A sequence of operations in which each depends on the one before it, and the sum of their
+  /// durations.
+  struct CriticalPath {
+    std::vector<std::size_t> operations;
+    double length_ns = 0;
+  };
+
   /// Makes a trace. `memory_bytes[i]` is the size of memory i; `waits` are those of the recorded
   /// step. Throws std::invalid_argument for an operation without a name, with a number that does
   /// not exist, or that ends before it begins; the message names the field.
-  StepTrace(std::vector<StepStream> streams,
+  StepTrace(std::vector<Stream> streams,
             std::vector<std::size_t> memory_bytes,
-            std::vector<StepOperation> operations,
+            std::vector<Operation> operations,
             WaitCounts const& waits = {});
 
-  [[nodiscard]] std::vector<StepStream> const& streams() const noexcept { return streams_; }
+  [[nodiscard]] std::vector<Stream> const& streams() const noexcept { return streams_; }
   [[nodiscard]] std::vector<std::size_t> const& memory_bytes() const noexcept {
     return memory_bytes_;
   }
-  [[nodiscard]] std::vector<StepOperation> const& operations() const noexcept {
-    return operations_;
-  }
+  [[nodiscard]] std::vector<Operation> const& operations() const noexcept { return operations_; }
   /// Returns the numbers of waits of the step when it was recorded.
   [[nodiscard]] WaitCounts const& waits() const noexcept { return waits_; }
   /// Returns the group on which an operation ran; -1 for the default group.
@@ -124,9 +122,9 @@ class StepTrace {
   void check() const;
   void find_dependencies();
 
-  std::vector<StepStream> streams_;
+  std::vector<Stream> streams_;
   std::vector<std::size_t> memory_bytes_;
-  std::vector<StepOperation> operations_;
+  std::vector<Operation> operations_;
   WaitCounts waits_;
 };
 

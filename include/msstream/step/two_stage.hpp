@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/capture/detail/any_captured_step.hpp>
 #include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/step/detail/any_captured_step.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/stream_group.hpp>
 

@@ -13,10 +13,6 @@
 
 namespace msstream {
 
-/// The time when a group's libraries are created, which takes memory from the driver. at_once:
-/// together with the group; when_needed: at their first use, which may wait for work in flight.
-enum class LibrariesMade : std::uint8_t { at_once, when_needed };
-
 /// Selects the threads that launch operations. none: the thread that issues them; shared: a few
 /// threads for all groups; per_group: one thread for each group.
 enum class LaunchThreads : std::uint8_t { none, shared, per_group };
@@ -27,6 +23,10 @@ enum class LaunchThreads : std::uint8_t { none, shared, per_group };
 enum class LeasePolicy : std::uint8_t { least_loaded, round_robin, sticky };
 
 struct StreamPoolOptions {
+  /// The time when a group's libraries are created, which takes memory from the driver. at_once:
+  /// together with the group; when_needed: at their first use, which may wait for work in flight.
+  enum class LibrariesMade : std::uint8_t { at_once, when_needed };
+
   int groups = static_cast<int>(env::integer("MSSTREAM_STREAM_GROUPS", 1, 1, 256));
   bool merge_streams = env::flag("MSSTREAM_MERGE_STREAMS", false);
   StreamPriority priority = StreamPriority::normal;
@@ -38,7 +38,7 @@ struct StreamPoolOptions {
                                              LaunchThreads::none,
                                              {{"none", LaunchThreads::none},
                                               {"shared", LaunchThreads::shared},
-                                              {"private", LaunchThreads::per_group}});
+                                              {"per_group", LaunchThreads::per_group}});
   /// The number of threads of LaunchThreads::shared; 0 chooses min(groups, 4).
   int launch_thread_count =
       static_cast<int>(env::integer("MSSTREAM_LAUNCH_THREAD_COUNT", 0, 0, 64));

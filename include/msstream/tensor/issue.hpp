@@ -23,19 +23,24 @@ concept Tracked = requires(T const& tracked) {
   { tracked.bytes() } -> std::same_as<std::size_t>;
 };
 
-/// Device memory that msstream does not track. An operation may name it among its reads and writes,
-/// but no operation waits for its uses: the caller must order them, and a checking runtime reports
-/// where that order is missing.
-template <Runtime R = DefaultRuntime>
+namespace detail {
+
+template <Runtime R>
 struct RawMemory {
-  std::shared_ptr<detail::DeviceState> device;
+  std::shared_ptr<DeviceState> device;
   void const* begin;
   std::size_t bytes;
 };
 
-/// Returns `count` elements at `memory`, for reads() and writes().
+}  // namespace detail
+
+/// Returns `count` elements at `memory`, device memory that msstream does not track, for reads()
+/// and writes(). No operation waits for the uses of such memory: the caller must order them, and a
+/// checking runtime reports where that order is missing.
 template <class T, Runtime R>
-[[nodiscard]] RawMemory<R> raw_memory(Device<R> const& device, T const* memory, std::size_t count) {
+[[nodiscard]] detail::RawMemory<R> raw_memory(Device<R> const& device,
+                                              T const* memory,
+                                              std::size_t count) {
   return {device.state(), memory, count * sizeof(T)};
 }
 

@@ -21,6 +21,9 @@ namespace msstream {
 ///
 /// Destruction takes one position per stream, no event and no wait, on any thread, unless the
 /// holder has the last handle of a stream group, which waits for its work. Not synchronised.
+///
+/// A holder with a captured stream must be released before the capture ends; otherwise the
+/// constructor of the CapturedStep throws std::logic_error with the place of the call of hold().
 template <Runtime R = DefaultRuntime>
 class TensorHolder {
  public:

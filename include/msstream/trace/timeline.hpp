@@ -9,22 +9,22 @@
 
 namespace msstream::trace {
 
-/// An operation on a stream, in nanoseconds of device time since the recording began.
-struct Span {
-  std::string name;
-  std::string lane;  ///< the name of the stream, such as "group 0 h2d"
-  double begin_ns;
-  double end_ns;
-  /// The operation's position: the index of its stream among all streams, and its number on that
-  /// stream; 0 if it has no position.
-  std::uint32_t stream = 0;
-  std::uint64_t number = 0;
-  double launch_ns = 0;  ///< the host time that its launch took
-};
-
 /// A list of spans, with functions that measure, draw and export it.
 class Timeline {
  public:
+  /// An operation on a stream, in nanoseconds of device time since the recording began.
+  struct Span {
+    std::string name;
+    std::string lane;  ///< the name of the stream, such as "group 0 h2d"
+    double begin_ns;
+    double end_ns;
+    /// The operation's position: the index of its stream among all streams, and its number on that
+    /// stream; 0 if it has no position.
+    std::uint32_t stream = 0;
+    std::uint64_t number = 0;
+    double launch_ns = 0;  ///< the host time that its launch took
+  };
+
   explicit Timeline(std::vector<Span> spans) : spans_(std::move(spans)) {}
 
   [[nodiscard]] std::vector<Span> const& spans() const& noexcept { return spans_; }

@@ -61,7 +61,7 @@ struct alignas(64) Block : ListLinks {
   order::StreamIndex home = 0;         ///< the stream whose free list the block returns to
   std::atomic<bool> immutable{false};  ///< the block is only read, and therefore not tracked
   std::atomic<std::uint32_t> references{0};
-  std::atomic<std::uint32_t> captured_reads{0};  ///< the number of references by CapturedRead
+  std::atomic<std::uint32_t> captured_reads{0};  ///< references by graphs that copy from the block
   BlockPool* pool = nullptr;                   ///< null if the memory has another owner than a pool
   void (*release)(Block*) noexcept = nullptr;  ///< gives the memory back if there is no pool
   /// The name scope of the allocation. Null outside all scopes, and while the block is free.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "memory/capture/capture.hpp"
+#include "memory/device/open_capture.hpp"
 #include "memory/pools/block_pool.hpp"
+#include "memory/pools/capture_pools.hpp"
 #include "memory/pools/idle_cache.hpp"
 #include "memory/pools/pools.hpp"
-#include "memory/pools/private_pools.hpp"
 
 #include <msstream/memory/allocator_options.hpp>
 #include <msstream/memory/statistics.hpp>
@@ -29,7 +29,7 @@ namespace msstream::detail {
 class StreamAwareAllocator {
  public:
   StreamAwareAllocator(std::shared_ptr<StreamContext> const& context, AllocatorOptions options)
-      : options_(std::move(options)), context_(context), captures_(context->tracker) {
+      : options_(std::move(options)), context_(context), capture_pools_(context->tracker) {
     require(options_.limit_fraction > 0 && options_.limit_fraction <= 1,
             "AllocatorOptions::limit_fraction is ",
             options_.limit_fraction,
@@ -56,8 +56,7 @@ class StreamAwareAllocator {
                                           StreamSlot& stream,
                                           std::shared_ptr<DeviceState> const& device) {
     if (stream.capture.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
-      return memory::Capture::of_this_thread(*context_).pool_of(stream).allocate(
-          bytes, stream, device);
+      return OpenCapture::of_this_thread(*context_).pool_of(stream).allocate(bytes, stream, device);
     }
     return pools_.of(stream).allocate(bytes, stream, device);
   }
@@ -66,7 +65,7 @@ class StreamAwareAllocator {
   /// all other pools. The pools take at most `growth_bytes` at a time from the runtime. While they
   /// have an owner, none of their memory is released; afterwards all of it is, at a call of sweep()
   /// or when an allocation finds no memory.
-  [[nodiscard]] std::shared_ptr<memory::Pools> make_private_pools(
+  [[nodiscard]] std::shared_ptr<memory::Pools> make_capture_pools(
       std::size_t growth_bytes = std::numeric_limits<std::size_t>::max()) {
     auto pools = make_at_home<memory::Pools>(context_->home);
     for (std::size_t i = 0; i < pools_.count(); ++i) {
@@ -80,18 +79,18 @@ class StreamAwareAllocator {
       options.make_room = [this] { return make_room(true); };
       pools->add(context_, memory::Space::device, std::move(options));
     }
-    captures_.add(pools);
+    capture_pools_.add(pools);
     return pools;
   }
   /// Returns the pools of captures, and the captures that are not launched any more.
-  [[nodiscard]] memory::PrivatePools& captures() noexcept { return captures_; }
+  [[nodiscard]] memory::CapturePools& capture_pools() noexcept { return capture_pools_; }
 
   /// Returns the statistics of all pools. Memory that is free in a capture's pools, for its graph,
   /// counts as cached.
   [[nodiscard]] MemoryStatistics statistics() const {
     MemoryStatistics total;
     for_each_pool([&](memory::BlockPool const& pool) { total += pool.statistics(); });
-    static_cast<AllocationCounts&>(total) += captures_.counts_of_gone();
+    static_cast<detail::AllocationCounts&>(total) += capture_pools_.counts_of_gone();
     total.reserved_bytes = total.peak_reserved_bytes = total.limit_bytes = 0;
     total.cache_limit_bytes = options_.keep_bytes;
     for (auto const& limit : limits_) {
@@ -138,7 +137,7 @@ class StreamAwareAllocator {
   /// Releases memory to the runtime as the options say. Called after the host has waited for the
   /// device, which is a good moment for it.
   void release_unneeded() {
-    captures_.sweep();
+    capture_pools_.sweep();
     if (options_.keep_bytes < all_reserved_bytes()) {
       return_cached_memory(options_.keep_bytes / pools_.count());
     }
@@ -157,7 +156,7 @@ class StreamAwareAllocator {
   }
   void set_abandoned(bool abandoned) {
     pools_.set_abandoned(abandoned);
-    captures_.set_abandoned(abandoned);
+    capture_pools_.set_abandoned(abandoned);
   }
 
  private:
@@ -165,7 +164,7 @@ class StreamAwareAllocator {
   template <class Visit>
   void for_each_pool(Visit&& visit) const {
     pools_.for_each(visit);
-    captures_.for_each(visit);
+    capture_pools_.for_each(visit);
   }
   [[nodiscard]] std::size_t limit_bytes(Backend& runtime) const {
     return options_.limit_bytes != 0
@@ -201,15 +200,16 @@ class StreamAwareAllocator {
   memory::Room make_room(bool for_capture) {
     bool const from_pools = for_capture || options_.mode == PoolMode::private_pools_one_limit;
     auto const before = all_reserved_bytes();
-    captures_.sweep();
+    capture_pools_.sweep();
     if (from_pools) {
       return_cached_memory();
     }
     if (all_reserved_bytes() < before) {
       return memory::Room::made;
     }
-    return captures_.has_retired() || (from_pools && pools_.have_pending()) ? memory::Room::later
-                                                                            : memory::Room::none;
+    return capture_pools_.has_retired() || (from_pools && pools_.have_pending())
+               ? memory::Room::later
+               : memory::Room::none;
   }
   [[nodiscard]] std::size_t all_reserved_bytes() const {
     std::size_t total = 0;
@@ -225,7 +225,7 @@ class StreamAwareAllocator {
   std::vector<std::shared_ptr<memory::Capacity>>
       limits_;  ///< the one limit of all pools, or one limit per pool
   memory::Pools pools_;
-  memory::PrivatePools captures_;
+  memory::CapturePools capture_pools_;
   std::mutex recent_mutex_;
   std::chrono::steady_clock::time_point recent_since_ = std::chrono::steady_clock::now();
 };

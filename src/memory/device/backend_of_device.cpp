@@ -49,7 +49,7 @@ std::shared_ptr<Backend> make_plain_or_checked(typename R::Options const& option
   }
   return make_at_home<BackendOf<Checked<R>>>(
       home,
-      CheckedOptions<R>{.runtime = options, .check = {}, .checker = common_checker()},
+      typename Checked<R>::Options{.runtime = options, .check = {}, .checker = common_checker()},
       InsteadOfInner());
 }
 

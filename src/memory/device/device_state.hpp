@@ -44,7 +44,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
                                           std::shared_ptr<DeviceState> const& self);
   /// Returns the group itself, or its twin if the calling thread captures.
   StreamGroup& here(StreamGroup& group) {
-    auto* const capture = memory::Capture::current(*context);
+    auto* const capture = OpenCapture::current(*context);
     return capture == nullptr ? group : capture->twin_of(group);
   }
 

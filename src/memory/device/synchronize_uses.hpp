@@ -23,7 +23,7 @@ namespace msstream::detail {
   }
   auto const& context = *(*block.device)->context;
   context.home.require_here();
-  auto const* const capture = memory::Capture::current(context);
+  auto const* const capture = OpenCapture::current(context);
   if (capture != nullptr && capture->uses(block)) [[unlikely]] {
     auto const place = InsideWork::place();
     throw std::logic_error(

@@ -10,9 +10,9 @@
 namespace msstream::memory {
 namespace {
 
-[[nodiscard]] MemoryRange range(Block const& block,
-                                MemoryRange::State state,
-                                std::string const& stream) {
+[[nodiscard]] MemorySnapshot::Range range(Block const& block,
+                                          MemorySnapshot::Range::State state,
+                                          std::string const& stream) {
   return {reinterpret_cast<std::uintptr_t>(block.data),
           block.bytes,
           state,
@@ -52,14 +52,14 @@ void BlockPool::add_to(MemorySnapshot& snapshot) const {
   caches_.for_each([&](StreamCache const& cache, order::StreamIndex index) {
     auto const name = tracker_->identity_of(index).name;
     cache.for_each_in_use([&](Block const& block) {
-      snapshot.ranges.push_back(range(block, MemoryRange::State::in_use, name));
+      snapshot.ranges.push_back(range(block, MemorySnapshot::Range::State::in_use, name));
     });
     cache.for_each_cached([&](Block const& block) {
-      snapshot.ranges.push_back(range(block, MemoryRange::State::cached, name));
+      snapshot.ranges.push_back(range(block, MemorySnapshot::Range::State::cached, name));
     });
   });
   large_.for_each_free([&](Block const* block) {
-    snapshot.ranges.push_back(range(*block, MemoryRange::State::free, {}));
+    snapshot.ranges.push_back(range(*block, MemorySnapshot::Range::State::free, {}));
   });
 }
 
@@ -132,7 +132,7 @@ OutOfMemory BlockPool::out_of_memory(std::size_t bytes) const {
                               std::move(all.uses)});
 }
 
-MemoryEvent BlockPool::event(MemoryEvent::Kind kind, Block const& block) {
+MemorySnapshot::Event BlockPool::event(MemorySnapshot::Event::Kind kind, Block const& block) {
   return {
       0, kind, reinterpret_cast<std::uintptr_t>(block.data), block.bytes, block.home, block.scope};
 }

@@ -71,7 +71,7 @@ class BlockPool {
     block->home = stream.index;
     BlockRef reference(block);
     if (history_ != nullptr) [[unlikely]] {
-      auto taken = event(MemoryEvent::Kind::take, *block);
+      auto taken = event(MemorySnapshot::Event::Kind::take, *block);
       taken.waits = waits;
       history_->note(std::move(taken));
     }
@@ -90,7 +90,7 @@ class BlockPool {
       large_.backing().runtime().memory_returned(block->data, block->bytes);
     }
     if (history_ != nullptr) [[unlikely]] {
-      history_->note(event(MemoryEvent::Kind::give_back, *block));
+      history_->note(event(MemorySnapshot::Event::Kind::give_back, *block));
     }
     DeviceOwner device;  // may be the last owner of this pool, so released at the end
     try {
@@ -206,7 +206,8 @@ class BlockPool {
     }
   }
   [[nodiscard]] OutOfMemory out_of_memory(std::size_t bytes) const;
-  [[nodiscard]] static MemoryEvent event(MemoryEvent::Kind kind, Block const& block);
+  [[nodiscard]] static MemorySnapshot::Event event(MemorySnapshot::Event::Kind kind,
+                                                   Block const& block);
 
   StreamCaches caches_;
   detail::HomeProcess home_;

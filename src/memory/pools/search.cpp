@@ -127,8 +127,12 @@ Block* BlockPool::search_after_callback(Search& search) {
     return nullptr;
   }
   if (history_ != nullptr) {
-    history_->note(
-        {0, MemoryEvent::Kind::refuse, 0, search.bytes, search.stream.index, NameScope::kept()});
+    history_->note({0,
+                    MemorySnapshot::Event::Kind::refuse,
+                    0,
+                    search.bytes,
+                    search.stream.index,
+                    NameScope::kept()});
   }
   throw error;
 }

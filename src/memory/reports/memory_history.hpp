@@ -17,7 +17,7 @@ class MemoryHistory {
  public:
   explicit MemoryHistory(std::size_t capacity) : capacity_(capacity) { events_.reserve(capacity); }
 
-  void note(MemoryEvent event) noexcept {
+  void note(MemorySnapshot::Event event) noexcept {
     std::lock_guard const guard(mutex_);
     event.nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(
                             std::chrono::steady_clock::now() - began_)
@@ -30,7 +30,7 @@ class MemoryHistory {
     }
   }
   /// Returns the events, the oldest first.
-  [[nodiscard]] std::vector<MemoryEvent> events() const {
+  [[nodiscard]] std::vector<MemorySnapshot::Event> events() const {
     std::lock_guard const guard(mutex_);
     auto ordered = events_;
     std::rotate(
@@ -42,7 +42,7 @@ class MemoryHistory {
   std::size_t const capacity_;
   std::chrono::steady_clock::time_point const began_ = std::chrono::steady_clock::now();
   mutable std::mutex mutex_;
-  std::vector<MemoryEvent> events_;
+  std::vector<MemorySnapshot::Event> events_;
   std::size_t next_ = 0;  ///< the oldest event, once the history is full
 };
 

@@ -1,41 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/json_string.hpp"
+#include "base/json_writer.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/memory/statistics.hpp>
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace msstream {
 
-std::string_view name_of(MemoryEvent::Kind kind) noexcept {
+std::string_view name_of(MemorySnapshot::Event::Kind kind) noexcept {
   switch (kind) {
-    case MemoryEvent::Kind::take:
+    case MemorySnapshot::Event::Kind::take:
       return "take";
-    case MemoryEvent::Kind::give_back:
+    case MemorySnapshot::Event::Kind::give_back:
       return "give back";
-    case MemoryEvent::Kind::grow:
+    case MemorySnapshot::Event::Kind::grow:
       return "grow";
-    case MemoryEvent::Kind::release:
+    case MemorySnapshot::Event::Kind::release:
       return "release";
-    case MemoryEvent::Kind::move:
+    case MemorySnapshot::Event::Kind::move:
       return "move";
-    case MemoryEvent::Kind::refuse:
+    case MemorySnapshot::Event::Kind::refuse:
       return "refuse";
   }
   return "";
 }
 
-std::string_view name_of(MemoryRange::State state) noexcept {
+std::string_view name_of(MemorySnapshot::Range::State state) noexcept {
   switch (state) {
-    case MemoryRange::State::in_use:
+    case MemorySnapshot::Range::State::in_use:
       return "in use";
-    case MemoryRange::State::cached:
+    case MemorySnapshot::Range::State::cached:
       return "cached";
-    case MemoryRange::State::free:
+    case MemorySnapshot::Range::State::free:
       return "free";
   }
   return "";
@@ -43,105 +41,93 @@ std::string_view name_of(MemoryRange::State state) noexcept {
 
 namespace {
 
-std::string members_of(AllocationCounts const& of) {
-  return text("\"allocations\": ",
-              of.allocations,
-              ", \"reuses\": ",
-              of.reuses,
-              ", \"steals\": ",
-              of.steals,
-              ", \"waiting_reuses\": ",
-              of.waiting_reuses);
+using detail::JsonWriter;
+
+void write_counts(JsonWriter& json, detail::AllocationCounts const& of) {
+  json.member("allocations", of.allocations);
+  json.member("reuses", of.reuses);
+  json.member("steals", of.steals);
+  json.member("waiting_reuses", of.waiting_reuses);
 }
 
-std::string json_of(MemoryStatistics const& of) {
-  return text("{",
-              members_of(of),
-              ", \"live_bytes\": ",
-              of.live_bytes,
-              ", \"peak_live_bytes\": ",
-              of.peak_live_bytes,
-              ", \"reserved_bytes\": ",
-              of.reserved_bytes,
-              ", \"peak_reserved_bytes\": ",
-              of.peak_reserved_bytes,
-              ", \"limit_bytes\": ",
-              of.limit_bytes,
-              ", \"growths\": ",
-              of.growths,
-              "}");
+void write(JsonWriter& json, MemoryStatistics const& of) {
+  json.begin_object();
+  write_counts(json, of);
+  json.member("live_bytes", of.live_bytes);
+  json.member("peak_live_bytes", of.peak_live_bytes);
+  json.member("reserved_bytes", of.reserved_bytes);
+  json.member("peak_reserved_bytes", of.peak_reserved_bytes);
+  json.member("limit_bytes", of.limit_bytes);
+  json.member("growths", of.growths);
+  json.end_object();
 }
 
-std::string json_of(StreamMemory const& of) {
-  return text("{\"stream\": ",
-              detail::json_string(of.stream),
-              ", \"live_bytes\": ",
-              of.live_bytes,
-              ", ",
-              members_of(of),
-              "}");
+void write(JsonWriter& json, StreamMemory const& of) {
+  json.begin_object();
+  json.member("stream", of.stream);
+  json.member("live_bytes", of.live_bytes);
+  write_counts(json, of);
+  json.end_object();
 }
 
-std::string json_of(MemoryRange const& range) {
-  auto json = text("{\"address\": ",
-                   range.address,
-                   ", \"bytes\": ",
-                   range.bytes,
-                   ", \"state\": ",
-                   detail::json_string(name_of(range.state)));
-  if (range.state == MemoryRange::State::in_use) {
-    json += text(", \"scope\": ", detail::json_string(range.scope));
+void write(JsonWriter& json, MemorySnapshot::Range const& range) {
+  json.begin_object();
+  json.member("address", range.address);
+  json.member("bytes", range.bytes);
+  json.member("state", name_of(range.state));
+  if (range.state == MemorySnapshot::Range::State::in_use) {
+    json.member("scope", range.scope);
   }
-  if (range.state != MemoryRange::State::free) {
-    json += text(", \"stream\": ", detail::json_string(range.stream));
+  if (range.state != MemorySnapshot::Range::State::free) {
+    json.member("stream", range.stream);
   }
-  return json + "}";
+  json.end_object();
 }
 
-std::string json_of(MemoryEvent const& event, std::vector<std::string> const& streams) {
-  auto json = text("{\"ns\": ",
-                   event.nanoseconds,
-                   ", \"event\": ",
-                   detail::json_string(name_of(event.kind)),
-                   ", \"address\": ",
-                   event.address,
-                   ", \"bytes\": ",
-                   event.bytes);
-  bool const is_of_a_stream =
-      event.kind == MemoryEvent::Kind::take || event.kind == MemoryEvent::Kind::give_back;
+void write(JsonWriter& json,
+           MemorySnapshot::Event const& event,
+           std::vector<std::string> const& streams) {
+  json.begin_object();
+  json.member("ns", event.nanoseconds);
+  json.member("event", name_of(event.kind));
+  json.member("address", event.address);
+  json.member("bytes", event.bytes);
+  bool const is_of_a_stream = event.kind == MemorySnapshot::Event::Kind::take ||
+                              event.kind == MemorySnapshot::Event::Kind::give_back;
   if (is_of_a_stream && event.stream < streams.size()) {
-    json += text(", \"stream\": ", detail::json_string(streams[event.stream]));
+    json.member("stream", streams[event.stream]);
   }
   if (event.scope != nullptr) {
-    json += text(", \"scope\": ", detail::json_string(*event.scope));
+    json.member("scope", *event.scope);
   }
   if (event.waits) {
-    json += ", \"waits\": true";
+    json.member("waits", true);
   }
-  return json + "}";
-}
-
-template <class Element, class JsonOf>
-std::string list_of(std::vector<Element> const& elements, JsonOf&& json_of_one) {
-  std::string json = "[";
-  for (std::size_t i = 0; i < elements.size(); ++i) {
-    json += text(i == 0 ? "\n  " : ",\n  ", json_of_one(elements[i]));
-  }
-  return json + "]";
+  json.end_object();
 }
 
 }  // namespace
 
 std::string MemorySnapshot::json() const {
-  return text("{\"version\": 1,\n \"statistics\": ",
-              json_of(statistics),
-              ",\n \"streams\": ",
-              list_of(by_stream, [](StreamMemory const& of) { return json_of(of); }),
-              ",\n \"ranges\": ",
-              list_of(ranges, [](MemoryRange const& range) { return json_of(range); }),
-              ",\n \"events\": ",
-              list_of(events, [&](MemoryEvent const& event) { return json_of(event, streams); }),
-              "}\n");
+  std::string out;
+  JsonWriter json(out);
+  auto const write_list = [&](char const* name, auto const& elements, auto const&... context) {
+    json.key(name);
+    json.begin_array(JsonWriter::Layout::lines);
+    for (auto const& element : elements) {
+      write(json, element, context...);
+    }
+    json.end_array();
+  };
+  json.begin_object(JsonWriter::Layout::lines);
+  json.member("version", 1);
+  json.key("statistics");
+  write(json, statistics);
+  write_list("streams", by_stream);
+  write_list("ranges", ranges);
+  write_list("events", events, streams);
+  json.end_object();
+  return out + "\n";
 }
 
 }  // namespace msstream

@@ -42,7 +42,7 @@ class MemoryUseByStream {
  public:
   void add(order::StreamIndex index,
            std::string const& name,
-           AllocationCounts const& counts,
+           detail::AllocationCounts const& counts,
            std::size_t live_bytes) {
     auto& use = uses_[index];
     use.stream = name;

@@ -32,7 +32,7 @@ namespace msstream::memory {
 class alignas(64) StreamCache {
  public:
   struct Account {
-    AllocationCounts counts;
+    detail::AllocationCounts counts;
     std::size_t live_bytes = 0;
     std::size_t peak_live_bytes = 0;
   };

@@ -272,7 +272,7 @@ bool BackingMemory::move_or_put_back(std::byte* to, Block* pages, order::AccessL
     uses.note_all_of(pages->record.log);
     moved_.reserve(moved_.size() + 1);
     runtime().move_pages(to, pages->data, pages->bytes);
-    note(MemoryEvent::Kind::move, to, pages->bytes);
+    note(MemorySnapshot::Event::Kind::move, to, pages->bytes);
   } catch (OutOfMemory const&) {
     arena_.put(pages);
     return false;
@@ -301,7 +301,7 @@ void BackingMemory::leave_moved(BlockPredicate over) {
 /// Unmaps pages. The caller gives back the capacity when the pages have left all their addresses.
 void BackingMemory::unmap(std::byte* at, std::size_t bytes) noexcept {
   runtime().unmap_pages(at, bytes);
-  note(MemoryEvent::Kind::release, at, bytes);
+  note(MemorySnapshot::Event::Kind::release, at, bytes);
 }
 
 std::size_t BackingMemory::unmap_idle(std::size_t most_bytes, BlockPredicate over) {
@@ -375,7 +375,7 @@ std::size_t BackingMemory::free_idle_piece(BlockPredicate over) {
   Piece const piece = *place;
   pieces_.erase(place);
   free_memory_of(piece);
-  note(MemoryEvent::Kind::release, piece.begin, piece.bytes);
+  note(MemorySnapshot::Event::Kind::release, piece.begin, piece.bytes);
   return piece.bytes;
 }
 
@@ -405,12 +405,14 @@ std::byte* BackingMemory::take(std::size_t bytes, std::size_t limit_bytes, Obtai
     throw;
   }
   growths_.fetch_add(1, std::memory_order_relaxed);
-  note(MemoryEvent::Kind::grow, begin, bytes);
+  note(MemorySnapshot::Event::Kind::grow, begin, bytes);
   runtime().memory_pooled(begin, bytes);
   return begin;
 }
 
-void BackingMemory::note(MemoryEvent::Kind kind, std::byte const* at, std::size_t bytes) noexcept {
+void BackingMemory::note(MemorySnapshot::Event::Kind kind,
+                         std::byte const* at,
+                         std::size_t bytes) noexcept {
   if (history_ != nullptr) {
     history_->note({0, kind, reinterpret_cast<std::uintptr_t>(at), bytes, 0, nullptr});
   }

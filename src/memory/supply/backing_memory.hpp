@@ -136,7 +136,7 @@ class BackingMemory {
   void free_memory_of(Piece const& piece) noexcept;
   template <class Obtain>
   std::byte* take(std::size_t bytes, std::size_t limit_bytes, Obtain&& obtain);
-  void note(MemoryEvent::Kind kind, std::byte const* at, std::size_t bytes) noexcept;
+  void note(MemorySnapshot::Event::Kind kind, std::byte const* at, std::size_t bytes) noexcept;
 
   std::shared_ptr<detail::StreamContext> context_;
   Space space_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/json_string.hpp"
+#include "base/json_writer.hpp"
 
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/checker.hpp>
@@ -7,7 +7,6 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <utility>
 
 namespace msstream {
 
@@ -37,8 +36,8 @@ bool same_place(std::source_location const& one, std::source_location const& oth
   return one.line() == other.line() && std::strcmp(one.file_name(), other.file_name()) == 0;
 }
 
-bool same_access(std::optional<CheckedAccess> const& one,
-                 std::optional<CheckedAccess> const& other) {
+bool same_access(std::optional<CheckReport::Access> const& one,
+                 std::optional<CheckReport::Access> const& other) {
   if (!one || !other) {
     return one.has_value() == other.has_value();
   }
@@ -46,24 +45,20 @@ bool same_access(std::optional<CheckedAccess> const& one,
          one->mode == other->mode && same_place(one->issued_at, other->issued_at);
 }
 
-std::string json_of(CheckedAccess const& access) {
-  std::string json = text("{\"operation\": ",
-                          detail::json_string(access.operation),
-                          ", \"stream\": ",
-                          detail::json_string(access.lane),
-                          R"(, "mode": ")",
-                          name_of(access.mode),
-                          R"(", "begin": ")",
-                          hex(access.begin),
-                          R"(", "bytes": )",
-                          access.bytes);
+void write(detail::JsonWriter& json, CheckReport::Access const& access) {
+  json.begin_object();
+  json.member("operation", access.operation);
+  json.member("stream", access.lane);
+  json.member("mode", name_of(access.mode));
+  json.member("begin", hex(access.begin));
+  json.member("bytes", access.bytes);
   if (access.issued_at.line() != 0) {
-    json += ", \"issued_at\": " + detail::json_string(place(access.issued_at));
+    json.member("issued_at", place(access.issued_at));
   }
   if (access.scope_opened_at.line() != 0) {
-    json += ", \"scope_opened_at\": " + detail::json_string(place(access.scope_opened_at));
+    json.member("scope_opened_at", place(access.scope_opened_at));
   }
-  return json + "}";
+  json.end_object();
 }
 
 }  // namespace
@@ -102,7 +97,7 @@ std::string_view name_of(CheckKind kind) noexcept {
   return "leak";
 }
 
-std::string CheckedAccess::text() const {
+std::string CheckReport::Access::text() const {
   std::string line = msstream::text("'", operation, "' ", verb(mode));
   if (bytes != 0) {
     line += msstream::text(" ", bytes, " bytes at ", hex(begin));
@@ -138,28 +133,33 @@ bool CheckReport::same_as(CheckReport const& other) const noexcept {
 }
 
 std::string json_of(std::vector<CheckReport> const& reports) {
-  std::string json = "{\"reports\": [";
-  char const* separator = "\n";
+  using Layout = detail::JsonWriter::Layout;
+  std::string out;
+  detail::JsonWriter json(out);
+  json.begin_object();
+  json.key("reports");
+  json.begin_array(Layout::lines);
   for (auto const& report : reports) {
-    json += text(std::exchange(separator, ",\n"),
-                 "  {\"kind\": ",
-                 detail::json_string(name_of(report.kind)),
-                 ", \"times\": ",
-                 report.times,
-                 ", \"message\": ",
-                 detail::json_string(report.message));
+    json.begin_object(Layout::lines);
+    json.member("kind", name_of(report.kind));
+    json.member("times", report.times);
+    json.member("message", report.message);
     if (report.first) {
-      json += ",\n   \"first\": " + json_of(*report.first);
+      json.key("first");
+      write(json, *report.first);
     }
     if (report.second) {
-      json += ",\n   \"second\": " + json_of(*report.second);
+      json.key("second");
+      write(json, *report.second);
     }
     if (!report.missing.empty()) {
-      json += ",\n   \"missing\": " + detail::json_string(report.missing);
+      json.member("missing", report.missing);
     }
-    json += "}";
+    json.end_object();
   }
-  return json + "\n]}\n";
+  json.end_array();
+  json.end_object();
+  return out + "\n";
 }
 
 }  // namespace msstream

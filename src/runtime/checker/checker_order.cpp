@@ -34,6 +34,11 @@ void Checker::stream_created(Handle stream) {
 
 void Checker::stream_destroyed(Handle stream) noexcept {
   std::lock_guard const guard(state_->mutex);
+  if (!state_->holds.empty()) {
+    // A TensorHolder outlives only streams of a capture that was given up: its work does not run.
+    auto const index = state_->order.stream(stream).index;
+    std::erase_if(state_->holds, [&](auto const& hold) { return hold.stream_index == index; });
+  }
   state_->order.destroy_stream(stream);
 }
 

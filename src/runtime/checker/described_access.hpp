@@ -32,7 +32,7 @@ inline std::string name_of(Operation const& operation, OperationHandle const& pa
   return part == nullptr ? operation.name : text(operation.name, "/", part->name);
 }
 
-inline CheckedAccess describe(Operation const& operation, AccessMode mode, Interval range) {
+inline CheckReport::Access describe(Operation const& operation, AccessMode mode, Interval range) {
   return {operation.name,
           operation.lane,
           mode,
@@ -41,16 +41,16 @@ inline CheckedAccess describe(Operation const& operation, AccessMode mode, Inter
           operation.issued_at,
           operation.scope_opened_at};
 }
-inline CheckedAccess describe(IssuedWork const& work,
-                              OperationHandle const& part,
-                              AccessMode mode,
-                              Interval range) {
+inline CheckReport::Access describe(IssuedWork const& work,
+                                    OperationHandle const& part,
+                                    AccessMode mode,
+                                    Interval range) {
   auto access = describe(part != nullptr ? *part : *work.operation, mode, range);
   access.operation = name_of(*work.operation, part);
   access.lane = work.lane;
   return access;
 }
-inline CheckedAccess describe(PastAccess const& past, Interval range) {
+inline CheckReport::Access describe(PastAccess const& past, Interval range) {
   return describe(*past.by, past.part, past.mode, range);
 }
 inline std::string name_of(PastAccess const& past) {

@@ -146,7 +146,7 @@ void FindingLog::write_file() const noexcept {
       all.insert(all.end(), reports.begin(), reports.end());
     }
     // Writes without waiting for a reader, because a program that ends must not block.
-    msstream::write_file(options_.report_path, json_of(all), OutputKind::streamed_at_once);
+    msstream::write_file(options_.report_path, json_of(all), OutputFile::Kind::streamed_at_once);
     // A file that was replaced has a new identity.
     file.identity = identity_of(options_.report_path);
   } catch (std::exception const& error) {

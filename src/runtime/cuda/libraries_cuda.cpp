@@ -62,7 +62,7 @@ class FreeHandles {
 
 Cuda::native_libraries Cuda::create_libraries(LibraryOptions const& options) {
   make_current();
-  auto libraries = std::make_unique<CudaLibraries>();
+  auto libraries = std::make_unique<CudaStream::Libraries>();
   auto* const blas = FreeHandles::of_process().take(ordinal_);
   libraries->ordinal = ordinal_;
   libraries->blas = blas;

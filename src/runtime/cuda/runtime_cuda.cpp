@@ -89,6 +89,8 @@ int Cuda::device_count() noexcept {
   return count;
 }
 
+Cuda::Cuda() : Cuda(Options()) {}
+
 Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
   first_call_of_driver().require_here();
   int count = 0;

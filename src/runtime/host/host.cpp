@@ -97,6 +97,8 @@ struct Host::Streams {
   std::vector<std::unique_ptr<HostQueue>> retired;
 };
 
+Host::Host() : Host(Options()) {}
+
 Host::Host(Options options)
     : memory_bytes_(options.memory_bytes != 0 ? options.memory_bytes : physical_memory_bytes()),
       streams_(std::make_unique<Streams>()) {}

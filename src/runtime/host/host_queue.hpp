@@ -84,7 +84,7 @@ class HostProgress {
 /// then joins the worker. A closure is destroyed before it counts as run. A closure that throws
 /// counts as run, too; its exception is kept in the progress, and the queue continues. While the
 /// queue is part of a capture, closures are added to the capture instead, and have no numbers.
-class HostQueue final : public WorkQueue {
+class HostQueue final : public detail::WorkQueue {
  public:
   HostQueue();
   ~HostQueue() override;

@@ -18,6 +18,8 @@ struct Sim::Event {
   std::shared_ptr<double> time{};
 };
 
+Sim::Sim() : Sim(Options()) {}
+
 Sim::Sim(Options const& options)
     : machine_(std::make_shared<sim::Machine>(options.schedule, options.cost, options.runs_work)),
       memory_bytes_(options.memory_bytes) {

@@ -6,7 +6,7 @@
 
 namespace msstream {
 
-KernelCost SimCost::by_bytes(std::string_view, std::span<MemoryUse const> uses) {
+SimCost::Kernel SimCost::by_bytes(std::string_view, std::span<MemoryUse const> uses) {
   constexpr double kSmallKernelNs = 1790;
   constexpr double kBytesPerNs = 4280;
   constexpr std::size_t kBytesPerSm = std::size_t{64} << 10U;

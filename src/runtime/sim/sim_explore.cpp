@@ -16,9 +16,10 @@ namespace {
 /// Runs the program under one schedule after another, and counts the outcomes.
 class Tally {
  public:
-  using Program = std::function<std::string(SimOptions const&)>;
+  using Program = std::function<std::string(Sim::Options const&)>;
 
-  Tally(Program const& program, SimOptions const& runtime) : program_(program), runtime_(runtime) {
+  Tally(Program const& program, Sim::Options const& runtime)
+      : program_(program), runtime_(runtime) {
     runtime_.on_start = [this, also = runtime.on_start](auto const& machine) {
       machine_ = machine;
       if (also) {
@@ -63,7 +64,7 @@ class Tally {
 
  private:
   Program const& program_;
-  SimOptions runtime_;
+  Sim::Options runtime_;
   std::weak_ptr<Machine> machine_;
   std::unordered_map<std::string, std::size_t> known_;
 };
@@ -75,7 +76,7 @@ void run_one(Tally& tally, std::string const& written) {
   }
 }
 
-void run_all(Tally& tally, ExploreOptions const& options) {
+void run_all(Tally& tally, Exploration::Options const& options) {
   Search search(options.reduce);
   auto const name = [&] { return written_replay(search.choices()); };
   std::size_t runs = 0;
@@ -101,8 +102,8 @@ void run_all(Tally& tally, ExploreOptions const& options) {
 
 namespace detail {
 
-Exploration explore(std::function<std::string(SimOptions const&)> const& program,
-                    ExploreOptions const& options) {
+Exploration explore(std::function<std::string(Sim::Options const&)> const& program,
+                    Exploration::Options const& options) {
   Tally tally(program, options.runtime);
   auto const only = env::value_of("MSSTREAM_SIM_SCHEDULE");
   if (!only.empty()) {

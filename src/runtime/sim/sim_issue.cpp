@@ -29,7 +29,7 @@ void Machine::call_host(SimStream& stream, Closure closure) {
 
 void Machine::push_work(SimStream& stream, Closure closure, bool host_function) {
   bool const declared = stream.operation_ != nullptr;
-  KernelCost cost{0, 0};
+  SimCost::Kernel cost{0, 0};
   if (declared && !std::exchange(stream.charged_, true)) {
     cost = cost_.kernel(stream.operation_->name, stream.operation_->uses);
   } else if (!declared && !host_function) {

@@ -24,7 +24,7 @@ namespace msstream::sim {
 class Machine;
 
 /// A stream of a simulation: the actions that were issued to it and are not complete.
-class SimStream final : public WorkQueue {
+class SimStream final : public detail::WorkQueue {
  public:
   SimStream(Machine& machine, StreamNumber number) : machine_(&machine), number_(number) {}
 

@@ -16,7 +16,7 @@
 namespace msstream::ops::kernels::testing {
 
 /// A queue that runs work at once, on the calling thread alone or with all threads of the process.
-class Immediate final : public WorkQueue {
+class Immediate final : public msstream::detail::WorkQueue {
  public:
   explicit Immediate(bool alone) : alone_(alone) {}
   std::uint64_t enqueue(Closure closure) override {

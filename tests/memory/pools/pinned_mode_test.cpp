@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 
 constexpr int kPinnedGroups = 2;
 
-/// A fixture with as many pinned pools as groups, if pools are private.
+/// A fixture with as many pinned pools as groups in the mode `per_group`.
 template <class TypeParam>
 class PinnedModeTest : public RuntimeTest<TypeParam> {
  protected:
@@ -156,15 +156,15 @@ TYPED_TEST(PinnedModeTest, what_groups_stage_at_once_arrives) {
 
 TEST(PinnedModeOption, comes_from_the_environment) {
   // NOLINTBEGIN(concurrency-mt-unsafe): no other thread is there
-  ASSERT_EQ(setenv("MSSTREAM_PINNED_POOLS", "private", 1), 0);
-  EXPECT_EQ(AllocatorOptions().pinned_mode, PinnedMode::per_group);
   ASSERT_EQ(setenv("MSSTREAM_PINNED_POOLS", "per_group", 1), 0);
+  EXPECT_EQ(AllocatorOptions().pinned_mode, PinnedMode::per_group);
+  ASSERT_EQ(setenv("MSSTREAM_PINNED_POOLS", "private", 1), 0);
   try {
     AllocatorOptions const options;
     ADD_FAILURE() << "accepted";
   } catch (std::invalid_argument const& error) {
     EXPECT_THAT(error.what(), HasSubstr("MSSTREAM_PINNED_POOLS"));
-    EXPECT_THAT(error.what(), HasSubstr("private"));
+    EXPECT_THAT(error.what(), HasSubstr("one of shared, per_group, found 'private'"));
   }
   ASSERT_EQ(unsetenv("MSSTREAM_PINNED_POOLS"), 0);
   EXPECT_EQ(AllocatorOptions().pinned_mode, PinnedMode::shared);

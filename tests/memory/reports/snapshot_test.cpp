@@ -23,8 +23,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Bytes = Tensor<std::uint8_t, Host>;
-using Kind = MemoryEvent::Kind;
-using State = MemoryRange::State;
+using Kind = MemorySnapshot::Event::Kind;
+using State = MemorySnapshot::Range::State;
 
 [[nodiscard]] Device<Host> recording_device(std::size_t events) {
   return Device<Host>(

@@ -77,12 +77,13 @@ struct LookupReference {
   }
 };
 
-/// Returns a row-sparse gradient as a dense one of `rows` rows.
+/// Returns a row-sparse gradient as a dense one of `rows` rows. Reads the rows that the gradient
+/// has, and not the space for more, which no kernel writes.
 template <class R>
 [[nodiscard]] Floats dense_gradient(ops::RowGradients<R> const& gradient, std::int64_t rows) {
-  auto const ids = to_host(gradient.ids);
   auto const count = to_host(gradient.count).front();
-  auto const values = to_host(gradient.values);
+  auto const ids = to_host(gradient.ids.rows(0, count));
+  auto const values = to_host(gradient.values.rows(0, count));
   auto const width = gradient.values.shape()[1];
   Floats dense(at(rows * width), 0.0F);
   for (std::int64_t u = 0; u < count; ++u) {

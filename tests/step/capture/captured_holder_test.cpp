@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests holders of tensors in captured steps: their work is ordered in replays, whether the memory
 // is made inside the step or outside.
+#include "base/message_of.hpp"
 #include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace msstream::testing {
@@ -70,6 +77,35 @@ TYPED_TEST(CapturedHolderTest, memory_from_inside_is_ordered) {
   step.replay();
   step.replay();
   EXPECT_EQ(to_host(z), Floats(StepWorld<TypeParam>::kCount, 2.0F));
+}
+
+TYPED_TEST(CapturedHolderTest, one_that_is_open_at_the_end_of_the_capture_is_named) {
+  auto const x = this->world_.vector(1.0F);
+  auto const y = this->world_.vector(0.0F);
+  std::optional<TensorHolder<TypeParam>> holder;
+  std::uint_least32_t line = 0;
+  auto const hold_x = [&] {
+    holder.emplace(this->world_.device.current_group().compute());
+    line = std::source_location::current().line() + 1;
+    holder->hold(x);
+  };
+  auto const message =
+      message_of<std::logic_error>([&] { CapturedStep<TypeParam>(this->world_.device, hold_x); });
+  EXPECT_THAT(message, ::testing::HasSubstr("captured_holder_test.cpp:" + std::to_string(line)));
+  EXPECT_THAT(message, ::testing::HasSubstr("still open at the end of the capture"));
+  EXPECT_THROW(holder->release(), std::logic_error);
+  holder.reset();
+  copy(x, ops::add(std::vector{x, this->one_}));
+  EXPECT_EQ(to_host(x).front(), 2.0F);
+  // A holder that is released inside may be destroyed after the capture.
+  CapturedStep step(this->world_.device, [&] {
+    hold_x();
+    holder->release();
+    copy(y, x);
+  });
+  holder.reset();
+  step.replay();
+  EXPECT_EQ(to_host(y).front(), 2.0F);
 }
 
 }  // namespace

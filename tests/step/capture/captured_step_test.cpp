@@ -381,11 +381,11 @@ TYPED_TEST(CapturedStepTest, one_that_goes_with_replays_in_flight_takes_nothing_
     made.reset();
     memory.release_unneeded();
     EXPECT_FALSE(world.device.context()->tracker->is_complete(last));
-    EXPECT_TRUE(memory.captures().has_retired());
+    EXPECT_TRUE(memory.capture_pools().has_retired());
   }
   world.device.context()->tracker->synchronize(last);
   memory.release_unneeded();
-  EXPECT_FALSE(memory.captures().has_retired());
+  EXPECT_FALSE(memory.capture_pools().has_retired());
   EXPECT_EQ(to_host(x).front(), 1.0F);
 }
 

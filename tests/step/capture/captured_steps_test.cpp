@@ -80,7 +80,8 @@ class CapturedStepsTest : public OpsTest<R> {
     fill(inputs, batch);
     return to_host(step(inputs));
   }
-  CapturedSteps<R, Inputs<R>, Floats32> captured(CapturedStepsOptions options) {
+  using Steps = CapturedSteps<R, Inputs<R>, Floats32>;
+  Steps captured(typename Steps::Options options) {
     options.log = [this](std::string const& line) { lines_.push_back(line); };
     return {this->device(),
             [this](std::int64_t capacity) { return Inputs<R>(this->device(), capacity); },
@@ -341,8 +342,8 @@ class LargeCapturedSteps : public RuntimeTest<R> {
     return Device<R>({.memory = {.limit_bytes = static_cast<std::size_t>(limit * kMiB),
                                  .wait_for_frees = std::chrono::milliseconds(0)}});
   }
-  static CapturedSteps<R, Bytes, Bytes> captured(Device<R> const& device,
-                                                 CapturedStepsOptions options) {
+  using Steps = CapturedSteps<R, Bytes, Bytes>;
+  static Steps captured(Device<R> const& device, typename Steps::Options options) {
     return {device,
             [device](std::int64_t capacity) { return Bytes(device, {capacity * kMiB}); },
             [device](Bytes const& input) {

@@ -249,7 +249,7 @@ TYPED_TEST(StepMemoryTest, a_step_that_goes_waits_for_its_own_replays_only) {
   StreamScope const scope(group);
   first->replay();
   group.synchronize();
-  auto& captures = this->device->state()->memory.captures();
+  auto& captures = this->device->state()->memory.capture_pools();
   Gate gate;
   gate.hold(group.compute());
   second.replay();

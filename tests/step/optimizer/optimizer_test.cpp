@@ -165,7 +165,8 @@ TYPED_TEST(OptimizerTest, updates_a_table_on_the_group_of_its_lookup) {
   this->device().start_spans();
   optimizer.step(tape);
   auto const timeline = this->device().stop_spans();
-  auto const update = std::ranges::find(timeline.spans(), "table/update_rows", &trace::Span::name);
+  auto const update =
+      std::ranges::find(timeline.spans(), "table/update_rows", &trace::Timeline::Span::name);
   ASSERT_NE(update, timeline.spans().end());
   EXPECT_EQ(update->lane, "group 2 compute");
 }

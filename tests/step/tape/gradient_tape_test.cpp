@@ -348,7 +348,9 @@ TYPED_TEST(GradientTapeTest, lookups_of_the_same_bags_group_them_once) {
   this->device().start_spans();
   tape.backward(loss);
   auto const timeline = this->device().stop_spans();
-  EXPECT_EQ(std::ranges::count(timeline.spans(), "gradients/deduplicate", &trace::Span::name), 1);
+  EXPECT_EQ(
+      std::ranges::count(timeline.spans(), "gradients/deduplicate", &trace::Timeline::Span::name),
+      1);
 }
 
 TYPED_TEST(GradientTapeTest, a_backward_that_throws_leaves_a_tape_that_clear_makes_usable) {

@@ -53,10 +53,10 @@ StepTrace random_step(std::uint64_t seed) {
   return maker.run();
 }
 
-constexpr StepLaunch kLaunches[] = {StepLaunch::eager, StepLaunch::graph};
+constexpr StepModel::Launch kLaunches[] = {StepModel::Launch::eager, StepModel::Launch::graph};
 
 /// Expects everything that must hold for any result.
-void expect_sound(StepTrace const& trace, int groups, AutoAssignmentOptions const& options) {
+void expect_sound(StepTrace const& trace, int groups, AutoAssignment::Options const& options) {
   auto const result = auto_assignment(trace, groups, options);
   EXPECT_LE(result.predicted_ns, result.one_group_ns);
   EXPECT_LE(result.predicted_ns, result.recorded_ns);
@@ -89,7 +89,7 @@ TEST(AutoAssignment, independent_chains_go_apart) {
 
 TEST(AutoAssignment, more_chains_take_more_groups) {
   auto const trace = chains(4, 4, 20'000);
-  auto const result = auto_assignment(trace, 8, {.model = {.launch = StepLaunch::graph}});
+  auto const result = auto_assignment(trace, 8, {.model = {.launch = StepModel::Launch::graph}});
   EXPECT_EQ(std::set<int>(result.groups.begin(), result.groups.end()).size(), 4U);
   EXPECT_DOUBLE_EQ(result.predicted_ns,
                    trace.critical_path().length_ns + 3 * StepModel{}.in_stream_ns);
@@ -155,7 +155,7 @@ StepTrace on_one_group(StepTrace const& trace) {
 }
 
 TEST(AutoAssignment, is_no_worse_than_a_group_a_branch_by_hand) {
-  AutoAssignmentOptions const options{.model = {.launch = StepLaunch::graph}};
+  AutoAssignment::Options const options{.model = {.launch = StepModel::Launch::graph}};
   for (std::size_t const branches : {4U, 6U}) {
     auto const by_hand = branches_by_hand(branches, 20);
     auto const trace = on_one_group(by_hand);
@@ -178,7 +178,7 @@ TEST(AutoAssignment, a_chain_stays_together) {
 TEST(AutoAssignment, what_is_bound_by_launches_stays_on_one_group) {
   auto const trace = chains(4, 8, 1000);  // a launch takes 2600 ns
   EXPECT_THAT(auto_assignment(trace, 4).groups, Each(0));
-  auto const replayed = auto_assignment(trace, 4, {.model = {.launch = StepLaunch::graph}});
+  auto const replayed = auto_assignment(trace, 4, {.model = {.launch = StepModel::Launch::graph}});
   EXPECT_THAT(replayed.groups, Not(Each(0))) << "which a graph is not";
 }
 
@@ -213,7 +213,7 @@ TEST(AutoAssignment, of_the_same_time_the_one_with_fewer_waits_is_taken) {
     maker.add(text("short_", link), 0, 5'000, {20 + link}, {21 + link});
   }
   auto const trace = maker.run();
-  auto const result = auto_assignment(trace, 3, {.model = {.launch = StepLaunch::graph}});
+  auto const result = auto_assignment(trace, 3, {.model = {.launch = StepModel::Launch::graph}});
   EXPECT_LT(result.predicted_ns, 0.6 * result.one_group_ns);
   EXPECT_EQ(minimal_waits(trace, result.groups).necessary, 0U);
 }
@@ -310,7 +310,7 @@ TYPED_TEST(AutoAssignmentOfRecorded, steps_go_where_it_says_with_the_same_result
     operations[i].end_ns = operations[i].begin_ns + 10'000;
   }
   StepTrace const trace(recorded.streams(), recorded.memory_bytes(), operations);
-  auto const result = auto_assignment(trace, 3, {.model = {.launch = StepLaunch::graph}});
+  auto const result = auto_assignment(trace, 3, {.model = {.launch = StepModel::Launch::graph}});
   EXPECT_LT(result.predicted_ns, result.one_group_ns);
 
   StreamPool const pool(

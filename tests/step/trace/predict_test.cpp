@@ -9,7 +9,7 @@ namespace {
 
 /// Makes a model of round numbers: a launch or copy takes 100 ns, a record 10 and a wait 5, on a
 /// device of 100 multiprocessors.
-StepModel round_model(StepLaunch launch) {
+StepModel round_model(StepModel::Launch launch) {
   StepModel model{.launch = launch, .in_stream_ns = 13, .across_streams_ns = 16};
   model.cost.launch_call_ns = 100;
   model.cost.copy_call_ns = 100;
@@ -19,8 +19,8 @@ StepModel round_model(StepLaunch launch) {
   model.cost.sm_count = 100;
   return model;
 }
-StepModel const kEager = round_model(StepLaunch::eager);
-StepModel const kGraph = round_model(StepLaunch::graph);
+StepModel const kEager = round_model(StepModel::Launch::eager);
+StepModel const kGraph = round_model(StepModel::Launch::graph);
 
 TEST(Predict, nothing_takes_no_time) {
   StepTrace const nothing({}, {}, {});
@@ -120,8 +120,8 @@ TEST(Predict, kernels_share_the_device_by_their_multiprocessors) {
 
 TEST(Predict, without_them_bytes_and_time_say_how_many_multiprocessors_it_takes) {
   auto const of = [](std::size_t bytes, double ns) {
-    std::vector<StepOperation> operations{{.name = "a", .writes = {0}, .end_ns = ns},
-                                          {.name = "b", .writes = {1}, .end_ns = ns}};
+    std::vector<StepTrace::Operation> operations{{.name = "a", .writes = {0}, .end_ns = ns},
+                                                 {.name = "b", .writes = {1}, .end_ns = ns}};
     return predict(StepTrace({{.name = "s"}}, {bytes, bytes}, operations), {0, 1}, kGraph);
   };
   EXPECT_DOUBLE_EQ(of(1024, 1000), 1000);

@@ -143,7 +143,7 @@ TYPED_TEST(RecordStepTest, merged_groups_have_one_stream) {
     StreamScope const scope(pool[1]);
     static_cast<void>(to_host(this->put(std::vector<float>(100, 1.0F))));
   });
-  EXPECT_THAT(trace.streams(), ElementsAre(StepStream{"group 1", 1, true}));
+  EXPECT_THAT(trace.streams(), ElementsAre(StepTrace::Stream{"group 1", 1, true}));
   EXPECT_THAT(names(trace), ElementsAre("copy_h2d", "copy_d2h"));
 }
 

@@ -84,7 +84,7 @@ TEST(StepTrace, of_nothing_is_nothing) {
 }
 
 TEST(StepTrace, numbers_that_are_not_there_are_refused) {
-  auto const of = [](StepOperation operation) {
+  auto const of = [](StepTrace::Operation operation) {
     return message_of<std::invalid_argument>(
         [&] { StepTrace({{.name = "s"}}, {8}, {std::move(operation)}); });
   };
@@ -199,11 +199,11 @@ TEST(StepTrace, is_a_picture) {
 
 TEST(StepTrace, a_picture_marks_the_path_that_it_is_given) {
   auto const trace = fork_and_join();
-  CriticalPath const path{.operations = {0, 1}, .length_ns = 7000};
+  StepTrace::CriticalPath const path{.operations = {0, 1}, .length_ns = 7000};
   EXPECT_THAT(trace.svg(path), HasSubstr("critical path 7.0 µs"));
   EXPECT_THAT(trace.dot(path), HasSubstr("n0 -> n1 [style=bold];"));
   EXPECT_THAT(trace.dot(path), HasSubstr("n0 -> n2;"));
-  CriticalPath const beyond{.operations = {0, 4}};
+  StepTrace::CriticalPath const beyond{.operations = {0, 4}};
   EXPECT_THROW((void)trace.svg(beyond), std::out_of_range);
   EXPECT_THROW((void)trace.dot(beyond), std::out_of_range);
 }
@@ -224,8 +224,8 @@ TEST(StepTrace, each_group_has_a_colour_of_its_own) {
 }
 
 TEST(StepTrace, can_be_given_what_issuing_it_takes) {
-  std::vector<StepOperation> operations{{.name = "a", .launch_ns = 30},
-                                        {.name = "b", .launch_ns = 90}};
+  std::vector<StepTrace::Operation> operations{{.name = "a", .launch_ns = 30},
+                                               {.name = "b", .launch_ns = 90}};
   auto const launches = [](StepTrace const& trace) {
     return std::pair(trace.operations()[0].launch_ns, trace.operations()[1].launch_ns);
   };

@@ -55,7 +55,7 @@ class TraceMaker {
       operations[i].begin_ns = begins_ns[i];
       operations[i].end_ns += begins_ns[i];
     }
-    std::vector<StepStream> streams;
+    std::vector<StepTrace::Stream> streams;
     for (int i = 0; i < groups_; ++i) {
       streams.push_back({text("group ", i), i, true});
     }
@@ -67,7 +67,7 @@ class TraceMaker {
   [[nodiscard]] std::size_t count() const noexcept { return operations_.size(); }
 
  private:
-  std::vector<StepOperation> operations_;
+  std::vector<StepTrace::Operation> operations_;
   std::size_t memories_ = 0;
   int groups_ = 0;
 };

@@ -35,14 +35,16 @@ class AnyTensorHolder {
     /// For each stream, where its capture notes uses of the block; the block's
     /// own record for other streams, null for an immutable block. Empty if no stream is captured.
     std::vector<AccessRecord*> captured;
+    /// The place of the call, by which a capture finds that the holder is open at its end. Null if
+    /// no stream is captured.
+    std::shared_ptr<std::source_location const> captured_at;
 
     /// Returns where the uses by a stream are noted. Null if they are not noted.
     [[nodiscard]] AccessRecord* record(std::size_t stream) const;
   };
 
-  /// Returns Held::captured of a block.
-  [[nodiscard]] std::vector<AccessRecord*> captured_records(memory::Block& block,
-                                                            AccessMode mode) const;
+  /// Sets Held::captured and captured_at, and tells the captures of the streams.
+  void hold_in_captures(Held& held, std::source_location held_at) const;
   /// Announces to an observing runtime that the streams may use the block from now on.
   [[nodiscard]] OperationHandle announce(memory::BlockRef const& block,
                                          AccessMode mode,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/memory/detail/any_device.hpp>
 #include <msstream/order/detail/position_set.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/detail/backend.hpp>
-#include <msstream/step/detail/any_step_memory.hpp>
 
 #include <functional>
 #include <memory>
@@ -12,11 +12,21 @@
 
 namespace msstream::detail {
 
+class CaptureMemory;
+
+/// Makes memory that any number of captured steps share: the body of a StepMemory<R>. If `group` is
+/// not null, the steps are replayed on it. Throws std::invalid_argument for a group of another
+/// device or of a capture.
+[[nodiscard]] std::shared_ptr<CaptureMemory> make_step_memory(AnyDevice const& device,
+                                                              std::shared_ptr<StreamGroup> group);
+
 /// The body of every CapturedStep<R>, whatever the runtime, which must be able to capture.
 class AnyCapturedStep {
  public:
+  /// Captures the operations of `function` in memory that other steps share, or in memory of the
+  /// step's own if `memory` is null.
   AnyCapturedStep(AnyDevice const& device,
-                  AnyStepMemory const& memory,
+                  std::shared_ptr<CaptureMemory> memory,
                   std::function<void()> const& function);
   AnyCapturedStep(AnyCapturedStep const&) = delete;
   AnyCapturedStep& operator=(AnyCapturedStep const&) = delete;

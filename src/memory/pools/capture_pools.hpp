@@ -21,14 +21,14 @@ namespace msstream::memory {
 ///
 /// Pools have another owner as long as a graph uses their free memory. After that, their memory is
 /// released as it becomes free, and the pools are destroyed with the last of it.
-class PrivatePools {
+class CapturePools {
  public:
-  explicit PrivatePools(std::shared_ptr<detail::DependencyTracker> tracker)
+  explicit CapturePools(std::shared_ptr<detail::DependencyTracker> tracker)
       : tracker_(std::move(tracker)) {}
-  PrivatePools(PrivatePools const&) = delete;
-  PrivatePools& operator=(PrivatePools const&) = delete;
+  CapturePools(CapturePools const&) = delete;
+  CapturePools& operator=(CapturePools const&) = delete;
   /// Waits for the last launches.
-  ~PrivatePools() {
+  ~CapturePools() {
     for (auto const& entry : retired_) {
       for (auto const& launch : entry.last_launch) {
         tracker_->finish(launch);
@@ -72,7 +72,7 @@ class PrivatePools {
     lock.unlock();
   }
   /// Returns the counts of pools that were destroyed.
-  [[nodiscard]] AllocationCounts counts_of_gone() const {
+  [[nodiscard]] detail::AllocationCounts counts_of_gone() const {
     std::lock_guard const guard(mutex_);
     return counts_of_gone_;
   }
@@ -136,7 +136,7 @@ class PrivatePools {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Pools>> pools_;
   std::vector<Retired> retired_;
-  AllocationCounts counts_of_gone_;
+  detail::AllocationCounts counts_of_gone_;
   bool abandoned_ = false;
   std::atomic<std::size_t> count_{0};
 };

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "capture/capture.hpp"
+#include "capture/capture_memory.hpp"
 #include "memory/device/device_state.hpp"
 #include "tensor/operation_group.hpp"
 #include "tensor/submit_observed.hpp"
 
-#include <msstream/step/detail/any_captured_step.hpp>
+#include <msstream/base/error.hpp>
+#include <msstream/capture/detail/any_captured_step.hpp>
 
+#include <cstddef>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -12,15 +17,29 @@
 namespace msstream::detail {
 namespace {
 
+/// The most bytes that memory of one step takes from the runtime at a time: larger requests avoid
+/// waits.
+constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
+/// The most bytes that shared memory takes from the runtime at a time, which keeps it small.
+constexpr std::size_t kSharedGrowthBytes = std::size_t{2} << 20U;
+
+/// Makes memory that takes at most `growth_bytes` at a time from the runtime.
+std::shared_ptr<CaptureMemory> make_memory(AnyDevice const& device,
+                                           std::size_t growth_bytes,
+                                           std::shared_ptr<StreamGroup> group) {
+  return std::make_shared<CaptureMemory>(
+      device.context(), device.state()->memory.make_capture_pools(growth_bytes), std::move(group));
+}
+
 /// The memory that a graph uses. An observing runtime knows it from the captured operations.
 class ReplayedUses final : public ObservedUses {
  public:
-  ReplayedUses(memory::Capture::Captured const& captured, Backend& runtime) noexcept
+  ReplayedUses(Capture::Captured const& captured, Backend& runtime) noexcept
       : captured_(&captured), runtime_(&runtime) {}
 
   [[nodiscard]] std::vector<MemoryUse> memory() const override { return {}; }
   [[nodiscard]] OperationParts parts() const override {
-    return runtime_->parts_of(*captured_->work->graph);
+    return runtime_->parts_of(captured_->graph->native());
   }
   [[nodiscard]] std::vector<memory::Block*> blocks(AccessMode mode) const override {
     std::vector<memory::Block*> blocks;
@@ -33,17 +52,28 @@ class ReplayedUses final : public ObservedUses {
   }
 
  private:
-  memory::Capture::Captured const* captured_;
+  Capture::Captured const* captured_;
   Backend* runtime_;
 };
 
 }  // namespace
 
+std::shared_ptr<CaptureMemory> make_step_memory(AnyDevice const& device,
+                                                std::shared_ptr<StreamGroup> group) {
+  require(group == nullptr || (group->context() == device.context() && !group->captured()),
+          "StepMemory: ",
+          group != nullptr ? group->name() : "",
+          " is of another device, or of a capture; expected a group of the device itself");
+  return make_memory(device, kSharedGrowthBytes, std::move(group));
+}
+
 class AnyCapturedStep::State {
  public:
-  State(AnyDevice const& device, AnyStepMemory const& memory, std::function<void()> const& function)
+  State(AnyDevice const& device,
+        std::shared_ptr<CaptureMemory> memory,
+        std::function<void()> const& function)
       : device_(device),
-        memory_(memory.engine()),
+        memory_(memory != nullptr ? std::move(memory) : make_memory(device, kUnlimited, nullptr)),
         captured_(capture(*device_.state(), memory_, function)) {}
   State(State const&) = delete;
   State& operator=(State const&) = delete;
@@ -51,13 +81,13 @@ class AnyCapturedStep::State {
     if (device_.context()->home.is_left()) {
       return;
     }
-    auto& captures = device_.state()->memory.captures();
+    auto& captures = device_.state()->memory.capture_pools();
     auto const last = replays_.log.writes();
     // The access records of the memory include the last replay, so that later users of the memory
     // are ordered after it.
     captured_.uses.clear();
     try {
-      captures.retire(captured_.work, last);
+      captures.retire(captured_.graph, last);
     } catch (...) {
       for (auto const& replay : last) {
         device_.context()->tracker->finish(replay);
@@ -68,12 +98,12 @@ class AnyCapturedStep::State {
   order::Position replay(std::source_location issued_at) {
     auto& state = *device_.state();
     state.context->home.require_here();
-    if (memory::Capture::current(*state.context) != nullptr) {
+    if (OpenCapture::current(*state.context) != nullptr) {
       throw std::logic_error("a captured step is replayed inside a capture on its device");
     }
     AccessSet accesses;
     for (auto const& use : captured_.uses) {
-      memory::require_owner(use);
+      use.require_owner();
       if (!use.block->immutable) {
         accesses.add(use.block->record, use.mode);
       } else if (use.mode == AccessMode::write) {
@@ -88,33 +118,33 @@ class AnyCapturedStep::State {
     return submit_observed(
         {state, *chosen, name, StreamKind::compute, issued_at, uses},
         accesses,
-        WorkRef::native([runtime = state.context->runtime.get(), graph = *captured_.work->graph](
+        WorkRef::native([runtime = state.context->runtime.get(), graph = captured_.graph->native()](
                             NativeStream stream) { runtime->launch_graph(graph, stream); }));
   }
-  [[nodiscard]] NativeGraph native() const noexcept { return *captured_.work->graph; }
+  [[nodiscard]] NativeGraph native() const noexcept { return captured_.graph->native(); }
 
  private:
-  using Captured = memory::Capture::Captured;
+  using Captured = Capture::Captured;
 
   static Captured capture(DeviceState& state,
-                          std::shared_ptr<memory::CaptureMemory> const& memory,
+                          std::shared_ptr<CaptureMemory> const& memory,
                           std::function<void()> const& function) {
-    state.memory.captures().sweep();
-    memory::Capture open(state.context, memory);
+    state.memory.capture_pools().sweep();
+    Capture open(state.context, memory);
     open.if_not_ended(function);
     return open.end();
   }
 
   AnyDevice device_;
-  std::shared_ptr<memory::CaptureMemory> memory_;
+  std::shared_ptr<CaptureMemory> memory_;
   Captured captured_;
   AccessRecord replays_;
 };
 
 AnyCapturedStep::AnyCapturedStep(AnyDevice const& device,
-                                 AnyStepMemory const& memory,
+                                 std::shared_ptr<CaptureMemory> memory,
                                  std::function<void()> const& function)
-    : state_(std::make_unique<State>(device, memory, function)) {}
+    : state_(std::make_unique<State>(device, std::move(memory), function)) {}
 AnyCapturedStep::~AnyCapturedStep() = default;
 
 order::Position AnyCapturedStep::replay(std::source_location issued_at) {
@@ -133,7 +163,7 @@ bool settle_replays(AnyDevice const& device, order::PositionSet const& replays) 
       waited = true;
     }
   }
-  device.state()->memory.captures().sweep();
+  device.state()->memory.capture_pools().sweep();
   return waited;
 }
 

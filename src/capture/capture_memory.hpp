@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "capture/stream_capture.hpp"
 #include "memory/pools/pools.hpp"
 #include "stream/access.hpp"
-#include "stream/twin_libraries.hpp"
 
 #include <msstream/base/error.hpp>
 
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace msstream::memory {
+namespace msstream::detail {
 
 /// The memory of captures whose graphs run one after the other: pools, whose free memory each graph
 /// uses as if it were alone, and the library handles of twins.
@@ -25,10 +25,10 @@ namespace msstream::memory {
 /// States: free, or open while there is a capture. Thread-safe in that a second capture is refused.
 class CaptureMemory {
  public:
-  /// Takes new `pools` on the device of the context. `lender`: see TwinLibraries.
-  CaptureMemory(std::shared_ptr<detail::StreamContext> context,
-                std::shared_ptr<Pools> pools,
-                std::shared_ptr<detail::StreamGroup> lender)
+  /// Takes new `pools` on the device of the context. `lender`: see StreamCapture::Libraries.
+  CaptureMemory(std::shared_ptr<StreamContext> context,
+                std::shared_ptr<memory::Pools> pools,
+                std::shared_ptr<StreamGroup> lender)
       : context_(std::move(context)), pools_(std::move(pools)), libraries_(std::move(lender)) {}
   CaptureMemory(CaptureMemory const&) = delete;
   CaptureMemory& operator=(CaptureMemory const&) = delete;
@@ -37,7 +37,7 @@ class CaptureMemory {
   /// std::invalid_argument for a capture on another device.
   class Open {
    public:
-    Open(CaptureMemory& memory, detail::StreamContext const& captured) : memory_(memory) {
+    Open(CaptureMemory& memory, StreamContext const& captured) : memory_(memory) {
       require(memory_.context_.get() == &captured,
               "a step is captured on another device than that of its StepMemory");
       if (memory_.is_open_.exchange(true)) {
@@ -52,17 +52,17 @@ class CaptureMemory {
     CaptureMemory& memory_;
   };
 
-  [[nodiscard]] std::shared_ptr<Pools> const& pools() const noexcept { return pools_; }
-  [[nodiscard]] detail::TwinLibraries& libraries() noexcept { return libraries_; }
+  [[nodiscard]] std::shared_ptr<memory::Pools> const& pools() const noexcept { return pools_; }
+  [[nodiscard]] StreamCapture::Libraries& libraries() noexcept { return libraries_; }
 
   /// Whether the open capture has made the block.
-  [[nodiscard]] bool is_of_open(Block const& block) const {
+  [[nodiscard]] bool is_of_open(memory::Block const& block) const {
     return pools_->own(block) && !kept_.contains(&block);
   }
   /// Returns the blocks of the ending capture that are still in use, and keeps them from reuse.
-  [[nodiscard]] std::vector<BlockRef> keep_survivors() {
-    std::vector<BlockRef> survivors;
-    pools_->for_each([&](BlockPool const& pool) {
+  [[nodiscard]] std::vector<memory::BlockRef> keep_survivors() {
+    std::vector<memory::BlockRef> survivors;
+    pools_->for_each([&](memory::BlockPool const& pool) {
       for (auto& block : pool.blocks_in_use()) {
         if (!kept_.contains(&*block)) {
           survivors.push_back(std::move(block));
@@ -81,15 +81,15 @@ class CaptureMemory {
   }
 
   /// The record that each launch writes, so that no two of the graphs run at the same time.
-  detail::AccessRecord launches;
+  AccessRecord launches;
 
  private:
-  std::shared_ptr<detail::StreamContext> context_;
-  std::shared_ptr<Pools> pools_;
-  detail::TwinLibraries libraries_;
-  std::unordered_map<Block const*, BlockRef> kept_;
+  std::shared_ptr<StreamContext> context_;
+  std::shared_ptr<memory::Pools> pools_;
+  StreamCapture::Libraries libraries_;
+  std::unordered_map<memory::Block const*, memory::BlockRef> kept_;
   std::atomic<bool> is_open_{false};
   bool is_lost_ = false;  ///< no capture can use this any more, for lack of host memory
 };
 
-}  // namespace msstream::memory
+}  // namespace msstream::detail

@@ -3,13 +3,13 @@
 
 #include "base/mechanism.hpp"
 #include "stream/stream_group.hpp"
-#include "stream/twin_libraries.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <memory>
 #include <stdexcept>
@@ -31,14 +31,45 @@ class StreamCapture {
  public:
   using Twins = std::vector<std::shared_ptr<StreamGroup>>;
 
+  /// The libraries of the twins in several captures whose graphs never run concurrently. Each
+  /// capture reuses the libraries of the one before. Not synchronised.
+  class Libraries {
+   public:
+    /// `lender` is a group whose own libraries its twins use, which requires that the graphs run
+    /// one after the other with its work; null if there is none.
+    explicit Libraries(std::shared_ptr<StreamGroup> lender = nullptr)
+        : lender_(std::move(lender)) {}
+
+    [[nodiscard]] StreamGroup* lender() const noexcept { return lender_.get(); }
+
+    /// Makes all libraries available again, for the capture that begins.
+    void begin() noexcept { taken_ = 0; }
+    /// Returns libraries that no other twin of this capture uses.
+    [[nodiscard]] std::shared_ptr<GroupLibraries> take_for(StreamGroup const& group) {
+      if (&group == lender_.get()) {
+        return lender_->libraries();
+      }
+      if (taken_ == made_.size()) {
+        auto const& context = *group.context();
+        made_.push_back(std::make_shared<GroupLibraries>(context.runtime, context.libraries));
+      }
+      return made_[taken_++];
+    }
+
+   private:
+    std::shared_ptr<StreamGroup> lender_;
+    std::vector<std::shared_ptr<GroupLibraries>> made_;
+    std::size_t taken_ = 0;  ///< the number of leading elements of `made_` in use
+  };
+
   /// Begins the capture. `libraries` provides the twins' libraries and keeps them as long as it
   /// lives.
-  StreamCapture(std::shared_ptr<StreamContext> context, TwinLibraries& libraries)
+  StreamCapture(std::shared_ptr<StreamContext> context, Libraries& libraries)
       : context_(std::move(context)),
         libraries_(libraries),
         origin_(*context_->runtime),
         fork_(*context_->events),
-        state_(std::make_unique<CaptureState>()) {
+        state_(std::make_unique<StreamSlot::Capture>()) {
     libraries_.begin();
     context_->runtime->begin_capture(origin_.native);
     try {
@@ -130,7 +161,7 @@ class StreamCapture {
       throw;
     }
   }
-  /// Returns the twins, which the graph uses and must not outlive, once the capture is over.
+  /// Returns the twins so far, which the graph uses and must not outlive.
   [[nodiscard]] Twins twins() const {
     Twins twins;
     for (auto const& pair : pairs_) {
@@ -218,10 +249,10 @@ class StreamCapture {
   }
 
   std::shared_ptr<StreamContext> context_;
-  TwinLibraries& libraries_;
+  Libraries& libraries_;
   OwnStream origin_;
   PooledEvent fork_;
-  std::unique_ptr<CaptureState> state_;
+  std::unique_ptr<StreamSlot::Capture> state_;
   std::vector<Pair> pairs_;
   bool over_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stream/stream_capture.hpp"
+#include "capture/stream_capture.hpp"
 
 #include "stream/stream_fixture.hpp"
 
@@ -68,7 +68,7 @@ class Captured : public StreamTest<R> {
     return cell.cell.seen();
   }
 
-  detail::TwinLibraries libraries;
+  detail::StreamCapture::Libraries libraries;
   std::shared_ptr<Group> a;
   std::shared_ptr<Group> b;
   std::unique_ptr<typename StreamTest<R>::TrackedCell> x;
@@ -129,7 +129,7 @@ TYPED_TEST(Captured, what_runs_and_what_is_captured_do_not_wait_for_each_other) 
     auto const own = this->make_context({.reduce_waits = reduce_waits, .explain = {}});
     auto const group = std::make_shared<detail::StreamGroup>(own, 0);
     auto const other = std::make_shared<detail::StreamGroup>(own, 1);
-    detail::TwinLibraries libraries;
+    detail::StreamCapture::Libraries libraries;
     detail::StreamCapture capture(own, libraries);
     auto& twin = capture.twin_of(*other);
     Gate gate;
@@ -247,7 +247,7 @@ TEST(CaptureFault, a_capture_that_is_ended_after_the_last_look_says_so) {
   auto const context = std::make_shared<detail::StreamContext>(
       detail::make_backend<R>({}), std::make_shared<detail::DependencyTracker>(life_of<R>));
   auto const group = std::make_shared<detail::StreamGroup>(context, 0);
-  detail::TwinLibraries libraries;
+  detail::StreamCapture::Libraries libraries;
   detail::StreamCapture capture(context, libraries);
   static_cast<void>(capture.twin_of(*group));
   EXPECT_THAT([&] { static_cast<void>(capture.end()); },
@@ -270,7 +270,7 @@ TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {
     group.submit("use", StreamKind::compute, accesses, detail::WorkRef::of<R>([](auto) {}));
   };
   {
-    detail::TwinLibraries libraries;
+    detail::StreamCapture::Libraries libraries;
     detail::StreamCapture capture(context, libraries);
     auto& first = capture.twin_of(*a);
     auto& second = capture.twin_of(*b);
@@ -281,7 +281,7 @@ TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {
   }
   {
     // If a twin cannot be made, the capture can still be abandoned.
-    detail::TwinLibraries libraries;
+    detail::StreamCapture::Libraries libraries;
     detail::StreamCapture capture(context, libraries);
     plan->fail(RuntimeCall::wait, 2, Fault::launch_failure);
     EXPECT_THROW(static_cast<void>(capture.twin_of(*a)), CudaError);

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "capture/capture_memory.hpp"
+#include "capture/stream_capture.hpp"
+#include "memory/device/open_capture.hpp"
+#include "stream/inside_work.hpp"
+
+#include <msstream/base/text.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <stdexcept>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace msstream::detail {
+
+/// A guard that captures the work that the calling thread issues to a device, through twins of the
+/// groups. Device memory that the thread allocates meanwhile comes from the capture's memory, whose
+/// free blocks are used only by the graph and by graphs that share that memory. Other threads are
+/// not affected.
+///
+/// The capture notes its uses of memory from outside in records of its own, apart from the uses by
+/// other threads, which are ordered after the launches of the graph. Not synchronised.
+class Capture final : public OpenCapture {
+ public:
+  /// The graph of a capture and the resources that it uses. Destroyed when the last launch is
+  /// complete.
+  class Graph {
+   public:
+    /// Ends the capture of the streams.
+    explicit Graph(Capture& capture)
+        : context_(capture.context_),
+          twins_(capture.streams_.twins()),
+          pools_(capture.memory_->pools()),
+          native_(capture.streams_.end()) {}
+    Graph(Graph const&) = delete;
+    Graph& operator=(Graph const&) = delete;
+    ~Graph() { context_->runtime->destroy_graph(native_); }
+
+    [[nodiscard]] NativeGraph native() const noexcept { return native_; }
+
+   private:
+    std::shared_ptr<StreamContext> context_;
+    StreamCapture::Twins twins_;            ///< the graph uses their workspaces
+    std::shared_ptr<memory::Pools> pools_;  ///< the graph uses their free memory
+    NativeGraph native_;
+  };
+
+  /// A graph's use of memory that work outside the graph may use, too.
+  class Use {
+   public:
+    explicit Use(memory::BlockRef of, AccessMode with = AccessMode::read)
+        : block(std::move(of)), mode(with) {}
+    Use(Use&& other) noexcept
+        : block(std::move(other.block)),
+          mode(other.mode),
+          from_host(other.from_host),
+          is_counted_(std::exchange(other.is_counted_, false)) {}
+    Use& operator=(Use&&) = delete;
+    ~Use() {
+      if (is_counted_) {
+        block->captured_reads.fetch_sub(1);
+      }
+    }
+
+    /// Counts the reference to the block in Block::captured_reads if the graph copies from the
+    /// block to the device and does not write it. Called once the mode is final.
+    void count() noexcept {
+      if (is_copied_from()) {
+        block->captured_reads.fetch_add(1);
+        is_counted_ = true;
+      }
+    }
+    /// Throws std::logic_error for pinned memory that is copied to the device, that no captured
+    /// step writes, and that only captured steps reference: no replay would find new elements
+    /// there.
+    void require_owner() const {
+      if (!is_copied_from()) {
+        return;
+      }
+      // Reads both counts until they belong to one moment, because other steps may come and go.
+      auto reads = block->captured_reads.load();
+      auto references = block->references.load();
+      for (auto again = block->captured_reads.load(); again != reads;
+           again = block->captured_reads.load()) {
+        reads = again;
+        references = block->references.load();
+      }
+      if (references <= reads + (is_counted_ ? 0 : 1)) {
+        throw std::logic_error(
+            "a captured step copies from a PinnedArray that nobody has any more: each replay would "
+            "copy what it holds now; keep it, and write it before each replay, or make the tensor "
+            "before the capture");
+      }
+    }
+
+    memory::BlockRef block;
+    AccessMode mode;
+    bool from_host = false;  ///< pinned memory that is copied to the device
+
+   private:
+    [[nodiscard]] bool is_copied_from() const noexcept {
+      return from_host && mode == AccessMode::read;
+    }
+
+    bool is_counted_ = false;  ///< the reference is one of Block::captured_reads
+  };
+
+  /// What a capture has made.
+  struct Captured {
+    std::shared_ptr<Graph> graph;
+    std::vector<Use> uses;
+  };
+
+  Capture(std::shared_ptr<StreamContext> context, std::shared_ptr<CaptureMemory> memory)
+      : OpenCapture(*context),
+        context_(std::move(context)),
+        memory_(std::move(memory)),
+        open_((refuse_second(*context_), *memory_), *context_),
+        streams_(context_, memory_->libraries()) {
+    enter();
+  }
+  Capture(Capture const&) = delete;
+  Capture& operator=(Capture const&) = delete;
+  ~Capture() {
+    leave();
+    if (!over_) {
+      try {
+        static_cast<void>(memory_->keep_survivors());
+      } catch (...) {  // NOLINT(bugprone-empty-catch): the capture failed for lack of memory
+      }
+    }
+  }
+
+  /// Calls the captured function. If it fails because another thread ended the capture, the error
+  /// says so.
+  template <class F>
+  void if_not_ended(F&& function) {
+    streams_.if_not_ended(std::forward<F>(function));
+  }
+  /// Ends the capture. Blocks made in it that still have owners count as written. Throws like
+  /// StreamCapture::end(), and std::logic_error if pinned memory that is copied from has no owner
+  /// left, or if a holder still holds a tensor on a captured stream.
+  [[nodiscard]] Captured end() {
+    refuse_holds();
+    for (auto const& [block, noted] : noted_) {
+      noted.use.require_owner();
+    }
+    Captured captured{std::make_shared<Graph>(*this), {}};
+    for (auto& [block, noted] : noted_) {
+      captured.uses.push_back(std::move(noted.use));
+      captured.uses.back().count();
+    }
+    for (auto& block : memory_->keep_survivors()) {
+      captured.uses.emplace_back(std::move(block), AccessMode::write);
+    }
+    over_ = true;
+    return captured;
+  }
+
+  [[nodiscard]] StreamGroup& twin_of(StreamGroup& group) override {
+    return streams_.twin_of(group);
+  }
+  [[nodiscard]] memory::BlockPool& pool_of(StreamSlot const& stream) const noexcept override {
+    return memory_->pools()->of(stream);
+  }
+  [[nodiscard]] AccessRecord* record_of(memory::Block& block, AccessMode mode) override {
+    if (memory_->is_of_open(block)) {
+      return block.immutable ? nullptr : &block.record;
+    }
+    auto& noted = noted_.try_emplace(&block, memory::BlockRef::share(block)).first->second;
+    noted.use.mode = std::max(noted.use.mode, mode);
+    return block.immutable ? nullptr : &noted.record;
+  }
+  [[nodiscard]] StreamGroup* writer_of(memory::Block& block) const override {
+    auto const noted = noted_.find(&block);
+    AccessRecord const* const record = memory_->is_of_open(block) ? &block.record
+                                       : noted != noted_.end()    ? &noted->second.record
+                                                                  : nullptr;
+    if (record != nullptr) {
+      for (auto const& write : record->log.writes()) {
+        if (auto* const group = streams_.group_of(write.stream)) {
+          return group;
+        }
+      }
+    }
+    return nullptr;
+  }
+  [[nodiscard]] bool uses(memory::Block& block) const override {
+    return memory_->is_of_open(block) || noted_.contains(&block);
+  }
+  void copies_from_host(memory::Block& block) override {
+    if (auto const noted = noted_.find(&block); noted != noted_.end()) {
+      noted->second.use.from_host = true;
+    }
+  }
+  void add_hold(std::weak_ptr<std::source_location const> place) override {
+    std::erase_if(holds_, [](auto const& hold) { return hold.expired(); });
+    holds_.push_back(std::move(place));
+  }
+
+ private:
+  /// A use of memory from outside, and where the capture notes which of its operations use it.
+  struct Noted {
+    explicit Noted(memory::BlockRef block) : use(std::move(block)) {}
+    Use use;
+    AccessRecord record;
+  };
+
+  static void refuse_second(StreamContext const& context) {
+    InsideWork::refuse("a capture");
+    if (current(context) != nullptr) {
+      throw std::logic_error("a capture inside another one on the same device");
+    }
+  }
+  void refuse_holds() const {
+    for (auto const& hold : holds_) {
+      if (auto const held_at = hold.lock()) {
+        throw std::logic_error(
+            text("TensorHolder::hold, called at ",
+                 std::string_view(held_at->file_name()),
+                 ":",
+                 held_at->line(),
+                 ": the holder has a tensor on a captured stream and is still open at the end of "
+                 "the capture; release it inside the captured function"));
+      }
+    }
+  }
+
+  std::shared_ptr<StreamContext> context_;
+  std::shared_ptr<CaptureMemory> memory_;
+  CaptureMemory::Open open_;
+  std::unordered_map<memory::Block*, Noted> noted_;
+  std::vector<std::weak_ptr<std::source_location const>> holds_;
+  StreamCapture streams_;  ///< destroyed first, because its work uses the other members
+  bool over_ = false;
+};
+
+}  // namespace msstream::detail

@@ -2,12 +2,11 @@
 #include "bare.hpp"
 #include "cuda_success.hpp"
 
-#include <msstream/base/text.hpp>
-
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
 namespace benchmarks {
 
@@ -65,8 +64,10 @@ std::string Bare<ms::Cuda>::version() {
   int runtime = 0;
   require_success(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   require_success(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-  auto const version = [](int number) { return ms::text(number / 1000, '.', number % 1000 / 10); };
-  return ms::text("CUDA ", version(runtime), ", driver for ", version(driver));
+  auto const version = [](int number) {
+    return std::to_string(number / 1000) + '.' + std::to_string(number % 1000 / 10);
+  };
+  return "CUDA " + version(runtime) + ", driver for " + version(driver);
 }
 
 }  // namespace benchmarks

@@ -4,8 +4,6 @@
 #include "axes.hpp"
 #include "bare.hpp"
 
-#include <msstream/base/text.hpp>
-
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -10,6 +10,10 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 endif()
 find_package(Threads REQUIRED)
+# The library fmt formats messages and reports. A parent project may have a target of its own.
+if(NOT TARGET fmt::fmt)
+  find_package(fmt 9 REQUIRED GLOBAL)
+endif()
 
 if(MSSTREAM_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})

@@ -35,7 +35,7 @@ from report_findings import report_findings
 
 # The step and the content of each room.
 ROOMS = {
-    "base": (0, "errors, shapes, element types, texts, JSON, options, closures, files; standard library and POSIX alone"),
+    "base": (0, "errors, shapes, element types, texts, JSON, options, closures, files; standard library, POSIX and fmt alone"),
     "order": (1, "positions, vector clocks, access logs, the order in which waits are tried; no threads, no CUDA"),
     "trace": (1, "names, NVTX ranges, recorded spans, reports"),
     "runtime": (2, "the `Runtime` concept, `Host`, `Cuda`, `Sim`, `Checked`, `Faulty`; names CUDA"),

@@ -30,7 +30,7 @@ own_headers=$(grep -c . <<<"$own" || true)
 own_lines=$(awk '{ lines += $1 } END { print lines + 0 }' <<<"$own")
 
 failed=0
-if grep -iE '^[0-9]+ /.*/(cuda|cub|thrust|cublas|cupti|nccl|nvtx|eigen|nlohmann|cli|gtest)[^/]*(\.h|\.hpp|/)' <<<"$headers"; then
+if grep -iE '^[0-9]+ /.*/(cuda|cub|thrust|cublas|cupti|nccl|nvtx|eigen|fmt|nlohmann|cli|gtest)[^/]*(\.h|\.hpp|/)' <<<"$headers"; then
   echo "umbrella: a host program gets the headers above, of CUDA or of another library" >&2
   failed=1
 fi

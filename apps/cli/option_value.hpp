@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <concepts>
@@ -81,13 +81,13 @@ template <NumberOption T>
   bool const bounded_below = range.least > std::numeric_limits<T>::lowest();
   bool const bounded_above = range.most < std::numeric_limits<T>::max();
   if (bounded_below && bounded_above) {
-    out += text(" from ", range.least, " to ", range.most);
+    out += fmt::format(" from {} to {}", range.least, range.most);
   } else if (bounded_below) {
-    out += text(" of at least ", range.least);
+    out += fmt::format(" of at least {}", range.least);
   } else if (bounded_above) {
-    out += text(" of at most ", range.most);
+    out += fmt::format(" of at most {}", range.most);
   }
-  return list ? text("one or more ", out, " apart by commas") : out;
+  return list ? fmt::format("one or more {} apart by commas", out) : out;
 }
 
 }  // namespace msstream::cli

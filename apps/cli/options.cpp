@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,16 +24,18 @@ struct Options::Entry {
 
   void set(std::string_view value, std::string_view source) const {
     if (!assign(value)) {
-      throw UsageError(text(source, ": expected ", description.accepts, ", found '", value, "'"));
+      throw UsageError(
+          fmt::format("{}: expected {}, found '{}'", source, description.accepts, value));
     }
   }
 
   [[nodiscard]] std::string help() const {
     std::string const initial =
-        required ? "required"
-                 : text("default ", description.initial.empty() ? "none" : description.initial);
-    return text(
-        description.purpose, "\n[", description.accepts, "; ", initial, "; ", variable, "]");
+        required
+            ? "required"
+            : fmt::format("default {}", description.initial.empty() ? "none" : description.initial);
+    return fmt::format(
+        "{}\n[{}; {}; {}]", description.purpose, description.accepts, initial, variable);
   }
 };
 
@@ -62,7 +65,7 @@ std::string suggestion(std::string_view name,
     other.remove_prefix(prefix.size());
   }
   auto const nearest = nearest_name(name.substr(prefix.size()), known);
-  return nearest.empty() ? std::string() : text("; did you mean ", prefix, nearest, "?");
+  return nearest.empty() ? std::string() : fmt::format("; did you mean {}{}?", prefix, nearest);
 }
 
 /// Removes one of the two blank lines that CLI11 leaves between groups.
@@ -138,15 +141,16 @@ void Options::add(std::string const& name,
 }
 
 void Options::add_flag(std::string const& name, bool& target, std::string const& purpose) {
-  add_value({name, purpose, "true or false (1 or 0, yes or no, on or off)", text(target)},
-            assigner(target, parse_flag),
-            true);
+  add_value(
+      {name, purpose, "true or false (1 or 0, yes or no, on or off)", fmt::format("{}", target)},
+      assigner(target, parse_flag),
+      true);
 }
 
 void Options::require_option(std::string_view name) {
   auto const found =
       std::ranges::find(entries_, name, [](auto const& entry) { return entry->description.name; });
-  require(found != entries_.end(), "options: there is no option ", name);
+  require(found != entries_.end(), "options: there is no option {}", name);
   (*found)->required = true;
 }
 
@@ -155,7 +159,7 @@ void Options::know_variables(std::initializer_list<std::string_view> names) {
 }
 
 void Options::add_value(Description description, Assign assign, bool is_flag) {
-  require(description.name.starts_with("--"), "options: ", description.name, " lacks its dashes");
+  require(description.name.starts_with("--"), "options: {} lacks its dashes", description.name);
   std::string variable = variable_of(description.name);
   entries_.push_back(std::make_unique<Entry>(
       Entry{std::move(description), std::move(assign), is_flag, group_, std::move(variable)}));
@@ -182,7 +186,7 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
   }
   std::string footer = examples_.empty() ? "" : "Examples:\n";
   for (auto const& [command, effect] : examples_) {
-    footer += text("  ", command, "\n      ", effect, "\n");
+    footer += fmt::format("  {}\n      {}\n", command, effect);
   }
   app.footer(footer);
 
@@ -197,8 +201,8 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
     throw UsageError(error.what());
   }
   if (auto const extra = app.remaining(); !extra.empty()) {
-    throw UsageError(
-        text("unknown argument '", extra.front(), "'", suggestion(extra.front(), names, "--")));
+    throw UsageError(fmt::format(
+        "unknown argument '{}'{}", extra.front(), suggestion(extra.front(), names, "--")));
   }
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     auto const& entry = *entries_[i];
@@ -208,12 +212,10 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
     } else if (variable != arguments.environment.end() && !variable->second.empty()) {
       entry.set(variable->second, entry.variable);
     } else if (entry.required) {
-      throw UsageError(text(entry.description.name,
-                            " is required: expected ",
-                            entry.description.accepts,
-                            " (or set ",
-                            entry.variable,
-                            ")"));
+      throw UsageError(fmt::format("{} is required: expected {} (or set {})",
+                                   entry.description.name,
+                                   entry.description.accepts,
+                                   entry.variable));
     }
   }
   warn_of_unknown(arguments, warnings);
@@ -222,8 +224,8 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
 std::string Options::missing_value(std::string const& message) const {
   for (auto const& entry : entries_) {
     if (message.starts_with(entry->description.name + ":")) {
-      return text(
-          entry->description.name, ": expected ", entry->description.accepts, ", found nothing");
+      return fmt::format(
+          "{}: expected {}, found nothing", entry->description.name, entry->description.accepts);
     }
   }
   return message;
@@ -236,11 +238,10 @@ void Options::warn_of_unknown(Arguments const& arguments, std::ostream& warnings
   }
   for (auto const& [variable, ignored] : arguments.environment) {
     if (std::ranges::find(known, variable) == known.end()) {
-      warnings << text(arguments.program,
-                       ": warning: unknown variable ",
-                       variable,
-                       suggestion(variable, known, kPrefix),
-                       "\n");
+      warnings << fmt::format("{}: warning: unknown variable {}{}\n",
+                              arguments.program,
+                              variable,
+                              suggestion(variable, known, kPrefix));
     }
   }
 }

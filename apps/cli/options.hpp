@@ -3,6 +3,8 @@
 
 #include "cli/option_value.hpp"
 
+#include <fmt/core.h>
+
 #include <exception>
 #include <functional>
 #include <initializer_list>
@@ -64,7 +66,7 @@ class Options {
 
   template <NumberOption T>
   void add(std::string const& name, T& target, std::string const& purpose, Range<T> range = {}) {
-    add_value({name, purpose, describe_range(range), text(target)},
+    add_value({name, purpose, describe_range(range), fmt::format("{}", target)},
               assigner(target, [range](std::string_view v) { return parse_option<T>(v, range); }));
   }
   /// Adds an option with a list of numbers, such as `--layers 256,128`.
@@ -75,7 +77,7 @@ class Options {
            Range<T> range = {}) {
     std::string shown;
     for (auto const& number : target) {
-      shown += text(shown.empty() ? "" : ",", number);
+      shown += fmt::format("{}{}", shown.empty() ? "" : ",", number);
     }
     add_value(
         {name, purpose, describe_range(range, true), shown},
@@ -95,7 +97,7 @@ class Options {
     std::string accepts;
     std::string shown;
     for (auto const& [word, value] : choices) {
-      accepts += text(accepts.empty() ? "" : ", ", word);
+      accepts += fmt::format("{}{}", accepts.empty() ? "" : ", ", word);
       shown = value == target ? word : shown;
     }
     auto const find = [choices = std::move(choices)](std::string_view v) -> std::optional<E> {
@@ -106,7 +108,7 @@ class Options {
       }
       return std::nullopt;
     };
-    add_value({name, purpose, text("one of ", accepts), shown}, assigner(target, find));
+    add_value({name, purpose, fmt::format("one of {}", accepts), shown}, assigner(target, find));
   }
 
   /// Makes an option required. Its target's value is then not a default.

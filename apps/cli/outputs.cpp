@@ -6,9 +6,9 @@
 
 #include <msstream/base/detail/env.hpp>
 #include <msstream/base/detail/file_identity.hpp>
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -66,8 +66,8 @@ void check_outputs(std::vector<OutputOption> const& outputs,
   }
   std::map<detail::FileIdentity, char const*> writers;
   for (auto const& [name, path, kind] : all) {
-    auto const refuse = [&, name = name, &path = path](auto const&... reason) {
-      throw UsageError(text(name, " ", path, ": ", reason...));
+    auto const refuse = [&, name = name, &path = path](std::string_view reason) {
+      throw UsageError(fmt::format("{} {}: {}", name, path, reason));
     };
     if (path.empty()) {
       continue;
@@ -76,13 +76,13 @@ void check_outputs(std::vector<OutputOption> const& outputs,
     // is more useful.
     if (auto const identity = told_apart(path)) {
       if (auto const [other, is_first] = writers.emplace(*identity, name); !is_first) {
-        refuse(other->second, " writes that file");
+        refuse(fmt::format("{} writes that file", other->second));
       }
       for (auto const& input : inputs) {
         bool const may_replace =
             input.replaced_by != nullptr && std::string_view(input.replaced_by) == name;
         if (!may_replace && told_apart(input.path) == identity) {
-          refuse(input.name, " reads that file");
+          refuse(fmt::format("{} reads that file", input.name));
         }
       }
     }
@@ -96,7 +96,7 @@ void attempt_output(std::string_view option, std::function<void()> const& write)
   try {
     write();
   } catch (...) {
-    auto message = text(option, ": ", failure_text(std::current_exception()));
+    auto message = fmt::format("{}: {}", option, failure_text(std::current_exception()));
     auto& failures = output_failures();
     std::lock_guard const guard(failures.mutex);
     failures.messages.push_back(std::move(message));

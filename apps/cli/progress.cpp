@@ -3,6 +3,7 @@
 
 #include <msstream/base/error.hpp>
 
+#include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -47,13 +48,11 @@ ProgressStyle ProgressStyle::of_stderr(bool quiet) {
 }
 
 std::string fixed(double value, int digits) {
-  char buffer[64];
-  auto const count = std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-  return {buffer, static_cast<std::size_t>(std::clamp(count, 0, 63))};
+  return fmt::format("{:.{}f}", value, digits);
 }
 
 std::string grouped(std::int64_t number) {
-  std::string out = text(number);
+  std::string out = std::to_string(number);
   std::ptrdiff_t const first_digit = number < 0 ? 1 : 0;
   for (auto place = std::ssize(out) - 3; place > first_digit; place -= 3) {
     out.insert(static_cast<std::size_t>(place), 1, ',');
@@ -62,12 +61,11 @@ std::string grouped(std::int64_t number) {
 }
 
 std::string clock_text(std::chrono::seconds duration) {
-  auto const two = [](std::int64_t number) { return text(number < 10 ? "0" : "", number); };
   std::int64_t const seconds = duration.count();
   if (seconds >= 3600) {
-    return text(seconds / 3600, ":", two(seconds / 60 % 60), ":", two(seconds % 60));
+    return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
   }
-  return text(seconds / 60, ":", two(seconds % 60));
+  return fmt::format("{}:{:02}", seconds / 60, seconds % 60);
 }
 
 Progress::Progress(ProgressStyle const& style,
@@ -143,13 +141,14 @@ void Progress::draw(Clock::time_point now) {
   std::size_t const bar_width = columns > taken ? std::min<std::size_t>(columns - taken, 40) : 0;
   bool const has_bar = bar_width >= 5;
   std::size_t const before = title_.size() + (has_bar ? bar_width + 6 : 2);
-  std::string line = has_bar ? text(title_, "  [", bar(bar_width), "]  ") : text(title_, "  ");
+  std::string line =
+      has_bar ? fmt::format("{}  [{}]  ", title_, bar(bar_width)) : fmt::format("{}  ", title_);
   line += numbers.substr(0, columns > before ? columns - before : 0);
   if (!has_bar) {
     line.resize(std::min(line.size(), columns));
   }
   // Overwrites the old line with one write and erases only the rest: erasing first would flicker.
-  *style_.out << text("\r", line, kEraseToEnd);
+  *style_.out << fmt::format("\r{}{}", line, kEraseToEnd);
   style_.out->flush();
 }
 
@@ -159,23 +158,23 @@ std::string Progress::bar(std::size_t width) const {
                                static_cast<double>(total_rows_));
   std::string const done(full, '#');
   std::string const left(width - full, '.');
-  return style_.colour ? text("\x1b[32m", done, "\x1b[0m", left) : done + left;
+  return style_.colour ? fmt::format("\x1b[32m{}\x1b[0m{}", done, left) : done + left;
 }
 
 std::string Progress::figures(Clock::time_point now) const {
   double const seconds = std::chrono::duration<double>(now - started_).count();
   double const speed = seconds > 0 ? static_cast<double>(rows_done_) / seconds : 0.0;
-  std::string out = text(100 * rows_done_ / total_rows_, "%  ");
-  out += text(grouped(std::llround(speed)), " ", style_.unit, "/s");
+  std::string out = fmt::format("{}%  ", 100 * rows_done_ / total_rows_);
+  out += fmt::format("{} {}/s", grouped(std::llround(speed)), style_.unit);
   if (loss_) {
-    out += text("  loss ", fixed(*loss_, 4));
+    out += fmt::format("  loss {}", fixed(*loss_, 4));
   }
   bool const complete = rows_done_ == total_rows_;
   if (complete || speed > 0) {
     double const left = complete ? seconds : static_cast<double>(total_rows_ - rows_done_) / speed;
     // Limits the estimate: years, from a slow first step, mean nothing and may not fit.
     auto const shown = std::chrono::seconds(std::llround(std::min(left, 359999.0)));
-    out += text(complete ? "  took " : "  left ", clock_text(shown));
+    out += fmt::format("{}{}", complete ? "  took " : "  left ", clock_text(shown));
   }
   return out;
 }

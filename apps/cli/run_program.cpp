@@ -5,7 +5,8 @@
 #include "cli/process_setup.hpp"
 
 #include <msstream/base/detail/env.hpp>
-#include <msstream/base/text.hpp>
+
+#include <fmt/core.h>
 
 #include <exception>
 #include <iostream>
@@ -18,11 +19,11 @@ int run_program(int argc,
   prepare_process();
   Arguments const arguments = Arguments::of_process(argc, argv);
   auto const report = [&](std::string_view message) {
-    std::cerr << text(arguments.program, ": error: ", message, "\n");
+    std::cerr << fmt::format("{}: error: {}\n", arguments.program, message);
   };
   auto const report_usage = [&](std::string_view message) {
     report(message);
-    std::cerr << text("Try '", arguments.program, " --help'.\n");
+    std::cerr << fmt::format("Try '{} --help'.\n", arguments.program);
   };
   int status = 0;
   try {

@@ -3,8 +3,10 @@
 
 #include "data/batch_order.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/base/detail/start_thread.hpp>
-#include <msstream/base/error.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <span>
@@ -17,14 +19,12 @@ namespace {
 
 BatchPlan checked(BatchPlan plan) {
   require(!plan.rows.empty(), "batches: there are no rows");
-  require(plan.batch_rows >= 1, "batches: expected at least 1 row, found ", plan.batch_rows);
+  require(plan.batch_rows >= 1, "batches: expected at least 1 row, found {}", plan.batch_rows);
   require(plan.batches_per_epoch() >= 1,
-          "batches: whole ones of ",
+          "batches: whole ones of {} rows; expected at most the {} that there are",
           plan.batch_rows,
-          " rows; expected at most the ",
-          plan.rows.size(),
-          " that there are");
-  require(plan.epochs >= 0, "batches: expected at least 0 epochs, found ", plan.epochs);
+          plan.rows.size());
+  require(plan.epochs >= 0, "batches: expected at least 0 epochs, found {}", plan.epochs);
   return plan;
 }
 
@@ -45,9 +45,8 @@ BatchLoader::BatchLoader(Dataset const& dataset,
   require(!buffers.empty(), "batches: there are no staging buffers");
   require(options.threads >= 1, "batches: there are no threads");
   require(options.first_batch >= 0 && options.first_batch <= plan_.batch_count(),
-          "batches: expected a first batch from 0 to ",
+          "batches: expected a first batch from 0 to {}, found {}",
           plan_.batch_count(),
-          ", found ",
           options.first_batch);
   try {
     for (std::size_t i = 0; i < options.threads; ++i) {
@@ -71,7 +70,7 @@ StagedBatch* BatchLoader::next() {
   }
   if (held_ == slots_.size() && !recycled_elsewhere_) {
     throw std::logic_error(
-        text("batches: all ", held_, " staging buffers are held; recycle one before next()"));
+        fmt::format("batches: all {} staging buffers are held; recycle one before next()", held_));
   }
   changed_.wait(lock, [this] {
     return stopping_ || slot_of(next_to_give_).batch != nullptr || slot_of(next_to_give_).failure;
@@ -99,7 +98,7 @@ void BatchLoader::recycle(StagedBatch* batch) {
 
 void BatchLoader::fill(std::int64_t index, StagedBatch& batch) {
   if (index < 0 || index >= plan_.batch_count()) {
-    throw std::out_of_range(text("batches: batch ", index, " of ", plan_.batch_count()));
+    throw std::out_of_range(fmt::format("batches: batch {} of {}", index, plan_.batch_count()));
   }
   auto const order = order_of(index / plan_.batches_per_epoch());
   auto const first = static_cast<std::size_t>(index % plan_.batches_per_epoch()) * layout_.capacity;

@@ -3,9 +3,8 @@
 
 #include "data/data_error.hpp"
 
-#include <msstream/base/text.hpp>
-
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -25,7 +24,8 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{1} << 18U;
 
 [[noreturn]] void throw_errno(std::string const& name, std::string_view action) {
-  throw DataError(text(name, ": cannot ", action, ": ", std::generic_category().message(errno)));
+  throw DataError(
+      fmt::format("{}: cannot {}: {}", name, action, std::generic_category().message(errno)));
 }
 
 /// A file descriptor with a read buffer, so that the first bytes can be inspected before they are
@@ -40,7 +40,7 @@ class File {
     struct stat status {};
     if (::fstat(descriptor_, &status) == 0 && S_ISDIR(status.st_mode)) {
       ::close(descriptor_);
-      throw DataError(text(name_, ": expected a file, found a folder"));
+      throw DataError(fmt::format("{}: expected a file, found a folder", name_));
     }
   }
   File(File const&) = delete;
@@ -134,15 +134,15 @@ class GzipBytes final : public ByteSource {
         continue;
       }
       if (status != Z_OK && status != Z_BUF_ERROR) {
-        throw DataError(text(file_->name(),
-                             ": the gzip stream is damaged: ",
-                             stream_.msg != nullptr ? stream_.msg : "unknown reason"));
+        throw DataError(fmt::format("{}: the gzip stream is damaged: {}",
+                                    file_->name(),
+                                    stream_.msg != nullptr ? stream_.msg : "unknown reason"));
       }
       if (available == 0) {
-        throw DataError(text(file_->name(),
-                             ": the gzip stream is cut off after ",
-                             total_ + stream_.total_out,
-                             " uncompressed bytes; was it copied completely?"));
+        throw DataError(fmt::format(
+            "{}: the gzip stream is cut off after {} uncompressed bytes; was it copied completely?",
+            file_->name(),
+            total_ + stream_.total_out));
       }
     }
     return produced;
@@ -164,7 +164,8 @@ class GzipBytes final : public ByteSource {
       file_->consume(static_cast<std::size_t>(end - rest.first));
     }
     if (file_->peek(1).second > 0) {
-      throw DataError(text(file_->name(), ": other bytes follow the end of the gzip stream"));
+      throw DataError(
+          fmt::format("{}: other bytes follow the end of the gzip stream", file_->name()));
     }
     finished_ = true;
   }

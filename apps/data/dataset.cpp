@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <exception>
@@ -137,9 +139,8 @@ Dataset::Dataset(Schema schema, std::vector<RowBlock> blocks) : schema_(std::mov
     require(block.keys.size() == rows * schema_.keys_per_row() &&
                 block.continuous.size() == rows * schema_.continuous.size() &&
                 block.labels.size() == rows * schema_.labels.size(),
-            "dataset: a block of ",
-            rows,
-            " rows does not match the schema");
+            "dataset: a block of {} rows does not match the schema",
+            rows);
     all_.rows += block.rows;
   }
   if (blocks.size() == 1) {
@@ -159,7 +160,7 @@ Dataset::Dataset(Schema schema, std::vector<RowBlock> blocks) : schema_(std::mov
 
 std::size_t Dataset::checked(std::int64_t row) const {
   if (row < 0 || row >= all_.rows) {
-    throw std::out_of_range(text("dataset: row ", row, " of ", all_.rows));
+    throw std::out_of_range(fmt::format("dataset: row {} of {}", row, all_.rows));
   }
   return static_cast<std::size_t>(row);
 }
@@ -180,7 +181,7 @@ std::span<float const> Dataset::labels(std::int64_t row) const {
 }
 
 std::int64_t Dataset::distinct_keys(std::size_t field) const {
-  require(field < schema_.categorical.size(), "dataset: there is no categorical field ", field);
+  require(field < schema_.categorical.size(), "dataset: there is no categorical field {}", field);
   auto const hotness = static_cast<std::size_t>(schema_.hotness);
   KeyCounter counter;
   for (std::int64_t row = 0; row < rows(); ++row) {
@@ -195,9 +196,8 @@ void Dataset::gather(std::span<std::int64_t const> rows,
                      BatchLayout const& layout,
                      StagedBatch& batch) const {
   require(rows.size() <= layout.capacity,
-          "batch: ",
+          "batch: {} rows do not fit in a capacity of {}",
           rows.size(),
-          " rows do not fit in a capacity of ",
           layout.capacity);
   std::size_t const capacity = layout.capacity;
   std::size_t const hotness = layout.hotness;

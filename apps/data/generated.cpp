@@ -3,7 +3,9 @@
 
 #include "data/counter_random.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -58,27 +60,25 @@ std::int64_t power_law_rank(double uniform, std::int64_t cardinality) {
 }  // namespace
 
 GeneratedData::GeneratedData(GeneratedOptions const& options) : options_(options) {
-  require(options.rows >= 0, "generated data: ", options.rows, " rows");
-  require(options.hotness >= 1, "generated data: hotness ", options.hotness, " is below 1");
+  require(options.rows >= 0, "generated data: {} rows", options.rows);
+  require(options.hotness >= 1, "generated data: hotness {} is below 1", options.hotness);
   require(options.largest_cardinality >= 1,
-          "generated data: largest cardinality ",
-          options.largest_cardinality,
-          " is below 1");
+          "generated data: largest cardinality {} is below 1",
+          options.largest_cardinality);
   require(options.tasks >= 1 && options.tasks <= kMostTasks,
-          "generated data: ",
+          "generated data: {} tasks; expected 1 to {}",
           options.tasks,
-          " tasks; expected 1 to ",
           kMostTasks);
   for (std::size_t i = 0; i < kContinuous; ++i) {
-    schema_.continuous.push_back(text("I", i + 1));
+    schema_.continuous.push_back(fmt::format("I{}", i + 1));
   }
   for (auto const cardinality : kCardinalities) {
     cardinalities_.push_back(std::min(cardinality, options.largest_cardinality));
-    schema_.categorical.push_back(text("C", cardinalities_.size()));
+    schema_.categorical.push_back(fmt::format("C{}", cardinalities_.size()));
   }
   schema_.labels = {"Label"};
   for (int task = 1; task < options.tasks; ++task) {
-    schema_.labels.push_back(text("Label", task + 1));
+    schema_.labels.push_back(fmt::format("Label{}", task + 1));
   }
   schema_.hotness = options.hotness;
 }

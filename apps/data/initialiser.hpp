@@ -3,7 +3,7 @@
 
 #include "data/counter_random.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstdint>
@@ -31,7 +31,7 @@ class Initialiser {
     }
   }
   void append_table(std::vector<float>& to, std::int64_t field, std::int64_t count) const {
-    append(to, text("table/", field), count, 0.05);
+    append(to, fmt::format("table/{}", field), count, 0.05);
   }
   /// Appends the values of a weight matrix, with the limit of Glorot & Bengio 2010, eq. 16.
   void append_weight(std::vector<float>& to,

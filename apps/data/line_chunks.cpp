@@ -3,7 +3,7 @@
 
 #include "data/data_error.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string_view>
@@ -83,16 +83,15 @@ void LineChunks::scan() {
   scanned_ = buffer_.size();
   if (!failure_ && buffer_.size() - last_end_ > kLongestRecord) {
     fail(last_end_,
-         text("the line is longer than ",
-              kLongestRecord,
-              " bytes",
-              scanner_.is_inside_quotes() ? "; is a quoted value not closed?" : ""));
+         fmt::format("the line is longer than {} bytes{}",
+                     kLongestRecord,
+                     scanner_.is_inside_quotes() ? "; is a quoted value not closed?" : ""));
   }
 }
 
 void LineChunks::fail(std::size_t at, std::string_view reason) {
   auto const line = next_line_ + std::ranges::count(std::string_view(buffer_).substr(0, at), '\n');
-  failure_ = std::make_exception_ptr(DataError(text(name_, ":", line, ": ", reason)));
+  failure_ = std::make_exception_ptr(DataError(fmt::format("{}:{}: {}", name_, line, reason)));
 }
 
 }  // namespace msstream::data

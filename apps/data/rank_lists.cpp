@@ -8,8 +8,9 @@
 #include "data/row_parser.hpp"
 #include "data/text_values.hpp"
 
-#include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
+#include <msstream/base/detail/require.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -92,11 +93,11 @@ class ItemParser {
       fail(number, "index:value", word);
     }
     if (*index <= last) {
-      fail(number, text("an index above ", last), word);
+      fail(number, fmt::format("an index above {}", last), word);
     }
     auto const most = columns_ > 0 ? columns_ : kMostColumns;
     if (*index > most) {
-      fail(number, text("an index of at most ", most), word);
+      fail(number, fmt::format("an index of at most {}", most), word);
     }
     largest_ = std::max(largest_, *index);
     if (std::abs(*value) > kLargestFeature) {
@@ -108,7 +109,8 @@ class ItemParser {
   [[noreturn]] void fail(std::int64_t number,
                          std::string_view expected,
                          std::string_view found) const {
-    throw DataError(text(file_, ":", number, ": expected ", expected, ", found ", shown(found)));
+    throw DataError(
+        fmt::format("{}:{}: expected {}, found {}", file_, number, expected, shown(found)));
   }
 
   /// The largest index, so that a typing error does not allocate all memory.
@@ -130,19 +132,18 @@ std::vector<std::int64_t> read_offsets(std::filesystem::path const& path, std::i
     auto const length = parse_number<std::int64_t>(line);
     auto const left = items - offsets.back();
     if (!length || *length < 1 || *length > left) {
-      throw DataError(text(path.string(),
-                           ":",
-                           number,
-                           ": expected the length of a list, from 1 to the ",
-                           left,
-                           " items that are left, found ",
-                           shown(line)));
+      throw DataError(fmt::format(
+          "{}:{}: expected the length of a list, from 1 to the {} items that are left, found {}",
+          path.string(),
+          number,
+          left,
+          shown(line)));
     }
     offsets.push_back(offsets.back() + *length);
   });
   if (offsets.back() != items) {
-    throw DataError(text(
-        path.string(), ": expected lists of ", items, " items together, found ", offsets.back()));
+    throw DataError(fmt::format(
+        "{}: expected lists of {} items together, found {}", path.string(), items, offsets.back()));
   }
   return offsets;
 }
@@ -163,20 +164,20 @@ std::filesystem::path queries_path(std::filesystem::path path) {
 }
 
 RankLists read_rank_lists(std::filesystem::path const& path, std::int64_t columns) {
-  require(columns >= 0, "columns: expected 0 or more, found ", columns);
+  require(columns >= 0, "columns: expected 0 or more, found {}", columns);
   ItemParser items(path.string(), columns);
   for_each_line(path,
                 [&](std::string_view line, std::int64_t number) { items.parse(line, number); });
   auto lists = items.take();
   if (lists.grades.empty() || lists.columns == 0) {
-    throw DataError(text(path.string(), ": expected items with features, found none"));
+    throw DataError(fmt::format("{}: expected items with features, found none", path.string()));
   }
   lists.offsets = read_offsets(queries_path(path), static_cast<std::int64_t>(lists.grades.size()));
   return lists;
 }
 
 RankLists cut(RankLists const& lists, std::int64_t most) {
-  require(most > 0, "lists: expected at least 1 item, found ", most);
+  require(most > 0, "lists: expected at least 1 item, found {}", most);
   RankLists shorter;
   shorter.columns = lists.columns;
   for (std::size_t query = 1; query < lists.offsets.size(); ++query) {
@@ -194,9 +195,8 @@ RankLists cut(RankLists const& lists, std::int64_t most) {
 
 void append(RankLists& lists, RankLists const& more) {
   require(lists.columns == more.columns,
-          "lists of ",
+          "lists of {} columns behind lists of {}",
           more.columns,
-          " columns behind lists of ",
           lists.columns);
   auto const items = lists.items();
   for (std::size_t query = 1; query < more.offsets.size(); ++query) {
@@ -207,14 +207,12 @@ void append(RankLists& lists, RankLists const& more) {
 }
 
 RankLists generate_rank_lists(GeneratedLists const& options) {
-  require(options.queries > 0 && options.longest > 0 && options.columns > 0,
-          "generated lists: expected positive sizes, found ",
-          options.queries,
-          " queries of up to ",
-          options.longest,
-          " items of ",
-          options.columns,
-          " columns");
+  require(
+      options.queries > 0 && options.longest > 0 && options.columns > 0,
+      "generated lists: expected positive sizes, found {} queries of up to {} items of {} columns",
+      options.queries,
+      options.longest,
+      options.columns);
   RankLists lists;
   lists.columns = options.columns;
   std::vector<double> taste(static_cast<std::size_t>(options.columns));

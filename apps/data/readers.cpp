@@ -7,6 +7,8 @@
 
 #include <msstream/base/error.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -56,12 +58,11 @@ DataFormat chosen_format(DataFormat asked,
     format = recognise_format(take_record(lines, quoting));
   }
   if (format == DataFormat::automatic) {
-    throw DataError(text(name,
-                         ":",
-                         first->first_line,
-                         ": cannot tell the format from the first line; expected census (42 "
-                         "columns apart by commas), criteo-csv (header Id,Label,…) or criteo-tsv "
-                         "(40 columns apart by tabs)"));
+    throw DataError(fmt::format(
+        "{}:{}: cannot tell the format from the first line; expected census (42 columns apart by "
+        "commas), criteo-csv (header Id,Label,…) or criteo-tsv (40 columns apart by tabs)",
+        name,
+        first->first_line));
   }
   return format;
 }
@@ -86,7 +87,7 @@ class TextSource final : public RowSource {
         first_ = next_with_text(chunks_);
       }
       if (!first_) {
-        throw DataError(text(name, ": expected rows after the header, found none"));
+        throw DataError(fmt::format("{}: expected rows after the header, found none", name));
       }
     }
   }
@@ -117,7 +118,7 @@ std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
   LineChunks chunks(open_bytes(path), name, options.chunk_bytes);
   auto first = next_with_text(chunks);
   if (!first) {
-    throw DataError(text(name, ": expected rows, found an empty file"));
+    throw DataError(fmt::format("{}: expected rows, found an empty file", name));
   }
   auto const format = text_format(options, chosen_format(options.format, chunks, first, name));
   if (format.quoting()) {

@@ -5,7 +5,7 @@
 #include "data/string_key.hpp"
 #include "data/text_values.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -105,23 +105,23 @@ RowBlock RowParser::parse(LineChunk const& chunk) const {
 void RowParser::check_header(std::string_view line, std::int64_t line_number) const {
   std::string expected;
   for (auto const& column : format_.columns) {
-    expected += text(expected.empty() ? "" : std::string_view(&format_.separator, 1), column.name);
+    expected += fmt::format(
+        "{}{}", expected.empty() ? "" : std::string_view(&format_.separator, 1), column.name);
   }
   std::string found(line);
   if (auto const quoting = format_.quoting(); quoting && line.find('"') != std::string_view::npos) {
     found.clear();
     for (auto const& value : split_record(line, *quoting).values) {
-      found += text(found.empty() ? "" : std::string_view(&format_.separator, 1), value.text);
+      found += fmt::format(
+          "{}{}", found.empty() ? "" : std::string_view(&format_.separator, 1), value.text);
     }
   }
   if (found != expected) {
-    throw DataError(text(file_name_,
-                         ":",
-                         line_number,
-                         ": expected the header ",
-                         shown(expected),
-                         ", found ",
-                         shown(line)));
+    throw DataError(fmt::format("{}:{}: expected the header {}, found {}",
+                                file_name_,
+                                line_number,
+                                shown(expected),
+                                shown(line)));
   }
 }
 
@@ -146,15 +146,13 @@ void RowParser::parse_quoted_row(std::string_view record,
                                  RowBlock& block) const {
   auto const [values, bad] = split_record(record, format_.quoting().value());
   if (bad) {
-    throw DataError(text(file_name_,
-                         ":",
-                         line_number + values[*bad].line,
-                         ": column ",
-                         *bad + 1,
-                         ": expected '",
-                         format_.separator,
-                         "' or the end of the line behind the quoted value ",
-                         shown(values[*bad].text)));
+    throw DataError(fmt::format(
+        "{}:{}: column {}: expected '{}' or the end of the line behind the quoted value {}",
+        file_name_,
+        line_number + values[*bad].line,
+        *bad + 1,
+        format_.separator,
+        shown(values[*bad].text)));
   }
   if (values.size() != format_.columns.size()) {
     refuse_count(line_number, values.size());
@@ -169,32 +167,25 @@ void RowParser::parse_quoted_row(std::string_view record,
 }
 
 void RowParser::refuse_count(std::int64_t line_number, std::size_t found) const {
-  throw DataError(text(file_name_,
-                       ":",
-                       line_number,
-                       ": expected ",
-                       format_.columns.size(),
-                       " columns (",
-                       format_.name,
-                       "), found ",
-                       found));
+  throw DataError(fmt::format("{}:{}: expected {} columns ({}), found {}",
+                              file_name_,
+                              line_number,
+                              format_.columns.size(),
+                              format_.name,
+                              found));
 }
 
 void RowParser::parse_value(std::string_view value, Place const& place, RowBlock& block) const {
   Column const& column = format_.columns[place.column];
   auto const expect = [&](std::optional<float> parsed, std::string_view expected) {
     if (!parsed) [[unlikely]] {
-      throw DataError(text(file_name_,
-                           ":",
-                           place.line,
-                           ": column ",
-                           place.column + 1,
-                           " (",
-                           column.name,
-                           "): expected ",
-                           expected,
-                           ", found ",
-                           shown(value)));
+      throw DataError(fmt::format("{}:{}: column {} ({}): expected {}, found {}",
+                                  file_name_,
+                                  place.line,
+                                  place.column + 1,
+                                  column.name,
+                                  expected,
+                                  shown(value)));
     }
     return *parsed;
   };

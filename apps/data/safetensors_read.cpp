@@ -3,7 +3,7 @@
 #include "data/safetensors.hpp"
 #include "data/tensor_header.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -34,8 +34,8 @@ std::vector<std::int64_t> integers(nlohmann::json const& array, std::string_view
     }
   }
   if (!valid) {
-    throw DataError(
-        text(what, ": expected a list of whole numbers, found ", shortened(array.dump())));
+    throw DataError(fmt::format(
+        "{}: expected a list of whole numbers, found {}", what, shortened(array.dump())));
   }
   return out;
 }
@@ -48,24 +48,21 @@ Entry parse_entry(nlohmann::json const& json) {
   auto const& word = json["dtype"];
   auto const dtype = word.is_string() ? dtype_of_word(word.get<std::string>()) : std::nullopt;
   if (!dtype) {
-    throw DataError(
-        text("dtype: expected F32, F16, BF16, I32, I64 or U8, found ", shortened(word.dump())));
+    throw DataError(fmt::format("dtype: expected F32, F16, BF16, I32, I64 or U8, found {}",
+                                shortened(word.dump())));
   }
   auto shape = integers(json["shape"], "shape");
   auto const offsets = integers(json["data_offsets"], "data_offsets");
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    throw DataError(
-        text("data_offsets: expected [begin, end], found ", shortened(describe_shape(offsets))));
+    throw DataError(fmt::format("data_offsets: expected [begin, end], found {}",
+                                shortened(describe_shape(offsets))));
   }
   auto const bytes = tensor_bytes(*dtype, shape);
   if (!bytes || *bytes != static_cast<std::uint64_t>(offsets[1] - offsets[0])) {
-    throw DataError(text("shape ",
-                         shortened(describe_shape(shape)),
-                         " of ",
-                         tensor_word(*dtype),
-                         " does not take the ",
-                         offsets[1] - offsets[0],
-                         " bytes of its data_offsets"));
+    throw DataError(fmt::format("shape {} of {} does not take the {} bytes of its data_offsets",
+                                shortened(describe_shape(shape)),
+                                tensor_word(*dtype),
+                                offsets[1] - offsets[0]));
   }
   return {{*dtype, std::move(shape), {}},
           static_cast<std::uint64_t>(offsets[0]),
@@ -82,8 +79,8 @@ TensorMetadata parse_metadata(nlohmann::json const& json) {
     }
   }
   if (!valid) {
-    throw DataError(
-        text(kMetadataKey, ": expected an object of strings, found ", shortened(json.dump())));
+    throw DataError(fmt::format(
+        "{}: expected an object of strings, found {}", kMetadataKey, shortened(json.dump())));
   }
   return metadata;
 }
@@ -97,28 +94,24 @@ void require_tiling(std::map<std::string, Entry> const& entries, std::uint64_t d
   std::uint64_t covered = 0;
   for (auto const& [name, entry] : ordered) {
     if (entry.end > data_bytes) {
-      throw DataError(text("tensor '",
-                           shortened(name),
-                           "' ends at byte ",
-                           entry.end,
-                           ", but there are ",
-                           data_bytes,
-                           "; was the file copied completely?"));
+      throw DataError(fmt::format(
+          "tensor '{}' ends at byte {}, but there are {}; was the file copied completely?",
+          shortened(name),
+          entry.end,
+          data_bytes));
     }
     if (entry.begin != covered) {
-      throw DataError(
-          text("tensor '",
-               shortened(name),
-               entry.begin < covered ? "' overlaps another: begins" : "' leaves a gap: begins",
-               " at byte ",
-               entry.begin,
-               ", expected ",
-               covered));
+      throw DataError(fmt::format(
+          "tensor '{}{} at byte {}, expected {}",
+          shortened(name),
+          entry.begin < covered ? "' overlaps another: begins" : "' leaves a gap: begins",
+          entry.begin,
+          covered));
     }
     covered = entry.end;
   }
   if (covered != data_bytes) {
-    throw DataError(text(data_bytes - covered, " bytes follow the last tensor"));
+    throw DataError(fmt::format("{} bytes follow the last tensor", data_bytes - covered));
   }
 }
 
@@ -128,31 +121,31 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path const& path) : path_(path
   std::error_code ignored;
   auto const status = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw DataError(text(path_,
-                         std::filesystem::is_directory(status)
-                             ? ": expected a safetensors file, found a folder"
-                             : ": expected a regular file: its length must be known"));
+    throw DataError(fmt::format("{}{}",
+                                path_,
+                                std::filesystem::is_directory(status)
+                                    ? ": expected a safetensors file, found a folder"
+                                    : ": expected a regular file: its length must be known"));
   }
   errno = 0;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) {
-    throw DataError(text(path_, ": cannot open: ", std::generic_category().message(errno)));
+    throw DataError(
+        fmt::format("{}: cannot open: {}", path_, std::generic_category().message(errno)));
   }
   auto const file_bytes = static_cast<std::uint64_t>(file.tellg());
   file.seekg(0);
   try {
     std::uint64_t header_bytes = 0;
     if (file_bytes < sizeof header_bytes) {
-      throw DataError(text("expected a header length of 8 bytes, found ", file_bytes));
+      throw DataError(fmt::format("expected a header length of 8 bytes, found {}", file_bytes));
     }
     file.read(reinterpret_cast<char*>(&header_bytes), sizeof header_bytes);
     std::uint64_t const rest = file_bytes - sizeof header_bytes;
     if (header_bytes > std::min(rest, kLongestHeader)) {
-      throw DataError(text("the header claims ",
-                           header_bytes,
-                           " bytes, more than the ",
-                           std::min(rest, kLongestHeader),
-                           " that can be"));
+      throw DataError(fmt::format("the header claims {} bytes, more than the {} that can be",
+                                  header_bytes,
+                                  std::min(rest, kLongestHeader)));
     }
     std::string header(header_bytes, '\0');
     file.read(header.data(), static_cast<std::streamsize>(header.size()));
@@ -163,7 +156,7 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path const& path) : path_(path
     }
     read_header(header);
   } catch (DataError const& error) {
-    throw DataError(text(path_, ": no valid safetensors file: ", error.what()));
+    throw DataError(fmt::format("{}: no valid safetensors file: {}", path_, error.what()));
   }
 }
 
@@ -181,7 +174,7 @@ void SafetensorsFile::read_header(std::string_view header) {
     try {
       entries.emplace(name, parse_entry(value));
     } catch (DataError const& error) {
-      throw DataError(text("tensor '", shortened(name), "': ", error.what()));
+      throw DataError(fmt::format("tensor '{}': {}", shortened(name), error.what()));
     }
   }
   require_tiling(entries, data_.size());
@@ -196,9 +189,9 @@ SafetensorsFile::Tensor const& SafetensorsFile::tensor(std::string const& name) 
   if (found == tensors_.end()) {
     std::string known;
     for (auto const& [other, ignored] : tensors_) {
-      known += text(known.empty() ? "" : ", ", other);
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", other);
     }
-    throw DataError(text(path_, ": there is no tensor '", name, "', only: ", known));
+    throw DataError(fmt::format("{}: there is no tensor '{}', only: {}", path_, name, known));
   }
   return found->second;
 }
@@ -208,17 +201,13 @@ void SafetensorsFile::check(std::string const& name,
                             DType dtype,
                             std::vector<std::int64_t> const& shape) const {
   if (found.dtype != dtype || found.shape != shape) {
-    throw DataError(text(path_,
-                         ": tensor '",
-                         name,
-                         "': expected ",
-                         tensor_word(dtype),
-                         " ",
-                         describe_shape(shape),
-                         ", found ",
-                         tensor_word(found.dtype),
-                         " ",
-                         describe_shape(found.shape)));
+    throw DataError(fmt::format("{}: tensor '{}': expected {} {}, found {} {}",
+                                path_,
+                                name,
+                                tensor_word(dtype),
+                                describe_shape(shape),
+                                tensor_word(found.dtype),
+                                describe_shape(found.shape)));
   }
 }
 

@@ -2,7 +2,7 @@
 #include "data/safetensors.hpp"
 #include "data/tensor_header.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -19,28 +19,22 @@ static_assert(std::endian::native == std::endian::little,
 void require_valid(std::span<SavedTensor const> tensors, TensorMetadata const& metadata) {
   for (auto const& [key, value] : metadata) {
     require(is_utf8(key) && is_utf8(value),
-            "safetensors: the metadata '",
-            shortened(key),
-            "' is not UTF-8");
+            "safetensors: the metadata '{}' is not UTF-8",
+            shortened(key));
   }
   std::set<std::string_view> names;
   for (auto const& tensor : tensors) {
-    require(tensor.name != kMetadataKey, "safetensors: a tensor cannot be named ", kMetadataKey);
-    require(names.insert(tensor.name).second, "safetensors: two tensors are named ", tensor.name);
+    require(tensor.name != kMetadataKey, "safetensors: a tensor cannot be named {}", kMetadataKey);
+    require(names.insert(tensor.name).second, "safetensors: two tensors are named {}", tensor.name);
     require(is_utf8(tensor.name),
-            "safetensors: the tensor name '",
-            shortened(tensor.name),
-            "' is not UTF-8");
+            "safetensors: the tensor name '{}' is not UTF-8",
+            shortened(tensor.name));
     require(tensor_bytes(tensor.dtype, tensor.shape) == tensor.bytes.size(),
-            "safetensors: tensor ",
+            "safetensors: tensor {} of shape {} and type {} has {} bytes",
             tensor.name,
-            " of shape ",
             describe_shape(tensor.shape),
-            " and type ",
-            name_of(tensor.dtype),
-            " has ",
-            tensor.bytes.size(),
-            " bytes");
+            tensor.dtype,
+            tensor.bytes.size());
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -18,7 +18,7 @@ struct Split {
 /// 0, holds out none. Throws std::invalid_argument for 1, which leaves nothing to train on, and
 /// below 0.
 [[nodiscard]] inline Split split_rows(std::int64_t rows, std::int64_t holdout) {
-  require(holdout >= 0 && holdout != 1, "holdout: expected 0 or 2 and above, found ", holdout);
+  require(holdout >= 0 && holdout != 1, "holdout: expected 0 or 2 and above, found {}", holdout);
   Split split;
   for (std::int64_t row = 0; row < rows; ++row) {
     bool const held_out = holdout > 0 && row % holdout == holdout - 1;

@@ -3,7 +3,7 @@
 
 #include "data/dataset.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -56,9 +56,8 @@ struct Standardisation {
 inline void standardise(Dataset& dataset, Standardisation const& fitted) {
   std::size_t const fields = dataset.schema().continuous.size();
   require(fitted.mean.size() == fields && fitted.deviation.size() == fields,
-          "standardisation: fitted on ",
+          "standardisation: fitted on {} continuous fields, applied to {}",
           fitted.mean.size(),
-          " continuous fields, applied to ",
           fields);
   auto const values = dataset.continuous_values();
   for (std::size_t i = 0; i < values.size(); ++i) {

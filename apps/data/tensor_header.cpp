@@ -3,7 +3,7 @@
 
 #include "data/data_error.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
@@ -89,7 +89,7 @@ bool is_utf8(std::string const& value) {
 std::string describe_shape(std::span<std::int64_t const> shape) {
   std::string out = "[";
   for (auto const extent : shape) {
-    out += text(out.size() == 1 ? "" : ", ", extent);
+    out += fmt::format("{}{}", out.size() == 1 ? "" : ", ", extent);
   }
   return out + "]";
 }
@@ -100,7 +100,7 @@ nlohmann::json parse_strictly(std::string_view json) {
   std::vector<std::set<std::string>> open_objects;
   auto const refuse_odd = [&](int depth, Event event, nlohmann::json& parsed) {
     if (depth > deepest) {
-      throw DataError(text("values nest deeper than ", deepest));
+      throw DataError(fmt::format("values nest deeper than {}", deepest));
     }
     if (event == Event::object_start) {
       open_objects.emplace_back();
@@ -108,14 +108,15 @@ nlohmann::json parse_strictly(std::string_view json) {
       open_objects.pop_back();
     } else if (event == Event::key &&
                !open_objects.back().insert(parsed.get<std::string>()).second) {
-      throw DataError(text("the key '", shortened(parsed.get<std::string>()), "' is there twice"));
+      throw DataError(
+          fmt::format("the key '{}' is there twice", shortened(parsed.get<std::string>())));
     }
     return true;
   };
   try {
     return nlohmann::json::parse(json, refuse_odd);
   } catch (nlohmann::json::exception const& error) {
-    throw DataError(text("the header is no JSON: ", shortened(error.what())));
+    throw DataError(fmt::format("the header is no JSON: {}", shortened(error.what())));
   }
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/text_format.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -79,10 +81,10 @@ TextFormat criteo(std::string_view name, char separator, bool has_header) {
   }
   format.columns.push_back({"Label", ColumnRole::label_zero_one});
   for (int i = 1; i <= 13; ++i) {
-    format.columns.push_back({text("I", i), ColumnRole::continuous_logged});
+    format.columns.push_back({fmt::format("I{}", i), ColumnRole::continuous_logged});
   }
   for (int i = 1; i <= 26; ++i) {
-    format.columns.push_back({text("C", i), ColumnRole::categorical});
+    format.columns.push_back({fmt::format("C{}", i), ColumnRole::categorical});
   }
   return format;
 }
@@ -134,7 +136,7 @@ Schema TextFormat::schema() const {
 
 TextFormat text_format(ReaderOptions const& options, DataFormat format) {
   require(!options.never_married_task || format == DataFormat::census,
-          "the never-married task needs census data, found ",
+          "the never-married task needs census data, found {}",
           name_of(format));
   switch (format) {
     case DataFormat::census:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/live_line.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -31,21 +31,18 @@ void LiveLine::show(LoadFigures const& figures) {
   auto const in_ms = [](std::chrono::nanoseconds time) {
     return cli::fixed(std::chrono::duration<double, std::milli>(time).count(), 3);
   };
-  auto line = text(title_,
-                   "  ",
-                   cli::grouped(std::llround(figures.queries_per_s)),
-                   " q/s  p50 ",
-                   in_ms(figures.p50),
-                   " ms  p99 ",
-                   in_ms(figures.p99),
-                   " ms  in the pool ",
-                   cli::grouped(figures.in_pool));
+  auto line = fmt::format("{}  {} q/s  p50 {} ms  p99 {} ms  in the pool {}",
+                          title_,
+                          cli::grouped(std::llround(figures.queries_per_s)),
+                          in_ms(figures.p50),
+                          in_ms(figures.p99),
+                          cli::grouped(figures.in_pool));
   if (style_.kind == cli::ProgressStyle::Kind::lines) {
     *style_.out << line << '\n';
   } else {
     // The last column stays free: a terminal wraps after it.
     line.resize(std::min(line.size(), style_.width > 1 ? style_.width - 1 : 1));
-    *style_.out << text("\r", line, "\x1b[K");
+    *style_.out << fmt::format("\r{}\x1b[K", line);
   }
   style_.out->flush();
   is_drawn_ = true;

@@ -3,6 +3,7 @@
 
 #include <msstream/base/detail/env.hpp>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -240,18 +241,17 @@ void check(ServeOptions const& chosen) {
     throw cli::UsageError("--buckets: expected them in ascending order");
   }
   if (buckets.back() < chosen.batch) {
-    throw cli::UsageError(text("--buckets: the largest holds ",
-                               buckets.back(),
-                               " rows; expected at least --batch, ",
-                               chosen.batch));
+    throw cli::UsageError(
+        fmt::format("--buckets: the largest holds {} rows; expected at least --batch, {}",
+                    buckets.back(),
+                    chosen.batch));
   }
   if (chosen.max_batch_delay_us > 0 && buckets.back() < 2 * chosen.batch) {
     throw cli::UsageError(
-        text("--max-batch-delay-us puts queries together: the largest of --buckets "
-             "holds ",
-             buckets.back(),
-             " rows; expected at least two queries, ",
-             2 * chosen.batch));
+        fmt::format("--max-batch-delay-us puts queries together: the largest of --buckets holds {} "
+                    "rows; expected at least two queries, {}",
+                    buckets.back(),
+                    2 * chosen.batch));
   }
   if (chosen.max_batch_delay_us > 0 && chosen.queue == 0) {
     throw cli::UsageError(

@@ -5,8 +5,7 @@
 #include "cli/progress.hpp"
 #include "cli/report.hpp"
 
-#include <msstream/base/text.hpp>
-
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -162,12 +161,12 @@ void add_comparisons(Json& report, ServeComparisons const& comparisons, std::int
 }
 
 std::string placement_text(ServeOptions const& options) {
-  return text(options.replicas,
-              options.replicas == 1 ? " replica" : " replicas",
-              options.no_capture ? ", eager; " : ", captured; ",
-              name_of(options.runtime),
-              " runtime",
-              options.runtime == cli::RuntimeChoice::host ? " (no GPU is used)" : "");
+  return fmt::format("{}{}{}{} runtime{}",
+                     options.replicas,
+                     options.replicas == 1 ? " replica" : " replicas",
+                     options.no_capture ? ", eager; " : ", captured; ",
+                     name_of(options.runtime),
+                     options.runtime == cli::RuntimeChoice::host ? " (no GPU is used)" : "");
 }
 
 void conclude(ServeOptions const& options, Json const& report) {
@@ -182,10 +181,10 @@ void conclude(ServeOptions const& options, Json const& report) {
     auto const number = [&](char const* of) {
       return cli::grouped(result.at(of).get<std::int64_t>());
     };
-    throw std::runtime_error(text(number("mismatches"),
-                                  " of ",
-                                  number("checked"),
-                                  " answers differ from what the model says to the query alone"));
+    throw std::runtime_error(
+        fmt::format("{} of {} answers differ from what the model says to the query alone",
+                    number("mismatches"),
+                    number("checked")));
   }
 }
 

@@ -2,12 +2,10 @@
 #include "cli/progress.hpp"
 #include "load/serve_report.hpp"
 
-#include <msstream/base/text.hpp>
-
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <string_view>
 
 namespace msstream::load {
 
@@ -15,9 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string padded(std::string const& word, std::size_t width) {
-  return std::string(width > word.size() ? width - word.size() : 0, ' ') + word;
-}
 std::string rounded_count(Json const& number) {
   return cli::grouped(std::llround(number.get<double>()));
 }
@@ -26,22 +21,18 @@ std::string digits(Json const& number, int after_point) {
 }
 std::string mebibytes(Json const& bytes) {
   constexpr double kMebibyte = 1 << 20;
-  return text(cli::fixed(bytes.get<double>() / kMebibyte, 1), " MiB");
+  return fmt::format("{} MiB", cli::fixed(bytes.get<double>() / kMebibyte, 1));
 }
 
 std::string times_table(Json const& result) {
-  constexpr std::size_t kColumn = 11;
-  std::string lines = "          ms";
-  for (auto const* const column : {"mean", "p50", "p95", "p99", "max"}) {
-    lines += padded(column, kColumn);
-  }
+  std::string lines =
+      fmt::format("{:>12}{:>11}{:>11}{:>11}{:>11}{:>11}", "ms", "mean", "p50", "p95", "p99", "max");
   for (auto const& [title, key] : {std::pair{"latency", "latency_ms"},
                                    {"in the queue", "queue_ms"},
                                    {"on the device", "device_ms"}}) {
-    lines += text("\n", title, std::string(14 - std::string_view(title).size(), ' '));
+    lines += fmt::format("\n{:12}", title);
     for (auto const& value : result.at(key)) {
-      auto const width = lines.back() == ' ' ? kColumn - 2 : kColumn;
-      lines += padded(digits(value, 3), width);
+      lines += fmt::format("{:>11}", digits(value, 3));
     }
   }
   return lines + "\n";
@@ -49,90 +40,68 @@ std::string times_table(Json const& result) {
 
 std::string pool_text(Json const& result) {
   auto const& memory = result.at("memory");
-  return text(rounded_count(result.at("answered")),
-              " queries answered in ",
-              digits(result.at("seconds"), 2),
-              result.at("captured").get<bool>() ? " s, captured: " : " s, eager: ",
-              rounded_count(result.at("queries_per_s")),
-              " queries/s, ",
-              rounded_count(result.at("rows_per_s")),
-              " rows/s\n",
-              times_table(result),
-              "on average ",
-              digits(result.at("in_flight"), 1),
-              " queries in flight, ",
-              digits(result.at("in_flight_on_device"), 1),
-              " on the device, ",
-              digits(result.at("kernels_in_flight"), 2),
-              " kernels and copies of ",
-              rounded_count(result.at("operations_a_query")),
-              " a query\n",
-              rounded_count(result.at("asked")),
-              " asked, ",
-              rounded_count(result.at("refused")),
-              " refused, ",
-              rounded_count(result.at("expired")),
-              " expired, ",
-              rounded_count(result.at("failed")),
-              " failed; ",
-              rounded_count(result.at("launches")),
-              " launches, ",
-              rounded_count(result.at("swaps")),
-              " swaps\nmemory: weights ",
-              mebibytes(memory.at("weights_bytes")),
-              ", a replica ",
-              mebibytes(memory.at("replica_bytes")),
-              " in use, ",
-              mebibytes(memory.at("replica_reserved_bytes")),
-              " reserved, ",
-              mebibytes(memory.at("replica_device_bytes")),
-              " of the device's, ",
-              mebibytes(memory.at("replica_pinned_bytes")),
-              " pinned; ",
-              mebibytes(memory.at("reserved_bytes")),
-              " reserved in all\n");
+  return fmt::format(
+      "{} queries answered in {}{}{} queries/s, {} rows/s\n{}on average {} queries in flight, {} "
+      "on the device, {} kernels and copies of {} a query\n{} asked, {} refused, {} expired, {} "
+      "failed; {} launches, {} swaps\nmemory: weights {}, a replica {} in use, {} reserved, {} of "
+      "the device's, {} pinned; {} reserved in all\n",
+      rounded_count(result.at("answered")),
+      digits(result.at("seconds"), 2),
+      result.at("captured").get<bool>() ? " s, captured: " : " s, eager: ",
+      rounded_count(result.at("queries_per_s")),
+      rounded_count(result.at("rows_per_s")),
+      times_table(result),
+      digits(result.at("in_flight"), 1),
+      digits(result.at("in_flight_on_device"), 1),
+      digits(result.at("kernels_in_flight"), 2),
+      rounded_count(result.at("operations_a_query")),
+      rounded_count(result.at("asked")),
+      rounded_count(result.at("refused")),
+      rounded_count(result.at("expired")),
+      rounded_count(result.at("failed")),
+      rounded_count(result.at("launches")),
+      rounded_count(result.at("swaps")),
+      mebibytes(memory.at("weights_bytes")),
+      mebibytes(memory.at("replica_bytes")),
+      mebibytes(memory.at("replica_reserved_bytes")),
+      mebibytes(memory.at("replica_device_bytes")),
+      mebibytes(memory.at("replica_pinned_bytes")),
+      mebibytes(memory.at("reserved_bytes")));
 }
 
 std::string samples_text(Json const& result) {
   auto const& sampled = result.at("sampled");
   auto const from_to = [&](char const* of, auto const& shown) {
     auto const found = sampled.find(of);
-    return found == sampled.end() ? std::string("?")
-                                  : text(shown(found->at("min")), " to ", shown(found->at("max")));
+    return found == sampled.end()
+               ? std::string("?")
+               : fmt::format("{} to {}", shown(found->at("min")), shown(found->at("max")));
   };
-  return text(result.at("samples").size(),
-              " samples: ",
-              from_to("queries_per_s", rounded_count),
-              " queries/s, p99 ",
-              from_to("p99_ms", [](Json const& its) { return digits(its, 3); }),
-              " ms, ",
-              from_to("waiting", rounded_count),
-              " waiting; reserved ",
-              from_to("reserved_bytes", mebibytes),
-              ", of the device's ",
-              from_to("device_bytes", mebibytes),
-              ", resident on the host ",
-              from_to("resident_bytes", mebibytes),
-              "\n");
+  return fmt::format(
+      "{} samples: {} queries/s, p99 {} ms, {} waiting; reserved {}, of the device's {}, resident "
+      "on the host {}\n",
+      result.at("samples").size(),
+      from_to("queries_per_s", rounded_count),
+      from_to("p99_ms", [](Json const& its) { return digits(its, 3); }),
+      from_to("waiting", rounded_count),
+      from_to("reserved_bytes", mebibytes),
+      from_to("device_bytes", mebibytes),
+      from_to("resident_bytes", mebibytes));
 }
 
 std::string measured_before_text(Json const& result) {
   std::string lines;
   if (auto const found = result.find("peak_queries_per_s"); found != result.end()) {
-    lines += text("the peak, of a closed load: ",
-                  rounded_count(*found),
-                  " queries/s; these arrived at ",
-                  rounded_count(result.at("rate")),
-                  "\n");
+    lines += fmt::format("the peak, of a closed load: {} queries/s; these arrived at {}\n",
+                         rounded_count(*found),
+                         rounded_count(result.at("rate")));
   }
   if (auto const found = result.find("lone_ms"); found != result.end()) {
-    lines += text("a lone query: p50 ",
-                  digits(found->at("p50"), 3),
-                  " ms, p99 ",
-                  digits(found->at("p99"), 3),
-                  " ms; the load's p99 is ",
-                  digits(result.at("over_lone").at("p99"), 2),
-                  " times that p50\n");
+    lines +=
+        fmt::format("a lone query: p50 {} ms, p99 {} ms; the load's p99 is {} times that p50\n",
+                    digits(found->at("p50"), 3),
+                    digits(found->at("p99"), 3),
+                    digits(result.at("over_lone").at("p99"), 2));
   }
   return lines;
 }
@@ -143,42 +112,34 @@ std::string serve_summary(Json const& report) {
   auto const& result = report.at("result");
   auto lines = pool_text(result) + samples_text(result) + measured_before_text(result);
   if (result.at("asked_late_ms").at("max") != 0) {
-    lines += text("asked later than they arrived, ms: p50 ",
-                  digits(result.at("asked_late_ms").at("p50"), 3),
-                  ", p99 ",
-                  digits(result.at("asked_late_ms").at("p99"), 3),
-                  " (counted in the latency)\n");
+    lines +=
+        fmt::format("asked later than they arrived, ms: p50 {}, p99 {} (counted in the latency)\n",
+                    digits(result.at("asked_late_ms").at("p50"), 3),
+                    digits(result.at("asked_late_ms").at("p99"), 3));
   }
   if (result.at("checked") != 0) {
-    lines += text(rounded_count(result.at("checked")),
-                  " answers compared with lone runs, ",
-                  rounded_count(result.at("mismatches")),
-                  " differ\n");
+    lines += fmt::format("{} answers compared with lone runs, {} differ\n",
+                         rounded_count(result.at("checked")),
+                         rounded_count(result.at("mismatches")));
   }
   if (auto const found = report.find("baseline"); found != report.end()) {
     auto const& over = report.at("over_baseline");
-    lines += text("eagerly on one stream: ",
-                  rounded_count(found->at("queries_per_s")),
-                  " queries/s, p50 ",
-                  digits(found->at("latency_ms").at("p50"), 3),
-                  " ms, p99 ",
-                  digits(found->at("latency_ms").at("p99"), 3),
-                  " ms; the pool has ",
-                  digits(over.at("throughput"), 2),
-                  " times the throughput, ",
-                  digits(over.at("p50"), 2),
-                  " times the p50, ",
-                  digits(over.at("p99"), 2),
-                  " times the p99\n");
+    lines += fmt::format(
+        "eagerly on one stream: {} queries/s, p50 {} ms, p99 {} ms; the pool has {} times the "
+        "throughput, {} times the p50, {} times the p99\n",
+        rounded_count(found->at("queries_per_s")),
+        digits(found->at("latency_ms").at("p50"), 3),
+        digits(found->at("latency_ms").at("p99"), 3),
+        digits(over.at("throughput"), 2),
+        digits(over.at("p50"), 2),
+        digits(over.at("p99"), 2));
   }
   if (auto const found = report.find("raw_loop"); found != report.end()) {
-    lines += text("a raw loop of ",
-                  rounded_count(found->at("threads")),
-                  " threads: ",
-                  rounded_count(found->at("queries_per_s")),
-                  " queries/s; the pool has ",
-                  digits(report.at("over_raw_loop").at("throughput"), 2),
-                  " times the throughput\n");
+    lines += fmt::format(
+        "a raw loop of {} threads: {} queries/s; the pool has {} times the throughput\n",
+        rounded_count(found->at("threads")),
+        rounded_count(found->at("queries_per_s")),
+        digits(report.at("over_raw_loop").at("throughput"), 2));
   }
   return lines;
 }

@@ -7,6 +7,8 @@
 
 #include <msstream/step/auto_assignment.hpp>
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -110,13 +112,12 @@ template <Runtime R, class Build, class Tell>
   auto const ms = trial.run(tell);
   TriedGroups const tried{
       .chosen_ms = ms[chosen], .one_group_ms = ms[one_group], .own_ms = ms[own]};
-  auto kept = text("# Measured, ms a step: ",
-                   tried.chosen_ms,
-                   " on the groups of auto_assignment(), ",
-                   tried.one_group_ms,
-                   " on one, ",
-                   tried.own_ms,
-                   " on the model's own.\n");
+  auto kept = fmt::format(
+      "# Measured, ms a step: {} on the groups of auto_assignment(), {} on one, {} on the model's "
+      "own.\n",
+      tried.chosen_ms,
+      tried.one_group_ms,
+      tried.own_ms);
   switch (tried.fastest()) {
     case TriedGroups::Fastest::chosen:
       kept += predicted.text;

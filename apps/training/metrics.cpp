@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training/metrics.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -15,11 +15,11 @@ namespace msstream::training {
 namespace {
 
 void require_pairs(char const* metric, std::size_t scores, std::size_t labels) {
-  require(scores == labels, metric, ": ", scores, " scores, but ", labels, " labels");
+  require(scores == labels, "{}: {} scores, but {} labels", metric, scores, labels);
 }
 
 void require_some(char const* metric, std::size_t count) {
-  require(count > 0, metric, ": there are no values");
+  require(count > 0, "{}: there are no values", metric);
 }
 
 /// Returns the discounted gain of items in descending order of score, given as (score, gain).
@@ -46,7 +46,7 @@ std::optional<double> roc_auc(std::span<float const> scores, std::span<float con
   std::vector<std::pair<float, bool>> ranked;
   ranked.reserve(scores.size());
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    require(!std::isnan(scores[i]), "AUC: score ", i, " is not a number");
+    require(!std::isnan(scores[i]), "AUC: score {} is not a number", i);
     ranked.emplace_back(scores[i], labels[i] > 0.5F);
   }
   std::ranges::sort(ranked, {}, &std::pair<float, bool>::first);
@@ -105,8 +105,8 @@ std::optional<double> ndcg(std::span<float const> scores,
   std::vector<std::pair<float, double>> ranked;
   std::vector<std::pair<float, double>> best;
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    require(!std::isnan(scores[i]), "NDCG: score ", i, " is not a number");
-    require(grades[i] >= 0, "NDCG: expected grades of 0 or more, found ", grades[i]);
+    require(!std::isnan(scores[i]), "NDCG: score {} is not a number", i);
+    require(grades[i] >= 0, "NDCG: expected grades of 0 or more, found {}", grades[i]);
     double const gain = std::exp2(static_cast<double>(grades[i])) - 1;
     ranked.emplace_back(scores[i], gain);
     best.emplace_back(grades[i], gain);
@@ -119,7 +119,7 @@ std::optional<double> ndcg(std::span<float const> scores,
 
 double percentile(std::span<double const> values, double percent) {
   require_some("percentile", values.size());
-  require(percent >= 0 && percent <= 100, "percentile: expected 0 to 100, found ", percent);
+  require(percent >= 0 && percent <= 100, "percentile: expected 0 to 100, found {}", percent);
   std::vector<double> sorted(values.begin(), values.end());
   double const position = percent / 100.0 * static_cast<double>(sorted.size() - 1);
   auto const below = static_cast<std::size_t>(position);

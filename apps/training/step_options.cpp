@@ -6,6 +6,7 @@
 #include <msstream/base/detail/env.hpp>
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <stdexcept>
@@ -39,7 +40,8 @@ std::optional<StreamAssignment> StepOptions::read_assignment() const {
     return assignment.empty() ? StreamAssignment::from_environment(stream_groups)
                               : StreamAssignment::from_file(assignment, stream_groups);
   } catch (std::invalid_argument const& error) {
-    throw cli::UsageError(text(assignment.empty() ? "" : "--assignment: ", error.what()));
+    throw cli::UsageError(
+        fmt::format("{}{}", assignment.empty() ? "" : "--assignment: ", error.what()));
   }
 }
 
@@ -96,9 +98,8 @@ void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs) {
     throw cli::UsageError("--save-assignment goes with --assignment auto");
   }
   if (!chosen.step_trace.empty() && !is_trace_name(chosen.step_trace)) {
-    throw cli::UsageError(text("--step-trace ",
-                               chosen.step_trace,
-                               ": expected a path that ends with .json, .dot or .svg"));
+    throw cli::UsageError(fmt::format(
+        "--step-trace {}: expected a path that ends with .json, .dot or .svg", chosen.step_trace));
   }
   if (!chosen.chooses_groups() && !chosen.assignment.empty()) {
     inputs.push_back({"--assignment", chosen.assignment});

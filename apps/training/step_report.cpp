@@ -6,8 +6,7 @@
 #include "cli/report.hpp"
 #include "training/metrics.hpp"
 
-#include <msstream/base/text.hpp>
-
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 namespace msstream::training {
@@ -93,67 +92,51 @@ std::string summary_of(nlohmann::ordered_json const& report) {
   auto const& losses = report.at("losses");
   auto const& times = report.at("step_ms");
   auto const& waits = report.at("waits");
-  std::string lines = text(losses.size(),
-                           " steps",
-                           report.at("captured").get<bool>() ? ", captured" : ", eager",
-                           ": median ",
-                           in_ms(times.at("median")),
-                           " ms (5% ",
-                           in_ms(times.at("p5")),
-                           ", 95% ",
-                           in_ms(times.at("p95")),
-                           "); ",
-                           count_of(report.at("operations")),
-                           " operations; of ",
-                           count_of(waits.at("needed")),
-                           " waits ",
-                           count_of(waits.at("issued")),
-                           " issued; peak memory ",
-                           cli::grouped(report.at("peak_bytes").get<std::int64_t>() >> 20U),
-                           " MiB\n");
+  std::string lines = fmt::format(
+      "{} steps{}: median {} ms (5% {}, 95% {}); {} operations; of {} waits {} issued; peak memory "
+      "{} MiB\n",
+      losses.size(),
+      report.at("captured").get<bool>() ? ", captured" : ", eager",
+      in_ms(times.at("median")),
+      in_ms(times.at("p5")),
+      in_ms(times.at("p95")),
+      count_of(report.at("operations")),
+      count_of(waits.at("needed")),
+      count_of(waits.at("issued")),
+      cli::grouped(report.at("peak_bytes").get<std::int64_t>() >> 20U));
   if (auto const found = report.find("predicted_ms"); found != report.end()) {
-    lines += text("groups by a trace: predicted ",
-                  in_ms(found->at("chosen")),
-                  " ms, on one group ",
-                  in_ms(found->at("one_group")),
-                  " ms\n");
+    lines += fmt::format("groups by a trace: predicted {} ms, on one group {} ms\n",
+                         in_ms(found->at("chosen")),
+                         in_ms(found->at("one_group")));
   }
   if (auto const found = report.find("tried_ms"); found != report.end()) {
-    lines += text("measured ",
-                  in_ms(found->at("chosen")),
-                  " ms, on one group ",
-                  in_ms(found->at("one_group")),
-                  ", on the model's own ",
-                  in_ms(found->at("own")),
-                  ": trained on ",
-                  found->at("fastest").get<std::string>(),
-                  "\n");
+    lines += fmt::format("measured {} ms, on one group {}, on the model's own {}: trained on {}\n",
+                         in_ms(found->at("chosen")),
+                         in_ms(found->at("one_group")),
+                         in_ms(found->at("own")),
+                         found->at("fastest").get<std::string>());
   }
   if (auto const found = report.find("traced_step"); found != report.end()) {
     auto const& needs = found->at("waits");
-    lines += text("a step of ",
-                  count_of(found->at("operations")),
-                  " operations: ",
-                  count_of(needs.at("hazards")),
-                  " hazards between streams, ",
-                  count_of(needs.at("necessary")),
-                  " waits necessary, ",
-                  count_of(needs.at("issued")),
-                  " issued; critical path ",
-                  in_ms(found->at("critical_path_ms")),
-                  " of ",
-                  in_ms(found->at("busy_ms")),
-                  " ms\n");
+    lines += fmt::format(
+        "a step of {} operations: {} hazards between streams, {} waits necessary, {} issued; "
+        "critical path {} of {} ms\n",
+        count_of(found->at("operations")),
+        count_of(needs.at("hazards")),
+        count_of(needs.at("necessary")),
+        count_of(needs.at("issued")),
+        in_ms(found->at("critical_path_ms")),
+        in_ms(found->at("busy_ms")));
   }
   return lines;
 }
 
 std::string placement_text(StepOptions const& options) {
-  return text(options.stream_groups,
-              options.stream_groups == 1 ? " stream group; " : " stream groups; ",
-              name_of(options.runtime),
-              " runtime",
-              options.runtime == cli::RuntimeChoice::host ? " (no GPU is used)" : "");
+  return fmt::format("{}{}{} runtime{}",
+                     options.stream_groups,
+                     options.stream_groups == 1 ? " stream group; " : " stream groups; ",
+                     name_of(options.runtime),
+                     options.runtime == cli::RuntimeChoice::host ? " (no GPU is used)" : "");
 }
 
 void conclude(StepOptions const& options, nlohmann::ordered_json const& report) {

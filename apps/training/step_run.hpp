@@ -11,6 +11,7 @@
 
 #include <msstream/step/auto_assignment.hpp>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -81,14 +82,14 @@ class StepRun {
     auto const epoch = first / plan.batches_per_epoch() + 1;
     auto const end = std::min(last_step_, epoch * plan.batches_per_epoch());
     auto const started = Clock::now();
-    train(end - first, plan.batch_rows, text("epoch ", epoch, "/", plan.epochs), feed);
+    train(end - first, plan.batch_rows, fmt::format("epoch {}/{}", epoch, plan.epochs), feed);
     double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
     auto const mean = std::accumulate(losses().end() - (end - first), losses().end(), 0.0) /
                       static_cast<double>(end - first);
     return {{"epoch", epoch},
             {"complete", end == epoch * plan.batches_per_epoch()},
             {"loss", mean},
-            {text(style_.unit, "_per_s"),
+            {fmt::format("{}_per_s", style_.unit),
              static_cast<double>((end - first) * plan.batch_rows) / seconds},
             {"seconds", seconds}};
   }
@@ -183,7 +184,7 @@ class StepRun {
       return;
     }
     for (auto const& line : assignment_->unmatched_lines()) {
-      std::cerr << text("warning: no operation of a step matches ", line, "\n");
+      std::cerr << fmt::format("warning: no operation of a step matches {}\n", line);
     }
   }
 
@@ -203,13 +204,12 @@ class StepRun {
       arrived_ = now;
       measured_.losses.push_back(loss);
       if (!std::isfinite(loss)) {
-        throw std::runtime_error(text("training diverged: the loss of step ",
-                                      measured_.losses.size(),
-                                      " is ",
-                                      loss,
-                                      "; try a smaller --lr than ",
-                                      options_.learning_rate,
-                                      ", and look for values in the data that are far too large"));
+        throw std::runtime_error(
+            fmt::format("training diverged: the loss of step {} is {}; try a smaller --lr than {}, "
+                        "and look for values in the data that are far too large",
+                        measured_.losses.size(),
+                        loss,
+                        options_.learning_rate));
       }
     }
   }

@@ -5,7 +5,7 @@
 #include "data/data_error.hpp"
 #include "data/standardise.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +27,7 @@ data::Dataset loaded(data::RowSource& source, std::string const& origin) {
     return data::load_dataset(source);
   } catch (std::bad_alloc const&) {
     throw data::DataError(
-        text(origin, ": the rows do not fit into memory; ulimit -v may bound it"));
+        fmt::format("{}: the rows do not fit into memory; ulimit -v may bound it", origin));
   }
 }
 
@@ -39,8 +39,8 @@ TrainingData load_training_data(data::RowSource& source,
   auto dataset = loaded(source, origin);
   auto split = data::split_rows(dataset.rows(), options.holdout);
   if (split.training.empty()) {
-    throw cli::UsageError(
-        text(dataset.rows(), " rows leave none to train on with --holdout ", options.holdout));
+    throw cli::UsageError(fmt::format(
+        "{} rows leave none to train on with --holdout {}", dataset.rows(), options.holdout));
   }
   data::standardise(dataset, data::fit_standardisation(dataset, split.training));
 

@@ -9,6 +9,8 @@
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/tensor.hpp>
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -225,13 +227,12 @@ void add_comparison(std::string const& what) {
   for (auto const pattern : {Pattern::pair, Pattern::churn}) {
     for (auto const& range : axes::kAllocations) {
       for (int const threads : axes::kAllocatingThreads) {
-        auto const name = ms::text("allocator/",
-                                   R::name,
-                                   pattern == Pattern::pair ? "/pair/" : "/churn/",
-                                   range.name,
-                                   what,
-                                   "/threads:",
-                                   threads);
+        auto const name = fmt::format("allocator/{}{}{}{}/threads:{}",
+                                      R::name,
+                                      pattern == Pattern::pair ? "/pair/" : "/churn/",
+                                      range.name,
+                                      what,
+                                      threads);
         add(name, axes::kAllocationBatches, [=](benchmark::State& state) {
           run<Ours, Theirs, R>(state, pattern, range, threads);
         });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab.hpp"
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,7 +29,7 @@ struct Case {
   std::int64_t hotness;
 
   [[nodiscard]] std::string name() const {
-    return ms::text(layout, '/', name_of(draw), "/hotness:", hotness);
+    return fmt::format("{}/{}/hotness:{}", layout, name_of(draw), hotness);
   }
 };
 
@@ -173,21 +175,21 @@ void add_all(std::int64_t divisor) {
   auto const add_one = adder<R>("embedding", divisor);
   auto const add_lookups = [&]<class T>(std::type_identity<T>, std::string_view dtype) {
     for_each_case([&](Case const& what) {
-      add_one(ms::text("lookup/", dtype, '/', what.name()),
+      add_one(fmt::format("lookup/{}/{}", dtype, what.name()),
               [=](auto& state, auto& lab) { lookup<T>(state, lab, what); });
     });
   };
   for (auto const rows : {Sizes::kBags,
                           Sizes::kTables * Sizes::kTableBatches[0],
                           Sizes::kTables * Sizes::kTableBatches[1]}) {
-    add_one(ms::text("copied/rows:", rows),
+    add_one(fmt::format("copied/rows:{}", rows),
             [=](auto& state, auto& lab) { copied_rows(state, lab, rows); });
   }
   add_lookups(std::type_identity<float>{}, "float32");
   add_lookups(std::type_identity<ms::float16>{}, "float16");
   add_lookups(std::type_identity<ms::bfloat16>{}, "bfloat16");
   for_each_case([&](Case const& what) {
-    add_one(ms::text("row_gradients/", what.name()),
+    add_one(fmt::format("row_gradients/{}", what.name()),
             [=](auto& state, auto& lab) { row_gradients(state, lab, what); });
   });
   using Kind = ms::ops::OptimizerKind;
@@ -198,14 +200,16 @@ void add_all(std::int64_t divisor) {
                                    std::pair{Kind::adam, "adam"}}) {
     for (auto const hotness : Sizes::kHotness) {
       add_one(
-          ms::text("fused_update/", name, "/hotness:", hotness),
+          fmt::format("fused_update/{}/hotness:{}", name, hotness),
           [=, kind = kind](auto& state, auto& lab) { fused_update(state, lab, kind, hotness); });
     }
   }
   for (bool const gradient : {false, true}) {
     for (auto const batch : Sizes::kTableBatches) {
-      add_one(ms::text(gradient ? "tables_gradient:" : "tables:", Sizes::kTables, "/batch:", batch),
-              [=](auto& state, auto& lab) { many_tables(state, lab, batch, gradient); });
+      add_one(
+          fmt::format(
+              "{}{}/batch:{}", gradient ? "tables_gradient:" : "tables:", Sizes::kTables, batch),
+          [=](auto& state, auto& lab) { many_tables(state, lab, batch, gradient); });
     }
   }
 }

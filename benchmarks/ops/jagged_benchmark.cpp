@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -29,7 +31,7 @@ struct JaggedBags {
 /// Draws rows into bags. No bag has more than kLongest rows.
 template <ms::Runtime R>
 JaggedBags<R> jagged_bags(Lab<R>& lab, Draw draw) {
-  return lab.kept(ms::text("jagged, ", name_of(draw)), [&]() -> JaggedBags<R> {
+  return lab.kept(fmt::format("jagged, {}", name_of(draw)), [&]() -> JaggedBags<R> {
     auto const bags = lab.rows(axes::Kernels::kBags);
     std::vector<std::int64_t> lengths(static_cast<std::size_t>(bags));
     for (auto const bag : drawn(bags * Sizes::kMeanLength, bags, draw)) {
@@ -137,7 +139,7 @@ void add_all(std::int64_t divisor) {
   for (auto const& [reduction, name] : {std::pair{SegmentReduction::sum, "sum"},
                                         std::pair{SegmentReduction::mean, "mean"},
                                         std::pair{SegmentReduction::max, "max"}}) {
-    add_draws(ms::text("segment_gradient/", name),
+    add_draws(fmt::format("segment_gradient/{}", name),
               [reduction = reduction](auto& state, auto& lab, Draw draw) {
                 segment_gradient(state, lab, draw, reduction);
               });

@@ -5,6 +5,8 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -103,7 +105,7 @@ void adam_rows(benchmark::State& state, DeviceBench<R>& bench) {
 template <ms::Runtime R>
 void add_all(std::int64_t divisor) {
   auto const add_one = [divisor](std::string_view what, auto function) {
-    add(ms::text("kernels/", R::name, '/', what), Sizes::kRuns, [=](benchmark::State& state) {
+    add(fmt::format("kernels/{}/{}", R::name, what), Sizes::kRuns, [=](benchmark::State& state) {
       DeviceBench<R> bench(divisor);
       function(state, bench);
     });
@@ -111,7 +113,7 @@ void add_all(std::int64_t divisor) {
   add_one("dense/forward", [](auto& state, auto& bench) { dense<R>(state, bench, false); });
   add_one("dense/backward", [](auto& state, auto& bench) { dense<R>(state, bench, true); });
   for (auto const& sizes : Sizes::kLongDense) {
-    add_one(ms::text("dense/weights/", sizes[0], 'x', sizes[1], 'x', sizes[2]),
+    add_one(fmt::format("dense/weights/{}x{}x{}", sizes[0], sizes[1], sizes[2]),
             [=](auto& state, auto& bench) { dense_weights<R>(state, bench, sizes); });
   }
   add_one("adam/dense", [](auto& state, auto& bench) { adam_dense<R>(state, bench); });

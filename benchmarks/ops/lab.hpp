@@ -6,6 +6,8 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <any>
 #include <cstdint>
@@ -68,7 +70,7 @@ class Lab {
 template <ms::Runtime R>
 auto adder(std::string const& suite, std::int64_t divisor) {
   return [suite, lab = std::make_shared<Lab<R>>(divisor)](std::string const& what, auto function) {
-    add(ms::text(suite, '/', R::name, '/', what), 1, [=](benchmark::State& state) {
+    add(fmt::format("{}/{}/{}", suite, R::name, what), 1, [=](benchmark::State& state) {
       function(state, *lab);
     });
   };
@@ -80,7 +82,7 @@ template <class Add, class Name>
 auto by_draw(Add add_one, Name name) {
   return [=](std::string const& what, auto function) {
     for (auto const draw : kDraws) {
-      add_one(ms::text(what, '/', name(draw)),
+      add_one(fmt::format("{}/{}", what, name(draw)),
               [=](auto& state, auto& lab) { function(state, lab, draw); });
     }
   };
@@ -103,7 +105,7 @@ std::int64_t segments(Lab<R>& lab) {
 /// Returns the segment of each row.
 template <ms::Runtime R>
 ms::Tensor<std::int64_t, R> segment_ids(Lab<R>& lab, Draw draw) {
-  return lab.kept(ms::text("segment ids, ", name_of(draw)), [&] {
+  return lab.kept(fmt::format("segment ids, {}", name_of(draw)), [&] {
     return put_ids<std::int64_t>(
         lab.device(), drawn(segment_rows(lab), segments(lab), draw), {segment_rows(lab)});
   });
@@ -112,7 +114,7 @@ ms::Tensor<std::int64_t, R> segment_ids(Lab<R>& lab, Draw draw) {
 /// Returns the segment of each row, in ascending order.
 template <ms::Runtime R>
 ms::Tensor<std::int64_t, R> sorted_segment_ids(Lab<R>& lab, Draw draw) {
-  return lab.kept(ms::text("sorted segment ids, ", name_of(draw)), [&] {
+  return lab.kept(fmt::format("sorted segment ids, {}", name_of(draw)), [&] {
     auto ids = drawn(segment_rows(lab), segments(lab), draw);
     std::sort(ids.begin(), ids.end());
     return put_ids<std::int64_t>(lab.device(), ids, {segment_rows(lab)});
@@ -122,7 +124,7 @@ ms::Tensor<std::int64_t, R> sorted_segment_ids(Lab<R>& lab, Draw draw) {
 /// Returns the start of each segment, and the end of the last: [segments + 1].
 template <ms::Runtime R>
 ms::Tensor<std::int64_t, R> segment_starts(Lab<R>& lab, Draw draw) {
-  return lab.kept(ms::text("segment starts, ", name_of(draw)), [&] {
+  return lab.kept(fmt::format("segment starts, {}", name_of(draw)), [&] {
     return ms::ops::segment_offsets(sorted_segment_ids(lab, draw), segments(lab));
   });
 }

@@ -4,6 +4,8 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <string>
 
@@ -63,21 +65,21 @@ void sum_along(benchmark::State& state,
 template <ms::Runtime R>
 void add_all(std::int64_t divisor) {
   auto const add_one = [divisor](std::string const& what, auto function) {
-    add(ms::text("reductions/", R::name, '/', what), Sizes::kRuns, [=](benchmark::State& state) {
+    add(fmt::format("reductions/{}/{}", R::name, what), Sizes::kRuns, [=](benchmark::State& state) {
       DeviceBench<R> bench(divisor);
       function(state, bench);
     });
   };
   for (auto const width : Sizes::kWidths) {
-    add_one(ms::text("layer_norm/forward/width:", width),
+    add_one(fmt::format("layer_norm/forward/width:{}", width),
             [=](auto& state, auto& bench) { layer_norm<R>(state, bench, width, false); });
-    add_one(ms::text("layer_norm/backward/width:", width),
+    add_one(fmt::format("layer_norm/backward/width:{}", width),
             [=](auto& state, auto& bench) { layer_norm<R>(state, bench, width, true); });
-    add_one(ms::text("softmax/width:", width),
+    add_one(fmt::format("softmax/width:{}", width),
             [=](auto& state, auto& bench) { softmax<R>(state, bench, width); });
-    add_one(ms::text("sum/rows/width:", width),
+    add_one(fmt::format("sum/rows/width:{}", width),
             [=](auto& state, auto& bench) { sum_along<R>(state, bench, width, 1); });
-    add_one(ms::text("sum/columns/width:", width),
+    add_one(fmt::format("sum/columns/width:{}", width),
             [=](auto& state, auto& bench) { sum_along<R>(state, bench, width, 0); });
   }
   add_one("sum/all", [](auto& state, auto& bench) { sum<R>(state, bench); });

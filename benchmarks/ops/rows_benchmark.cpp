@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab.hpp"
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -34,7 +36,7 @@ struct Moved {
 };
 template <ms::Runtime R>
 Moved<R> moved(Lab<R>& lab, Draw draw) {
-  return lab.kept(ms::text("moved, ", name_of(draw)), [&]() -> Moved<R> {
+  return lab.kept(fmt::format("moved, {}", name_of(draw)), [&]() -> Moved<R> {
     auto const count = lab.rows(Sizes::kMoved);
     auto const ids = put_ids<std::int64_t>(
         lab.device(), drawn(count, lab.rows(Shared::kTableRows), draw), {count});
@@ -88,7 +90,7 @@ void scatter_gradient(benchmark::State& state, Lab<R>& lab, Draw draw) {
 
 template <ms::Runtime R>
 ms::Tensor<std::int64_t, R> numbers(Lab<R>& lab, std::int64_t below) {
-  return lab.kept(ms::text("numbers below ", below), [&] {
+  return lab.kept(fmt::format("numbers below {}", below), [&] {
     auto const count = lab.rows(Sizes::kNumbers);
     return put_ids<std::int64_t>(lab.device(), drawn(count, below, Draw::uniform), {count});
   });
@@ -149,7 +151,7 @@ void top(benchmark::State& state, Lab<R>& lab, std::int64_t k, bool gradient) {
 /// Returns the ids of bags in the table of the embedding suite.
 template <ms::Runtime R>
 ms::Tensor<std::int32_t, R> bag_ids(Lab<R>& lab, Draw draw) {
-  return lab.kept(ms::text("bags, ", name_of(draw)), [&] {
+  return lab.kept(fmt::format("bags, {}", name_of(draw)), [&] {
     auto const bags = lab.rows(Shared::kBags);
     auto const ids = drawn(bags * Sizes::kHotness, lab.rows(Shared::kTableRows), draw);
     return put_ids<std::int32_t>(lab.device(), ids, {bags, Sizes::kHotness});
@@ -223,12 +225,13 @@ void add_all(std::int64_t divisor) {
   add_one("hash", hash<R>);
   add_one("bucketize", bucketize<R>);
   for (bool const hashed : {true, false}) {
-    add_one(ms::text(hashed ? "hash_to_tables" : "rows_of_tables", ':', Shared::kTables),
+    add_one(fmt::format("{}:{}", hashed ? "hash_to_tables" : "rows_of_tables", Shared::kTables),
             [=](auto& state, auto& lab) { table_rows(state, lab, hashed); });
   }
   for (auto const k : Sizes::kTop) {
-    add_one(ms::text("top_k/k:", k), [=](auto& state, auto& lab) { top(state, lab, k, false); });
-    add_one(ms::text("top_k_gradient/k:", k),
+    add_one(fmt::format("top_k/k:{}", k),
+            [=](auto& state, auto& lab) { top(state, lab, k, false); });
+    add_one(fmt::format("top_k_gradient/k:{}", k),
             [=](auto& state, auto& lab) { top(state, lab, k, true); });
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab.hpp"
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <utility>
 
@@ -44,7 +46,7 @@ void add_all(std::int64_t divisor) {
                                             std::pair{SegmentReduction::mean, "mean"},
                                             std::pair{SegmentReduction::max, "max"},
                                             std::pair{SegmentReduction::min, "min"}}) {
-        add_one(ms::text("sorted/", name, '/', lengths_of(draw), "/width:", width),
+        add_one(fmt::format("sorted/{}/{}/width:{}", name, lengths_of(draw), width),
                 [=, reduction = reduction](auto& state, auto& lab) {
                   auto const values = lab.matrix(segment_rows(lab), width);
                   auto const offsets = segment_starts(lab, draw);
@@ -53,7 +55,7 @@ void add_all(std::int64_t divisor) {
                   });
                 });
       }
-      add_one(ms::text("sorted_ids/sum/", lengths_of(draw), "/width:", width),
+      add_one(fmt::format("sorted_ids/sum/{}/width:{}", lengths_of(draw), width),
               [=](auto& state, auto& lab) {
                 auto const values = lab.matrix(segment_rows(lab), width);
                 auto const ids = sorted_segment_ids(lab, draw);
@@ -63,11 +65,10 @@ void add_all(std::int64_t divisor) {
                 });
               });
       for (bool const deterministic : {true, false}) {
-        add_one(ms::text("unsorted_sum/",
-                         deterministic ? "deterministic/" : "fast/",
-                         name_of(draw),
-                         "/width:",
-                         width),
+        add_one(fmt::format("unsorted_sum/{}{}/width:{}",
+                            deterministic ? "deterministic/" : "fast/",
+                            name_of(draw),
+                            width),
                 [=](auto& state, auto& lab) {
                   auto const values = lab.matrix(segment_rows(lab), width);
                   auto const ids = segment_ids(lab, draw);
@@ -89,8 +90,9 @@ void add_all(std::int64_t divisor) {
         if (bounded) {
           options.below = Sizes::kTableRows;
         }
-        add_one(ms::text("unique/", bounded ? "bounded/" : "any/", name_of(draw), "/ids:", count),
-                [=](auto& state, auto& lab) { unique(state, lab.bench(), count, draw, options); });
+        add_one(
+            fmt::format("unique/{}{}/ids:{}", bounded ? "bounded/" : "any/", name_of(draw), count),
+            [=](auto& state, auto& lab) { unique(state, lab.bench(), count, draw, options); });
       }
     }
   }

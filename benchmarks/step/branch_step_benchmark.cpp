@@ -4,6 +4,8 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <utility>
 
@@ -17,7 +19,7 @@ void add_one(StepSetting const& setting,
              int steps,
              Groups groups = Groups::own) {
   auto const name =
-      ms::text("branch_step/", R::name, "/width:", width, "/", name_of(setting, groups));
+      fmt::format("branch_step/{}/width:{}/{}", R::name, width, name_of(setting, groups));
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
     auto const training =
         make_training<R>(state,

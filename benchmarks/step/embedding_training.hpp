@@ -6,6 +6,8 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -40,8 +42,10 @@ struct PipelineSetting {
 
   [[nodiscard]] std::string name() const {
     constexpr std::string_view names[] = {"in_turn", "exact", "one_step_stale"};
-    return ms::text(
-        names[static_cast<int>(trained_in)], captured ? "/captured" : "/eager", "/groups:", groups);
+    return fmt::format("{}{}/groups:{}",
+                       names[static_cast<int>(trained_in)],
+                       captured ? "/captured" : "/eager",
+                       groups);
   }
 };
 
@@ -88,8 +92,8 @@ class EmbeddingModel {
       }
       layers_.push_back({ms::to_device<float, R>(device, values, {inputs, outputs}),
                          ms::zeros<float>(device, {outputs})});
-      optimizer_.add(ms::text("weight", outputs), layers_.back().first);
-      optimizer_.add(ms::text("bias", outputs), layers_.back().second);
+      optimizer_.add(fmt::format("weight{}", outputs), layers_.back().first);
+      optimizer_.add(fmt::format("bias{}", outputs), layers_.back().second);
       inputs = outputs;
     }
   }

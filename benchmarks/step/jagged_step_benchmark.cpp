@@ -2,6 +2,8 @@
 #include "jagged_training.hpp"
 #include "suite.hpp"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -76,7 +78,7 @@ void add_all(JaggedShape const& shape, int steps) {
   for (auto const kind : {sgd, adam}) {
     for (JaggedSetting const& setting :
          {JaggedSetting{kind, {kMost}}, JaggedSetting{kind, {kMost / 2, kMost}}}) {
-      add(ms::text("jagged_step/", R::name, "/", setting.name()),
+      add(fmt::format("jagged_step/{}/{}", R::name, setting.name()),
           axes::kRunsPerRepetition,
           [=](benchmark::State& state) { run<R>(state, setting, shape, steps); });
     }

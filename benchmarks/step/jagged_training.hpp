@@ -6,6 +6,8 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -38,10 +40,10 @@ struct JaggedSetting {
   [[nodiscard]] std::string name() const {
     std::string capacities;
     for (auto const hotness : hotnesses) {
-      capacities += ms::text(capacities.empty() ? "" : "_", hotness);
+      capacities += fmt::format("{}{}", capacities.empty() ? "" : "_", hotness);
     }
-    return ms::text(
-        optimizer == ms::ops::OptimizerKind::adam ? "adam" : "sgd", "/capacity:", capacities);
+    return fmt::format(
+        "{}/capacity:{}", optimizer == ms::ops::OptimizerKind::adam ? "adam" : "sgd", capacities);
   }
 };
 
@@ -193,8 +195,8 @@ class JaggedTraining {
       auto const limit = std::sqrt(6.0 / static_cast<double>(inputs + outputs));
       layers_.push_back({random_tensor({inputs, outputs}, limit, layers_.size() + 1),
                          ms::zeros<float>(device_, {outputs})});
-      optimizer_.add(ms::text("weight", outputs), layers_.back().first);
-      optimizer_.add(ms::text("bias", outputs), layers_.back().second);
+      optimizer_.add(fmt::format("weight{}", outputs), layers_.back().first);
+      optimizer_.add(fmt::format("bias{}", outputs), layers_.back().second);
       inputs = outputs;
     }
   }

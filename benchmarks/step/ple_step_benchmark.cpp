@@ -5,6 +5,8 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -59,7 +61,7 @@ void add_form(char const* form,
               std::int64_t divisor,
               Groups groups) {
   auto const name =
-      ms::text("ple_step/", R::name, "/batch:", batch, "/", form, "/", name_of(setting, groups));
+      fmt::format("ple_step/{}/batch:{}/{}/{}", R::name, batch, form, name_of(setting, groups));
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
     auto const training = make_training<R>(
         state,

@@ -4,6 +4,8 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <numeric>
 #include <utility>
@@ -40,7 +42,7 @@ void add_one(StepSetting const& setting,
              Groups groups = Groups::own) {
   using Model = train_rerank::RerankModel<R>;
   auto const name =
-      ms::text("rerank_step/", R::name, "/queries:", queries, "/", name_of(setting, groups));
+      fmt::format("rerank_step/{}/queries:{}/{}", R::name, queries, name_of(setting, groups));
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
     auto const training = make_training<R>(
         state,

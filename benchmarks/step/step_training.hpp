@@ -7,6 +7,8 @@
 
 #include <msstream/base/detail/env.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -32,13 +34,14 @@ enum class Groups : std::uint8_t {
 
 inline std::string name_of(StepSetting const& setting, Groups groups = Groups::own) {
   constexpr std::string_view eager[] = {"eager", "eager_shared", "eager_per_group"};
-  return ms::text(setting.captured ? "captured" : eager[static_cast<int>(setting.launch_threads)],
-                  setting.precision == ms::MatmulPrecision::tf32 ? "/tf32" : "",
-                  setting.reduce_waits ? "" : "/all_waits",
-                  groups == Groups::chosen ? "/assigned" : "",
-                  setting.tables_together ? "/tables_together" : "",
-                  "/groups:",
-                  setting.groups);
+  return fmt::format(
+      "{}{}{}{}{}/groups:{}",
+      setting.captured ? "captured" : eager[static_cast<int>(setting.launch_threads)],
+      setting.precision == ms::MatmulPrecision::tf32 ? "/tf32" : "",
+      setting.reduce_waits ? "" : "/all_waits",
+      groups == Groups::chosen ? "/assigned" : "",
+      setting.tables_together ? "/tables_together" : "",
+      setting.groups);
 }
 
 /// Saves the trace in the folder MSSTREAM_BENCHMARK_TRACES, if that variable is set.

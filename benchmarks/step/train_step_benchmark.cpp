@@ -7,6 +7,8 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +36,7 @@ train_wdl::WideDeepShape census_shape() {
                                  .layers = {Census::kLayers.begin(), Census::kLayers.end()},
                                  .seed = kSeed};
   for (std::int64_t const distinct : Census::kDistinctKeys) {
-    shape.fields.push_back(ms::text("field", shape.fields.size()));
+    shape.fields.push_back(fmt::format("field{}", shape.fields.size()));
     shape.table_rows.push_back(rows_for(distinct));
   }
   return shape;
@@ -72,13 +74,11 @@ train_wdl::DeviceBatch<R> random_batch(ms::Device<R> const& device) {
 template <ms::Runtime R>
 void add_all(int steps) {
   auto const add_one = [steps](StepSetting const& setting) {
-    auto const name = ms::text("train_step/",
-                               R::name,
-                               "/launch_threads:",
-                               ms::cli::name_of(setting.launch_threads),
-                               setting.merge_streams ? "/merged" : "",
-                               "/groups:",
-                               setting.groups);
+    auto const name = fmt::format("train_step/{}/launch_threads:{}{}/groups:{}",
+                                  R::name,
+                                  ms::cli::name_of(setting.launch_threads),
+                                  setting.merge_streams ? "/merged" : "",
+                                  setting.groups);
     add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
       auto const training = make_training<R>(
           state,

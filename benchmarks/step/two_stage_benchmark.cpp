@@ -2,6 +2,8 @@
 #include "embedding_training.hpp"
 #include "suite.hpp"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <cstdint>
 
@@ -59,7 +61,7 @@ void add_all(EmbeddingShape const& shape, int steps) {
           PipelineSetting{.groups = 2, .trained_in = turn, .captured = captured},
           PipelineSetting{.groups = 2, .trained_in = two_stages, .captured = captured},
           PipelineSetting{.groups = 2, .trained_in = stale_stages, .captured = captured}}) {
-      add(ms::text("two_stage/", R::name, "/", setting.name()),
+      add(fmt::format("two_stage/{}/{}", R::name, setting.name()),
           axes::kRunsPerRepetition,
           [=](benchmark::State& state) { run<R>(state, setting, shape, steps); });
     }

@@ -7,6 +7,8 @@
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 
+#include <fmt/core.h>
+
 #include <memory>
 #include <vector>
 
@@ -195,14 +197,14 @@ void fork_join(benchmark::State& state, int forks) {
 template <ms::Runtime R>
 void add_all() {
   auto const add_one = [](char const* what, void (*function)(benchmark::State&)) {
-    add(ms::text("event/", R::name, '/', what), axes::kBatches, function);
+    add(fmt::format("event/{}/{}", R::name, what), axes::kBatches, function);
   };
   add_one("record", record<R>);
   add_one("record_and_wait", record_and_wait<R>);
   add_one("wait_elided", wait_elided<R>);
   add_one("query_complete", query_complete<R>);
   for (int const forks : axes::kForks) {
-    add(ms::text("event/", R::name, "/fork_join/streams:", forks),
+    add(fmt::format("event/{}/fork_join/streams:{}", R::name, forks),
         axes::kBatches,
         [=](benchmark::State& state) { fork_join<R>(state, forks); });
   }

@@ -7,6 +7,8 @@
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -159,8 +161,8 @@ void run(benchmark::State& state, Work work, Inputs inputs, int threads) {
 template <ms::Runtime R>
 void add_all() {
   auto const add_one = [](Work work, Inputs inputs, int threads) {
-    auto const name = ms::text("issue/", R::name, '/', name_of(work), '/', name_of(inputs));
-    add(ms::text(name, "/threads:", threads), axes::kBatches, [=](benchmark::State& state) {
+    auto const name = fmt::format("issue/{}/{}/{}", R::name, name_of(work), name_of(inputs));
+    add(fmt::format("{}/threads:{}", name, threads), axes::kBatches, [=](benchmark::State& state) {
       run<R>(state, work, inputs, threads);
     });
   };

@@ -3,6 +3,8 @@
 #include "load/serve_report.hpp"
 #include "mlp_options.hpp"
 
+#include <fmt/core.h>
+
 #include <iostream>
 
 namespace serve_mlp {
@@ -24,17 +26,13 @@ void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
   load::require_runtime(options);
   if (!options.quiet) {
-    std::cerr << ms::text("perceptron of ",
-                          options.layers.size() - 1,
-                          " layers, ",
-                          options.batch,
-                          " rows a query; ",
-                          options.threads,
-                          " threads, ",
-                          options.iterations,
-                          " queries each; ",
-                          load::placement_text(options),
-                          "\n");
+    std::cerr << fmt::format(
+        "perceptron of {} layers, {} rows a query; {} threads, {} queries each; {}\n",
+        options.layers.size() - 1,
+        options.batch,
+        options.threads,
+        options.iterations,
+        load::placement_text(options));
   }
   load::conclude(options, serve(options));
 }

@@ -7,6 +7,8 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,8 +34,8 @@ class Mlp : public ms::load::ServedModel<R> {
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
       std::vector<float> weight;
       std::vector<float> bias;
-      initialiser.append_weight(weight, ms::text("layer", i), widths[i], widths[i + 1]);
-      initialiser.append(bias, ms::text("bias", i), widths[i + 1], 0.1);
+      initialiser.append_weight(weight, fmt::format("layer{}", i), widths[i], widths[i + 1]);
+      initialiser.append(bias, fmt::format("bias{}", i), widths[i + 1], 0.1);
       layers_.push_back({ms::load::frozen(device, weight, {widths[i], widths[i + 1]}),
                          ms::load::frozen(device, bias, {widths[i + 1]})});
     }
@@ -78,7 +80,7 @@ nlohmann::ordered_json serve_mlp_on(MlpOptions const& options) {
   data::Initialiser const random(options.seed);
   for (int i = 0; i < options.queries; ++i) {
     random.append(
-        values.emplace_back(), ms::text("query", i), static_cast<std::int64_t>(count), 1.0);
+        values.emplace_back(), fmt::format("query{}", i), static_cast<std::int64_t>(count), 1.0);
     workload.queries.push_back({.query = {.rows = options.batch, .values = {values.back()}}});
   }
   load::run_alone(workload, options);

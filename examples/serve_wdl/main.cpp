@@ -4,6 +4,7 @@
 #include "sweep.hpp"
 #include "wdl_options.hpp"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -27,28 +28,26 @@ nlohmann::ordered_json serve(WdlOptions const& options) {
 std::string load_text(WdlOptions const& options) {
   auto const plan = options.plan();
   if (plan.load_factor > 0) {
-    return ms::text("queries arrive at random, at ", plan.load_factor, " times the peak");
+    return fmt::format("queries arrive at random, at {} times the peak", plan.load_factor);
   }
   if (plan.mode == LoadMode::open) {
-    return ms::text(cli::grouped(std::llround(plan.rate)), " queries/s arrive at random");
+    return fmt::format("{} queries/s arrive at random", cli::grouped(std::llround(plan.rate)));
   }
-  auto const each = plan.in_flight == 1 ? "" : ms::text(" with ", plan.in_flight, " queries each");
-  return ms::text(plan.clients, plan.clients == 1 ? " client" : " clients", each);
+  auto const each = plan.in_flight == 1 ? "" : fmt::format(" with {} queries each", plan.in_flight);
+  return fmt::format("{}{}{}", plan.clients, plan.clients == 1 ? " client" : " clients", each);
 }
 
 void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
   load::require_runtime(options);
   if (!options.quiet) {
-    std::cerr << ms::text(
-        options.model.empty() ? ms::text("random weights, seed ", options.seed) : options.model,
-        "; ",
-        options.batch,
-        " rows a query; ",
-        load_text(options),
-        "; ",
-        load::placement_text(options),
-        "\n");
+    std::cerr << fmt::format("{}; {} rows a query; {}; {}\n",
+                             options.model.empty()
+                                 ? fmt::format("random weights, seed {}", options.seed)
+                                 : options.model,
+                             options.batch,
+                             load_text(options),
+                             load::placement_text(options));
   }
   auto const report = serve(options);
   options.sweep ? conclude_sweep(options, report) : load::conclude(options, report);

@@ -6,9 +6,9 @@
 #include "cli/report.hpp"
 #include "load/serve_report.hpp"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -17,20 +17,13 @@ namespace serve_wdl {
 namespace cli = ms::cli;
 namespace load = ms::load;
 using Json = nlohmann::ordered_json;
-using ms::text;
 
 namespace {
-
-std::string padded(std::string const& word, std::size_t width) {
-  return std::string(width > word.size() ? width - word.size() : 0, ' ') + word;
-}
 
 /// Formats a line for each setting. The points must be ordered by setting.
 template <class Figure>
 std::string table(Json const& points, std::string const& title, Figure const& figure) {
-  constexpr std::size_t kFirst = 20;
-  constexpr std::size_t kColumn = 10;
-  std::string heads = title + std::string(kFirst - std::min(title.size(), kFirst), ' ');
+  std::string heads = fmt::format("{:20}", title);
   std::string lines;
   std::string setting;
   bool is_first_line = true;
@@ -38,12 +31,12 @@ std::string table(Json const& points, std::string const& title, Figure const& fi
     if (auto const& its = point.at("setting").get_ref<std::string const&>(); its != setting) {
       is_first_line = setting.empty();
       setting = its;
-      lines += "\n" + setting + std::string(kFirst - std::min(setting.size(), kFirst), ' ');
+      lines += fmt::format("\n{:20}", setting);
     }
     if (is_first_line) {
-      heads += padded(text(point.at("replicas").get<int>()), kColumn);
+      heads += fmt::format("{:>10}", point.at("replicas").get<int>());
     }
-    lines += padded(figure(point), kColumn);
+    lines += fmt::format("{:>10}", figure(point));
   }
   return heads + lines + "\n";
 }
@@ -114,7 +107,7 @@ void conclude_sweep(WdlOptions const& options, Json const& report) {
   }
   if (mismatches != 0) {
     throw std::runtime_error(
-        text(mismatches, " answers differ from what the model says to the query alone"));
+        fmt::format("{} answers differ from what the model says to the query alone", mismatches));
   }
 }
 

@@ -2,8 +2,7 @@
 #include "cli/progress.hpp"
 #include "sweep.hpp"
 
-#include <msstream/base/text.hpp>
-
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -14,7 +13,6 @@
 namespace serve_wdl {
 
 using Json = nlohmann::ordered_json;
-using ms::text;
 
 namespace {
 
@@ -91,40 +89,33 @@ std::string panel(Json const& points,
   double const step = tick_below(most);
   double const top = std::max(std::ceil(most / step), 1.0) * step;
   auto const y = [&](double value) { return kTop + kPanelHeight * (1 - value / top); };
-  auto out = text(R"(<text class="title" x=")",
-                  tenths(left),
-                  "\" y=\"",
-                  tenths(kTop - 20),
-                  R"(" font-size="13">)",
-                  title,
-                  "</text>\n");
+  auto out = fmt::format(R"(<text class="title" x="{}" y="{}" font-size="13">{}</text>)"
+                         "\n",
+                         tenths(left),
+                         tenths(kTop - 20),
+                         title);
   auto const ticks = static_cast<int>(std::lround(top / step));
   for (int tick = 0; tick <= ticks; ++tick) {
     double const value = tick * step;
-    out += text(R"(<line class="tick" x1=")",
-                tenths(left),
-                "\" y1=\"",
-                tenths(y(value)),
-                "\" x2=\"",
-                tenths(left + kPanelWidth),
-                "\" y2=\"",
-                tenths(y(value)),
-                "\" stroke=\"#dddddd\"/>\n<text x=\"",
-                tenths(left - 6),
-                "\" y=\"",
-                tenths(y(value) + 4),
-                R"(" text-anchor="end">)",
-                tick_text(value, step),
-                "</text>\n");
+    out += fmt::format(R"(<line class="tick" x1="{}" y1="{}" x2="{}" y2="{}" )"
+                       R"(stroke="#dddddd"/>)"
+                       "\n"
+                       R"(<text x="{}" y="{}" text-anchor="end">{}</text>)"
+                       "\n",
+                       tenths(left),
+                       tenths(y(value)),
+                       tenths(left + kPanelWidth),
+                       tenths(y(value)),
+                       tenths(left - 6),
+                       tenths(y(value) + 4),
+                       tick_text(value, step));
   }
   for (auto const on : sweep.replicas) {
-    out += text("<text x=\"",
-                tenths(left + sweep.x(on)),
-                "\" y=\"",
-                tenths(kTop + kPanelHeight + 18),
-                R"(" text-anchor="middle">)",
-                on,
-                "</text>\n");
+    out += fmt::format(R"(<text x="{}" y="{}" text-anchor="middle">{}</text>)"
+                       "\n",
+                       tenths(left + sweep.x(on)),
+                       tenths(kTop + kPanelHeight + 18),
+                       on);
   }
   for (std::size_t i = 0; i < sweep.settings.size(); ++i) {
     auto const* const colour = kPalette[i % kPalette.size()];
@@ -134,29 +125,25 @@ std::string panel(Json const& points,
       if (point.at("setting") != sweep.settings[i]) {
         continue;
       }
-      auto const at = text(tenths(left + sweep.x(point.at("replicas").get<int>())));
+      auto const at = tenths(left + sweep.x(point.at("replicas").get<int>()));
       auto const height = tenths(y(figure(point)));
-      path += text(path.empty() ? "" : " ", at, ",", height);
-      dots += text(R"(<circle class="point" cx=")",
-                   at,
-                   "\" cy=\"",
-                   height,
-                   R"(" r="3" fill=")",
-                   colour,
-                   "\"><title>",
-                   sweep.settings[i],
-                   " on ",
-                   point.at("replicas").get<int>(),
-                   ": ",
-                   ms::cli::fixed(figure(point), 3),
-                   "</title></circle>\n");
+      path += fmt::format("{}{},{}", path.empty() ? "" : " ", at, height);
+      dots += fmt::format(R"(<circle class="point" cx="{}" cy="{}" r="3" fill="{}"><title>{} on )"
+                          "{}: {}</title></circle>\n",
+                          at,
+                          height,
+                          colour,
+                          sweep.settings[i],
+                          point.at("replicas").get<int>(),
+                          ms::cli::fixed(figure(point), 3));
     }
-    out += text(R"(<polyline class="setting" points=")",
-                path,
-                R"(" fill="none" stroke=")",
-                colour,
-                "\" stroke-width=\"2\"/>\n",
-                dots);
+    out += fmt::format(R"(<polyline class="setting" points="{}" fill="none" stroke="{}" )"
+                       R"(stroke-width="2"/>)"
+                       "\n"
+                       "{}",
+                       path,
+                       colour,
+                       dots);
   }
   return out;
 }
@@ -167,12 +154,13 @@ std::string sweep_svg(Json const& points) {
   Sweep const sweep(points);
   double const second = kLeft + kPanelWidth + kBetween;
   double const legend = kTop + kPanelHeight + 50;
-  auto out = text(R"(<svg xmlns="http://www.w3.org/2000/svg" width=")",
-                  tenths(second + kPanelWidth + 30),
-                  "\" height=\"",
-                  tenths(legend + kLegendLine * static_cast<double>(sweep.settings.size())),
-                  "\" font-family=\"sans-serif\" font-size=\"11\">\n",
-                  "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
+  auto out = fmt::format(R"(<svg xmlns="http://www.w3.org/2000/svg" width="{}" height="{}" )"
+                         R"(font-family="sans-serif" font-size="11">)"
+                         "\n"
+                         R"(<rect width="100%" height="100%" fill="white"/>)"
+                         "\n",
+                         tenths(second + kPanelWidth + 30),
+                         tenths(legend + kLegendLine * static_cast<double>(sweep.settings.size())));
   out += panel(points, sweep, kLeft, "queries a second, by replicas", [](Json const& point) {
     return point.at("queries_per_s").get<double>();
   });
@@ -182,19 +170,16 @@ std::string sweep_svg(Json const& points) {
       });
   for (std::size_t i = 0; i < sweep.settings.size(); ++i) {
     auto const y = legend + kLegendLine * static_cast<double>(i);
-    out += text("<rect x=\"",
-                tenths(kLeft),
-                "\" y=\"",
-                tenths(y - 9),
-                R"(" width="10" height="10" fill=")",
-                kPalette[i % kPalette.size()],
-                "\"/>\n<text class=\"legend\" x=\"",
-                tenths(kLeft + 16),
-                "\" y=\"",
-                tenths(y),
-                "\">",
-                sweep.settings[i],
-                "</text>\n");
+    out += fmt::format(R"(<rect x="{}" y="{}" width="10" height="10" fill="{}"/>)"
+                       "\n"
+                       R"(<text class="legend" x="{}" y="{}">{}</text>)"
+                       "\n",
+                       tenths(kLeft),
+                       tenths(y - 9),
+                       kPalette[i % kPalette.size()],
+                       tenths(kLeft + 16),
+                       tenths(y),
+                       sweep.settings[i]);
   }
   return out + "</svg>\n";
 }

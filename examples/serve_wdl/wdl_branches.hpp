@@ -5,6 +5,8 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,7 +15,7 @@
 namespace serve_wdl {
 
 inline std::string keys_of_field(std::size_t field) {
-  return ms::text("keys", field);
+  return fmt::format("keys{}", field);
 }
 
 /// A Wide & Deep model as it is usually written: a hash, a deep and a wide lookup for each field.

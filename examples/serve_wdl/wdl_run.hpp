@@ -9,6 +9,8 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -75,7 +77,7 @@ std::vector<SweepPoint> sweep(ms::load::Workload<R> const& workload, WdlOptions 
       auto on = setting;
       on.replicas = replicas;
       auto const plan = options.plan(on);
-      auto const title = ms::text(name, " on ", replicas);
+      auto const title = fmt::format("{} on {}", name, replicas);
       points.push_back({name,
                         replicas,
                         plan.clients,

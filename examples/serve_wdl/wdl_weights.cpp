@@ -5,7 +5,7 @@
 #include "data/initialiser.hpp"
 #include "data/safetensors.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>
@@ -15,7 +15,6 @@ namespace serve_wdl {
 
 namespace data = ms::data;
 using data::DataError;
-using ms::text;
 
 namespace {
 
@@ -33,7 +32,7 @@ std::vector<std::string> lines_of(std::string_view lines) {
 WdlWeights::Layer load_layer(data::SafetensorsFile const& file, std::string const& name) {
   auto const shape = file.tensor(name + "/weight").shape;
   if (shape.size() != 2) {
-    throw DataError(text("tensor ", name, "/weight has ", shape.size(), " axes; expected two"));
+    throw DataError(fmt::format("tensor {}/weight has {} axes; expected two", name, shape.size()));
   }
   return {shape[0],
           shape[1],
@@ -68,13 +67,13 @@ WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
   for (std::int64_t field = 0; field < options.fields; ++field) {
     auto& table = weights.tables.emplace_back(WdlWeights::Table{options.table_rows, {}, {}});
     initialiser.append_table(table.deep, field, table.rows * options.embedding_dim);
-    initialiser.append(table.wide, text("wide/", field), table.rows, 0.05);
+    initialiser.append(table.wide, fmt::format("wide/{}", field), table.rows, 0.05);
   }
   auto inputs = options.fields * options.embedding_dim + options.continuous;
   auto widths = options.layers;
   widths.push_back(1);
   for (auto const outputs : widths) {
-    auto const name = text("layer", weights.layers.size());
+    auto const name = fmt::format("layer{}", weights.layers.size());
     auto& layer = weights.layers.emplace_back(WdlWeights::Layer{inputs, outputs, {}, {}});
     initialiser.append_weight(layer.weight, name, inputs, outputs);
     initialiser.append(layer.bias, name + "/bias", outputs, 0.05);
@@ -92,26 +91,27 @@ WdlWeights load_weights(std::filesystem::path const& path) {
   auto const& saved = file.metadata();
   auto const names = saved.find("field_names");
   if (names == saved.end()) {
-    throw DataError(
-        text(path.string(), ": not a model of train_wdl: metadata 'field_names' is missing"));
+    throw DataError(fmt::format("{}: not a model of train_wdl: metadata 'field_names' is missing",
+                                path.string()));
   }
   WdlWeights weights;
   for (auto const& field : lines_of(names->second)) {
     auto const shape = file.tensor("deep/" + field).shape;
     if (shape.size() != 2 || (!weights.tables.empty() && shape[1] != weights.embedding_dim)) {
-      throw DataError(text(path.string(), ": table deep/", field, " has not the others' width"));
+      throw DataError(
+          fmt::format("{}: table deep/{} has not the others' width", path.string(), field));
     }
     weights.embedding_dim = shape[1];
     weights.tables.push_back({shape[0],
                               file.values<float>("deep/" + field, shape),
                               file.values<float>("wide/" + field, {shape[0], 1})});
   }
-  for (int i = 0; file.tensors().contains(text("mlp/", i, "/weight")); ++i) {
-    weights.layers.push_back(load_layer(file, text("mlp/", i)));
+  for (int i = 0; file.tensors().contains(fmt::format("mlp/{}/weight", i)); ++i) {
+    weights.layers.push_back(load_layer(file, fmt::format("mlp/{}", i)));
   }
   if (weights.tables.empty() || weights.layers.empty() || weights.layers.back().outputs != 1) {
     throw DataError(
-        text(path.string(), ": not a model of train_wdl: tables or layers are missing"));
+        fmt::format("{}: not a model of train_wdl: tables or layers are missing", path.string()));
   }
   weights.linear = file.tensors().contains("linear/weight") ? load_layer(file, "linear")
                                                             : WdlWeights::Layer{0, 1, {}, {0.0F}};
@@ -119,11 +119,10 @@ WdlWeights load_weights(std::filesystem::path const& path) {
   auto inputs = weights.fields() * weights.embedding_dim + weights.continuous;
   for (auto const& layer : weights.layers) {
     if (layer.inputs != inputs) {
-      throw DataError(text(path.string(),
-                           ": a layer has ",
-                           layer.inputs,
-                           " inputs; what is before it gives ",
-                           inputs));
+      throw DataError(fmt::format("{}: a layer has {} inputs; what is before it gives {}",
+                                  path.string(),
+                                  layer.inputs,
+                                  inputs));
     }
     inputs = layer.outputs;
   }

@@ -5,6 +5,8 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -66,7 +68,7 @@ class BranchModel {
     for (int branch = 0; branch < kBranches; ++branch) {
       auto const i = static_cast<std::size_t>(branch);
       ms::StreamScope<R> const scope(pool[branch % pool.groups()], {.include_grad = true});
-      ms::NameScope const named(ms::text("branch", branch));
+      ms::NameScope const named(fmt::format("branch{}", branch));
       tape.without_gradient(batch[i]);
       columns.push_back(branch < 2
                             ? transposing(tape, branches_[i], batch[i], branch == 0 ? 1.0F : -1.0F)
@@ -84,8 +86,8 @@ class BranchModel {
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&&) const {
     for (std::size_t i = 0; i < branches_.size(); ++i) {
-      dense(ms::text("branch", i, "/weight"), branches_[i].weight);
-      dense(ms::text("branch", i, "/bias"), branches_[i].bias);
+      dense(fmt::format("branch{}/weight", i), branches_[i].weight);
+      dense(fmt::format("branch{}/bias", i), branches_[i].bias);
     }
     dense("joined/weight", last_.weight);
     dense("joined/bias", last_.bias);
@@ -103,7 +105,7 @@ class BranchModel {
                      float sign) const {
     auto m = ms::ops::dense(tape, input, with.weight, with.bias);
     for (int layer = 0; layer < shape_.layers; ++layer) {
-      ms::NameScope const named(ms::text("layer", layer));
+      ms::NameScope const named(fmt::format("layer{}", layer));
       m = ms::ops::add_identity(tape, m, -sign);
       m = ms::ops::multiply(tape, ms::ops::transpose(tape, m), with.weight);
       m = ms::ops::subtract(tape, m, with.bias);
@@ -121,7 +123,7 @@ class BranchModel {
     auto const root = [&](Matrix const& of) { return ms::ops::sqrt_abs(tape, of, kEpsilon); };
     auto const square = [&](Matrix const& of) { return ms::ops::square(tape, of); };
     for (int layer = 0; layer < shape_.layers; ++layer) {
-      ms::NameScope const named(ms::text("layer", layer));
+      ms::NameScope const named(fmt::format("layer{}", layer));
       m = square_first ? square(m) : root(m);
       m = ms::ops::subtract(tape, ms::ops::multiply(tape, m, with.weight), with.bias);
       m = square_first ? root(m) : square(m);

@@ -3,13 +3,14 @@
 #include "cli/report.hpp"
 #include "training/step_report.hpp"
 
+#include <fmt/core.h>
+
 #include <iostream>
 
 namespace train_branches {
 
 namespace cli = msstream::cli;
 namespace training = msstream::training;
-using msstream::text;
 
 BranchOptions parse_options(cli::Arguments const& arguments) {
   BranchOptions chosen;
@@ -38,12 +39,11 @@ BranchOptions parse_options(cli::Arguments const& arguments) {
     throw cli::UsageError("--steps 0: generated data has no end; expected at least 1");
   }
   if (chosen.target >= chosen.width) {
-    throw cli::UsageError(text("--target ",
-                               chosen.target,
-                               ": expected a class from 0 to ",
-                               chosen.width - 1,
-                               ", below the --width of ",
-                               chosen.width));
+    throw cli::UsageError(
+        fmt::format("--target {}: expected a class from 0 to {}, below the --width of {}",
+                    chosen.target,
+                    chosen.width - 1,
+                    chosen.width));
   }
   return chosen;
 }
@@ -63,15 +63,11 @@ void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
   cli::require_runtime(options);
   if (!options.quiet) {
-    std::cerr << text("four branches of ",
-                      options.layers,
-                      " layers on ",
-                      options.width,
-                      " x ",
-                      options.width,
-                      " matrices; ",
-                      training::placement_text(options),
-                      "\n");
+    std::cerr << fmt::format("four branches of {} layers on {} x {} matrices; {}\n",
+                             options.layers,
+                             options.width,
+                             options.width,
+                             training::placement_text(options));
   }
   training::conclude(options, train(options));
 }

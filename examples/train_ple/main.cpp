@@ -3,6 +3,8 @@
 #include "ple_options.hpp"
 #include "training/step_report.hpp"
 
+#include <fmt/core.h>
+
 #include <iostream>
 
 namespace train_ple {
@@ -26,18 +28,13 @@ void run(cli::Arguments const& arguments) {
   auto const data = load_training_data(options);
   if (!options.quiet) {
     auto const& schema = data.dataset.schema();
-    std::cerr << ms::text(data.origin,
-                          ": ",
-                          data.split.training.size(),
-                          " rows to train, ",
-                          data.split.held_out.size(),
-                          " to test; ",
-                          schema.categorical.size(),
-                          " fields, ",
-                          schema.labels.size(),
-                          " tasks; ",
-                          training::placement_text(options),
-                          "\n");
+    std::cerr << fmt::format("{}: {} rows to train, {} to test; {} fields, {} tasks; {}\n",
+                             data.origin,
+                             data.split.training.size(),
+                             data.split.held_out.size(),
+                             schema.categorical.size(),
+                             schema.labels.size(),
+                             training::placement_text(options));
   }
   training::conclude(options, train(options, data));
 }

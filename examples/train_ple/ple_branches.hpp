@@ -5,6 +5,8 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -77,7 +79,7 @@ class PleBranches {
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&& table) const {
     for (std::size_t i = 0; i < tables_.size(); ++i) {
-      table(ms::text("field", i), tables_[i]);
+      table(fmt::format("field{}", i), tables_[i]);
     }
     visit_layers(dense, levels_, tower_hidden_, tower_outputs_);
   }
@@ -100,7 +102,7 @@ class PleBranches {
     std::vector<ms::Tensor<float, R>> columns;
     for (std::int64_t field = 0; field < shape_.fields(); ++field) {
       auto const i = static_cast<std::size_t>(field);
-      columns.push_back(branch(ms::text("field", field), [&] {
+      columns.push_back(branch(fmt::format("field{}", field), [&] {
         auto const keys = batch.keys.rows(field, field + 1).reshaped({rows, batch.keys.shape()[2]});
         return ms::ops::embedding_lookup(
             tape,

@@ -5,6 +5,8 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -115,7 +117,7 @@ class PleGrouped {
     other_columns_.append(tape, batch.continuous, columns);
     auto input = ms::ops::concat(tape, columns);
     for (int level = 0; level < shape_.levels; ++level) {
-      ms::NameScope const named(ms::text("level", level));
+      ms::NameScope const named(fmt::format("level{}", level));
       input = extract(tape, pool, level, input);
     }
     ms::NameScope const named("towers");
@@ -164,7 +166,7 @@ class PleGrouped {
     for (std::size_t share = 0; share < built.hidden.size(); ++share) {
       ms::StreamScope<R> const scope(pool[static_cast<int>(share) % pool.groups()],
                                      {.include_grad = true});
-      ms::NameScope const named(ms::text("experts", share));
+      ms::NameScope const named(fmt::format("experts{}", share));
       experts.push_back(built.outputs[share](tape, built.hidden[share](tape, input, relu), relu));
     }
     ms::ops::Gates of_tasks;

@@ -4,6 +4,7 @@
 #include "data/generated.hpp"
 #include "data/readers.hpp"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <iostream>
@@ -140,13 +141,13 @@ training::TrainingData load_training_data(PleOptions const& options) {
   }
   auto data = training::load_training_data(
       *source,
-      generates ? ms::text("generated data, seed ", options.seed) : options.data,
+      generates ? fmt::format("generated data, seed {}", options.seed) : options.data,
       {.holdout = options.holdout, .buckets = buckets});
   if (static_cast<std::int64_t>(data.split.training.size()) < options.batch) {
-    throw UsageError(
-        ms::text(data.split.training.size(),
-                 " rows to train on fill no batch; expected a --batch of at most as many, found ",
-                 options.batch));
+    throw UsageError(fmt::format(
+        "{} rows to train on fill no batch; expected a --batch of at most as many, found {}",
+        data.split.training.size(),
+        options.batch));
   }
   return data;
 }

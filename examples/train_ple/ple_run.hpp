@@ -11,6 +11,7 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -171,16 +172,15 @@ class PleTraining {
     auto const four_digits = [](nlohmann::ordered_json const& value) {
       return ms::cli::fixed(value.get<double>(), 4);
     };
-    std::string line = ms::text("epoch ",
-                                result["epoch"].template get<std::int64_t>(),
-                                ": loss ",
-                                four_digits(result["loss"]));
+    std::string line = fmt::format("epoch {}: loss {}",
+                                   result["epoch"].template get<std::int64_t>(),
+                                   four_digits(result["loss"]));
     for (auto const& task : result["tasks"]) {
-      line += ms::text(", ", task["task"].template get<std::string>(), " AUC ");
+      line += fmt::format(", {} AUC ", task["task"].template get<std::string>());
       line += task["test_auc"].is_null() ? "?" : four_digits(task["test_auc"]);
     }
     auto const rate = static_cast<std::int64_t>(result["rows_per_s"].template get<double>());
-    ms::cli::print(ms::text(line, ", ", ms::cli::grouped(rate), " rows/s\n"));
+    ms::cli::print(fmt::format("{}, {} rows/s\n", line, ms::cli::grouped(rate)));
   }
 
   PleOptions const& options_;

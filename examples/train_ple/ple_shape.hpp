@@ -6,6 +6,8 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -63,13 +65,13 @@ struct PleShape {
 };
 
 inline std::string expert_name(int level, int owner, int expert) {
-  return ms::text("level", level, "/owner", owner, "/expert", expert);
+  return fmt::format("level{}/owner{}/expert{}", level, owner, expert);
 }
 inline std::string gate_name(int level, int owner) {
-  return ms::text("level", level, "/owner", owner, "/gate");
+  return fmt::format("level{}/owner{}/gate", level, owner);
 }
 inline std::string tower_name(int task) {
-  return ms::text("tower", task);
+  return fmt::format("tower{}", task);
 }
 
 /// The columns of the first level that are not embeddings: the continuous values, and the padding.
@@ -120,7 +122,7 @@ void visit_layers(Dense&& dense, std::vector<Level<R>> const& levels, Towers con
   int number = 0;
   auto const visit = [&](std::vector<Layer<R>> const& layers) {
     for (auto const& layer : layers) {
-      auto const name = ms::text("layer", number++);
+      auto const name = fmt::format("layer{}", number++);
       dense(name + "/weight", layer.weight);
       dense(name + "/bias", layer.bias);
     }

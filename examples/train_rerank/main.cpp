@@ -3,6 +3,8 @@
 #include "rerank_options.hpp"
 #include "training/step_report.hpp"
 
+#include <fmt/core.h>
+
 #include <iostream>
 
 namespace train_rerank {
@@ -25,25 +27,19 @@ void run(cli::Arguments const& arguments) {
   cli::require_runtime(options);
   auto const data = load_data(options);
   if (!options.quiet) {
-    std::cerr << ms::text(data.origin,
-                          ": ",
-                          data.split.training.size(),
-                          " lists to train, ",
-                          data.split.held_out.size(),
-                          " to test, of up to ",
-                          data.places,
-                          " items; ",
-                          data.lists.columns,
-                          " features; ",
-                          training::placement_text(options),
-                          "\n");
+    std::cerr << fmt::format(
+        "{}: {} lists to train, {} to test, of up to {} items; {} features; {}\n",
+        data.origin,
+        data.split.training.size(),
+        data.split.held_out.size(),
+        data.places,
+        data.lists.columns,
+        training::placement_text(options));
     if (data.cut_lists > 0) {
-      std::cerr << ms::text(data.cut_lists,
-                            " of ",
-                            data.lists.queries(),
-                            " lists were longer: of them the first ",
-                            data.places,
-                            " items are used\n");
+      std::cerr << fmt::format("{} of {} lists were longer: of them the first {} items are used\n",
+                               data.cut_lists,
+                               data.lists.queries(),
+                               data.places);
     }
   }
   training::conclude(options, train(options, data));

@@ -4,6 +4,7 @@
 #include "data/rank_lists.hpp"
 #include "rerank_shape.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/msstream.hpp>
 
 #include <algorithm>
@@ -90,16 +91,15 @@ inline void put_item(HostBatch& batch,
                                       std::int64_t items,
                                       RerankShape const& shape) {
   ms::require(lists.columns == shape.columns,
-              "lists of ",
+              "lists of {} columns for a model of {}",
               lists.columns,
-              " columns for a model of ",
               shape.columns);
   auto batch = HostBatch::empty(static_cast<std::int64_t>(queries.size()), items, shape);
   for (std::int64_t q = 0; q < batch.queries; ++q) {
     auto const query = static_cast<std::size_t>(queries[static_cast<std::size_t>(q)]);
     auto const begin = lists.offsets.at(query);
     auto const length = lists.offsets.at(query + 1) - begin;
-    ms::require(length <= items, "a list of ", length, " items in ", items, " places");
+    ms::require(length <= items, "a list of {} items in {} places", length, items);
     batch.lengths[static_cast<std::size_t>(q)] = length;
     for (std::int64_t i = 0; i < length; ++i) {
       auto const* const features = lists.features.data() + (begin + i) * lists.columns;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rerank_options.hpp"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -68,8 +69,8 @@ void check_shape(RerankShape const& shape, std::int64_t columns) {
   for (auto const& [name, groups] : {std::pair("--user-groups ", shape.user_groups),
                                      std::pair("--item-groups ", shape.item_groups)}) {
     if (groups > columns) {
-      throw UsageError(
-          ms::text(name, groups, ": expected at most as many as features, which are ", columns));
+      throw UsageError(fmt::format(
+          "{}{}: expected at most as many as features, which are {}", name, groups, columns));
     }
   }
 }
@@ -88,7 +89,7 @@ RerankData read(RerankOptions const& options) {
   std::iota(split.held_out.begin(), split.held_out.end(), queries);
   return {.lists = std::move(lists),
           .split = std::move(split),
-          .origin = ms::text(options.data, " and ", options.test)};
+          .origin = fmt::format("{} and {}", options.data, options.test)};
 }
 
 RerankData generate(RerankOptions const& options) {
@@ -97,7 +98,7 @@ RerankData generate(RerankOptions const& options) {
   chosen.longest = options.list != 0 ? options.list : chosen.longest;
   return {.lists = data::generate_rank_lists(chosen),
           .split = data::split_rows(options.queries, options.holdout),
-          .origin = ms::text("generated lists, seed ", options.seed)};
+          .origin = fmt::format("generated lists, seed {}", options.seed)};
 }
 
 std::int64_t count_longer(data::RankLists const& lists, std::int64_t places) {
@@ -171,10 +172,10 @@ RerankData load_data(RerankOptions const& options) {
   check_shape(options.shape, data.lists.columns);
   auto const training = data.split.training.size();
   if (static_cast<std::int64_t>(training) < options.batch) {
-    throw UsageError(
-        ms::text(training,
-                 " lists to train on fill no batch; expected a --batch of at most as many, found ",
-                 options.batch));
+    throw UsageError(fmt::format(
+        "{} lists to train on fill no batch; expected a --batch of at most as many, found {}",
+        training,
+        options.batch));
   }
   auto const longest = data.lists.longest();
   data.places = options.list != 0 ? std::min(options.list, longest) : longest;

@@ -11,6 +11,7 @@
 
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -114,7 +115,7 @@ class RerankTraining {
       overwrite(inputs, batch);
     });
     result.update(test());
-    print(ms::text("epoch ", result["epoch"].template get<std::int64_t>()), result);
+    print(fmt::format("epoch {}", result["epoch"].template get<std::int64_t>()), result);
     return result;
   }
 
@@ -153,16 +154,18 @@ class RerankTraining {
                                     std::pair("test_loss", "test loss "),
                                     std::pair("test_ndcg10", "NDCG@10 ")}) {
       if (auto const found = result.find(key); found != result.end() && !found->is_null()) {
-        line += ms::text(
-            std::exchange(separator, ", "), name, ms::cli::fixed(found->template get<double>(), 4));
+        line += fmt::format("{}{}{}",
+                            std::exchange(separator, ", "),
+                            name,
+                            ms::cli::fixed(found->template get<double>(), 4));
       }
     }
     if (auto const found = result.find("lists_per_s"); found != result.end()) {
       auto const rate = static_cast<std::int64_t>(found->template get<double>());
-      line += ms::text(separator, ms::cli::grouped(rate), " lists/s");
+      line += fmt::format("{}{} lists/s", separator, ms::cli::grouped(rate));
     }
     if (!line.empty()) {
-      ms::cli::print(ms::text(when, line, "\n"));
+      ms::cli::print(fmt::format("{}{}\n", when, line));
     }
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <string>
@@ -41,10 +41,10 @@ struct RerankShape {
 };
 
 inline std::string pair_name(int user, int item) {
-  return ms::text("user", user, "/item", item);
+  return fmt::format("user{}/item{}", user, item);
 }
 inline std::string target_name(int target) {
-  return ms::text("target", target);
+  return fmt::format("target{}", target);
 }
 
 }  // namespace train_rerank

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/checker.hpp>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -30,14 +30,14 @@ namespace train_wdl {
   auto const& check = report.at("check");
   auto const findings = check.at("findings").get<std::uint64_t>();
   std::string line =
-      msstream::text("check: ", report.at("operations").get<std::uint64_t>(), " operations, ");
+      fmt::format("check: {} operations, ", report.at("operations").get<std::uint64_t>());
   if (findings == 0) {
     return line + "no findings";
   }
-  line += msstream::text(findings, findings == 1 ? " finding" : " findings");
+  line += fmt::format("{}{}", findings, findings == 1 ? " finding" : " findings");
   char const* separator = ": ";
   for (auto const& [kind, count] : check.at("kinds").items()) {
-    line += msstream::text(separator, count.get<std::uint64_t>(), " ", kind);
+    line += fmt::format("{}{} {}", separator, count.get<std::uint64_t>(), kind);
     separator = ", ";
   }
   return line;

@@ -8,6 +8,8 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <iostream>
 
 namespace train_wdl {
@@ -27,20 +29,15 @@ void run(ms::cli::Arguments const& arguments) {
   ms::cli::require_runtime(options);
   TrainingData const data = load_training_data(options);
   if (!options.quiet) {
-    std::cerr << ms::text(data.origin,
-                          ": ",
-                          data.split.training.size(),
-                          " rows to train, ",
-                          data.split.held_out.size(),
-                          " to test; ",
-                          data.dataset.schema().categorical.size(),
-                          " branches on ",
-                          options.stream_groups,
-                          " stream groups; ",
-                          name_of(options.runtime),
-                          " runtime",
-                          options.runtime == RuntimeChoice::host ? " (no GPU is used)" : "",
-                          "\n");
+    std::cerr << fmt::format(
+        "{}: {} rows to train, {} to test; {} branches on {} stream groups; {} runtime{}\n",
+        data.origin,
+        data.split.training.size(),
+        data.split.held_out.size(),
+        data.dataset.schema().categorical.size(),
+        options.stream_groups,
+        name_of(options.runtime),
+        options.runtime == RuntimeChoice::host ? " (no GPU is used)" : "");
   }
   auto const report = train(options, data);
   if (!options.report.empty()) {

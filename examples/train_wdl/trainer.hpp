@@ -9,8 +9,10 @@
 #include "training/metrics.hpp"
 #include "wide_deep.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/memory/device.hpp>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -60,13 +62,12 @@ class Trainer {
   nlohmann::ordered_json run() {
     if (!options_.resume.empty()) {
       step_ = load_checkpoint(options_, data_, device_, model_, optimizer_);
-      ms::require(step_ <= last_step(),
-                  options_.resume,
-                  ": is at step ",
-                  step_,
-                  ", beyond the ",
-                  last_step(),
-                  " that this run is for; raise --epochs or --steps");
+      ms::require(
+          step_ <= last_step(),
+          "{}: is at step {}, beyond the {} that this run is for; raise --epochs or --steps",
+          options_.resume,
+          step_,
+          last_step());
     }
     first_step_ = step_;
     traced_step_ = std::min(first_step_ + kStepsBeforeTrace, last_step() - 1);
@@ -130,7 +131,7 @@ class Trainer {
     std::int64_t const rows_to_do =
         std::min((end - step_) * plan_.batch_rows, static_cast<std::int64_t>(plan_.rows.size()));
     ms::cli::Progress progress(
-        progress_style_, ms::text("epoch ", epoch + 1, "/", options_.epochs), rows_to_do);
+        progress_style_, fmt::format("epoch {}/{}", epoch + 1, options_.epochs), rows_to_do);
     std::int64_t rows = 0;
     auto const started = Clock::now();
     while (step_ < end) {
@@ -183,13 +184,11 @@ class Trainer {
       losses_.push_back(loss);
       if (!std::isfinite(loss)) {
         throw std::runtime_error(
-            ms::text("training diverged: the loss of step ",
-                     first_step_ + static_cast<std::int64_t>(losses_.size()),
-                     " is ",
-                     loss,
-                     "; try a smaller --lr than ",
-                     options_.learning_rate,
-                     ", and look for values in the data that are far too large"));
+            fmt::format("training diverged: the loss of step {} is {}; try a smaller --lr than {}, "
+                        "and look for values in the data that are far too large",
+                        first_step_ + static_cast<std::int64_t>(losses_.size()),
+                        loss,
+                        options_.learning_rate));
       }
     }
   }
@@ -229,15 +228,15 @@ class Trainer {
     auto const four_digits = [](nlohmann::ordered_json const& value) {
       return ms::cli::fixed(value.get<double>(), 4);
     };
-    std::string line = ms::text("epoch ", result["epoch"].get<std::int64_t>(), ": ");
+    std::string line = fmt::format("epoch {}: ", result["epoch"].get<std::int64_t>());
     if (!result["test_auc"].is_null()) {
-      line += ms::text("test AUC ", four_digits(result["test_auc"]), ", ");
+      line += fmt::format("test AUC {}, ", four_digits(result["test_auc"]));
     }
     if (!result["test_logloss"].is_null()) {
-      line += ms::text("log loss ", four_digits(result["test_logloss"]), ", ");
+      line += fmt::format("log loss {}, ", four_digits(result["test_logloss"]));
     }
     auto const rate = static_cast<std::int64_t>(result["rows_per_s"].get<double>());
-    ms::cli::print(ms::text(line, ms::cli::grouped(rate), " rows/s\n"));
+    ms::cli::print(fmt::format("{}{} rows/s\n", line, ms::cli::grouped(rate)));
   }
 
   static constexpr std::int64_t kTestBatchRows = 4096;

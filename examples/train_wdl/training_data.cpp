@@ -3,7 +3,7 @@
 
 #include "data/generated.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <memory>
 
@@ -28,7 +28,7 @@ TrainingData load_training_data(TrainOptions const& options) {
   auto const source = open_source(options);
   return training::load_training_data(
       *source,
-      options.data.empty() ? ms::text("generated data, seed ", options.seed) : options.data,
+      options.data.empty() ? fmt::format("generated data, seed {}", options.seed) : options.data,
       {.holdout = options.holdout, .buckets = options.buckets});
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/require_int32.hpp"
+
 #include <msstream/base/error.hpp>
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <limits>
 #include <source_location>
 
 namespace msstream::ops::kernels {
@@ -38,10 +39,7 @@ __host__ __device__ constexpr Integer ceil_div(Integer dividend, Integer divisor
 /// std::invalid_argument if the x dimension of a grid cannot hold them.
 inline unsigned grid_for(std::int64_t items, std::int64_t items_per_block) {
   auto const blocks = ceil_div(items, items_per_block);
-  require(blocks <= std::numeric_limits<std::int32_t>::max(),
-          "a launch of ",
-          blocks,
-          " blocks is more than a grid holds");
+  require_int32("a launch", blocks, "blocks");
   return static_cast<unsigned>(blocks);
 }
 

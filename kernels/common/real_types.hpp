@@ -2,7 +2,6 @@
 #pragma once
 
 #include <msstream/base/dtype.hpp>
-#include <msstream/base/error.hpp>
 
 #include <type_traits>
 
@@ -10,13 +9,7 @@ namespace msstream::ops::kernels {
 
 /// Throws std::invalid_argument unless the type is float32, float16 or bfloat16. `what` names the
 /// object that has the type.
-inline void require_real_type(char const* what, DType dtype) {
-  require(dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16,
-          what,
-          " of ",
-          name_of(dtype),
-          "; expected float32, float16 or bfloat16");
-}
+void require_real_type(char const* what, DType dtype);
 
 /// Calls function(std::type_identity<T>{}), where T is the float, float16 or bfloat16 that `dtype`
 /// names. Throws std::invalid_argument for any other type.

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <source_location>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -248,11 +249,11 @@ bool try_product(CudaStream stream, MatrixProduct const& product) {
   bool const plain = product.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
   if (!plan.offered) {
     if (plain) {
-      throw RuntimeError(
-          "cuBLASLt",
-          static_cast<int>(CUBLAS_STATUS_NOT_SUPPORTED),
-          "no algorithm",
-          text("a product of m = ", product.m, ", n = ", product.n, ", k = ", product.k));
+      throw RuntimeError("cuBLASLt",
+                         static_cast<int>(CUBLAS_STATUS_NOT_SUPPORTED),
+                         "no algorithm",
+                         "a product of m = " + std::to_string(product.m) + ", n = " +
+                             std::to_string(product.n) + ", k = " + std::to_string(product.k));
     }
     return false;
   }

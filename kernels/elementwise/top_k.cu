@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
+#include "common/require_int32.hpp"
 #include "common/vector_map.cuh"
 #include "elementwise/top_k_block.cuh"
 #include "elementwise/top_k_warp.cuh"
-
-#include <msstream/base/error.hpp>
-
-#include <limits>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -51,10 +48,7 @@ std::size_t top_k_workspace_bytes(CudaStream, std::int64_t) {
 }
 
 void top_k(CudaStream stream, TopKArgs const& args) {
-  require(args.columns <= std::numeric_limits<std::int32_t>::max(),
-          "top_k: rows of ",
-          args.columns,
-          " elements; expected fewer than 2^31");
+  require_int32("top_k", args.columns, "columns");
   if (args.rows == 0 || args.k == 0) {
     return;
   }

@@ -2,15 +2,13 @@
 #pragma once
 
 #include "common/real_types.hpp"
+#include "common/require_int32.hpp"
 #include "embedding/embedding_tables.hpp"
 #include "embedding/lookup.hpp"
 #include "ids/bag_layout.hpp"
 #include "ids/deduplicate.hpp"
 
-#include <msstream/base/error.hpp>
-
 #include <cstdint>
-#include <limits>
 
 namespace msstream::ops::kernels {
 
@@ -20,15 +18,10 @@ inline void require_lookup(LookupArgs const& args) {
   require_id_type("embedding_lookup", args.bags.id_dtype);
   require_real_type("embedding_lookup: a table", args.table_dtype);
   require_real_type("embedding_lookup: an output", args.output_dtype);
-  require(args.width <= std::numeric_limits<std::int32_t>::max(),
-          "embedding_lookup: rows of ",
-          args.width,
-          " elements; expected below 2^31");
-  require(args.argmax == nullptr ||
-              place_capacity(args.bags) <= std::numeric_limits<std::int32_t>::max(),
-          "embedding_lookup: the places of a maximum among ",
-          place_capacity(args.bags),
-          " ids; expected below 2^31");
+  require_int32("embedding_lookup", args.width, "elements in a row");
+  if (args.argmax != nullptr) {
+    require_int32("embedding_lookup", place_capacity(args.bags), "places of a maximum");
+  }
 }
 
 /// Throws std::invalid_argument if a lookup in many tables does not support the types of the ids or

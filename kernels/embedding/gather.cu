@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
 #include "common/move_rows.cuh"
+#include "common/require_int32.hpp"
 #include "common/workspace_layout.hpp"
 #include "embedding/gather.hpp"
 #include "ids/deduplicate.hpp"
 
-#include <msstream/base/error.hpp>
-
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -107,11 +105,7 @@ void find_places(CudaStream stream, RowTargets const& targets, PlacesOfIds const
 }
 
 void require_few_places(char const* operation, RowTargets const& targets) {
-  require(targets.capacity <= std::numeric_limits<std::int32_t>::max(),
-          operation,
-          ": ",
-          targets.capacity,
-          " places; expected fewer than 2^31");
+  require_int32(operation, targets.capacity, "places");
 }
 
 void set_to_none(CudaStream stream, void* numbers, std::size_t bytes) {

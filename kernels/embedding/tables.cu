@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
+#include "common/require_int32.hpp"
 #include "embedding/checks.hpp"
 #include "embedding/table_descriptors.cuh"
 #include "embedding/tables.cuh"
 
-#include <msstream/base/error.hpp>
-
-#include <climits>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
@@ -71,7 +69,7 @@ void launch(CudaStream stream, TablesLookupArgs const& args) {
   auto const& plan = *args.plan;
   auto const tiles = pools_all(args) ? plan.pooled_tiles : plan.fixed_tiles;
   auto const warps = ceil_div(args.batch, kChunkBags) * tiles;
-  require(warps <= std::int64_t{INT_MAX}, "embedding_tables_lookup: ", warps, " warps of a launch");
+  require_int32("embedding_tables_lookup", warps, "warps of a launch");
   embedding_tables_kernel<Tables, Kinds><<<grid_for(warps, kThreads / 32), kThreads, 0, stream>>>(
       Tables(args), args, static_cast<unsigned>(tiles), plan.width);
   check_launch("embedding_tables_lookup");

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -114,10 +116,11 @@ void embedding_update(CudaStream stream,
   if (!memory.fused) {
     return update_by_gradients(stream, rule, step, args, memory);
   }
-  require(is_whole(args, rule.kind),
-          "embedding_update: arrays of width ",
-          args.gradient.width,
-          " that are not aligned to four elements");
+  if (!is_whole(args, rule.kind)) {
+    throw std::invalid_argument("embedding_update: arrays of width " +
+                                std::to_string(args.gradient.width) +
+                                " that are not aligned to four elements");
+  }
   with_kind(rule.kind, [&](auto kind) {
     with_real_type("embedding_update: a table", args.table_dtype, [&](auto type) {
       launch<kind(), typename decltype(type)::type>(stream, rule, step, args, *memory.fused);

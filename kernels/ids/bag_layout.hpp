@@ -5,7 +5,7 @@
 #include "ids/bag_offsets.hpp"
 #include "ids/bag_view.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/dtype.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -80,13 +80,7 @@ struct IdBags {
 };
 
 /// Throws std::invalid_argument unless `dtype` is a type of ids: int32 or int64.
-inline void require_id_type(char const* operation, DType dtype) {
-  require(dtype == DType::int32 || dtype == DType::int64,
-          operation,
-          ": ids of ",
-          name_of(dtype),
-          "; expected int32 or int64");
-}
+void require_id_type(char const* operation, DType dtype);
 
 /// Calls function(IdBags<Id>(view)) with the view's id type. Throws std::invalid_argument unless
 /// that is int32 or int64.

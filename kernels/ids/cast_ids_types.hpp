@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ids/bag_layout.hpp"
 #include "ids/cast_ids.hpp"
-
-#include <msstream/base/error.hpp>
 
 #include <cstdint>
 
@@ -13,13 +12,8 @@ namespace msstream::ops::kernels {
 /// std::invalid_argument unless both types are int32 or int64.
 template <class Function>
 void with_cast_types(CastIdsArgs const& args, Function const& function) {
-  auto const is_id = [](DType dtype) { return dtype == DType::int32 || dtype == DType::int64; };
-  require(is_id(args.from_dtype) && is_id(args.to_dtype),
-          "cast_ids: from ",
-          name_of(args.from_dtype),
-          " to ",
-          name_of(args.to_dtype),
-          "; expected int32 and int64");
+  require_id_type("cast_ids", args.from_dtype);
+  require_id_type("cast_ids", args.to_dtype);
   auto const with_from = [&](auto from) {
     if (args.to_dtype == DType::int32) {
       function(from, std::int32_t{});

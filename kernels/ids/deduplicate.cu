@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
+#include "common/require_int32.hpp"
 #include "common/workspace_layout.hpp"
 #include "ids/deduplicate.hpp"
 #include "ids/deduplicate_block.cuh"
@@ -179,10 +180,7 @@ std::size_t deduplicate_workspace_bytes(CudaStream, std::int64_t places) {
 
 void deduplicate(CudaStream stream, DeduplicateArgs const& args) {
   auto const places = place_capacity(args.bags);
-  require(places <= std::numeric_limits<std::int32_t>::max(),
-          "deduplicate: ",
-          places,
-          " places of ids are not below 2^31");
+  require_int32("deduplicate", places, "places of ids");
   if (args.rows <= std::int64_t{std::numeric_limits<std::uint32_t>::max()}) {
     launch<std::uint32_t>(stream, args);
   } else {

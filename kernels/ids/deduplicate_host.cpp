@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
+#include "common/require_int32.hpp"
 #include "ids/bag_layout.hpp"
 #include "ids/deduplicate.hpp"
-
-#include <msstream/base/error.hpp>
 
 #include <algorithm>
 #include <array>
@@ -110,10 +109,7 @@ std::size_t deduplicate_workspace_bytes(HostStream, std::int64_t places) {
 
 void deduplicate(HostStream stream, DeduplicateArgs const& args) {
   auto const places = place_capacity(args.bags);
-  require(places <= std::numeric_limits<std::int32_t>::max(),
-          "deduplicate: ",
-          places,
-          " places of ids are not below 2^31");
+  require_int32("deduplicate", places, "places of ids");
   with_id_type("deduplicate", args.bags, [&](auto const& bags) {
     stream.run([args, bags] {
       // If ids fit in 32 bits, the sort moves half as much memory; positions always fit.

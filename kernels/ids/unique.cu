@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
+#include "common/require_int32.hpp"
 #include "ids/unique_groups.cuh"
 #include "ids/unique_sort.cuh"
 
@@ -7,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -210,10 +210,7 @@ std::size_t unique_workspace_bytes(CudaStream, UniqueProblem const& problem) {
 
 void unique(CudaStream stream, UniqueArgs const& args) {
   auto const capacity = args.problem.capacity;
-  require(capacity <= std::numeric_limits<std::int32_t>::max(),
-          "unique: a capacity of ",
-          capacity,
-          " ids is not below 2^31");
+  require_int32("unique", capacity, "ids at most");
   KeyCoding const coding(args.problem);
   UniqueWorkspace const workspace(args.workspace, args.problem);
   auto const group = [&](auto const& sorted, Tiles const& tiles) {

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
+#include "common/require_int32.hpp"
 #include "common/workspace_layout.hpp"
 #include "ids/hash_functions.hpp"
 #include "ids/unique.hpp"
 
-#include <msstream/base/error.hpp>
-
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <limits>
 #include <numeric>
 
 namespace msstream::ops::kernels {
@@ -125,10 +123,7 @@ std::size_t unique_workspace_bytes(HostStream, UniqueProblem const& problem) {
 }
 
 void unique(HostStream stream, UniqueArgs const& args) {
-  require(args.problem.capacity <= std::numeric_limits<std::int32_t>::max(),
-          "unique: a capacity of ",
-          args.problem.capacity,
-          " ids is not below 2^31");
+  require_int32("unique", args.problem.capacity, "ids at most");
   stream.run([args] {
     DistinctMemory const memory(args.workspace, args.problem.capacity);
     if (args.problem.is_wide) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
 #include "common/launch.cuh"
+#include "common/require_int32.hpp"
 #include "segment/atomics.hpp"
 #include "segment/columns.cuh"
 #include "segment/tuning.hpp"
@@ -8,7 +9,6 @@
 #include <cub/block/block_scan.cuh>
 
 #include <bit>
-#include <limits>
 #include <type_traits>
 
 namespace msstream::ops::kernels {
@@ -269,10 +269,7 @@ AtomicSumMemory::AtomicSumMemory(WorkspaceLayout& workspace, SegmentArgs const& 
 }
 
 void add_atomically(CudaStream stream, SegmentArgs const& args, AtomicSumMemory const& memory) {
-  require(args.layout.segments <= std::numeric_limits<std::int32_t>::max(),
-          "unsorted segments: ",
-          args.layout.segments,
-          " segments; expected less than 2^31");
+  require_int32("unsorted segments", args.layout.segments, "segments");
   zero(stream, args.output, args.layout.segments * args.width);
   if (memory.counts != nullptr) {
     zero(stream, memory.counts, args.layout.segments);

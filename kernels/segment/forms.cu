@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
 #include "common/launch.cuh"
+#include "common/require_int32.hpp"
 #include "segment/forms.hpp"
 #include "segment/math.hpp"
 
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -45,13 +45,8 @@ PlaceSortMemory::PlaceSortMemory(WorkspaceLayout& workspace, std::int64_t capaci
 SortedPlaces sort_places(CudaStream stream,
                          SegmentLayout const& layout,
                          PlaceSortMemory const& memory) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  require(layout.capacity <= kMost && layout.segments <= kMost,
-          "unsorted segments: ",
-          layout.capacity,
-          " ids and ",
-          layout.segments,
-          " segments; expected less than 2^31 of each");
+  require_int32("unsorted segments", layout.capacity, "ids");
+  require_int32("unsorted segments", layout.segments, "segments");
   cub::DoubleBuffer<std::uint32_t> keys(memory.keys[0], memory.keys[1]);
   cub::DoubleBuffer<std::uint32_t> positions(memory.positions[0], memory.positions[1]);
   if (layout.capacity > 0) {

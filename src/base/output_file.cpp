@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -33,13 +34,13 @@ struct Problem {
 
   [[nodiscard]] std::string text() const {
     return error == 0 ? reason
-                      : msstream::text(reason, ": ", std::generic_category().message(error));
+                      : fmt::format("{}: {}", reason, std::generic_category().message(error));
   }
 };
 
 [[noreturn]] void throw_errno(std::string_view action, fs::path const& path) {
   throw std::system_error(
-      errno, std::generic_category(), text("cannot ", action, " ", path.string()));
+      errno, std::generic_category(), fmt::format("cannot {} {}", action, path.string()));
 }
 
 /// The destination of the bytes.
@@ -84,7 +85,7 @@ Target target_of(fs::path const& path, OutputFile::Kind kind) {
         auto const folder = detail::folder_of(end);
         if (::stat(folder.c_str(), &status) != 0) {
           int const missing = errno;
-          throw Problem{text("there is no folder ", folder.string()), missing};
+          throw Problem{fmt::format("there is no folder {}", folder.string()), missing};
         }
         return {end, true, -1, std::nullopt};
       } catch (std::system_error const& failure) {
@@ -109,7 +110,7 @@ Target target_of(fs::path const& path, OutputFile::Kind kind) {
     return {std::move(canonical), true, -1, status};
   }
   if (kind == OutputFile::Kind::regular || S_ISBLK(status.st_mode)) {
-    throw Problem{text("is ", name_of_kind(status), "; expected a regular file")};
+    throw Problem{fmt::format("is {}; expected a regular file", name_of_kind(status))};
   }
   return {path, false, own, std::nullopt};
 }
@@ -164,7 +165,7 @@ constexpr std::size_t kDigits = 16;
 std::string temporary_prefix(fs::path const& target) {
   constexpr std::size_t longest_name = 255;
   auto const name = target.filename().string();
-  return text(".", name.substr(0, longest_name - 2 - kDigits - kTemporaryEnd.size()), ".");
+  return fmt::format(".{}.", name.substr(0, longest_name - 2 - kDigits - kTemporaryEnd.size()));
 }
 
 std::string random_digits() {
@@ -241,7 +242,7 @@ Temporary create_beside(Target const& target) {
     int const error = errno;
     detail::UnfinishedFiles::remove(slot);
     if (error != EEXIST) {
-      throw Problem{text("cannot create a file in ", folder.string()), error};
+      throw Problem{fmt::format("cannot create a file in {}", folder.string()), error};
     }
   }
 }
@@ -296,7 +297,7 @@ OutputFile::OutputFile(fs::path const& path, OutputFile::Kind kind, OutputFile::
       keep_attributes(descriptor_, *target.earlier);
     }
   } catch (Problem const& problem) {
-    auto const message = text("cannot write ", path.string(), ": ", problem.reason);
+    auto const message = fmt::format("cannot write {}: {}", path.string(), problem.reason);
     if (problem.error != 0) {
       throw std::system_error(problem.error, std::generic_category(), message);
     }

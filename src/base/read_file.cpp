@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/read_file.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -35,15 +35,14 @@ std::string read_file(std::filesystem::path const& path, std::size_t most_bytes)
   auto const name = path.string();
   auto const reason = [] { return std::generic_category().message(errno); };
   ReadDescriptor const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  require(file.number >= 0, name, ": cannot open: ", reason());
+  require(file.number >= 0, "{}: cannot open: {}", name, reason());
   struct stat status {};
-  require(::fstat(file.number, &status) == 0, name, ": cannot look at it: ", reason());
-  require(!S_ISDIR(status.st_mode), name, ": expected a file, found a folder");
+  require(::fstat(file.number, &status) == 0, "{}: cannot look at it: {}", name, reason());
+  require(!S_ISDIR(status.st_mode), "{}: expected a file, found a folder", name);
   require(!S_ISREG(status.st_mode) || static_cast<std::uintmax_t>(status.st_size) <= most_bytes,
+          "{}: has {} bytes; expected at most {}",
           name,
-          ": has ",
           static_cast<std::int64_t>(status.st_size),
-          " bytes; expected at most ",
           most_bytes);
   std::string content;
   std::size_t filled = 0;
@@ -54,9 +53,9 @@ std::string read_file(std::filesystem::path const& path, std::size_t most_bytes)
       content.resize(std::min(std::max({2 * filled, least, expected}), most_bytes + 1));
     }
     auto const count = ::read(file.number, content.data() + filled, content.size() - filled);
-    require(count >= 0 || errno == EINTR, name, ": cannot read: ", reason());
+    require(count >= 0 || errno == EINTR, "{}: cannot read: {}", name, reason());
     filled += static_cast<std::size_t>(std::max<ssize_t>(count, 0));
-    require(filled <= most_bytes, name, ": goes on after ", most_bytes, " bytes; expected no more");
+    require(filled <= most_bytes, "{}: goes on after {} bytes; expected no more", name, most_bytes);
     if (count == 0) {
       content.resize(filled);
       return content;

@@ -5,7 +5,7 @@
 #include "tensor/operation_group.hpp"
 #include "tensor/submit_observed.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/capture/detail/any_captured_step.hpp>
 
 #include <cstddef>
@@ -60,10 +60,10 @@ class ReplayedUses final : public ObservedUses {
 
 std::shared_ptr<CaptureMemory> make_step_memory(AnyDevice const& device,
                                                 std::shared_ptr<StreamGroup> group) {
-  require(group == nullptr || (group->context() == device.context() && !group->captured()),
-          "StepMemory: ",
-          group != nullptr ? group->name() : "",
-          " is of another device, or of a capture; expected a group of the device itself");
+  require(
+      group == nullptr || (group->context() == device.context() && !group->captured()),
+      "StepMemory: {} is of another device, or of a capture; expected a group of the device itself",
+      group != nullptr ? group->name() : "");
   return make_memory(device, kSharedGrowthBytes, std::move(group));
 }
 

@@ -6,7 +6,7 @@
 #include "memory/device/open_capture.hpp"
 #include "stream/inside_work.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -222,13 +222,11 @@ class Capture final : public OpenCapture {
   void refuse_holds() const {
     for (auto const& hold : holds_) {
       if (auto const held_at = hold.lock()) {
-        throw std::logic_error(
-            text("TensorHolder::hold, called at ",
-                 std::string_view(held_at->file_name()),
-                 ":",
-                 held_at->line(),
-                 ": the holder has a tensor on a captured stream and is still open at the end of "
-                 "the capture; release it inside the captured function"));
+        throw std::logic_error(fmt::format(
+            "TensorHolder::hold, called at {}:{}: the holder has a tensor on a captured stream and "
+            "is still open at the end of the capture; release it inside the captured function",
+            held_at->file_name(),
+            held_at->line()));
       }
     }
   }

@@ -5,7 +5,7 @@
 #include "memory/pools/pools.hpp"
 #include "stream/access.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 
 #include <atomic>
 #include <memory>

@@ -5,8 +5,9 @@
 #include "stream/stream_group.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -208,12 +209,11 @@ class StreamCapture {
     }
   }
   [[noreturn]] static void throw_ended(RuntimeError const& why) {
-    throw std::runtime_error(
-        text("the capture was ended from outside: another thread has waited for the whole device, "
-             "as cudaDeviceSynchronize and cublasDestroy do, or work that is captured has made a "
-             "call that a capture cannot have; the step can be captured again (",
-             why.what(),
-             ")"));
+    throw std::runtime_error(fmt::format(
+        "the capture was ended from outside: another thread has waited for the whole device, as "
+        "cudaDeviceSynchronize and cublasDestroy do, or work that is captured has made a call that "
+        "a capture cannot have; the step can be captured again ({})",
+        why.what()));
   }
 
   StreamGroup& make_twin(StreamGroup& group) {

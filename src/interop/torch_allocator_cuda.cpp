@@ -8,10 +8,12 @@
 #include "memory/device/device_state.hpp"
 #include "torch_out_of_memory.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/memory/raw_allocator.hpp>
 
 #include <cuda_runtime_api.h>
 
+#include <fmt/core.h>
 #include <sys/types.h>
 
 #include <array>
@@ -28,7 +30,6 @@
 namespace {
 
 using msstream::Cuda;
-using msstream::text;
 using Memory = msstream::RawAllocator<Cuda>;
 
 /// The allocators of all GPUs. Each is made on first use, as the allocator's environment variables
@@ -61,9 +62,9 @@ class Gpus {
   void set_limit(int ordinal, double fraction) {
     std::lock_guard const guard(mutex_);
     if (made_.at(check(ordinal)).load() != nullptr) {
-      throw std::logic_error(text("msstream: the limit of GPU ",
-                                  ordinal,
-                                  " is fixed with its first allocation: set it before"));
+      throw std::logic_error(fmt::format(
+          "msstream: the limit of GPU {} is fixed with its first allocation: set it before",
+          ordinal));
     }
     fractions_[ordinal] = fraction;
   }
@@ -71,9 +72,8 @@ class Gpus {
  private:
   static int check(int ordinal) {
     msstream::require(ordinal >= 0 && ordinal < kMost,
-                      "msstream: GPU ",
+                      "msstream: GPU {}; expected one of the first {}",
                       ordinal,
-                      "; expected one of the first ",
                       kMost);
     return ordinal;
   }
@@ -135,7 +135,7 @@ MSSTREAM_TORCH_API void* msstream_torch_malloc(ssize_t bytes, int device, cudaSt
     return gpus().of(device).allocate(static_cast<std::size_t>(bytes), Memory::kAlignment, stream);
   } catch (msstream::OutOfMemory const& error) {
     msstream::detail::throw_torch_out_of_memory(
-        text("CUDA out of memory on GPU ", device, ": msstream: ", std::string(error.what())));
+        fmt::format("CUDA out of memory on GPU {}: msstream: {}", device, error.what()));
   }
 }
 
@@ -167,9 +167,8 @@ MSSTREAM_TORCH_API void msstream_torch_empty_cache() {
 /// Implements torch.cuda.set_per_process_memory_fraction().
 MSSTREAM_TORCH_API void msstream_torch_set_memory_fraction(double fraction, int device) {
   msstream::require(fraction > 0 && fraction <= 1,
-                    "msstream: a memory fraction of ",
-                    fraction,
-                    "; expected more than 0 and at most 1");
+                    "msstream: a memory fraction of {}; expected more than 0 and at most 1",
+                    fraction);
   gpus().set_limit(device, fraction);
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
+#include <msstream/base/format.hpp>
 #include <msstream/runtime/fault_plan.hpp>
+
+#include <fmt/core.h>
 
 #include <utility>
 
@@ -68,9 +71,9 @@ std::string_view name_of(Fault fault) noexcept {
   return "unknown fault";
 }
 
-std::string FaultPlan::Call::describe() const {
-  auto const of = operation.empty() ? std::string() : text(" of '", operation, "'");
-  return text("call ", number, ": ", name_of(kind), of);
+std::string to_string(FaultPlan::Call const& call) {
+  auto const of = call.operation.empty() ? std::string() : fmt::format(" of '{}'", call.operation);
+  return fmt::format("call {}: {}{}", call.number, call.kind, of);
 }
 
 void FaultPlan::fail(std::uint64_t number, Fault fault) {
@@ -137,7 +140,7 @@ void detail::throw_fault(Fault fault, RuntimeCall call, std::size_t bytes) {
   switch (fault) {
     case Fault::out_of_memory:
       if (allocates) {
-        throw OutOfMemory(bytes, text("faulty runtime: ", name, " of ", bytes, " bytes"));
+        throw OutOfMemory(bytes, fmt::format("faulty runtime: {} of {} bytes", name, bytes));
       }
       throw CudaError(kMemoryAllocation, "out of memory, on purpose", name);
     case Fault::launch_failure:

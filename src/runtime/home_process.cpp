@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/detail/home_process.hpp>
 
+#include <fmt/core.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -57,12 +57,11 @@ void HomeProcess::keep(std::shared_ptr<void const> object) noexcept {
 
 void HomeProcess::throw_forked() {
   throw std::logic_error(
-      text("msstream: process ",
-           getpid(),
-           " is a child of fork(), and uses a device or what was made from one that its parent "
-           "made before: the child has none of the parent's threads and cannot use the parent's "
-           "driver; use the device in the parent alone, or start the child before the parent makes "
-           "one, or with exec()"));
+      fmt::format("msstream: process {} is a child of fork(), and uses a device or what was made "
+                  "from one that its parent made before: the child has none of the parent's "
+                  "threads and cannot use the parent's driver; use the device in the parent alone, "
+                  "or start the child before the parent makes one, or with exec()",
+                  getpid()));
 }
 
 void HomeProcess::throw_left() const {

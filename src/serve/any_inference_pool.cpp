@@ -8,13 +8,14 @@
 #include "stream/inside_work.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/detail/runtime_thread.hpp>
 #include <msstream/serve/detail/any_inference_pool.hpp>
 #include <msstream/serve/detail/branches.hpp>
 #include <msstream/serve/detail/staging.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
+
+#include <fmt/core.h>
 
 #include <atomic>
 #include <cstddef>
@@ -217,14 +218,13 @@ class PoolBody {
                            std::exception const& error) {
     failed_captures_.fetch_add(1);
     if (options_.log) {
-      options_.log(text("msstream: inference pool: version ",
-                        version.number(),
-                        " is issued anew by replica ",
-                        place.replica,
-                        " for each launch of up to ",
-                        options_.buckets[place.bucket],
-                        " rows, since ",
-                        error.what()));
+      options_.log(
+          fmt::format("msstream: inference pool: version {} is issued anew by replica {} for each "
+                      "launch of up to {} rows, since {}",
+                      version.number(),
+                      place.replica,
+                      options_.buckets[place.bucket],
+                      error.what()));
     }
   }
 
@@ -232,10 +232,10 @@ class PoolBody {
   void refuse_callback(char const* call) const {
     home_.require_here();
     if (detail::RuntimeThread::is_in_work()) {
-      detail::InsideWork::refuse_wait(text("InferencePool::", call));
+      detail::InsideWork::refuse_wait(fmt::format("InferencePool::{}", call));
     }
     if (pool_->ledger.is_replying()) {
-      throw std::logic_error(text("InferencePool::", call, " called from a callback"));
+      throw std::logic_error(fmt::format("InferencePool::{} called from a callback", call));
     }
   }
 

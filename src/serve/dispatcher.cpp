@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/dispatcher.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -69,11 +69,9 @@ Clock::time_point Dispatcher::next_sweep_at() const noexcept {
 
 void Dispatcher::check(Query const& query) const {
   require(query.rows >= 1 && query.rows <= pool_.buckets.largest(),
-          "serve: a query of ",
+          "serve: a query of {} rows; expected 1 to {}, the largest bucket",
           query.rows,
-          " rows; expected 1 to ",
-          pool_.buckets.largest(),
-          ", the largest bucket");
+          pool_.buckets.largest());
   pool_.layout->check(query);
 }
 

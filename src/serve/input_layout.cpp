@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/serve/detail/input_layout.hpp>
 
 #include <algorithm>
@@ -22,30 +22,25 @@ InputLayout::InputLayout(std::vector<Field> fields) : fields_(std::move(fields))
   require(!fields_.empty(), "serve: no inputs; expected at least one field");
   for (auto const& field : fields_) {
     require(field.per_row >= 1,
-            "serve: input '",
+            "serve: input '{}' has {} elements a row; expected at least 1",
             field.name,
-            "' has ",
-            field.per_row,
-            " elements a row; expected at least 1");
+            field.per_row);
     auto const same_name = [&](Field const& other) { return other.name == field.name; };
     require(std::ranges::count_if(fields_, same_name) == 1,
-            "serve: two inputs are named '",
-            field.name,
-            "'");
+            "serve: two inputs are named '{}'",
+            field.name);
     row_bytes_.push_back(static_cast<std::size_t>(field.per_row) * bytes_of(field.dtype));
   }
 }
 
 std::size_t InputLayout::find(std::string_view name, DType dtype) const {
   auto const found = std::ranges::find(fields_, name, &Field::name);
-  require(found != fields_.end(), "serve: the pool has no input '", name, "'");
+  require(found != fields_.end(), "serve: the pool has no input '{}'", name);
   require(found->dtype == dtype,
-          "serve: input '",
+          "serve: input '{}' has elements of {}, not of {}",
           name,
-          "' has elements of ",
-          name_of(found->dtype),
-          ", not of ",
-          name_of(dtype));
+          found->dtype,
+          dtype);
   return static_cast<std::size_t>(found - fields_.begin());
 }
 
@@ -59,30 +54,23 @@ std::size_t InputLayout::offset(std::size_t field, std::int64_t rows) const noex
 
 void InputLayout::check(Query const& query) const {
   require(query.values.size() == fields_.size(),
-          "serve: a query with values of ",
+          "serve: a query with values of {} fields; the pool has {}",
           query.values.size(),
-          " fields; the pool has ",
           fields_.size());
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     auto const& given = query.values[i];
     auto const& field = fields_[i];
     require(given.dtype == field.dtype,
-            "serve: a query with values of ",
-            name_of(given.dtype),
-            " for '",
+            "serve: a query with values of {} for '{}', which has {}",
+            given.dtype,
             field.name,
-            "', which has ",
-            name_of(field.dtype));
+            field.dtype);
     require(given.count == static_cast<std::size_t>(query.rows * field.per_row),
-            "serve: a query of ",
+            "serve: a query of {} rows with {} values for '{}', which has {} a row",
             query.rows,
-            " rows with ",
             given.count,
-            " values for '",
             field.name,
-            "', which has ",
-            field.per_row,
-            " a row");
+            field.per_row);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/replica.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/serve/options.hpp>
 
 #include <algorithm>
@@ -15,13 +15,10 @@ namespace {
 template <class Value>
 void require_within(char const* option, Value value, Value least, Value most) {
   require(value >= least && value <= most,
-          "InferencePoolOptions: ",
+          "InferencePoolOptions: {} is {}; expected {} to {}",
           option,
-          " is ",
           value,
-          "; expected ",
           least,
-          " to ",
           most);
 }
 
@@ -36,28 +33,24 @@ InferencePoolOptions const& InferencePoolOptions::checked() const {
   require(!buckets.empty(), "InferencePoolOptions: no buckets; expected at least one");
   std::int64_t before = 0;
   for (auto const rows : buckets) {
-    require(rows > before,
-            "InferencePoolOptions: a bucket of ",
-            rows,
-            " rows after ",
-            before,
-            "; expected them positive and ascending");
+    require(
+        rows > before,
+        "InferencePoolOptions: a bucket of {} rows after {}; expected them positive and ascending",
+        rows,
+        before);
     before = rows;
   }
   constexpr std::chrono::nanoseconds kLongestDelay = std::chrono::hours(1);
   require(max_batch_delay.count() >= 0 && max_batch_delay <= kLongestDelay,
-          "InferencePoolOptions: max_batch_delay is ",
+          "InferencePoolOptions: max_batch_delay is {} ns; expected 0 to {}, an hour",
           max_batch_delay.count(),
-          " ns; expected 0 to ",
-          kLongestDelay.count(),
-          ", an hour");
+          kLongestDelay.count());
   require(max_batch_delay.count() == 0 || queue_capacity >= 1,
           "InferencePoolOptions: max_batch_delay with a queue_capacity of 0; queries wait in the "
           "queue for each other");
   require(ageing.count() > 0,
-          "InferencePoolOptions: ageing is ",
-          ageing.count(),
-          " ns; expected more than 0");
+          "InferencePoolOptions: ageing is {} ns; expected more than 0",
+          ageing.count());
   require_within("sm_partitions", sm_partitions, 1, 256);
   require_within("launch_thread_count", launch_thread_count, 0, 64);
   require(launch_thread_count == 0 || launch_threads == LaunchThreads::shared,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/refusals.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 namespace msstream::serve {
 
@@ -34,9 +34,10 @@ std::exception_ptr no_replica_left(std::exception_ptr const& last_failure) noexc
     std::rethrow_exception(last_failure);
   } catch (std::exception const& error) {
     try {
-      return std::make_exception_ptr(Refused(
-          Refused::Reason::no_replica_left,
-          text("serve: refused, no replica is left; the last failed with: ", error.what())));
+      return std::make_exception_ptr(
+          Refused(Refused::Reason::no_replica_left,
+                  fmt::format("serve: refused, no replica is left; the last failed with: {}",
+                              error.what())));
     } catch (...) {
       return Refusals::all().no_replica_left;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/copy_and_tell.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/runtime/detail/backend.hpp>
 #include <msstream/serve/detail/staging.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
@@ -71,9 +71,9 @@ order::Position Staging<detail::AnyRuntime>::issue(
   has_issued = true;
   auto const result = forward(detail::AnyInputs(layout_, packed_, rows, branches));
   require(result.shape() == Shape{rows, outputs_per_row_},
-          "serve: the model returned a tensor of shape ",
+          "serve: the model returned a tensor of shape {}; expected [rows of the bucket, "
+          "outputs_per_row], {}",
           result.shape(),
-          "; expected [rows of the bucket, outputs_per_row], ",
           Shape{rows, outputs_per_row_});
   return copy_to_host(result, inputs);
 }

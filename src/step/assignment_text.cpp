@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assignment_text.hpp"
 
-#include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/stream/stream_assignment.hpp>
+
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstdint>
@@ -22,7 +23,7 @@ bool is_plain(unsigned char letter) {
 }
 
 std::string rounded_us(double ns) {
-  return text(static_cast<double>(std::llround(ns / 100)) / 10, " us");
+  return fmt::format("{} us", static_cast<double>(std::llround(ns / 100)) / 10);
 }
 
 }  // namespace
@@ -36,37 +37,29 @@ std::string expression_for(std::string_view name) {
       out += letter;
     } else if (code <= 0x20 || code == 0x7F || letter == ',') {
       // Escapes characters that a line cannot hold, or that would end the expression.
-      out += text("\\x", hex[code >> 4U], hex[code & 15U]);
+      out += fmt::format("\\x{}{}", hex[code >> 4U], hex[code & 15U]);
     } else {
-      out += text('\\', letter);
+      out += fmt::format("\\{}", letter);
     }
   }
   require(out.size() <= StreamAssignment::kLongestExpression,
-          "an operation's name of ",
+          "an operation's name of {} bytes cannot be written as an expression of at most {}: '{}'",
           name.size(),
-          " bytes cannot be written as an expression of at most ",
           StreamAssignment::kLongestExpression,
-          ": '",
-          name.substr(0, 60),
-          "'");
+          name.substr(0, 60));
   return out;
 }
 
 std::string assignment_text(std::vector<NamedGroup> const& names, AssignmentHead const& head) {
-  auto out =
-      text("# Groups for a step of ",
-           head.operations,
-           " operations and a pool of ",
-           head.groups,
-           ", by msstream::auto_assignment().\n# Predicted, ",
-           head.launch == StepModel::Launch::graph ? "replayed as a graph" : "issued by one thread",
-           ": ",
-           rounded_us(head.predicted_ns),
-           "; on one group ",
-           rounded_us(head.one_group_ns),
-           "; as recorded ",
-           rounded_us(head.recorded_ns),
-           ".\n");
+  auto out = fmt::format(
+      "# Groups for a step of {} operations and a pool of {}, by msstream::auto_assignment().\n# "
+      "Predicted, {}: {}; on one group {}; as recorded {}.\n",
+      head.operations,
+      head.groups,
+      head.launch == StepModel::Launch::graph ? "replayed as a graph" : "issued by one thread",
+      rounded_us(head.predicted_ns),
+      rounded_us(head.one_group_ns),
+      rounded_us(head.recorded_ns));
   if (names.empty()) {
     return out + "# No better groups than the recorded ones were found.\n";
   }
@@ -81,7 +74,7 @@ std::string assignment_text(std::vector<NamedGroup> const& names, AssignmentHead
         out += line + "\n";
         line.clear();
       }
-      line += line.empty() ? text(group, ":", expression) : "," + expression;
+      line += line.empty() ? fmt::format("{}:{}", group, expression) : "," + expression;
     }
     out += line + "\n";
   }

@@ -3,8 +3,7 @@
 #include "launch_cost.hpp"
 #include "step_units.hpp"
 
-#include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/step/auto_assignment.hpp>
 
 #include <algorithm>
@@ -270,7 +269,7 @@ AutoAssignment auto_assignment(StepTrace const& trace,
                                int groups,
                                AutoAssignment::Options const& options) {
   require(
-      groups >= 1 && groups <= 256, "auto_assignment: expected 1 to 256 groups, found ", groups);
+      groups >= 1 && groups <= 256, "auto_assignment: expected 1 to 256 groups, found {}", groups);
   auto const cuts = cuts_of(trace);
   auto const& names = cuts.back();
   Search search(trace, names, options);

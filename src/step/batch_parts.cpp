@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/step/batch_parts.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
@@ -9,8 +9,8 @@
 namespace msstream {
 
 std::vector<BatchPart> batch_parts(std::int64_t rows, int parts) {
-  require(rows >= 1, "a batch of ", rows, " rows in parts; expected at least 1");
-  require(parts >= 1, "a batch in ", parts, " parts; expected at least 1");
+  require(rows >= 1, "a batch of {} rows in parts; expected at least 1", rows);
+  require(parts >= 1, "a batch in {} parts; expected at least 1", parts);
   std::int64_t const count = std::min<std::int64_t>(rows, parts);
   std::vector<BatchPart> made;
   std::int64_t begin = 0;
@@ -35,9 +35,8 @@ detail::Floats detail::loss_in_parts(GradientTape<AnyRuntime>& tape,
         pool.group(number % pool.groups()), {.include_grad = true}, issued_at);
     auto const loss = part_loss(part);
     require(loss.count() == 1,
-            "loss_in_parts: the loss of a part has shape ",
-            loss.shape(),
-            "; expected a scalar");
+            "loss_in_parts: the loss of a part has shape {}; expected a scalar",
+            loss.shape());
     auto const weight = static_cast<double>(part.rows()) / static_cast<double>(rows);
     losses.push_back(
         ops::detail::scale(tape, loss.reshaped(Shape{}), static_cast<float>(weight), issued_at));

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/detail/require.hpp>
 #include <msstream/base/error.hpp>
 #include <msstream/capture/detail/any_captured_step.hpp>
 #include <msstream/order/detail/position_set.hpp>
 #include <msstream/step/captured_step.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>
@@ -17,22 +20,19 @@ class AnyCapturedSteps::State {
       : device_(std::move(device)), make_(std::move(make)), options_(std::move(options)) {
     require(options_.most_kept >= 1, "CapturedSteps: most_kept is 0; expected at least 1");
     require(options_.eager_first >= 0,
-            "CapturedSteps: eager_first is ",
-            options_.eager_first,
-            "; expected at least 0");
+            "CapturedSteps: eager_first is {}; expected at least 0",
+            options_.eager_first);
     for (auto const capacity : options_.capacities) {
       require(capacity > (capacities_.empty() ? 0 : capacities_.back().count),
-              "CapturedSteps: a capacity of ",
+              "CapturedSteps: a capacity of {} after {}; expected them positive and ascending",
               capacity,
-              " after ",
-              capacities_.empty() ? 0 : capacities_.back().count,
-              "; expected them positive and ascending");
+              capacities_.empty() ? 0 : capacities_.back().count);
       capacities_.push_back({capacity, 0, nullptr});
     }
   }
 
   Ran run(std::int64_t count, Fill const& fill, std::source_location issued_at) {
-    require(count >= 0, "CapturedSteps: a batch of ", count, "; expected at least 0");
+    require(count >= 0, "CapturedSteps: a batch of {}; expected at least 0", count);
     auto const found =
         std::ranges::lower_bound(capacities_, count, {}, [](auto const& c) { return c.count; });
     if (found == capacities_.end()) {
@@ -59,7 +59,7 @@ class AnyCapturedSteps::State {
       }
       ++counts_.captures;
       log_seldom(
-          ++own.captures, "captured for up to ", own.count, ", when a batch of ", count, " came");
+          ++own.captures, "captured for up to {}, when a batch of {} came", own.count, count);
     }
     kept.last_replay = kept.step->replay(issued_at);
     ++counts_.replays;
@@ -103,7 +103,7 @@ class AnyCapturedSteps::State {
   void make_room() {
     auto const kept = std::ranges::count_if(capacities_, &is_kept);
     if (static_cast<std::size_t>(kept) >= options_.most_kept) {
-      evict(*oldest(nullptr), text("the least recently used of ", options_.most_kept));
+      evict(*oldest(nullptr), fmt::format("the least recently used of {}", options_.most_kept));
     }
   }
 
@@ -129,13 +129,10 @@ class AnyCapturedSteps::State {
     capacity.kept = nullptr;
     ++counts_.evictions;
     log_seldom(counts_.evictions,
-               "the step for up to ",
+               "the step for up to {} goes, {}, the {}. to go",
                capacity.count,
-               " goes, ",
                why,
-               ", the ",
-               counts_.evictions,
-               ". to go");
+               counts_.evictions);
   }
 
   /// Returns what `attempt()` returns. If it throws OutOfMemory, evicts the least recently used
@@ -171,7 +168,8 @@ class AnyCapturedSteps::State {
       return false;
     }
     std::string_view const what = error.what();
-    evict(*other, text("the least recently used, since ", what.substr(0, what.find('\n'))));
+    evict(*other,
+          fmt::format("the least recently used, since {}", what.substr(0, what.find('\n'))));
     settle_going();
     return true;
   }
@@ -194,36 +192,36 @@ class AnyCapturedSteps::State {
     auto result = run_eagerly(&capacity, capacity.kept->inputs);
     capacity.stays_eager = true;
     ++counts_.not_captured;
-    log("batches of up to ", capacity.count, " run eagerly from here on, since ", error.what());
+    log("batches of up to {} run eagerly from here on, since {}", capacity.count, error.what());
     return result;
   }
   Ran run_too_large(std::int64_t count, Fill const& fill) {
     ++counts_.too_large;
-    log_seldom(counts_.too_large,
-               "a batch of ",
-               count,
-               " is above the largest capacity, ",
-               capacities_.empty() ? 0 : capacities_.back().count,
-               ", and runs eagerly, the ",
-               counts_.too_large,
-               ". to do so");
+    log_seldom(
+        counts_.too_large,
+        "a batch of {} is above the largest capacity, {}, and runs eagerly, the {}. to do so",
+        count,
+        capacities_.empty() ? 0 : capacities_.back().count,
+        counts_.too_large);
     auto const inputs = with_memory(nullptr, [&] { return make_(count); });
     with_memory(nullptr, [&] { fill(*inputs); });
     return run_eagerly(nullptr, inputs);
   }
 
-  template <class... Words>
-  void log(Words const&... words) const {
+  template <class... Values>
+  void log(fmt::format_string<Values const&...> format, Values const&... values) const {
     if (options_.log) {
-      options_.log(text("msstream: captured steps: ", words...));
+      options_.log("msstream: captured steps: " + fmt::format(format, values...));
     }
   }
 
   /// Logs the 1st, 2nd, 4th, 8th … occurrence.
-  template <class... Words>
-  void log_seldom(std::uint64_t times, Words const&... words) const {
+  template <class... Values>
+  void log_seldom(std::uint64_t times,
+                  fmt::format_string<Values const&...> format,
+                  Values const&... values) const {
     if (std::has_single_bit(times)) {
-      log(words...);
+      log(format, values...);
     }
   }
 

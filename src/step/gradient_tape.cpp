@@ -3,12 +3,13 @@
 #include "step/gradient_scopes.hpp"
 #include "step/tape_state.hpp"
 
-#include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/trace/detail/stack_range.hpp>
 #include <msstream/trace/name_scope.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -56,12 +57,11 @@ void TapeState::refuse_results_within(MemoryRange const& range, Shape const& sha
     return;
   }
   recorded.for_each_overlap(range, [&](auto const& result) {
-    throw std::logic_error(text("gradient for a tensor of shape ",
-                                shape,
-                                " of which a recorded result of shape ",
-                                result.value,
-                                " is a part: put results together by a recorded operation, such "
-                                "as concat; Tensor::rows() needs no record"));
+    throw std::logic_error(fmt::format(
+        "gradient for a tensor of shape {} of which a recorded result of shape {} is a part: put "
+        "results together by a recorded operation, such as concat; Tensor::rows() needs no record",
+        shape,
+        result.value));
   });
 }
 
@@ -109,8 +109,7 @@ bool detail::AnyTape::wants_gradient(detail::AnyTensor const& tensor) const {
 
 void detail::AnyTape::backward(detail::Floats const& loss, std::source_location issued_at) {
   auto& state = *state_;
-  require(
-      loss.count() == 1, "backward from a tensor of shape ", loss.shape(), "; expected a scalar");
+  require(loss.count() == 1, "backward from a tensor of shape {}; expected a scalar", loss.shape());
   if (!state.recorded.contains(detail::MemoryRange::of(loss.any()))) {
     throw std::logic_error("backward from a tensor that this tape did not record");
   }
@@ -151,9 +150,8 @@ void detail::AnyTape::add_gradient(detail::Floats const& tensor,
                                    Gradient gradient,
                                    std::source_location issued_at) {
   require(gradient.count() == tensor.count(),
-          "gradient of shape ",
+          "gradient of shape {} for a tensor of shape {}",
           gradient.shape(),
-          " for a tensor of shape ",
           tensor.shape());
   if (!wants_gradient(tensor.any())) {
     return;

@@ -4,10 +4,12 @@
 #include "step/engine_queries.hpp"
 #include "step/tape_state.hpp"
 
-#include <msstream/base/text.hpp>
+#include <msstream/base/format.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
+
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <functional>
@@ -30,11 +32,11 @@ std::vector<TapeState::LookupOfTable> TapeState::lookups_of(AnyTensor const& tab
       bool const is_whole = entry.range == range && shape == table.shape();
       if (!is_whole && (table.shape().rank() != 2 || shape[1] != table.shape()[1] ||
                         row_bytes == 0 || offset % row_bytes != 0)) {
-        throw std::logic_error(text("lookups in a tensor of shape ",
-                                    shape,
-                                    " that shares elements with a table of shape ",
-                                    table.shape(),
-                                    ": expected rows of the table"));
+        throw std::logic_error(
+            fmt::format("lookups in a tensor of shape {} that shares elements with a table of "
+                        "shape {}: expected rows of the table",
+                        shape,
+                        table.shape()));
       }
       lookups.push_back({&part, is_whole ? 0 : offset / row_bytes, is_whole});
     }
@@ -56,8 +58,8 @@ detail::Floats detail::AnyTape::gradient(detail::Floats const& tensor,
     }
   });
   if (terms.empty()) {
-    throw std::logic_error(text(
-        "no gradient for a tensor of shape ", tensor.shape(), ": ", why_no_gradient(tensor.any())));
+    throw std::logic_error(fmt::format(
+        "no gradient for a tensor of shape {}: {}", tensor.shape(), why_no_gradient(tensor.any())));
   }
   return terms.total(issued_at).reshaped(tensor.shape());
 }
@@ -79,7 +81,7 @@ std::string detail::AnyTape::why_no_gradient(detail::AnyTensor const& tensor) co
          : !wants_gradient(tensor) ? "it is excluded by without_gradient()"
          : !state_->played_back    ? "backward() was not called"
          : state_->unreached.overlaps(detail::MemoryRange::of(tensor))
-             ? text("it was looked up, but ", detail::kCutOff)
+             ? fmt::format("it was looked up, but {}", detail::kCutOff)
              : detail::kCutOff;
 }
 

@@ -2,10 +2,12 @@
 #include "step/cut_off.hpp"
 #include "step/owned_parameters.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/step/optimizer.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/trace/name_scope.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>
@@ -41,31 +43,25 @@ void add_if_without_gradient(std::string& found,
                              AnyTensor const& tensor,
                              Tape const& tape) {
   if (!tape.has_gradient(tensor)) {
-    found += text("\n  ",
-                  what,
-                  " \"",
-                  name,
-                  "\" of shape ",
-                  tensor.shape(),
-                  " has no gradient: ",
-                  tape.why_no_gradient(tensor));
+    found += fmt::format("\n  {} \"{}\" of shape {} has no gradient: {}",
+                         what,
+                         name,
+                         tensor.shape(),
+                         tape.why_no_gradient(tensor));
   }
 }
 
 void add_moved(std::string& found,
                OwnedParameters::Parameter const& mine,
                OwnedParameters::Parameter const& others) {
-  found += text("\n  ",
-                mine.is_table ? "table" : "parameter",
-                " \"",
-                mine.name,
-                "\" of shape ",
-                mine.shape,
-                " is in two optimizers: another one, which has it as \"",
-                others.name,
-                "\" of shape ",
-                others.shape,
-                ", has moved it since the last backward()");
+  found += fmt::format(
+      "\n  {} \"{}\" of shape {} is in two optimizers: another one, which has it as \"{}\" of "
+      "shape {}, has moved it since the last backward()",
+      mine.is_table ? "table" : "parameter",
+      mine.name,
+      mine.shape,
+      others.name,
+      others.shape);
 }
 
 }  // namespace
@@ -101,11 +97,10 @@ class Optimizer<AnyRuntime>::State {
   }
   void add_table(std::string name, AnyTensor const& table, std::source_location issued_at) {
     require(table.shape().rank() == 2,
-            "Optimizer: table \"",
+            "Optimizer: table \"{}\" of shape {}; expected [rows, width]: add() is for parameters "
+            "that are not looked up",
             name,
-            "\" of shape ",
-            table.shape(),
-            "; expected [rows, width]: add() is for parameters that are not looked up");
+            table.shape());
     require_new(name, table);
     auto state = ops::detail::make_state(device_.state(), rule_.kind, table.shape(), issued_at);
     tables_.push_back({name, table, std::move(state)});
@@ -151,14 +146,13 @@ class Optimizer<AnyRuntime>::State {
                              Tape const& tape) const {
     owned_->for_each_overlap(range, [&](auto const& owned) {
       if (tape.has_gradient(owned.elements)) {
-        found += text("\n  rows of \"",
-                      owned.name,
-                      "\" of shape ",
-                      owned.shape,
-                      " have no gradient: a view of shape ",
-                      shape,
-                      " was looked up, but ",
-                      detail::kCutOff);
+        found += fmt::format(
+            "\n  rows of \"{}\" of shape {} have no gradient: a view of shape {} was looked up, "
+            "but {}",
+            owned.name,
+            owned.shape,
+            shape,
+            detail::kCutOff);
       }
     });
   }
@@ -187,25 +181,21 @@ class Optimizer<AnyRuntime>::State {
  private:
   void require_new(std::string const& name, AnyTensor const& tensor) const {
     owned_->for_each([&](auto const& owner) {
-      require(owner.name != name, "Optimizer: two parameters named \"", name, "\"");
+      require(owner.name != name, "Optimizer: two parameters named \"{}\"", name);
     });
     owned_->for_each_overlap(Range::of(tensor), [&](auto const& owner) {
-      throw std::invalid_argument(text("Optimizer: \"",
-                                       name,
-                                       "\" of shape ",
-                                       tensor.shape(),
-                                       " shares elements with \"",
-                                       owner.name,
-                                       "\" of shape ",
-                                       owner.shape,
-                                       ": a step would move them twice"));
+      throw std::invalid_argument(
+          fmt::format("Optimizer: \"{}\" of shape {} shares elements with \"{}\" of shape {}: a "
+                      "step would move them twice",
+                      name,
+                      tensor.shape(),
+                      owner.name,
+                      owner.shape));
     });
     require(!tensor.immutable(),
-            "Optimizer: \"",
+            "Optimizer: \"{}\" of shape {} is frozen: no step may move it",
             name,
-            "\" of shape ",
-            tensor.shape(),
-            " is frozen: no step may move it");
+            tensor.shape());
   }
   /// Throws std::logic_error if another optimizer has already applied the same gradients to
   /// elements of this one.
@@ -222,11 +212,10 @@ class Optimizer<AnyRuntime>::State {
       }
     }
     if (!found.empty()) {
-      throw std::logic_error(text("Optimizer::step:",
-                                  found,
-                                  "\nThis step would move them twice by the same gradient. Add "
-                                  "each to one optimizer only, or call clear() and backward() "
-                                  "before each optimizer's step."));
+      throw std::logic_error(fmt::format(
+          "Optimizer::step:{}\nThis step would move them twice by the same gradient. Add each to "
+          "one optimizer only, or call clear() and backward() before each optimizer's step.",
+          found));
     }
   }
   /// Throws std::logic_error unless step() can update all parameters and tables.
@@ -240,13 +229,11 @@ class Optimizer<AnyRuntime>::State {
     }
     for (auto const& table : tables_) {
       if (tape.has_dense_gradient(table.table)) {
-        throw std::logic_error(
-            text("Optimizer::step: table \"",
-                 table.name,
-                 "\" of shape ",
-                 table.table.shape(),
-                 " has a gradient of an operation that is no lookup, which moves all rows: add() "
-                 "takes such parameters, add_table() does not"));
+        throw std::logic_error(fmt::format(
+            "Optimizer::step: table \"{}\" of shape {} has a gradient of an operation that is no "
+            "lookup, which moves all rows: add() takes such parameters, add_table() does not",
+            table.name,
+            table.table.shape()));
       }
       tape.require_row_gradients(table.table);
     }
@@ -332,10 +319,9 @@ void Optimizer<AnyRuntime>::check(Tape const& tape,
     }
     auto const owned = detail::bytes_of_union(std::move(ranges));
     if (owned < range.end - range.begin) {
-      found += text("\n  a table of shape ",
-                    shape,
-                    " was looked up: no optimizer has ",
-                    owned == 0 ? "it" : "all of its rows");
+      found += fmt::format("\n  a table of shape {} was looked up: no optimizer has {}",
+                           shape,
+                           owned == 0 ? "it" : "all of its rows");
     }
     return owned < range.end - range.begin;
   };
@@ -343,7 +329,7 @@ void Optimizer<AnyRuntime>::check(Tape const& tape,
   tape.for_each_unreached_table([&](Range const& range, Shape const& shape) {
     state_->add_if_unreached_rows(found, range, shape, tape);
     if (add_if_not_owned(range, shape)) {
-      found += text(", and it has no gradient: ", detail::kCutOff);
+      found += fmt::format(", and it has no gradient: {}", detail::kCutOff);
     }
   });
   if (!found.empty()) {

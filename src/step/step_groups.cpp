@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/step/auto_assignment.hpp>
 
 #include <map>
@@ -27,17 +27,15 @@ std::vector<std::size_t> streams_by(StepTrace const& trace,
                                     StepGroups const& groups,
                                     bool merge_streams) {
   require(groups.size() == trace.operations().size(),
-          "groups for ",
+          "groups for {} operations; expected one for each of the step's {}",
           groups.size(),
-          " operations; expected one for each of the step's ",
           trace.operations().size());
   std::map<std::pair<int, StreamKind>, std::size_t> numbers;
   std::vector<std::size_t> streams;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     require(groups[i] >= -1,
-            "operation ",
+            "operation {}: expected a group, or -1 for the default group, found {}",
             i,
-            ": expected a group, or -1 for the default group, found ",
             groups[i]);
     auto const kind = merge_streams ? StreamKind::compute : trace.operations()[i].kind;
     streams.push_back(numbers.try_emplace({groups[i], kind}, numbers.size()).first->second);

@@ -4,6 +4,8 @@
 
 #include <msstream/step/detail/step_recording.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -59,9 +61,9 @@ class StepRecorder : public IssueObserver {
     }
     for (std::size_t i = 0; i < timed.size(); ++i) {
       if (!timed[i]) {
-        throw std::logic_error(text("record_step: the operation '",
-                                    operations_[i].name,
-                                    "' has no time, though it was launched"));
+        throw std::logic_error(
+            fmt::format("record_step: the operation '{}' has no time, though it was launched",
+                        operations_[i].name));
       }
     }
     return {std::move(streams_), std::move(bytes_), std::move(operations_), waits};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/step/step_trace.hpp>
 
 #include <algorithm>
@@ -32,56 +31,43 @@ StepTrace::StepTrace(std::vector<StepTrace::Stream> streams,
 void StepTrace::check() const {
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     auto const& operation = operations_[i];
-    require(!operation.name.empty(), "operations[", i, "].name: expected a name, found none");
+    require(!operation.name.empty(), "operations[{}].name: expected a name, found none", i);
     require(operation.stream < streams_.size(),
-            "operations[",
+            "operations[{}].stream: expected a number below {}, found {}",
             i,
-            "].stream: expected a number below ",
             streams_.size(),
-            ", found ",
             operation.stream);
     auto const check_memory = [&](std::vector<std::size_t> const& used, char const* field) {
       for (std::size_t k = 0; k < used.size(); ++k) {
         require(used[k] < memory_bytes_.size(),
-                "operations[",
+                "operations[{}].{}[{}]: expected a number below {}, found {}",
                 i,
-                "].",
                 field,
-                "[",
                 k,
-                "]: expected a number below ",
                 memory_bytes_.size(),
-                ", found ",
                 used[k]);
       }
     };
     check_memory(operation.reads, "reads");
     check_memory(operation.writes, "writes");
     require(std::abs(operation.begin_ns) <= kLatestNs,
-            "operations[",
+            "operations[{}].begin_ns: expected a time of at most {}, found {}",
             i,
-            "].begin_ns: expected a time of at most ",
             kLatestNs,
-            ", found ",
             operation.begin_ns);
     require(operation.begin_ns <= operation.end_ns && operation.end_ns <= kLatestNs,
-            "operations[",
+            "operations[{}].end_ns: expected a time from begin_ns on, {}, found {}",
             i,
-            "].end_ns: expected a time from begin_ns on, ",
             operation.begin_ns,
-            ", found ",
             operation.end_ns);
     require(operation.launch_ns >= 0 && operation.launch_ns <= kLatestNs,
-            "operations[",
+            "operations[{}].launch_ns: expected a time from 0 to {}, found {}",
             i,
-            "].launch_ns: expected a time from 0 to ",
             kLatestNs,
-            ", found ",
             operation.launch_ns);
     require(operation.sms >= 0,
-            "operations[",
+            "operations[{}].sms: expected 0 or more multiprocessors, found {}",
             i,
-            "].sms: expected 0 or more multiprocessors, found ",
             operation.sms);
   }
 }
@@ -121,9 +107,8 @@ void StepTrace::find_dependencies() {
 
 StepTrace StepTrace::with_issue_time(double ns) const {
   require(ns > 0 && ns <= kLatestNs,
-          "StepTrace: an issue time of ",
+          "StepTrace: an issue time of {} ns; expected more than 0 and at most {}",
           ns,
-          " ns; expected more than 0 and at most ",
           kLatestNs);
   double sum = 0;
   for (auto const& operation : operations_) {

@@ -2,9 +2,10 @@
 // Drawings of a step trace, for Graphviz and as SVG.
 #include "base/json_writer.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/step_trace.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -49,7 +50,8 @@ std::string colour_of(int group) {
 /// Returns the number with one digit after the point.
 std::string tenths(double value) {
   auto const rounded = static_cast<std::int64_t>(std::llround(value * 10));
-  return text(rounded < 0 ? "-" : "", std::abs(rounded) / 10, ".", std::abs(rounded) % 10);
+  return fmt::format(
+      "{}{}.{}", rounded < 0 ? "-" : "", std::abs(rounded) / 10, std::abs(rounded) % 10);
 }
 std::string us_text(double ns) {
   return tenths(ns / 1000) + " µs";
@@ -85,13 +87,10 @@ std::string label_of(StepTrace::Operation const& operation, StepTrace::Stream co
     detail::JsonWriter(quoted).value(words);
     return quoted.substr(1, quoted.size() - 2);
   };
-  return text("\"",
-              quoted_part(operation.name),
-              "\\n",
-              us_text(operation.duration_ns()),
-              "\\n",
-              quoted_part(stream.name),
-              "\"");
+  return fmt::format("\"{}\\n{}\\n{}\"",
+                     quoted_part(operation.name),
+                     us_text(operation.duration_ns()),
+                     quoted_part(stream.name));
 }
 
 /// Returns, for each operation, the next one on the critical path; 0 if there is none, since
@@ -106,21 +105,18 @@ std::vector<std::size_t> next_on_path(StepTrace const& trace, StepTrace::Critica
 
 std::string caption(StepTrace const& trace, StepTrace::CriticalPath const& path) {
   auto const waits = minimal_waits(trace);
-  auto out = text(trace.operations().size(),
-                  " operations in ",
-                  us_text(trace.step_ns()),
-                  ", critical path ",
-                  us_text(path.length_ns),
-                  "; ",
-                  waits.hazards,
-                  " hazards between streams, ",
-                  waits.necessary,
-                  " waits necessary, ",
-                  trace.waits().issued,
-                  " issued; running at once:");
+  auto out = fmt::format(
+      "{} operations in {}, critical path {}; {} hazards between streams, {} waits necessary, {} "
+      "issued; running at once:",
+      trace.operations().size(),
+      us_text(trace.step_ns()),
+      us_text(path.length_ns),
+      waits.hazards,
+      waits.necessary,
+      trace.waits().issued);
   auto const shares = trace.concurrency();
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    out += text(i == 0 ? " " : ", ", i, ": ", tenths(100 * shares[i]), " %");
+    out += fmt::format("{}{}: {} %", i == 0 ? " " : ", ", i, tenths(100 * shares[i]));
   }
   return out;
 }
@@ -144,19 +140,16 @@ std::string StepTrace::dot(std::optional<StepTrace::CriticalPath> const& marked)
       "digraph step {\n  rankdir=LR;\n  node [shape=box, style=filled, fontcolor=white];\n";
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     auto const& operation = operations_[i];
-    out += text("  n",
-                i,
-                " [label=",
-                label_of(operation, streams_[operation.stream]),
-                ", fillcolor=\"",
-                colour_of(group_of(i)),
-                "\"",
-                critical[i] ? ", penwidth=4" : "",
-                "];\n");
+    out += fmt::format("  n{} [label={}, fillcolor=\"{}\"{}];\n",
+                       i,
+                       label_of(operation, streams_[operation.stream]),
+                       colour_of(group_of(i)),
+                       critical[i] ? ", penwidth=4" : "");
   }
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     for (auto const earlier : operations_[i].after) {
-      out += text("  n", earlier, " -> n", i, next[earlier] == i ? " [style=bold]" : "", ";\n");
+      out +=
+          fmt::format("  n{} -> n{}{};\n", earlier, i, next[earlier] == i ? " [style=bold]" : "");
     }
   }
   return out + "}\n";
@@ -175,20 +168,21 @@ std::string StepTrace::svg(std::optional<StepTrace::CriticalPath> const& marked)
     return kTop + kLane * static_cast<double>(operations_[i].stream);
   };
   double const height = kTop + kLane * static_cast<double>(streams_.size()) + 10;
-  auto out = text(R"(<svg xmlns="http://www.w3.org/2000/svg" width=")",
-                  tenths(kWidth),
-                  "\" height=\"",
-                  tenths(height),
-                  "\" font-family=\"sans-serif\" font-size=\"11\">\n",
-                  "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"10\" y=\"20\">",
-                  escaped(caption(*this, path)),
-                  "</text>\n");
+  auto out = fmt::format(R"(<svg xmlns="http://www.w3.org/2000/svg" width="{}" height="{}" )"
+                         R"(font-family="sans-serif" font-size="11">)"
+                         "\n"
+                         R"(<rect width="100%" height="100%" fill="white"/>)"
+                         "\n"
+                         R"(<text x="10" y="20">{}</text>)"
+                         "\n",
+                         tenths(kWidth),
+                         tenths(height),
+                         escaped(caption(*this, path)));
   for (std::size_t i = 0; i < streams_.size(); ++i) {
-    out += text(R"(<text class="lane" x="10" y=")",
-                tenths(kTop + kLane * static_cast<double>(i) + kBar - 5),
-                "\">",
-                escaped(streams_[i].name),
-                "</text>\n");
+    out += fmt::format(R"(<text class="lane" x="10" y="{}">{}</text>)"
+                       "\n",
+                       tenths(kTop + kLane * static_cast<double>(i) + kBar - 5),
+                       escaped(streams_[i].name));
   }
   std::vector<bool> critical(operations_.size(), false);
   for (auto const i : path.operations) {
@@ -196,47 +190,36 @@ std::string StepTrace::svg(std::optional<StepTrace::CriticalPath> const& marked)
   }
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     auto const& operation = operations_[i];
-    out += text("<rect class=\"",
-                critical[i] ? "operation critical" : "operation",
-                "\" x=\"",
-                tenths(x(operation.begin_ns)),
-                "\" y=\"",
-                tenths(y(i)),
-                "\" width=\"",
-                tenths(std::max(operation.duration_ns() * scale, 0.5)),
-                "\" height=\"",
-                tenths(kBar),
-                "\" fill=\"",
-                colour_of(group_of(i)),
-                "\" stroke=\"",
-                critical[i] ? "black\" stroke-width=\"2" : "white\" stroke-width=\"0.5",
-                "\"><title>",
-                escaped(operation.name),
-                "\n",
-                escaped(streams_[operation.stream].name),
-                "\n",
-                us_text(operation.duration_ns()),
-                " from ",
-                us_text(operation.begin_ns - begin),
-                "</title></rect>\n");
+    out += fmt::format(R"(<rect class="{}" x="{}" y="{}" width="{}" height="{}" fill="{}" )"
+                       R"(stroke="{}"><title>{})"
+                       "\n"
+                       "{}\n"
+                       "{} from {}</title></rect>\n",
+                       critical[i] ? "operation critical" : "operation",
+                       tenths(x(operation.begin_ns)),
+                       tenths(y(i)),
+                       tenths(std::max(operation.duration_ns() * scale, 0.5)),
+                       tenths(kBar),
+                       colour_of(group_of(i)),
+                       critical[i] ? "black\" stroke-width=\"2" : "white\" stroke-width=\"0.5",
+                       escaped(operation.name),
+                       escaped(streams_[operation.stream].name),
+                       us_text(operation.duration_ns()),
+                       us_text(operation.begin_ns - begin));
   }
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     for (auto const earlier : operations_[i].after) {
       bool const on_path = next[earlier] == i;
       if (group_of(earlier) != group_of(i) || on_path) {
-        out += text("<line class=\"",
-                    on_path ? "dependency critical" : "dependency",
-                    "\" x1=\"",
-                    tenths(x(operations_[earlier].end_ns)),
-                    "\" y1=\"",
-                    tenths(y(earlier) + kBar / 2),
-                    "\" x2=\"",
-                    tenths(x(operations_[i].begin_ns)),
-                    "\" y2=\"",
-                    tenths(y(i) + kBar / 2),
-                    R"(" stroke="black" stroke-opacity="0.5" stroke-width=")",
-                    on_path ? "2" : "0.7",
-                    "\"/>\n");
+        out += fmt::format(R"(<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}" stroke="black" )"
+                           R"(stroke-opacity="0.5" stroke-width="{}"/>)"
+                           "\n",
+                           on_path ? "dependency critical" : "dependency",
+                           tenths(x(operations_[earlier].end_ns)),
+                           tenths(y(earlier) + kBar / 2),
+                           tenths(x(operations_[i].begin_ns)),
+                           tenths(y(i) + kBar / 2),
+                           on_path ? "2" : "0.7");
       }
     }
   }

@@ -5,9 +5,9 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/base/output_file.hpp>
-#include <msstream/base/text.hpp>
 #include <msstream/step/step_trace.hpp>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
@@ -35,9 +35,9 @@ class Field {
   [[nodiscard]] Field member(char const* name) const {
     auto const found = object().find(name);
     if (found == value_->end()) {
-      refuse(text("a field '", name, "'"), "none");
+      refuse(fmt::format("a field '{}'", name), "none");
     }
-    return {*found, text(place_, place_.ends_with(' ') ? "" : ".", name)};
+    return {*found, fmt::format("{}{}{}", place_, place_.ends_with(' ') ? "" : ".", name)};
   }
   [[nodiscard]] bool has(char const* name) const { return object().contains(name); }
   [[nodiscard]] std::size_t count() const {
@@ -47,7 +47,7 @@ class Field {
     return value_->size();
   }
   [[nodiscard]] Field operator[](std::size_t i) const {
-    return {(*value_)[i], text(place_, "[", i, "]")};
+    return {(*value_)[i], fmt::format("{}[{}]", place_, i)};
   }
   /// Returns the results of `read(element)` for the elements of a list.
   template <class Read>
@@ -84,7 +84,7 @@ class Field {
                         value_->get<std::uint64_t>() >
                             static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
     if (!fits || value_->get<std::int64_t>() < least || value_->get<std::int64_t>() > most) {
-      refuse(text("a whole number from ", least, " to ", most));
+      refuse(fmt::format("a whole number from {} to {}", least, most));
     }
     return value_->get<std::int64_t>();
   }
@@ -96,8 +96,8 @@ class Field {
 
  private:
   [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
-    throw std::invalid_argument(
-        text(place_, place_.ends_with(' ') ? "" : ": ", "expected ", expected, ", found ", found));
+    throw std::invalid_argument(fmt::format(
+        "{}{}expected {}, found {}", place_, place_.ends_with(' ') ? "" : ": ", expected, found));
   }
   [[nodiscard]] json const& object() const {
     if (!value_->is_object()) {
@@ -235,14 +235,14 @@ StepTrace StepTrace::from_json(std::string_view content, std::string const& file
     parsed = nlohmann::json::parse(content);
   } catch (nlohmann::json::exception const& error) {
     throw std::invalid_argument(
-        text(file_name, ": expected JSON, found ", std::string_view(error.what())));
+        fmt::format("{}: expected JSON, found {}", file_name, error.what()));
   }
   Field const file(parsed, file_name + ": ");
   if (auto const format = file.member("format"); format.string() != kFormat) {
-    format.refuse(text("\"", kFormat, "\""));
+    format.refuse(fmt::format("\"{}\"", kFormat));
   }
   if (auto const version = file.member("version"); version.integer(0, 1'000'000) != kVersion) {
-    version.refuse(text("version ", kVersion));
+    version.refuse(fmt::format("version {}", kVersion));
   }
   auto streams = file.member("streams").list(stream_from);
   auto memory_bytes = numbers_from(file.member("memory_bytes"));
@@ -255,7 +255,7 @@ StepTrace StepTrace::from_json(std::string_view content, std::string const& file
       if (operation.has("after") &&
           numbers_from(operation.member("after")) != trace.operations_[i].after) {
         operation.member("after").refuse(
-            text(list_of(trace.operations_[i].after), ", which reads and writes give"));
+            fmt::format("{}, which reads and writes give", list_of(trace.operations_[i].after)));
       }
     }
     return trace;
@@ -264,7 +264,7 @@ StepTrace StepTrace::from_json(std::string_view content, std::string const& file
     if (message.starts_with(file_name)) {
       throw;
     }
-    throw std::invalid_argument(text(file_name, ": ", message));
+    throw std::invalid_argument(fmt::format("{}: {}", file_name, message));
   }
 }
 

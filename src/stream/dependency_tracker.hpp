@@ -7,8 +7,10 @@
 #include "stream/inside_work.hpp"
 #include "stream/stream_registry.hpp"
 
-#include <msstream/base/text.hpp>
+#include <msstream/base/format.hpp>
 #include <msstream/order/detail/position_set.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -399,7 +401,7 @@ class DependencyTracker : public StreamRegistry {
     if (over.load(std::memory_order_acquire) >= position.number) {
       if (explains) {
         options_.explain(
-            text("no wait of stream ", self.index, " for ", position, ": known to be complete"));
+            fmt::format("no wait of stream {} for {}: known to be complete", self.index, position));
       }
       return true;
     }
@@ -410,12 +412,10 @@ class DependencyTracker : public StreamRegistry {
                                                     : self.clock[position.stream] != 0;
     }
     if (covered && explains) {
-      options_.explain(text("no wait of stream ",
-                            self.index,
-                            " for ",
-                            position,
-                            ": covered by its wait for ",
-                            self.reasons[position.stream]));
+      options_.explain(fmt::format("no wait of stream {} for {}: covered by its wait for {}",
+                                   self.index,
+                                   position,
+                                   self.reasons[position.stream]));
     }
     return covered;
   }

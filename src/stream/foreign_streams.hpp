@@ -3,8 +3,9 @@
 
 #include "stream/stream_context.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/interop.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -128,7 +129,7 @@ class ForeignStreams {
   };
 
   static std::string name_of(ForeignStream const& stream) {
-    return stream.stays ? "default stream" : text("foreign stream ", stream.id);
+    return stream.stays ? "default stream" : fmt::format("foreign stream {}", stream.id);
   }
   void forget_what_is_over() {
     for (auto& shard : shards_) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/detail/runtime_thread.hpp>
 #include <msstream/trace/name_scope.hpp>
+
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>
@@ -30,7 +31,7 @@ class InsideWork {
   static void refuse(std::string_view what) {
     if (RuntimeThread::launching() != nullptr) [[unlikely]] {
       throw std::logic_error(
-          text(what, " called from inside the work of the operation '", place(), "'"));
+          fmt::format("{} called from inside the work of the operation '{}'", what, place()));
     }
   }
   /// Refuses a wait of the host, as refuse() does, and also on a thread that runs the work of a
@@ -39,10 +40,10 @@ class InsideWork {
   static void refuse_wait(std::string_view what) {
     refuse(what);
     if (RuntimeThread::is_current()) [[unlikely]] {
-      throw std::logic_error(text(what,
-                                  ": the host waits inside work that runs on a stream, which may "
-                                  "have to wait for that work itself; wait on a thread of the "
-                                  "program, after the work was issued"));
+      throw std::logic_error(fmt::format(
+          "{}: the host waits inside work that runs on a stream, which may have to wait for that "
+          "work itself; wait on a thread of the program, after the work was issued",
+          what));
     }
   }
   /// Returns the name of the operation whose work the calling thread is inside. Outside of any

@@ -4,7 +4,7 @@
 #include "stream/event.hpp"
 #include "stream/stream_context.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/runtime/partitioning.hpp>
 
 #include <cstdint>

@@ -2,8 +2,10 @@
 #include "base/read_file.hpp"
 
 #include <msstream/base/detail/env.hpp>
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/stream/stream_assignment.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -120,20 +122,18 @@ std::string_view refused_part(std::string_view expression) {
 
 std::regex parse_expression(std::string_view expression, std::string_view place) {
   require(!expression.empty(),
-          place,
-          ": expected an expression, found nothing before or after a comma or colon");
+          "{}: expected an expression, found nothing before or after a comma or colon",
+          place);
   require(written_out_bytes(expression) <= StreamAssignment::kLongestExpression,
+          "{}: expected an expression of at most {} bytes, repetitions written out, found {}",
           place,
-          ": expected an expression of at most ",
           StreamAssignment::kLongestExpression,
-          " bytes, repetitions written out, found ",
           shown(expression));
   auto const refused = refused_part(expression);
   require(refused.empty(),
+          "{}: expected an expression without {}, found {}",
           place,
-          ": expected an expression without ",
           refused,
-          ", found ",
           shown(expression));
   // libstdc++ reads one character behind the end, so the expression is copied into a string that
   // ends in NUL.
@@ -141,30 +141,27 @@ std::regex parse_expression(std::string_view expression, std::string_view place)
   try {
     return {terminated.data(), terminated.size(), kSyntax};
   } catch (std::regex_error const& error) {
-    throw std::invalid_argument(text(place,
-                                     ": expected a regular expression, found ",
-                                     shown(expression),
-                                     ": ",
-                                     std::string_view(error.what())));
+    throw std::invalid_argument(fmt::format(
+        "{}: expected a regular expression, found {}: {}", place, shown(expression), error.what()));
   }
 }
 
 Line parse_line(std::string_view content, std::int64_t number, std::string_view place, int groups) {
-  require(content.find('\0') == std::string_view::npos, place, ": expected text, found a NUL byte");
+  require(
+      content.find('\0') == std::string_view::npos, "{}: expected text, found a NUL byte", place);
   std::string_view rest = content;
   require(rest.find(':') != std::string_view::npos,
+          "{}: expected group:expression,expression, found no colon in {}",
           place,
-          ": expected group:expression,expression, found no colon in ",
           shown(content));
   auto const number_text = trim(take(rest, ':'));
   int group = -1;
   auto const* end = number_text.data() + number_text.size();
   auto const parsed = std::from_chars(number_text.data(), end, group);
   require(parsed.ec == std::errc{} && parsed.ptr == end && group >= 0 && group < groups,
+          "{}: expected a group from 0 to {}, found {}",
           place,
-          ": expected a group from 0 to ",
           groups - 1,
-          ", found ",
           shown(number_text));
   Line line{number, std::string(content), group, {}};
   // There is one more expression than there are commas: "1:a," lacks its second one.
@@ -202,7 +199,7 @@ StreamAssignment::StreamAssignment(std::shared_ptr<State> state) noexcept
 StreamAssignment StreamAssignment::parse(std::string_view file_text,
                                          std::string const& file_name,
                                          int groups) {
-  require(groups >= 1, file_name, ": expected a pool of at least 1 group, found ", groups);
+  require(groups >= 1, "{}: expected a pool of at least 1 group, found {}", file_name, groups);
   auto state = std::make_shared<State>();
   state->file_name = file_name;
   state->groups = groups;
@@ -213,7 +210,8 @@ StreamAssignment StreamAssignment::parse(std::string_view file_text,
     }
     line = trim(line);
     if (!line.empty() && !line.starts_with('#')) {
-      state->lines.push_back(parse_line(line, number, text(file_name, ":", number), groups));
+      state->lines.push_back(
+          parse_line(line, number, fmt::format("{}:{}", file_name, number), groups));
     }
   }
   return StreamAssignment(std::move(state));
@@ -233,7 +231,7 @@ std::optional<StreamAssignment> StreamAssignment::from_environment(int groups) {
   try {
     return from_file(path, groups);
   } catch (std::invalid_argument const& error) {
-    throw env::BadValue(text(variable, ": ", std::string_view(error.what())));
+    throw env::BadValue(fmt::format("{}: {}", variable, error.what()));
   }
 }
 
@@ -278,7 +276,7 @@ std::vector<std::string> StreamAssignment::unmatched_lines() const {
   std::vector<std::string> unmatched;
   for (auto const& line : state_->lines) {
     if (!line.matched) {
-      unmatched.push_back(text(state_->file_name, ":", line.number, ": ", line.text));
+      unmatched.push_back(fmt::format("{}:{}: {}", state_->file_name, line.number, line.text));
     }
   }
   return unmatched;

@@ -15,6 +15,8 @@
 #include <msstream/trace/detail/stack_range.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -62,7 +64,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
               std::shared_ptr<GroupLibraries> libraries = nullptr)
       : context_(std::move(context)),
         index_(index),
-        name_(index < 0 ? std::string("default group") : text("group ", index)),
+        name_(index < 0 ? std::string("default group") : fmt::format("group {}", index)),
         libraries_(libraries != nullptr
                        ? std::move(libraries)
                        : std::make_shared<GroupLibraries>(
@@ -252,11 +254,11 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   void launch_captured(PendingLaunch const& pending, LaunchTarget const& place, WorkRef work) {
     auto const require_sound = [&](std::string_view why) {
       if (!context_->runtime->is_capture_sound(place.stream)) {
-        throw std::logic_error(text("operation '",
-                                    NameScope::qualify(pending.name_),
-                                    "' may not be captured, or another thread has waited for the "
-                                    "whole device meanwhile: ",
-                                    why));
+        throw std::logic_error(
+            fmt::format("operation '{}' may not be captured, or another thread has waited for the "
+                        "whole device meanwhile: {}",
+                        NameScope::qualify(pending.name_),
+                        why));
       }
     };
     try {

@@ -3,9 +3,12 @@
 
 #include "stream/stream_group.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/stream/detail/any_stream_pool.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 #include <msstream/stream/stream_pool_options.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
@@ -34,30 +37,25 @@ class StreamPool {
                       StreamPoolOptions const& options = {})
       : options_(options) {
     require(options.groups >= 1 && options.groups <= 256,
-            "StreamPool: ",
-            options.groups,
-            " groups; expected 1 to 256");
+            "StreamPool: {} groups; expected 1 to 256",
+            options.groups);
     require(options.sm_partitions >= 1 && options.sm_partitions <= 256,
-            "StreamPool: ",
-            options.sm_partitions,
-            " partitions of the multiprocessors; expected 1 to 256");
+            "StreamPool: {} partitions of the multiprocessors; expected 1 to 256",
+            options.sm_partitions);
     require(options.launch_thread_count == 0 || options.launch_threads == LaunchThreads::shared,
             "StreamPool: launch_thread_count is for launch_threads = shared; per_group means one "
             "thread a group");
     require(options.launch_thread_count >= 0 && options.launch_thread_count <= 64,
-            "StreamPool: ",
-            options.launch_thread_count,
-            " launch threads; expected 1 to 64, or 0 to let the pool choose");
+            "StreamPool: {} launch threads; expected 1 to 64, or 0 to let the pool choose",
+            options.launch_thread_count);
     require(options.launch_spin_us >= -1 && options.launch_spin_us <= 1'000'000,
-            "StreamPool: launch_spin_us ",
-            options.launch_spin_us,
-            "; expected 0 to 1000000, or -1 to let the pool choose");
-    require(!options.assignment || options.assignment->groups() <= options.groups,
-            "StreamPool: an assignment to ",
-            options.assignment ? options.assignment->groups() : 0,
-            " groups for a pool of ",
-            options.groups,
-            "; expected one to at most as many");
+            "StreamPool: launch_spin_us {}; expected 0 to 1000000, or -1 to let the pool choose",
+            options.launch_spin_us);
+    require(
+        !options.assignment || options.assignment->groups() <= options.groups,
+        "StreamPool: an assignment to {} groups for a pool of {}; expected one to at most as many",
+        options.assignment ? options.assignment->groups() : 0,
+        options.groups);
     bool const per_group = options.launch_threads == LaunchThreads::per_group;
     int const threads = launch_thread_count(options);
     auto const make_launcher = [&](int count) {
@@ -106,7 +104,8 @@ class StreamPool {
   /// Returns a group. Throws std::out_of_range if there is no such group.
   [[nodiscard]] std::shared_ptr<StreamGroup> const& group(int index) const {
     if (index < 0 || index >= groups()) {
-      throw std::out_of_range(text("StreamPool: group ", index, " asked of a pool of ", groups()));
+      throw std::out_of_range(
+          fmt::format("StreamPool: group {} asked of a pool of {}", index, groups()));
     }
     return groups_[static_cast<std::size_t>(index)];
   }
@@ -153,7 +152,7 @@ class StreamPool {
     try {
       if (options_.log && options_.assignment && options_.assignment->was_asked()) {
         for (auto const& line : options_.assignment->unmatched_lines()) {
-          options_.log(text("msstream: stream pool: no operation matched ", line));
+          options_.log(fmt::format("msstream: stream pool: no operation matched {}", line));
         }
       }
     } catch (...) {  // a failed warning must not end the program

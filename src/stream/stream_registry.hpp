@@ -7,10 +7,11 @@
 #include "stream/inside_work.hpp"
 #include "stream/stream_slot.hpp"
 
-#include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/order/detail/position_set.hpp>
 #include <msstream/runtime/detail/home_process.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -47,7 +48,7 @@ class StreamRegistry {
     std::type_info const* served = nullptr;
     bool const is_new = runtime_type_.compare_exchange_strong(served, runtime.own_type);
     require(is_new || *served == *runtime.own_type,
-            "DeviceOptions::tracker: the tracker is of a device of another runtime type than ",
+            "DeviceOptions::tracker: the tracker is of a device of another runtime type than {}{}",
             runtime.name,
             *runtime.type == *runtime.own_type ? "" : ", which MSSTREAM_CHECK checks");
   }
@@ -72,7 +73,8 @@ class StreamRegistry {
     if (slot.events->runtime().traits.observes_order) {
       observes_order_.store(true, std::memory_order_relaxed);
       slot.events->runtime().stream_named(
-          native, slot.identity.name.empty() ? text("stream ", slot.index) : slot.identity.name);
+          native,
+          slot.identity.name.empty() ? fmt::format("stream {}", slot.index) : slot.identity.name);
     }
     return slot;
   }
@@ -193,10 +195,9 @@ class StreamRegistry {
   /// it nor query it.
   void refuse_captured(order::Position position, char const* what) const {
     if (is_captured(position)) [[unlikely]] {
-      throw std::logic_error(text(what,
-                                  ": the host cannot wait for ",
-                                  identity_of(position.stream).name,
-                                  ", which is being captured"));
+      throw std::logic_error(fmt::format("{}: the host cannot wait for {}, which is being captured",
+                                         what,
+                                         identity_of(position.stream).name));
     }
   }
 
@@ -479,7 +480,7 @@ class StreamRegistry {
     }
     order::StreamIndex const index = slot_count_.load();
     if (index == kMaxStreams) {
-      throw std::length_error(text("more than ", kMaxStreams, " streams at once"));
+      throw std::length_error(fmt::format("more than {} streams at once", kMaxStreams));
     }
     vacated_.reserve(index + std::size_t{1});  // detach() must not allocate
     slots_[index] = std::make_unique<Slot>(index);

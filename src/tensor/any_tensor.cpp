@@ -2,7 +2,7 @@
 #include "memory/device/device_state.hpp"
 #include "memory/device/synchronize_uses.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/tensor/detail/any_pinned_array.hpp>
 #include <msstream/tensor/detail/any_tensor.hpp>
 
@@ -33,11 +33,9 @@ AnyTensor::AnyTensor(std::shared_ptr<DeviceState> const& device,
 AnyTensor::AnyTensor(memory::BlockRef block, DType dtype, Shape const& shape)
     : block_(std::move(block)), data_(block_->data), shape_(shape), dtype_(dtype) {
   require(block_->bytes >= bytes_for(dtype, shape),
-          "a tensor of shape ",
+          "a tensor of shape {} has {} bytes; the block has {}",
           shape,
-          " has ",
           bytes_for(dtype, shape),
-          " bytes; the block has ",
           block_->bytes);
 }
 
@@ -50,12 +48,8 @@ Backend& AnyTensor::backend() const noexcept {
 }
 
 AnyTensor AnyTensor::reshaped(Shape const& shape) const {
-  require(shape.count() == count(),
-          "reshape of ",
-          shape_,
-          " to ",
-          shape,
-          ": the element counts differ");
+  require(
+      shape.count() == count(), "reshape of {} to {}: the element counts differ", shape_, shape);
   AnyTensor view = *this;
   view.shape_ = shape;
   return view;
@@ -63,11 +57,9 @@ AnyTensor AnyTensor::reshaped(Shape const& shape) const {
 
 AnyTensor AnyTensor::rows(std::int64_t begin, std::int64_t end) const {
   require(shape_.rank() >= 1 && 0 <= begin && begin <= end && end <= shape_[0],
-          "rows [",
+          "rows [{}, {}) of a tensor of shape {}",
           begin,
-          ", ",
           end,
-          ") of a tensor of shape ",
           shape_);
   AnyTensor view = *this;
   view.shape_ = shape_.with_first(end - begin);
@@ -88,19 +80,15 @@ bool AnyTensor::immutable() const noexcept {
 }
 
 void require_dtype(AnyTensor const& tensor, DType dtype) {
-  require(tensor.dtype() == dtype,
-          "a tensor of ",
-          name_of(tensor.dtype()),
-          " is used as one of ",
-          name_of(dtype));
+  require(tensor.dtype() == dtype, "a tensor of {} is used as one of {}", tensor.dtype(), dtype);
 }
 
 void require_runtime(DeviceState const& device, std::type_info const& runtime_type) {
   auto const& traits = device.context->runtime->traits;
   require(*traits.type == runtime_type,
-          "memory of a device of the runtime '",
-          traits.name,
-          "' is used as memory of a device of another runtime type");
+          "memory of a device of the runtime '{}' is used as memory of a device of another runtime "
+          "type",
+          traits.name);
 }
 
 }  // namespace msstream::detail

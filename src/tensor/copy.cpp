@@ -2,11 +2,13 @@
 #include "memory/device/device_state.hpp"
 #include "memory/device/synchronize_uses.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/detail/any_issue.hpp>
 #include <msstream/tensor/detail/overlap.hpp>
 #include <msstream/tensor/issue.hpp>
+
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -52,12 +54,11 @@ void issue_copy(char const* name,
 void refuse_upload_in_capture(DeviceState const& device, char const* call) {
   if (OpenCapture::current(*device.context) != nullptr) [[unlikely]] {
     auto const place = InsideWork::place();
-    throw std::logic_error(
-        text(call,
-             place.empty() ? "" : text(" in '", place, "'"),
-             " inside a capture: each replay would copy the elements of now; make the tensor "
-             "before the capture, or copy() from a PinnedArray that is kept and written before "
-             "each replay"));
+    throw std::logic_error(fmt::format(
+        "{}{} inside a capture: each replay would copy the elements of now; make the tensor before "
+        "the capture, or copy() from a PinnedArray that is kept and written before each replay",
+        call,
+        place.empty() ? "" : fmt::format(" in '{}'", place)));
   }
 }
 
@@ -67,11 +68,9 @@ void copy_to_device(AnyTensor const& to,
                     AnyPinnedArray const& from,
                     std::source_location issued_at) {
   require(static_cast<std::size_t>(to.count()) <= from.count(),
-          "copy to the device: ",
+          "copy to the device: {} elements wanted, {} given",
           to.count(),
-          " elements wanted, ",
-          from.count(),
-          " given");
+          from.count());
   issue_copy("copy_h2d", to, from, to.bytes(), CopyKind::h2d, issued_at);
   if (auto* const capture = OpenCapture::current(*to.device()->context)) [[unlikely]] {
     capture->copies_from_host(*from.block());
@@ -80,18 +79,16 @@ void copy_to_device(AnyTensor const& to,
 
 void copy_to_host(AnyPinnedArray const& to, AnyTensor const& from, std::source_location issued_at) {
   require(static_cast<std::size_t>(from.count()) <= to.count(),
-          "copy to the host: ",
+          "copy to the host: {} elements into {}",
           from.count(),
-          " elements into ",
           to.count());
   issue_copy("copy_d2h", to, from, from.bytes(), CopyKind::d2h, issued_at);
 }
 
 void copy_on_device(AnyTensor const& to, AnyTensor const& from, std::source_location issued_at) {
   require(to.count() == from.count(),
-          "copy of a tensor of shape ",
+          "copy of a tensor of shape {} to one of shape {}",
           from.shape(),
-          " to one of shape ",
           to.shape());
   bool const is_same = is_same_memory(to, from);
   if (!is_same) {
@@ -123,9 +120,8 @@ AnyTensor upload(std::shared_ptr<DeviceState> const& device,
                  Shape const& shape,
                  std::source_location issued_at) {
   require(static_cast<std::int64_t>(count) == shape.count(),
-          "to_device: ",
+          "to_device: {} elements for a shape of {}",
           count,
-          " elements for a shape of ",
           shape);
   refuse_upload_in_capture(*device, "to_device");
   AnyPinnedArray const staged(device, count, bytes_of(dtype));

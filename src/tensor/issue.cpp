@@ -6,6 +6,8 @@
 #include <msstream/tensor/detail/any_issue.hpp>
 #include <msstream/tensor/issue.hpp>
 
+#include <fmt/core.h>
+
 #include <mutex>
 #include <source_location>
 #include <stdexcept>
@@ -21,9 +23,9 @@ DeviceState* same_tracker(char const* name, DeviceState* before, DeviceState* de
   if (before != nullptr && before != device &&
       before->context->tracker != device->context->tracker) {
     throw std::invalid_argument(
-        text("operation '",
-             NameScope::qualify(name),
-             "' names tensors of devices that do not share a tracker: see DeviceOptions::tracker"));
+        fmt::format("operation '{}' names tensors of devices that do not share a tracker: see "
+                    "DeviceOptions::tracker",
+                    NameScope::qualify(name)));
   }
   return device;
 }
@@ -140,14 +142,14 @@ order::Position issue_any(char const* name,
       }
       if (use.block->immutable) {
         throw std::logic_error(
-            text("operation '", NameScope::qualify(name), "' writes an immutable tensor"));
+            fmt::format("operation '{}' writes an immutable tensor", NameScope::qualify(name)));
       }
       device = same_tracker(name, device, use.block->device->get());
       accesses.add(use.block->record, AccessMode::write);
     }
   }
   if (device == nullptr) {
-    throw std::invalid_argument(text("operation '", name, "' names no tensor"));
+    throw std::invalid_argument(fmt::format("operation '{}' names no tensor", name));
   }
   device->context->home.require_here();
   // The inputs of an h2d stream are written by the host, so they do not decide the group.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/blocks/block.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/tensor/detail/overlap.hpp>
 
 #include <cstdint>
@@ -22,16 +22,13 @@ void require_no_overlap(char const* operation, AnyTensor const& to, AnyTensor co
     return static_cast<std::int64_t>((at - origin) / bytes_of(to.dtype()));
   };
   require(false,
+          "{}: reads elements [{}, {}) of the tensor whose elements [{}, {}) it writes; expected "
+          "ranges that do not overlap",
           operation,
-          ": reads elements [",
           element(from_begin),
-          ", ",
           element(from_begin + from.bytes()),
-          ") of the tensor whose elements [",
           element(to_begin),
-          ", ",
-          element(to_begin + to.bytes()),
-          ") it writes; expected ranges that do not overlap");
+          element(to_begin + to.bytes()));
 }
 
 }  // namespace msstream::detail

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json_writer.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
 #include <msstream/trace/timeline.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
@@ -78,10 +80,10 @@ std::string Timeline::draw(std::size_t columns) const {
   }
   std::string out;
   for (auto const& [lane, row] : lanes) {
-    out += text(lane, std::string(label_width - lane.size(), ' '), " |", rows[row], "|\n");
+    out += fmt::format("{:{}} |{}|\n", lane, label_width, rows[row]);
   }
   return out +
-         text(std::string(label_width, ' '), "  0 .. ", static_cast<long>(length / 1000), " us\n");
+         fmt::format("{:{}}  0 .. {} us\n", "", label_width, static_cast<long>(length / 1000));
 }
 
 std::string Timeline::trace_json() const {

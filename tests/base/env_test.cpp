@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/detail/env.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -57,8 +58,9 @@ TEST_F(Environment, names_variable_value_and_range_of_a_bad_number) {
   for (char const* bad :
        {"0", "257", "-1", "four", "4 ", " 4", "4.0", "0x10", "99999999999999999999"}) {
     set(bad);
-    EXPECT_EQ(message_of(number),
-              text("MSSTREAM_TEST_OPTION: expected an integer from 1 to 256, found '", bad, "'"));
+    EXPECT_EQ(
+        message_of(number),
+        fmt::format("MSSTREAM_TEST_OPTION: expected an integer from 1 to 256, found '{}'", bad));
   }
 }
 
@@ -68,7 +70,7 @@ TEST_F(Environment, reads_one_of_a_few_names) {
   for (char const* bad : {"blue", "Green", "gree", "red,green"}) {
     set(bad);
     EXPECT_EQ(message_of(colour),
-              text("MSSTREAM_TEST_OPTION: expected one of red, green, found '", bad, "'"));
+              fmt::format("MSSTREAM_TEST_OPTION: expected one of red, green, found '{}'", bad));
   }
 }
 

@@ -17,7 +17,7 @@ TEST(Shape, of_no_extents_is_a_scalar) {
   Shape const scalar;
   EXPECT_EQ(scalar.rank(), 0U);
   EXPECT_EQ(scalar.count(), 1);
-  EXPECT_EQ(scalar.describe(), "[]");
+  EXPECT_EQ(to_string(scalar), "[]");
   EXPECT_EQ(scalar, Shape({}));
 }
 
@@ -27,7 +27,7 @@ TEST(Shape, has_its_extents_and_their_product) {
   EXPECT_EQ(shape.count(), 210);
   EXPECT_EQ(shape[0], 2);
   EXPECT_EQ(shape[3], 7);
-  EXPECT_EQ(shape.describe(), "[2, 3, 5, 7]");
+  EXPECT_EQ(to_string(shape), "[2, 3, 5, 7]");
 }
 
 TEST(Shape, can_be_made_of_extents_that_are_counted_at_run_time) {

@@ -5,6 +5,7 @@
 #include "cli/options.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -119,11 +120,9 @@ TEST(CheckOutputs, leaves_nothing) {
   EXPECT_EQ(refusal_of({{"--report", (folder / "report").string()}}), "");
   EXPECT_THAT(folder.names(), IsEmpty());
   EXPECT_EQ(refusal_of({{"--report", (folder / "absent/report").string()}}),
-            text("--report ",
-                 (folder / "absent/report").string(),
-                 ": there is no folder ",
-                 (folder / "absent").string(),
-                 ": No such file or directory"));
+            fmt::format("--report {}: there is no folder {}: No such file or directory",
+                        (folder / "absent/report").string(),
+                        (folder / "absent").string()));
 }
 
 TEST(Outputs, those_that_fail_are_told_and_the_others_written) {

@@ -3,7 +3,6 @@
 
 #include "base/temporary_folder.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
 #include <fcntl.h>

@@ -3,8 +3,6 @@
 
 #include "base/temporary_folder.hpp"
 
-#include <msstream/base/text.hpp>
-
 #include <gtest/gtest.h>
 #include <zlib.h>
 

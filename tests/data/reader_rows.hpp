@@ -8,6 +8,8 @@
 #include "data/dataset.hpp"
 #include "data/readers.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -26,7 +28,7 @@ inline std::string census_row(std::string_view income = "- 50000.") {
   for (int column = 0; column < 41; ++column) {
     bool const number = column == 0 || column == 5 || (column >= 16 && column <= 18) ||
                         column == 24 || column == 30 || column == 39;
-    row += text(number ? "" : "c", column, ", ");
+    row += fmt::format("{}{}, ", number ? "" : "c", column);
   }
   return row + std::string(income);
 }
@@ -34,10 +36,10 @@ inline std::string census_row(std::string_view income = "- 50000.") {
 inline std::string criteo_header() {
   std::string header = "Id,Label";
   for (int i = 1; i <= 13; ++i) {
-    header += text(",I", i);
+    header += fmt::format(",I{}", i);
   }
   for (int i = 1; i <= 26; ++i) {
-    header += text(",C", i);
+    header += fmt::format(",C{}", i);
   }
   return header;
 }
@@ -46,10 +48,10 @@ inline std::string criteo_header() {
 inline std::string criteo_row(char separator, std::string_view label = "1") {
   std::string row(label);
   for (int i = 0; i < 13; ++i) {
-    row += text(separator, i);
+    row += fmt::format("{}{}", separator, i);
   }
   for (int i = 1; i <= 26; ++i) {
-    row += text(separator, "w", i);
+    row += fmt::format("{}w{}", separator, i);
   }
   return row;
 }

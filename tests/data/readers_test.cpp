@@ -5,6 +5,7 @@
 #include "data/standardise.hpp"
 #include "data/string_key.hpp"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -109,7 +110,8 @@ TEST(Readers, chunks_and_threads_do_not_show) {
   TemporaryFolder const folder;
   std::string rows = "\n";
   for (int i = 0; i < 300; ++i) {
-    rows += with_column(census_row(), 0, text(i), ',') + (i % 7 == 0 ? "\n\n" : "\r\n");
+    rows +=
+        with_column(census_row(), 0, fmt::format("{}", i), ',') + (i % 7 == 0 ? "\n\n" : "\r\n");
   }
   auto const path = folder.write("x", rows);
   for (std::size_t const chunk_bytes : {1UL, 100UL, 511UL, 100'000UL}) {
@@ -143,7 +145,7 @@ TEST(Readers, refuses_numbers_that_are_not_finite) {
   TemporaryFolder const folder;
   for (auto const* value : {"nan", "inf", "1e99", "", "?"}) {
     auto const path = folder.write("x", with_column(census_row(), 0, value, ','));
-    EXPECT_THAT(read_failure(path), EndsWith(text("expected a number, found '", value, "'")))
+    EXPECT_THAT(read_failure(path), EndsWith(fmt::format("expected a number, found '{}'", value)))
         << value;
   }
 }

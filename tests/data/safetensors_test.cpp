@@ -5,6 +5,9 @@
 #include "base/temporary_folder.hpp"
 #include "data/data_error.hpp"
 
+#include <msstream/base/format.hpp>
+
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,7 +140,7 @@ TEST_F(SafetensorsTest, refuses_files_that_are_none) {
 
 TEST_F(SafetensorsTest, refuses_keys_that_are_there_twice) {
   constexpr auto entry = R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
-  EXPECT_THAT(failure(file_bytes(text("{", entry, ",", entry, "}"), "x")),
+  EXPECT_THAT(failure(file_bytes(fmt::format("{{{},{}}}", entry, entry), "x")),
               HasSubstr("the key 'a' is there twice"));
   EXPECT_THAT(failure(file_bytes(
                   R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "x")),
@@ -146,7 +149,7 @@ TEST_F(SafetensorsTest, refuses_keys_that_are_there_twice) {
 
 TEST_F(SafetensorsTest, refuses_entries_that_are_not_tensors) {
   auto const with = [&](std::string_view entry) {
-    return failure(file_bytes(text("{\"a\":", entry, "}"), "12345678"));
+    return failure(file_bytes(fmt::format("{{\"a\":{}}}", entry), "12345678"));
   };
   EXPECT_THAT(with("3"), HasSubstr("tensor 'a': expected dtype, shape and data_offsets"));
   EXPECT_THAT(with(R"({"dtype":"U8","shape":[8]})"), HasSubstr("expected dtype, shape and"));
@@ -170,7 +173,8 @@ TEST_F(SafetensorsTest, refuses_entries_that_are_not_tensors) {
 TEST_F(SafetensorsTest, refuses_tensors_that_do_not_tile_the_data) {
   auto const with = [&](std::string_view a, std::string_view b, std::string_view data) {
     constexpr auto entry = R"({"dtype":"U8","shape":[4],"data_offsets":)";
-    return failure(file_bytes(text("{\"a\":", entry, a, "},\"b\":", entry, b, "}}"), data));
+    return failure(
+        file_bytes(fmt::format(R"({{"a":{}{}}},"b":{}{}}}}})", entry, a, entry, b), data));
   };
   EXPECT_THAT(with("[0,4]", "[3,7]", "1234567"), HasSubstr("tensor 'b' overlaps another"));
   EXPECT_THAT(with("[0,4]", "[0,4]", "1234"), HasSubstr("overlaps another"));
@@ -200,25 +204,27 @@ TEST_F(SafetensorsTest, nothing_times_anything_is_nothing) {
   for (auto const* shape : {"[0,4611686018427387904,4]", "[4611686018427387904,4,0]"}) {
     auto const path = folder_.write(
         "x",
-        file_bytes(text(R"({"w":{"dtype":"F32","shape":)", shape, R"(,"data_offsets":[0,0]}})"),
-                   ""));
+        file_bytes(
+            fmt::format(R"({{"w":{{"dtype":"F32","shape":{},"data_offsets":[0,0]}}}})", shape),
+            ""));
     EXPECT_TRUE(SafetensorsFile(path).tensor("w").bytes.empty()) << shape;
   }
 }
 
 TEST_F(SafetensorsTest, messages_stay_short) {
   std::string const name(100'000, 'n');
-  EXPECT_LT(failure(file_bytes(text("{\"", name, "\":3}"), "")).size(), 1000U);
+  EXPECT_LT(failure(file_bytes(fmt::format("{{\"{}\":3}}", name), "")).size(), 1000U);
   std::string many = "-1";
   for (int i = 0; i < 10'000; ++i) {
     many += ",-1";
   }
   EXPECT_LT(
-      failure(file_bytes(text(R"({"w":{"dtype":"U8","data_offsets":[0,1],"shape":[)", many, "]}}"),
+      failure(file_bytes(fmt::format(
+                             R"({{"w":{{"dtype":"U8","data_offsets":[0,1],"shape":[{}]}}}})", many),
                          "x"))
           .size(),
       1000U);
-  EXPECT_THAT(failure(file_bytes(text("{\"", std::string(159, 'n'), "\u00e9\":3}"), "")),
+  EXPECT_THAT(failure(file_bytes(fmt::format("{{\"{}\u00e9\":3}}", std::string(159, 'n')), "")),
               HasSubstr("'" + std::string(159, 'n') + "…'"))
       << "a character is not cut";
   EXPECT_THAT(failure(file_bytes(R"({"\u001b":3})", "")), HasSubstr("tensor '?'"));
@@ -230,7 +236,8 @@ TEST_F(SafetensorsTest, refuses_values_that_nest_deeply) {
   std::string const close(1'000'000, ']');
   EXPECT_THAT(
       failure(file_bytes(
-          text(R"({"w":{"dtype":"U8","data_offsets":[0,1],"shape":)", open, close, "}}"), "x")),
+          fmt::format(R"({{"w":{{"dtype":"U8","data_offsets":[0,1],"shape":{}{}}}}})", open, close),
+          "x")),
       HasSubstr("values nest deeper than 8"));
 }
 

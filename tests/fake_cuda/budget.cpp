@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "budget.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <iomanip>
-#include <sstream>
+#include <string>
 
 namespace fake_cuda {
 
 namespace {
 
-std::string describe(Budget::Allowed allowed) {
+std::string to_string(Budget::Allowed allowed) {
   std::string const most = std::to_string(allowed.most);
   if (allowed.most == 0) {
     return "none";
@@ -28,18 +29,18 @@ std::string describe(Budget::Allowed allowed) {
   for (auto const& [call, allowed] : all) {
     widest = std::max(widest, call.size());
   }
-  std::ostringstream differing;
+  std::string differing;
   for (auto const& [call, allowed] : all) {
     auto const count = counted[call];
     if (count < allowed.least || count > allowed.most) {
-      differing << "\n  " << std::left << std::setw(static_cast<int>(widest)) << call
-                << "  counted " << std::setw(4) << count << "  allowed " << describe(allowed);
+      differing += fmt::format(
+          "\n  {:<{}}  counted {:<4}  allowed {}", call, widest, count, to_string(allowed));
     }
   }
-  if (differing.str().empty()) {
+  if (differing.empty()) {
     return ::testing::AssertionSuccess();
   }
-  return ::testing::AssertionFailure() << "calls of CUDA beside the budget:" << differing.str();
+  return ::testing::AssertionFailure() << "calls of CUDA beside the budget:" << differing;
 }
 
 }  // namespace fake_cuda

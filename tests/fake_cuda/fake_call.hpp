@@ -3,9 +3,9 @@
 
 #include "fake_device.hpp"
 
-#include <msstream/base/text.hpp>
-
 #include <cuda_runtime_api.h>
+
+#include <fmt/core.h>
 
 #include <mutex>
 
@@ -26,7 +26,7 @@ cudaError_t call(char const* name, Body&& body) {
   }
   auto const code =
       FakeDevice::inside_host_function()
-          ? device.misuse(msstream::text(name, " inside a host function"), cudaErrorNotPermitted)
+          ? device.misuse(fmt::format("{} inside a host function", name), cudaErrorNotPermitted)
           : body(device);
   if (code != cudaSuccess && code != cudaErrorNotReady) {
     last_error = code;

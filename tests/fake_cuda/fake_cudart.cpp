@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_call.hpp"
 
-#include <msstream/base/text.hpp>
-
 #include <cuda_runtime_api.h>
+
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstring>
@@ -61,7 +61,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   return call("cudaStreamCreateWithPriority", [&](FakeDevice& device) {
     if (flags != cudaStreamNonBlocking || priority > 0 || priority < -5) {
       return device.misuse(
-          msstream::text("creates a stream with flags ", flags, ", priority ", priority),
+          fmt::format("creates a stream with flags {}, priority {}", flags, priority),
           cudaErrorInvalidValue);
     }
     return device.create_stream(stream);
@@ -166,12 +166,11 @@ cudaError_t cudaMemcpyAsync(
     bool const fits = device.owns(to, bytes, side(kind == cudaMemcpyDeviceToHost)) &&
                       device.owns(from, bytes, side(kind == cudaMemcpyHostToDevice));
     if (!fits) {
-      return device.misuse(msstream::text("copies ",
-                                          bytes,
-                                          " bytes, kind ",
-                                          static_cast<int>(kind),
-                                          ", from or to pageable memory or outside of all"),
-                           cudaErrorInvalidValue);
+      return device.misuse(
+          fmt::format("copies {} bytes, kind {}, from or to pageable memory or outside of all",
+                      bytes,
+                      static_cast<int>(kind)),
+          cudaErrorInvalidValue);
     }
     return device.enqueue(stream, [=] { std::memmove(to, from, bytes); });
   });
@@ -180,7 +179,7 @@ cudaError_t cudaMemcpyAsync(
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   return call("cudaMemsetAsync", [&](FakeDevice& device) {
     if (!device.owns(memory, bytes, MemoryKind::device)) {
-      return device.misuse(msstream::text("fills ", bytes, " bytes outside of device memory"),
+      return device.misuse(fmt::format("fills {} bytes outside of device memory", bytes),
                            cudaErrorInvalidValue);
     }
     return device.enqueue(stream, [=] { std::memset(memory, value, bytes); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_device.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,8 +9,6 @@
 #include <utility>
 
 namespace fake_cuda {
-
-using msstream::text;
 
 namespace {
 
@@ -45,10 +43,12 @@ cudaError_t FakeDevice::create_stream(cudaStream_t* stream) {
 cudaError_t FakeDevice::destroy_stream(cudaStream_t stream) {
   auto const found = streams_.find(stream);
   if (found == streams_.end()) {
-    return misuse(text("destroys stream ", number_of(stream)), cudaErrorInvalidResourceHandle);
+    return misuse(fmt::format("destroys stream {}", number_of(stream)),
+                  cudaErrorInvalidResourceHandle);
   }
   if (captured_.erase(stream) != 0) {
-    return misuse(text("destroys captured stream ", number_of(stream)), cudaErrorIllegalState);
+    return misuse(fmt::format("destroys captured stream {}", number_of(stream)),
+                  cudaErrorIllegalState);
   }
   orphans_.push_back(std::move(found->second));
   streams_.erase(found);
@@ -60,7 +60,8 @@ cudaError_t FakeDevice::enqueue(cudaStream_t stream, std::function<void()> actio
   if (found == streams_.end()) {
     // The legacy stream is refused too: it synchronises with other streams, so the library may not
     // use it.
-    return misuse(text("puts work on stream ", number_of(stream)), cudaErrorInvalidResourceHandle);
+    return misuse(fmt::format("puts work on stream {}", number_of(stream)),
+                  cudaErrorInvalidResourceHandle);
   }
   auto const capture = captured_.find(stream);
   if (capture != captured_.end()) {
@@ -73,7 +74,7 @@ cudaError_t FakeDevice::enqueue(cudaStream_t stream, std::function<void()> actio
 
 cudaError_t FakeDevice::begin_capture(cudaStream_t origin) {
   if (!has(origin) || captured_.contains(origin)) {
-    return misuse(text("captures stream ", number_of(origin)), cudaErrorIllegalState);
+    return misuse(fmt::format("captures stream {}", number_of(origin)), cudaErrorIllegalState);
   }
   captured_.emplace(origin, std::make_shared<Capture>(Capture{origin, {}, 0}));
   return cudaSuccess;
@@ -95,7 +96,7 @@ cudaError_t FakeDevice::end_capture(cudaStream_t origin, cudaGraph_t* graph) {
 cudaError_t FakeDevice::upload(void const* graph, cudaStream_t stream) {
   auto const found = graphs.find(graph);
   if (found == graphs.end()) {
-    return misuse(text("uploads graph ", number_of(graph)), cudaErrorInvalidValue);
+    return misuse(fmt::format("uploads graph {}", number_of(graph)), cudaErrorInvalidValue);
   }
   ++found->second->pending_uploads;
   return enqueue(stream, [capture = found->second] { --capture->pending_uploads; });
@@ -104,11 +105,11 @@ cudaError_t FakeDevice::upload(void const* graph, cudaStream_t stream) {
 cudaError_t FakeDevice::launch(void const* graph, cudaStream_t stream) {
   auto const found = graphs.find(graph);
   if (found == graphs.end()) {
-    return misuse(text("launches graph ", number_of(graph)), cudaErrorInvalidValue);
+    return misuse(fmt::format("launches graph {}", number_of(graph)), cudaErrorInvalidValue);
   }
   return enqueue(stream, [this, graph, capture = found->second] {
     if (capture->pending_uploads != 0) {
-      static_cast<void>(misuse(text("runs graph ", number_of(graph), " before it is uploaded"),
+      static_cast<void>(misuse(fmt::format("runs graph {} before it is uploaded", number_of(graph)),
                                cudaErrorLaunchFailure));
     }
     for (auto const& action : capture->actions) {
@@ -130,7 +131,8 @@ cudaError_t FakeDevice::enqueue_host_function(cudaStream_t stream,
 cudaError_t FakeDevice::synchronize_stream(cudaStream_t stream) {
   auto const found = streams_.find(stream);
   if (found == streams_.end()) {
-    return misuse(text("waits for stream ", number_of(stream)), cudaErrorInvalidResourceHandle);
+    return misuse(fmt::format("waits for stream {}", number_of(stream)),
+                  cudaErrorInvalidResourceHandle);
   }
   auto const queue = found->second;
   while (!queue->actions.empty()) {
@@ -147,7 +149,8 @@ cudaError_t FakeDevice::create_event(cudaEvent_t* event, bool timed) {
 
 cudaError_t FakeDevice::destroy_event(cudaEvent_t event) {
   if (events_.erase(event) == 0) {
-    return misuse(text("destroys event ", number_of(event)), cudaErrorInvalidResourceHandle);
+    return misuse(fmt::format("destroys event {}", number_of(event)),
+                  cudaErrorInvalidResourceHandle);
   }
   return cudaSuccess;
 }
@@ -156,7 +159,7 @@ FakeDevice::Event* FakeDevice::find(cudaEvent_t event) {
   auto const found = events_.find(event);
   if (found == events_.end()) {
     static_cast<void>(
-        misuse(text("uses event ", number_of(event)), cudaErrorInvalidResourceHandle));
+        misuse(fmt::format("uses event {}", number_of(event)), cudaErrorInvalidResourceHandle));
     return nullptr;
   }
   return &found->second;
@@ -299,7 +302,7 @@ cudaError_t FakeDevice::release(void* memory, MemoryKind kind) {
   }
   auto const found = allocations_.find(static_cast<std::byte const*>(memory));
   if (found == allocations_.end() || found->second.kind != kind) {
-    return misuse(text("frees memory at ", number_of(memory)), cudaErrorInvalidValue);
+    return misuse(fmt::format("frees memory at {}", number_of(memory)), cudaErrorInvalidValue);
   }
   run_everything();
   device_bytes_ -= kind == MemoryKind::device ? found->second.bytes : 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_call.hpp"
 
-#include <msstream/base/text.hpp>
-
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+
+#include <fmt/core.h>
 
 #include <array>
 #include <cstddef>
@@ -23,8 +23,7 @@ CUresult driver_call(char const* name, Body&& body) {
   call(name, [&](FakeDevice& device) {
     code = body(device);
     return code == CUDA_ERROR_INVALID_VALUE
-               ? device.misuse(msstream::text(name, " with a wrong argument"),
-                               cudaErrorInvalidValue)
+               ? device.misuse(fmt::format("{} with a wrong argument", name), cudaErrorInvalidValue)
                : cudaSuccess;
   });
   return code;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_call.hpp"
 
-#include <msstream/base/text.hpp>
-
 #include <cuda_runtime_api.h>
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_call.hpp"
 
-#include <msstream/base/text.hpp>
-
 #include <cuda_runtime_api.h>
+
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <vector>
@@ -123,7 +123,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
         return cudaSuccess;
       default:
         return device.misuse(
-            msstream::text("asks for device attribute ", static_cast<int>(attribute)),
+            fmt::format("asks for device attribute {}", static_cast<int>(attribute)),
             cudaErrorInvalidValue);
     }
   });

@@ -6,6 +6,7 @@
 
 #include <msstream/base/error.hpp>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,7 +64,7 @@ class EveryCall {
     Watchdog const watchdog([&] { return describe(world, 0, Fault::sticky); });
     scenario_.run(world);
     world.close();
-    EXPECT_EQ(world.census->describe(), Census::nothing());
+    EXPECT_EQ(to_string(*world.census), Census::nothing());
     return world.plan->call_count();
   }
 
@@ -87,7 +88,7 @@ class EveryCall {
       EXPECT_FALSE(outcome.thrown) << outcome.message;
     }
     world.close();  // destructors make calls as well, which fail here
-    EXPECT_EQ(world.census->describe(), Census::nothing());
+    EXPECT_EQ(to_string(*world.census), Census::nothing());
     return world.plan->failed().has_value();
   }
 
@@ -140,13 +141,11 @@ class EveryCall {
   std::string describe(World<Inner> const& world, std::uint64_t number, Fault fault) const {
     auto const failed = world.plan->failed();
     auto const calls = world.plan->calls();
-    return text(scenario_.name,
-                ", ",
-                name_of(fault),
-                " at ",
-                failed ? failed->describe() : text("call ", number, ", not reached"),
-                "; the last call was ",
-                calls.empty() ? std::string("none") : calls.back().describe());
+    return fmt::format("{}, {} at {}; the last call was {}",
+                       scenario_.name,
+                       name_of(fault),
+                       failed ? to_string(*failed) : fmt::format("call {}, not reached", number),
+                       calls.empty() ? std::string("none") : to_string(calls.back()));
   }
 
   Scenario<Inner> scenario_;

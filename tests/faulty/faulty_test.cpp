@@ -7,6 +7,8 @@
 #include <msstream/memory/device.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <fmt/core.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -59,7 +61,7 @@ TYPED_TEST(FaultyTest, fails_the_call_that_the_plan_names_and_no_other) {
   this->plan->fail(RuntimeCall::synchronize, 1, Fault::out_of_memory);
   this->runtime->record(event, stream);
   EXPECT_EQ(this->code_of([&] { this->runtime->synchronize(event); }), 2);
-  EXPECT_EQ(this->plan->failed()->describe(), "call 2: synchronize");
+  EXPECT_EQ(to_string(*this->plan->failed()), "call 2: synchronize");
   EXPECT_EQ(this->plan->call_count(), 2U);
   this->runtime->destroy_event(event);
   this->runtime->destroy_stream(stream);
@@ -119,7 +121,7 @@ TYPED_TEST(FaultyTest, a_launch_is_a_call_that_names_its_operation) {
   EXPECT_EQ(this->plan->failed()->operation, "tower/op");
   fill_bytes(x, 0);
   auto const calls = this->plan->calls();
-  EXPECT_EQ(calls.back().describe(), text("call ", calls.size(), ": fill of 'tower/fill'"));
+  EXPECT_EQ(to_string(calls.back()), fmt::format("call {}: fill of 'tower/fill'", calls.size()));
 }
 
 TEST(FaultPlanTest, counts_from_one) {
@@ -133,12 +135,12 @@ TEST(CountingTest, shows_what_was_not_given_back) {
   Counting<Host> runtime(options);
   auto const event = runtime.create_event(EventTiming::untimed);
   auto* const memory = runtime.allocate_device(512);
-  EXPECT_THAT(options.census->describe(),
+  EXPECT_THAT(to_string(*options.census),
               AllOf(HasSubstr("1 events"),
                     HasSubstr("1 device blocks and 0 bytes of pages with 512 bytes")));
   runtime.free_device(memory, 512);
   runtime.destroy_event(event);
-  EXPECT_EQ(options.census->describe(), Census::nothing());
+  EXPECT_EQ(to_string(*options.census), Census::nothing());
 }
 
 TEST(CountingTest, follows_pages_and_remembers_what_was_asked_for) {
@@ -156,9 +158,9 @@ TEST(CountingTest, follows_pages_and_remembers_what_was_asked_for) {
   EXPECT_EQ(census.device_bytes, 2 * page + 512);
   runtime.free_device(block, 512);
   runtime.unmap_pages(addresses + page, 2 * page);
-  EXPECT_THAT(census.describe(), HasSubstr(text(3 * page, " bytes of addresses")));
+  EXPECT_THAT(to_string(census), HasSubstr(fmt::format("{} bytes of addresses", 3 * page)));
   runtime.release_addresses(addresses, 3 * page);
-  EXPECT_EQ(census.describe(), Census::nothing());
+  EXPECT_EQ(to_string(census), Census::nothing());
   EXPECT_EQ(census.most_device_bytes, 2 * page + 512);
   EXPECT_THAT(census.growths(), ::testing::ElementsAre(2 * page, 512U));
   EXPECT_EQ(census.calls, 8U);

@@ -11,6 +11,7 @@
 #include <msstream/tensor/tensor.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <memory>
@@ -57,7 +58,7 @@ void for_each_failed_wait(Test&& test) {
   for (auto const call :
        {RuntimeCall::create_event, RuntimeCall::record, RuntimeCall::synchronize}) {
     for (auto const fault : {Fault::launch_failure, Fault::sticky}) {
-      SCOPED_TRACE(text(name_of(call), " fails, ", name_of(fault)));
+      SCOPED_TRACE(fmt::format("{} fails, {}", name_of(call), name_of(fault)));
       Held held;
       test(held, [&] { held.plan->fail(call, 1, fault); });
       EXPECT_TRUE(held.plan->failed().has_value());

@@ -9,6 +9,8 @@
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -33,7 +35,7 @@ class SmallTraining {
     optimizer_.add("bias", bias_);
     for (int i = 0; i < kFields; ++i) {
       tables_.push_back(upload({kRows, kWidth}));
-      optimizer_.add_table(text("table ", i), tables_.back());
+      optimizer_.add_table(fmt::format("table {}", i), tables_.back());
       keys_.push_back(to_device<std::int64_t>(device_, {7 + i, 8, 9, 7 + i}, {kBatch}));
     }
   }

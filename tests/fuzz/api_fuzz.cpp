@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
       testing::run_simulated(testing::Choices(calls), seed, kMostSteps);
     }
   } catch (std::exception const& error) {
-    fuzz::expect(false, std::string_view(error.what()));
+    fuzz::expect(false, error.what());
   }
   return 0;
 }

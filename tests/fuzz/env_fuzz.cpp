@@ -5,6 +5,7 @@
 
 #include <msstream/base/detail/env.hpp>
 
+#include <fmt/core.h>
 #include <stdlib.h>
 
 #include <optional>
@@ -25,9 +26,9 @@ auto outcome(std::string const& value, Read read) -> std::optional<decltype(read
     return read();
   } catch (std::invalid_argument const& error) {
     std::string_view const message = error.what();
-    expect(message.starts_with(text(kVariable, ": expected ")) &&
-               message.ends_with(text(", found '", value, "'")),
-           "the message does not name variable and value: ",
+    expect(message.starts_with(fmt::format("{}: expected ", kVariable)) &&
+               message.ends_with(fmt::format(", found '{}'", value)),
+           "the message does not name variable and value: {}",
            message);
     return std::nullopt;
   }
@@ -58,11 +59,11 @@ void check_integer(std::string const& value) {
     return;
   }
   if (auto const expected = short_number(value)) {
-    expect(any == expected, "read another number than ", *expected);
+    expect(any == expected, "read another number than {}", *expected);
   }
   expect(few == (any && *any >= -3 && *any <= 40 ? any : std::nullopt), "the range is not held");
   if (any) {
-    ::setenv(kVariable, text(*any).c_str(), 1);
+    ::setenv(kVariable, fmt::format("{}", *any).c_str(), 1);
     expect(env::integer(kVariable, fallback, lowest) == *any, "a number does not come back");
     ::setenv(kVariable, value.c_str(), 1);
   }

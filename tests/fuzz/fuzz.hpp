@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 
 /// Runs the code under test on one input. Every fuzz target defines it. `bytes` may be null if
 /// `count` is 0.
@@ -17,11 +18,16 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t cou
 namespace msstream::fuzz {
 
 /// Unless `holds`, ends the process as a sanitizer would, so that the fuzzer keeps the input.
-template <class... Pieces>
-void expect(bool holds, Pieces const&... pieces) {
+inline void expect(bool holds, std::string_view message) {
   if (!holds) {
-    std::fputs(text("\nexpectation failed: ", pieces..., "\n").c_str(), stderr);
+    fmt::print(stderr, "\nexpectation failed: {}\n", message);
     std::abort();
+  }
+}
+template <class First, class... Rest>
+void expect(bool holds, fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest) {
+  if (!holds) {
+    expect(false, fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
   }
 }
 

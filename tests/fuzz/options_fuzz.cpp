@@ -5,6 +5,8 @@
 #include "cli/options.hpp"
 #include "fuzz.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -31,14 +33,14 @@ struct Values {
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> spelt() const {
     std::string widths;
     for (int const width : layers) {
-      widths += text(widths.empty() ? "" : ",", width);
+      widths += fmt::format("{}{}", widths.empty() ? "" : ",", width);
     }
     std::vector<std::pair<std::string, std::string>> out{
-        {"epochs", text(epochs)},
-        {"rate", text(rate)},
+        {"epochs", fmt::format("{}", epochs)},
+        {"rate", fmt::format("{}", rate)},
         {"layers", widths},
         {"colour", colour == Colour::red ? "red" : "blue"},
-        {"quiet", text(quiet)}};
+        {"quiet", fmt::format("{}", quiet)}};
     if (!save.empty()) {
       out.emplace_back("save", save);
     }
@@ -94,8 +96,8 @@ Arguments arguments_of(std::string_view input) {
 }
 
 void expect_in_range(Values const& values) {
-  expect(values.epochs >= 1 && values.epochs <= 100, "epochs ", values.epochs);
-  expect(values.rate >= 0 && values.rate <= 1, "rate ", values.rate);
+  expect(values.epochs >= 1 && values.epochs <= 100, "epochs {}", values.epochs);
+  expect(values.rate >= 0 && values.rate <= 1, "rate {}", values.rate);
   expect(!values.layers.empty() && std::ranges::min(values.layers) >= 1, "layers");
 }
 
@@ -107,8 +109,8 @@ void expect_a_warning_each(Arguments const& arguments, std::string const& warnin
     unknown += std::ranges::find(known, name) == std::end(known) ? 1 : 0;
   }
   expect(static_cast<std::size_t>(std::ranges::count(warnings, '\n')) == unknown,
+         "{} unknown variables, warnings: {}",
          unknown,
-         " unknown variables, warnings: ",
          warnings);
 }
 
@@ -116,7 +118,7 @@ void expect_again(Values const& values) {
   Arguments line{"fuzzed", {}, {}};
   Arguments variables{"fuzzed", {}, {}};
   for (auto const& [name, value] : values.spelt()) {
-    line.values.push_back(text("--", name, "=", value));
+    line.values.push_back(fmt::format("--{}={}", name, value));
     std::string upper = name;
     std::ranges::transform(
         upper, upper.begin(), [](char letter) { return static_cast<char>(letter - 'a' + 'A'); });

@@ -8,6 +8,8 @@
 #include "gzip.hpp"
 #include "scratch_folder.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <variant>
@@ -56,19 +58,19 @@ Outcome read(std::string_view bytes, ReaderOptions const& options) {
     return rows;
   } catch (data::DataError const& error) {
     expect(std::string_view(error.what()).find("/data:") != std::string_view::npos,
-           "the message does not name the file: ",
-           std::string_view(error.what()));
+           "the message does not name the file: {}",
+           error.what());
     return error.what();
   }
 }
 
 std::string described(Outcome const& outcome) {
   auto const* rows = std::get_if<Rows>(&outcome);
-  return rows != nullptr ? text(rows->count(), " rows") : std::get<std::string>(outcome);
+  return rows != nullptr ? fmt::format("{} rows", rows->count()) : std::get<std::string>(outcome);
 }
 
 void expect_same(Outcome const& found, Outcome const& expected, std::string_view what) {
-  expect(found == expected, what, ": ", described(expected), ", then ", described(found));
+  expect(found == expected, "{}: {}, then {}", what, described(expected), described(found));
 }
 
 /// Checks the second task of the census data: another label and one category less, but otherwise
@@ -104,7 +106,7 @@ void check_text(std::string_view bytes, Rows const& rows) {
   }
   bool const census = rows.schema.categorical.size() == kCensusCategories;
   bool const header = first.starts_with("Id,Label,");
-  expect(rows.count() + (header ? 1 : 0) == lines, rows.count(), " rows of ", lines, " lines");
+  expect(rows.count() + (header ? 1 : 0) == lines, "{} rows of {} lines", rows.count(), lines);
   auto const format = census   ? DataFormat::census
                       : header ? DataFormat::criteo_csv
                                : DataFormat::criteo_tsv;
@@ -122,7 +124,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
   auto const* rows = std::get_if<Rows>(&outcome);
   if (input.starts_with("\x1f\x8b")) {
     if (rows != nullptr) {
-      auto const longer = read(text(input, fuzz::gzipped("")), {});
+      auto const longer = read(fmt::format("{}{}", input, fuzz::gzipped("")), {});
       auto const* refusal = std::get_if<std::string>(&longer);
       // Zeros are padding, after which no other member can follow.
       if (refusal == nullptr || refusal->find("other bytes follow") == std::string::npos) {

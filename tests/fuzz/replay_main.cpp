@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
     std::printf("%s\n", input.c_str());
     std::fflush(stdout);
     std::ifstream file(input, std::ios::binary);
-    msstream::fuzz::expect(file.is_open(), "cannot open ", input.string());
+    msstream::fuzz::expect(file.is_open(), "cannot open {}", input.string());
     // The vector has the input's exact length, so that a sanitizer sees a read beyond its end.
     std::vector<std::uint8_t> const bytes{std::istreambuf_iterator<char>(file), {}};
     LLVMFuzzerTestOneInput(bytes.data(), bytes.size());

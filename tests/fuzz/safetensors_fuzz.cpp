@@ -16,8 +16,8 @@ std::optional<fuzz::Model> load(std::filesystem::path const& path) {
     return fuzz::load_model(path);
   } catch (data::DataError const& error) {
     std::string_view const message = error.what();
-    expect(message.starts_with(path.string() + ": "), "the file is not named: ", message);
-    expect(message.size() < path.string().size() + 1000, "a message of ", message.size(), " bytes");
+    expect(message.starts_with(path.string() + ": "), "the file is not named: {}", message);
+    expect(message.size() < path.string().size() + 1000, "a message of {} bytes", message.size());
     return std::nullopt;
   }
 }
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
     for (auto const extent : tensor.shape) {
       elements *= static_cast<std::uint64_t>(extent);
     }
-    expect(elements * bytes_of(tensor.dtype) == tensor.bytes.size(), "shape and bytes of ", name);
+    expect(elements * bytes_of(tensor.dtype) == tensor.bytes.size(), "shape and bytes of {}", name);
     data_bytes += tensor.bytes.size();
   }
   std::uint64_t header_bytes = 0;

@@ -20,7 +20,7 @@ class ScratchFolder {
   ScratchFolder() {
     std::string pattern =
         (std::filesystem::temp_directory_path() / "msstream-fuzz-XXXXXX").string();
-    expect(::mkdtemp(pattern.data()) != nullptr, "cannot create ", pattern);
+    expect(::mkdtemp(pattern.data()) != nullptr, "cannot create {}", pattern);
     path_ = pattern;
   }
   ScratchFolder(ScratchFolder const&) = delete;
@@ -40,7 +40,7 @@ class ScratchFolder {
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     file << bytes;
     file.close();
-    expect(!file.fail(), "cannot write ", path.string());
+    expect(!file.fail(), "cannot write {}", path.string());
     return path;
   }
 

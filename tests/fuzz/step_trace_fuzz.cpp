@@ -20,7 +20,7 @@ std::optional<StepTrace> read(std::string_view file) {
     return StepTrace::from_json(file, "f");
   } catch (std::invalid_argument const& error) {
     std::string_view const message = error.what();
-    expect(message.starts_with("f: "), "no file in: ", message);
+    expect(message.starts_with("f: "), "no file in: {}", message);
     return std::nullopt;
   }
 }
@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
     expect(groups_by(*trace, assignment) == choice.groups, "another choice in the text");
   } catch (std::invalid_argument const& error) {
     expect(std::string_view(error.what()).find("cannot be written") != std::string_view::npos,
-           std::string_view(error.what()));
+           error.what());
   }
   return 0;
 }

@@ -5,6 +5,8 @@
 
 #include <msstream/stream/stream_assignment.hpp>
 
+#include <fmt/core.h>
+
 #include <array>
 #include <stdexcept>
 #include <variant>
@@ -39,7 +41,7 @@ std::variant<Groups, std::string> groups_of(std::string_view file) {
       groups[i] = assignment.group_of(kOperations[i]);
       matched = matched || groups[i];
       expect(!groups[i] || (*groups[i] >= 0 && *groups[i] < kGroups),
-             "group ",
+             "group {}",
              groups[i].value_or(-1));
       expect(assignment.group_of(kOperations[i]) == groups[i], "another answer the second time");
     }
@@ -47,9 +49,7 @@ std::variant<Groups, std::string> groups_of(std::string_view file) {
            "the lines that matched nothing are not those without an operation");
     return groups;
   } catch (std::invalid_argument const& error) {
-    expect(std::string_view(error.what()).starts_with("f:"),
-           "no place in: ",
-           std::string_view(error.what()));
+    expect(std::string_view(error.what()).starts_with("f:"), "no place in: {}", error.what());
     return std::string(error.what());
   }
 }
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
            "CRLF is read as something else");
   }
   auto const* groups = std::get_if<Groups>(&outcome);
-  auto const below_comment = groups_of(text("# a comment: 9\n\n", file));
+  auto const below_comment = groups_of(fmt::format("# a comment: 9\n\n{}", file));
   expect((below_comment == outcome) == (groups != nullptr),
          "a comment and a blank line change the groups, or not the line number");
   if (groups == nullptr) {
@@ -79,9 +79,9 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
     completed[i] = (*groups)[i].value_or(3);
     all[i] = 4;
   }
-  expect(groups_of(text(file, "\n3:[^]*")) == std::variant<Groups, std::string>(completed),
+  expect(groups_of(fmt::format("{}\n3:[^]*", file)) == std::variant<Groups, std::string>(completed),
          "the last line does not get what is left");
-  expect(groups_of(text("4:[^]*\n", file)) == std::variant<Groups, std::string>(all),
+  expect(groups_of(fmt::format("4:[^]*\n{}", file)) == std::variant<Groups, std::string>(all),
          "the first line does not get all");
   return 0;
 }

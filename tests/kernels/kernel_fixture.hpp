@@ -3,10 +3,12 @@
 
 #include "runtime/host/host_queue.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,7 +89,7 @@ class Machine<CudaStream> {
     auto const code = cudaGetDeviceCount(&devices);
     if (code != cudaSuccess) {
       (void)cudaGetLastError();  // clears the error, which the next call would report
-      return text("no CUDA device: ", cudaGetErrorString(code));
+      return fmt::format("no CUDA device: {}", cudaGetErrorString(code));
     }
     return devices > 0 ? std::string() : "no CUDA device on this machine";
   }
@@ -96,7 +98,7 @@ class Machine<CudaStream> {
     check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     workspace_ = allocate(kWorkspaceBytes);
     auto const status = cublasLtCreate(&libraries_.blas);
-    require(status == CUBLAS_STATUS_SUCCESS, "cublasLtCreate failed: ", static_cast<int>(status));
+    require(status == CUBLAS_STATUS_SUCCESS, "cublasLtCreate failed: {}", static_cast<int>(status));
     check(cudaGetDevice(&libraries_.ordinal), "cudaGetDevice");
     libraries_.workspace = workspace_.get();
     libraries_.workspace_bytes = kWorkspaceBytes;

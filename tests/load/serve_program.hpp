@@ -3,6 +3,8 @@
 
 #include "cli/program.hpp"
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <string>
 
@@ -243,7 +245,7 @@ class ServeProgramTest : public ProgramTest {
                           "report",
                           "quiet"};
     for (auto const& option : common + more) {
-      EXPECT_THAT(ended.out, ::testing::HasSubstr(text("  --", option, " ")));
+      EXPECT_THAT(ended.out, ::testing::HasSubstr(fmt::format("  --{} ", option)));
     }
     EXPECT_THAT(ended.out, ::testing::HasSubstr("Examples:"));
   }

@@ -8,6 +8,7 @@
 #include <msstream/memory/device.hpp>
 #include <msstream/tensor/copy.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -48,7 +49,7 @@ inline void expect_near(Floats const& actual, Doubles const& expected, double to
 template <class Call, class... Words>
 void expect_refused(Call call, Words const&... words) {
   EXPECT_THAT(message_of<std::invalid_argument>(call),
-              ::testing::AllOf(::testing::HasSubstr(text(words))...));
+              ::testing::AllOf(::testing::HasSubstr(fmt::format("{}", words))...));
 }
 
 /// Fills free blocks of every size that the tests use with NaNs and -1, which reveals an element

@@ -18,7 +18,7 @@ using testing::positions;
 using ::testing::UnorderedElementsAre;
 
 TEST(Position, says_what_it_is) {
-  EXPECT_EQ((Position{3, 14}).describe(), "stream 3 @ 14");
+  EXPECT_EQ(to_string(Position{3, 14}), "stream 3 @ 14");
 }
 
 TEST(PositionSet, keeps_the_newest_position_of_each_stream) {

@@ -8,6 +8,8 @@
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/segment.hpp>
 
+#include <fmt/core.h>
+
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -83,7 +85,7 @@ class TorchResultsTest : public OpsTest<R> {
   template <Element T>
   void expect_embedding(std::string const& dtype, std::string const& mode, double tolerance) {
     for (auto const width : kWidths) {
-      auto const name = text("embedding/", dtype, '/', mode, '/', width, '/');
+      auto const name = fmt::format("embedding/{}/{}/{}/", dtype, mode, width);
       SCOPED_TRACE(name);
       auto const table = this->template tensor<T>(name + "table");
       Bags<R> bags(this->template tensor<std::int64_t>(name + "ids"),
@@ -150,7 +152,7 @@ TYPED_TEST(TorchResultsTest, embedding_bags_and_their_gradients) {
 TYPED_TEST(TorchResultsTest, segments_and_their_gradients) {
   for (auto const& [reduction, reduction_name] : kReductions) {
     for (auto const width : kWidths) {
-      auto const name = text("segment/", reduction_name, '/', width, '/');
+      auto const name = fmt::format("segment/{}/{}/", reduction_name, width);
       SCOPED_TRACE(name);
       auto const values = this->template tensor<float>(name + "values");
       auto const offsets = this->template tensor<std::int64_t>(name + "offsets");
@@ -170,7 +172,7 @@ TYPED_TEST(TorchResultsTest, segments_and_their_gradients) {
 TYPED_TEST(TorchResultsTest, unsorted_segments) {
   for (auto const& [reduction, reduction_name] : kReductions) {
     for (auto const width : kWidths) {
-      auto const name = text("unsorted/", reduction_name, '/', width, '/');
+      auto const name = fmt::format("unsorted/{}/{}/", reduction_name, width);
       SCOPED_TRACE(name);
       auto const values = this->template tensor<float>(name + "values");
       auto const ids = this->template tensor<std::int64_t>(name + "ids");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/decorator.hpp>
+
+#include <fmt/core.h>
 
 #include <atomic>
 #include <cstddef>
@@ -57,35 +58,34 @@ struct Census {
     growths_.push_back(bytes);
   }
 
-  /// Describes all resources that are not released yet.
-  [[nodiscard]] std::string describe() const {
-    return text(streams.load(),
-                " streams, ",
-                events.load(),
-                " events, ",
-                libraries.load(),
-                " libraries, ",
-                graphs.load(),
-                " graphs, ",
-                device_blocks.load(),
-                " device blocks and ",
-                mapped_bytes.load() + left_bytes.load(),
-                " bytes of pages with ",
-                device_bytes.load(),
-                " bytes in all, ",
-                address_bytes.load(),
-                " bytes of addresses, ",
-                pinned_blocks.load(),
-                " pinned blocks of ",
-                pinned_bytes.load(),
-                " bytes");
-  }
-  [[nodiscard]] static std::string nothing() { return Census{}.describe(); }
+  /// Returns the text of a census without resources.
+  [[nodiscard]] static std::string nothing();
 
  private:
   mutable std::mutex mutex_;
   std::vector<std::size_t> growths_;
 };
+
+/// Describes all resources that are not released yet.
+[[nodiscard]] inline std::string to_string(Census const& census) {
+  return fmt::format(
+      "{} streams, {} events, {} libraries, {} graphs, {} device blocks and {} bytes of pages "
+      "with {} bytes in all, {} bytes of addresses, {} pinned blocks of {} bytes",
+      census.streams.load(),
+      census.events.load(),
+      census.libraries.load(),
+      census.graphs.load(),
+      census.device_blocks.load(),
+      census.mapped_bytes.load() + census.left_bytes.load(),
+      census.device_bytes.load(),
+      census.address_bytes.load(),
+      census.pinned_blocks.load(),
+      census.pinned_bytes.load());
+}
+
+inline std::string Census::nothing() {
+  return to_string(Census{});
+}
 
 template <Runtime R>
 struct CountingOptions {

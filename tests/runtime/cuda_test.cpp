@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/runtime/cuda.hpp>
 
+#include <fmt/core.h>
+
 #if MSSTREAM_CUDA
 
 #include <msstream/base/error.hpp>
@@ -18,7 +20,7 @@ TEST(CudaRuntime, refuses_a_device_that_is_not_there) {
       Cuda const cuda({.ordinal = ordinal});
       FAIL() << "did not throw";
     } catch (CudaError const& error) {
-      EXPECT_NE(std::string(error.what()).find(text("device ", ordinal, " asked")),
+      EXPECT_NE(std::string(error.what()).find(fmt::format("device {} asked", ordinal)),
                 std::string::npos)
           << error.what();
     }

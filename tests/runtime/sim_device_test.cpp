@@ -77,14 +77,14 @@ std::vector<float> meeting_branches(Sim::Options const& simulation) {
 TEST(SimExploresDevices, operations_that_are_ordered_by_their_tensors_have_one_order) {
   auto const found = sim::explore(meeting_branches);
   EXPECT_TRUE(found.complete);
-  EXPECT_TRUE(found.agrees()) << found.describe();
-  EXPECT_EQ(found.schedules, 1U) << found.describe();
+  EXPECT_TRUE(found.agrees()) << to_string(found);
+  EXPECT_EQ(found.schedules, 1U) << to_string(found);
   EXPECT_EQ(found.repeats, 0U);
 }
 
 TEST(SimExploresDevices, many_random_orders_agree) {
   auto const found = sim::explore(meeting_branches, {.random_schedules = 300});
-  EXPECT_TRUE(found.agrees()) << found.describe();
+  EXPECT_TRUE(found.agrees()) << to_string(found);
   EXPECT_EQ(found.schedules, 300U);
 }
 
@@ -141,7 +141,7 @@ TEST(SimExploresDevices, a_training_step_has_one_result_in_every_order_tried) {
         return gradients;
       },
       {.random_schedules = 200});
-  EXPECT_TRUE(found.agrees()) << found.describe();
+  EXPECT_TRUE(found.agrees()) << to_string(found);
   EXPECT_EQ(found.outcomes.size(), 1U);
 }
 

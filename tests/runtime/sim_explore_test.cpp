@@ -5,6 +5,7 @@
 
 #include <msstream/runtime/sim_explore.hpp>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ TEST(Explore, independent_streams_have_one_order) {
     return program.cells();
   });
   EXPECT_TRUE(found.complete);
-  EXPECT_TRUE(found.agrees()) << found.describe();
+  EXPECT_TRUE(found.agrees()) << to_string(found);
   EXPECT_EQ(found.schedules, 1U);
   EXPECT_EQ(found.repeats, 0U);
 }
@@ -62,7 +63,7 @@ TEST(Explore, ordered_streams_have_one_order) {
     return program.cells();
   });
   EXPECT_TRUE(found.complete);
-  EXPECT_TRUE(found.agrees()) << found.describe();
+  EXPECT_TRUE(found.agrees()) << to_string(found);
   EXPECT_EQ(found.schedules, 1U);
   EXPECT_EQ(found.repeats, 0U);
 }
@@ -79,7 +80,7 @@ TEST(Explore, a_race_of_one_operation_a_stream_has_every_order_of_those) {
   });
   EXPECT_TRUE(found.complete);
   EXPECT_EQ(found.schedules, 6U) << "3!";
-  EXPECT_EQ(found.outcomes.size(), 6U) << found.describe();
+  EXPECT_EQ(found.outcomes.size(), 6U) << to_string(found);
   EXPECT_LE(found.repeats, 6U);
 }
 
@@ -115,7 +116,7 @@ TEST(Explore, readers_of_the_same_memory_have_one_order) {
     }
     return program.cells();
   });
-  EXPECT_TRUE(found.complete && found.agrees()) << found.describe();
+  EXPECT_TRUE(found.complete && found.agrees()) << to_string(found);
   EXPECT_EQ(found.schedules, 1U);
 }
 
@@ -132,7 +133,7 @@ TEST(Explore, the_host_finds_work_done_or_not) {
     return std::vector<int>{first, second};
   });
   EXPECT_TRUE(found.complete);
-  EXPECT_EQ(found.schedules, 4U) << found.describe();
+  EXPECT_EQ(found.schedules, 4U) << to_string(found);
   EXPECT_EQ(found.outcomes.size(), 4U);
 }
 
@@ -147,7 +148,7 @@ TEST(Explore, what_the_host_issues_after_it_waited_races_too) {
     return program.cells();
   });
   EXPECT_TRUE(found.complete);
-  EXPECT_EQ(found.schedules, 2U) << found.describe();
+  EXPECT_EQ(found.schedules, 2U) << to_string(found);
   EXPECT_EQ(found.outcomes.size(), 2U);
 }
 
@@ -194,7 +195,7 @@ TEST(Explore, work_outside_operations_is_told_apart_from_everything) {
     SimProgram program(options, 3);
     std::string log;
     for (std::size_t s = 0; s < 3; ++s) {
-      program.runtime().call_host(program.stream(s), [&log, s] { log += text(s); });
+      program.runtime().call_host(program.stream(s), [&log, s] { log += fmt::format("{}", s); });
     }
     (void)program.cells();
     return log;
@@ -232,7 +233,7 @@ TEST(Explore, stops_at_the_limit_and_says_so) {
       {.most_runs = 50});
   EXPECT_FALSE(found.complete);
   EXPECT_EQ(found.schedules + found.repeats, 50U);
-  EXPECT_NE(found.describe().find("not all there are"), std::string::npos);
+  EXPECT_NE(to_string(found).find("not all there are"), std::string::npos);
 }
 
 /// Throws if the work of stream 1 comes before the work of stream 0. No wait orders the two.
@@ -261,7 +262,7 @@ TEST(Explore, random_orders_find_it_too) {
   auto const found = sim::explore(racy, {.random_schedules = 100});
   ASSERT_TRUE(found.failure.has_value());
   EXPECT_THROW(racy({.schedule = sim::schedule_from(found.failure->schedule)}), std::runtime_error);
-  EXPECT_NE(found.describe().find(found.failure->schedule), std::string::npos);
+  EXPECT_NE(to_string(found).find(found.failure->schedule), std::string::npos);
 }
 
 TEST(Explore, the_environment_names_the_one_schedule_to_run) {
@@ -349,7 +350,7 @@ std::string small_program(Sim::Options const& options, std::uint32_t seed) {
         program.copy_out(s, below(3));
         break;
       case 4:
-        seen += text(program.look_at_copy(), ' ');
+        seen += fmt::format("{} ", program.look_at_copy());
         break;
       default:
         program.operation(
@@ -357,7 +358,7 @@ std::string small_program(Sim::Options const& options, std::uint32_t seed) {
     }
   }
   auto const cells = program.cells();
-  return seen + text(cells[0], ' ', cells[1], ' ', cells[2], ' ', program.look_at_copy());
+  return seen + fmt::format("{} {} {} {}", cells[0], cells[1], cells[2], program.look_at_copy());
 }
 
 TEST(Explore, finds_the_outcomes_that_brute_force_finds) {

@@ -3,6 +3,7 @@
 #include "base/watchdog.hpp"
 #include "serve/serve_fixture.hpp"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -169,7 +170,8 @@ TEST_F(ServeBadAllocTest, whichever_allocation_of_who_submits_fails) {
       for (bool const waits : {false, true}) {
         bool fires = true;
         for (std::int64_t number = 1; fires; ++number) {
-          auto const where = text("capture ", capture, ", waits ", waits, ", allocation ", number);
+          auto const where =
+              fmt::format("capture {}, waits {}, allocation {}", capture, waits, number);
           SCOPED_TRACE(where);
           Watchdog const watchdog([&] { return where; });
           auto options = one_slot();
@@ -212,7 +214,7 @@ TEST_F(ServeBadAllocTest, whichever_allocation_of_the_poller_fails) {
   for (bool const capture : {true, false}) {
     bool fires = true;
     for (std::int64_t number = 1; fires; ++number) {
-      auto const where = text("capture ", capture, ", allocation ", number, " of the poller");
+      auto const where = fmt::format("capture {}, allocation {} of the poller", capture, number);
       SCOPED_TRACE(where);
       Watchdog const watchdog([&] { return where; });
       auto options = one_slot();

@@ -7,6 +7,7 @@
 
 #include <msstream/runtime/faulty.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -333,7 +334,7 @@ TEST_F(FaultyServeTest, whichever_call_fails_every_query_gets_an_outcome) {
       // The number of calls depends on what the poller sees, so the loop ends when no call is left
       // to fail, or at 150, since a poller may query without end.
       for (std::uint64_t number = first++ % step + 1; fires && number <= 150; number += step) {
-        auto const where = text(its.name, ", call ", number, ", ", name_of(fault));
+        auto const where = fmt::format("{}, call {}, {}", its.name, number, name_of(fault));
         SCOPED_TRACE(where);
         Watchdog const watchdog([&] { return where; });
         {
@@ -384,7 +385,7 @@ TEST_F(FaultyServeTest, a_swap_in_which_a_call_fails_leaves_the_old_model_or_bri
   auto const expected_of_other = world_.alone(*other, asked_[0]);
   bool fires = true;
   for (std::uint64_t number = 1; fires; ++number) {
-    SCOPED_TRACE(text("call ", number));
+    SCOPED_TRACE(fmt::format("call {}", number));
     auto with = options();
     with.replicas = 1;
     serve::InferencePool pool(world_.device, net_, with);

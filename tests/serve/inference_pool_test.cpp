@@ -6,6 +6,7 @@
 #include <msstream/ops/dense.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,7 +37,7 @@ template <Runtime R, class Pool>
 void ask_from_threads(ServeWorld<R> const& world, Net<R> const& net, Pool& pool, int queries = 40) {
   constexpr int kThreads = 4;
   Random random;
-  SCOPED_TRACE(text("seed ", random.seed()));
+  SCOPED_TRACE(fmt::format("seed {}", random.seed()));
   std::vector<std::vector<Asked>> asked(kThreads);
   std::vector<std::vector<Floats>> expected(kThreads);
   for (int i = 0; i < kThreads; ++i) {
@@ -178,7 +179,7 @@ TYPED_TEST(InferencePoolTest, matrix_products_of_replicas_beside_each_other_are_
   ServeWorld<TypeParam> const world;
   auto const model = std::make_shared<Perceptron<TypeParam> const>(*world.net(1));
   Random random;
-  SCOPED_TRACE(text("seed ", random.seed()));
+  SCOPED_TRACE(fmt::format("seed {}", random.seed()));
   std::vector<Asked> asked;
   std::vector<Floats> expected;
   for (int i = 0; i < 64; ++i) {

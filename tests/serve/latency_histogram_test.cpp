@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernel_fixture.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/serve/pool_counts.hpp>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ TEST(LatencyHistogram, of_nothing_is_zero) {
 
 TEST(LatencyHistogram, percentiles_are_at_most_a_sixteenth_too_high) {
   ops::kernels::testing::Random random;
-  SCOPED_TRACE(text("seed ", random.seed()));
+  SCOPED_TRACE(fmt::format("seed {}", random.seed()));
   for (int round = 0; round < 200; ++round) {
     LatencyHistogram histogram;
     std::vector<std::int64_t> all;

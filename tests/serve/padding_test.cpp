@@ -5,6 +5,7 @@
 #include <msstream/memory/device.hpp>
 #include <msstream/tensor/copy.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 namespace msstream::testing {
@@ -49,7 +50,7 @@ TYPED_TEST(PaddingTest, rows_beyond_the_queries_have_values_of_their_own_field_o
     auto const witness = std::make_shared<Witness<TypeParam>>(world.device);
     serve::InferencePool pool(world.device, witness, options);
     Random random;
-    SCOPED_TRACE(text("seed ", random.seed()));
+    SCOPED_TRACE(fmt::format("seed {}", random.seed()));
     for (int i = 0; i < 60; ++i) {
       auto const rows = random.integer(1, 16);
       auto const ids = random.integers(rows * 4, 0, 99);

@@ -3,8 +3,7 @@
 
 #include "kernels/kernel_fixture.hpp"
 
-#include <msstream/base/text.hpp>
-
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -100,7 +99,7 @@ class SlowQueue {
 
 TEST(QueryQueue, gives_what_the_definition_says) {
   Random random;
-  SCOPED_TRACE(text("seed ", random.seed()));
+  SCOPED_TRACE(fmt::format("seed {}", random.seed()));
   constexpr std::size_t kCapacity = 20;
   QueryQueue queue(kCapacity, kAgeing);
   SlowQueue slow(kCapacity);

@@ -2,6 +2,7 @@
 // Tests models that are replaced while they answer: every answer is of exactly one version.
 #include "serve/serve_fixture.hpp"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 namespace msstream::testing {
@@ -18,7 +19,7 @@ void swap_under_load(InferencePoolOptions const& options, std::uint64_t swaps) {
   std::vector<std::shared_ptr<Net<R> const>> nets{world.net(1), world.net(2), world.net(3)};
   auto const net_of = [&](std::uint64_t version) { return (version - 1) % nets.size(); };
   Random random;
-  SCOPED_TRACE(text("seed ", random.seed()));
+  SCOPED_TRACE(fmt::format("seed {}", random.seed()));
   constexpr int kQueries = 8;
   std::vector<Asked> asked;
   std::vector<std::vector<Floats>> expected;

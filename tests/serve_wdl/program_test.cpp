@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_wdl_program.hpp"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <set>
 
@@ -72,7 +74,7 @@ TEST_P(ServeWdl, an_overload_is_refused_and_the_rest_waits_in_bounds) {
                                                 "--layers",
                                                 "256,64",
                                                 "--queue",
-                                                text(kQueue),
+                                                fmt::format("{}", kQueue),
                                                 "--seconds",
                                                 "0.1"})["result"];
   expect_complete_result(result);

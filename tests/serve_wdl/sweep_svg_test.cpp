@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sweep.hpp"
 
-#include <msstream/base/text.hpp>
-
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 

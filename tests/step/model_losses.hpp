@@ -5,6 +5,8 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <optional>
 
 namespace msstream::testing {
@@ -63,7 +65,7 @@ void expect_same_bits_however_issued(Losses const& losses) {
   auto const expected = losses(StepsIssued{});
   EXPECT_NE(expected.back(), expected.front()) << "it moves";
   for (int const groups : {1, 3, 4, 7}) {
-    SCOPED_TRACE(text(groups, " groups"));
+    SCOPED_TRACE(fmt::format("{} groups", groups));
     EXPECT_EQ(losses({.groups = groups}), expected);
     EXPECT_EQ(losses({.groups = groups, .launch_threads = LaunchThreads::per_group}), expected);
     if constexpr (CapturingRuntime<R>) {

@@ -151,7 +151,7 @@ TEST_F(SmPartitions, more_parts_than_there_are_is_an_error_that_says_how_many) {
     static_cast<void>(pool(1, 256));
     FAIL() << "did not throw";
   } catch (std::invalid_argument const& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr(text("expected 1 to ", most())));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("expected 1 to " + std::to_string(most())));
   }
   EXPECT_FALSE(used_by(pool(1, 2)[0]).empty());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/text.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -87,16 +87,17 @@ TEST(StreamAssignment, errors_name_file_line_and_what_is_accepted) {
   EXPECT_EQ(failure("4:a"), "streams:1: expected a group from 0 to 3, found '4'");
   EXPECT_EQ(failure("0:a", 0), "streams: expected a pool of at least 1 group, found 0");
   for (auto const* number : {"", "-1", "+1", "1.0", "0x1", "one", "1 1", "99999999999999999999"}) {
-    EXPECT_EQ(failure(text(number, ":a")),
-              text("streams:1: expected a group from 0 to 3, found '", number, "'"));
+    EXPECT_EQ(failure(fmt::format("{}:a", number)),
+              fmt::format("streams:1: expected a group from 0 to 3, found '{}'", number));
   }
   for (auto const* line : {"1:", "1: ", "1:,", "1:a,", "1:,a", "1:a,,b", "1:a, ,b"}) {
     EXPECT_THAT(failure(line), StartsWith("streams:1: expected an expression, found nothing"))
         << line;
   }
   for (auto const* expression : {"(", ")", "a(", "[a", "*", "a{", "a{x}", "[z-a]", "\\"}) {
-    EXPECT_THAT(failure(text("\n1:a,", expression)),
-                StartsWith(text("streams:2: expected a regular expression, found '", expression)))
+    EXPECT_THAT(
+        failure(fmt::format("\n1:a,{}", expression)),
+        StartsWith(fmt::format("streams:2: expected a regular expression, found '{}", expression)))
         << expression;
   }
   EXPECT_EQ(failure(std::string_view("1:a\0b", 5)), "streams:1: expected text, found a NUL byte");
@@ -114,7 +115,7 @@ TEST(StreamAssignment, repetitions_count_written_out) {
   EXPECT_EQ(parse("1:a\\{2\\}").group_of("a{2}"), 1);
   for (auto const* expression :
        {"a{1025}", "((a?){40}){40}", "a{99999999999999999999}", "(((a?){9}){9}){9}"}) {
-    EXPECT_THAT(failure(text("1:", expression)),
+    EXPECT_THAT(failure(fmt::format("1:{}", expression)),
                 HasSubstr("at most 1024 bytes, repetitions written out"))
         << expression;
   }
@@ -163,10 +164,11 @@ TEST(StreamAssignment, answers_the_same_again_also_beyond_its_cache) {
       auto const expected = i % 2 == 0    ? std::optional(1)
                             : i % 10 == 7 ? std::optional(2)
                                           : std::nullopt;
-      ASSERT_EQ(assignment.group_of(text("step_", i)), expected) << i;
+      ASSERT_EQ(assignment.group_of(fmt::format("step_{}", i)), expected) << i;
     }
   }
-  EXPECT_EQ(assignment.group_of(text("step_", names)), std::optional(1)) << "one that did not fit";
+  EXPECT_EQ(assignment.group_of(fmt::format("step_{}", names)), std::optional(1))
+      << "one that did not fit";
   EXPECT_THAT(assignment.unmatched_lines(), IsEmpty());
 }
 
@@ -177,7 +179,7 @@ TEST(StreamAssignment, threads_may_ask_at_once) {
     for (int asker = 0; asker < 4; ++asker) {
       askers.emplace_back([&assignment] {
         for (int i = 0; i < 500; ++i) {
-          ASSERT_EQ(assignment.group_of(text("op_", i)), i % 2 == 0 ? 1 : 2) << i;
+          ASSERT_EQ(assignment.group_of(fmt::format("op_{}", i)), i % 2 == 0 ? 1 : 2) << i;
           ASSERT_LE(assignment.unmatched_lines().size(), 2U);
         }
       });

@@ -3,6 +3,7 @@
 
 #include <msstream/stream/stream_pool.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -54,7 +55,7 @@ TYPED_TEST(PoolContract, has_its_groups_and_no_others) {
       FAIL() << "did not throw";
     } catch (std::out_of_range const& error) {
       EXPECT_EQ(std::string(error.what()),
-                text("StreamPool: group ", bad, " asked of a pool of 3"));
+                fmt::format("StreamPool: group {} asked of a pool of 3", bad));
     }
     EXPECT_THROW((void)pool->leases(bad), std::out_of_range);
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/stream_fixture.hpp"
 
+#include <msstream/base/format.hpp>
+
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -157,12 +160,10 @@ TYPED_TEST(StreamContract, explains_which_wait_covers) {
   c.wait(first);
   ASSERT_EQ(sentences.size(), 1U);
   EXPECT_EQ(sentences[0],
-            text("no wait of stream ",
-                 c.engine().slot().index,
-                 " for ",
-                 first.position(),
-                 ": covered by its wait for ",
-                 second.position()));
+            fmt::format("no wait of stream {} for {}: covered by its wait for {}",
+                        c.engine().slot().index,
+                        first.position(),
+                        second.position()));
   gate.open();
   second.synchronize();
   c.wait(second);

@@ -8,6 +8,7 @@
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
@@ -294,7 +295,7 @@ TYPED_TEST(PlacementTest, threads_are_placed_while_the_pool_comes_and_goes) {
   issue("write", writes(shared), [](auto) {});
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&, i] {
-      NameScope const names(text("thread_", i));
+      NameScope const names(fmt::format("thread_{}", i));
       while (!over.load()) {
         auto const group = this->where_from("op", {shared}).group;
         if (group != -1 && group != i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <cctype>
 #include <cstddef>
@@ -26,7 +26,7 @@ class JsonReader {
   [[nodiscard]] char peek() const { return place_ < text_.size() ? text_[place_] : '\0'; }
   void expect(bool holds, std::string_view what) const {
     if (!holds) {
-      throw std::runtime_error(msstream::text("expected ", what, " at byte ", place_));
+      throw std::runtime_error(fmt::format("expected {} at byte {}", what, place_));
     }
   }
   void take(char wanted) {

@@ -2,6 +2,8 @@
 #include "data/data_files.hpp"
 #include "train_wdl/program.hpp"
 
+#include <fmt/core.h>
+
 namespace msstream::testing {
 namespace {
 
@@ -38,18 +40,18 @@ class TrainWdlMistakes : public TrainWdlTest {
   [[nodiscard]] static std::string criteo(int rows, int bad_row = -1, std::string const& bad = "") {
     std::string rows_text = "Id,Label";
     for (int i = 1; i <= 13; ++i) {
-      rows_text += text(",I", i);
+      rows_text += fmt::format(",I{}", i);
     }
     for (int i = 1; i <= 26; ++i) {
-      rows_text += text(",C", i);
+      rows_text += fmt::format(",C{}", i);
     }
     for (int row = 0; row < rows; ++row) {
-      rows_text += text("\n", row, ",", row % 2);
+      rows_text += fmt::format("\n{},{}", row, row % 2);
       for (int i = 1; i <= 13; ++i) {
-        rows_text += text(",", row == bad_row && i == 3 ? bad : "1");
+        rows_text += fmt::format(",{}", row == bad_row && i == 3 ? bad : "1");
       }
       for (int i = 1; i <= 26; ++i) {
-        rows_text += text(",ab", row % 7);
+        rows_text += fmt::format(",ab{}", row % 7);
       }
     }
     return rows_text + "\n";
@@ -201,7 +203,7 @@ TEST_F(TrainWdlMistakes, help_tells_of_every_option) {
                                    "report",
                                    "trace",
                                    "quiet"}) {
-    EXPECT_THAT(ended.out, HasSubstr(text("  --", option, " ")));
+    EXPECT_THAT(ended.out, HasSubstr(fmt::format("  --{} ", option)));
   }
   EXPECT_EQ(train_wdl({"-h"}).out, ended.out);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train_wdl/program.hpp"
 
+#include <fmt/core.h>
+
 namespace msstream::testing {
 namespace {
 
@@ -146,7 +148,8 @@ TEST_F(TrainWdlFiles, that_are_inputs_are_not_written_over) {
     for (std::string const option : {"--save", "--report", "--trace"}) {
       auto const ended = train_wdl({"--data", data, option, spelling});
       EXPECT_EQ(ended.status, 2);
-      EXPECT_THAT(ended.err, HasSubstr(text(option, " ", spelling, ": --data reads that file\n")));
+      EXPECT_THAT(ended.err,
+                  HasSubstr(fmt::format("{} {}: --data reads that file\n", option, spelling)));
     }
     auto const ended = train_wdl({"--resume", data, "--report", spelling});
     EXPECT_EQ(ended.status, 2);

@@ -5,6 +5,8 @@
 
 #include <msstream/step/step_trace.hpp>
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -251,7 +253,7 @@ class StepProgramTest : public ProgramTest {
                           "trace",
                           "quiet"};
     for (auto const& option : common + more) {
-      EXPECT_THAT(ended.out, ::testing::HasSubstr(text("  --", option, " ")));
+      EXPECT_THAT(ended.out, ::testing::HasSubstr(fmt::format("  --{} ", option)));
     }
     EXPECT_THAT(ended.out, ::testing::HasSubstr("Examples:"));
   }

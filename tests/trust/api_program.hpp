@@ -9,6 +9,8 @@
 #include <msstream/runtime/checked.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -326,7 +328,7 @@ class ApiProgram {
     for (std::size_t i = 0; i < elements.size(); ++i) {
       auto const expected = reading.expected[i / part_count];
       if (elements[i] != expected) {
-        throw WrongValue(text("read ", elements[i], ", expected ", expected));
+        throw WrongValue(fmt::format("read {}, expected {}", elements[i], expected));
       }
     }
   }

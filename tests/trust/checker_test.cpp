@@ -4,8 +4,7 @@
 #include "base/many.hpp"
 #include "trust/checker_fixture.hpp"
 
-#include <msstream/base/text.hpp>
-
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <malloc.h>
 
@@ -64,7 +63,7 @@ TEST(CheckerMode, to_throw_leaves_memory_unwritten_that_an_operation_was_not_lau
 TEST(CheckerMode, to_throw_tells_of_all_findings_of_one_operation) {
   Streams on({.mode = CheckMode::throw_error});
   for (Checker::Handle stream = 1; stream <= 3; ++stream) {
-    on.read(stream, 0, text("reader ", stream));
+    on.read(stream, 0, fmt::format("reader {}", stream));
   }
   ::testing::internal::CaptureStderr();
   EXPECT_THROW(on.write(4, 0, "writer"), RaceError);
@@ -120,7 +119,7 @@ TEST(CheckerMode, keeps_the_first_of_many_different_findings_and_counts_the_othe
               .most_reports = 4});
   on.write(1, 0, "first");
   for (int i = 0; i < 10; ++i) {
-    on.read(2, 0, text("reader ", i));
+    on.read(2, 0, fmt::format("reader {}", i));
   }
   EXPECT_EQ(on.checker.count(), 10U);
   EXPECT_EQ(on.checker.reports().size(), 4U);
@@ -277,7 +276,7 @@ TEST(CheckerThreads, find_nothing_in_a_program_that_is_right_and_all_in_one_that
           static_cast<void>(on.checker.reports());
         }
         if (!is_right) {
-          on.write(stream, 62, text("conflict of ", t));
+          on.write(stream, 62, fmt::format("conflict of {}", t));
         }
       });
     }

@@ -3,8 +3,9 @@
 // with the correct program.
 #include "trust/checker_fixture.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/stream/stream_scope.hpp>
+
+#include <fmt/core.h>
 
 #include <set>
 #include <stdexcept>
@@ -151,7 +152,7 @@ TEST_F(KnownCases, a_write_must_follow_all_readers) {
   on.write(1, 0, "weights");
   for (Checker::Handle stream = 2; stream <= 6; ++stream) {
     on.order(1, stream);
-    on.read(stream, 0, text("reader ", stream));
+    on.read(stream, 0, fmt::format("reader {}", stream));
   }
   on.order(3, 1);
   on.order(5, 1);
@@ -168,7 +169,7 @@ TEST_F(KnownCases, a_write_that_follows_all_readers) {
   on.write(1, 0, "weights");
   for (Checker::Handle stream = 2; stream <= 6; ++stream) {
     on.order(1, stream);
-    on.read(stream, 0, text("reader ", stream));
+    on.read(stream, 0, fmt::format("reader {}", stream));
     on.read(stream, 0, "again");
   }
   for (Checker::Handle stream = 2; stream <= 6; ++stream) {

@@ -12,6 +12,8 @@
 #include <msstream/step/optimizer.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
+#include <fmt/core.h>
+
 #include <functional>
 #include <map>
 #include <mutex>
@@ -45,7 +47,7 @@ class Places : public CheckedProgram<Inner> {
     std::set<std::string> found;
     for (auto const& report : this->checker().reports()) {
       if (report.kind == CheckKind::race) {
-        found.insert(text(side(report.first), ", ", side(report.second)));
+        found.insert(fmt::format("{}, {}", side(report.first), side(report.second)));
       }
     }
     return found;
@@ -63,14 +65,14 @@ class Places : public CheckedProgram<Inner> {
   [[nodiscard]] static std::string side(std::optional<CheckReport::Access> const& access) {
     auto const& at = access.value().issued_at;
     auto const line = std::string_view(at.file_name()) == __FILE__ ? at.line() : 0U;
-    return text(access->operation, ":", line);
+    return fmt::format("{}:{}", access->operation, line);
   }
 };
 TYPED_TEST_SUITE(Places, CheckedRuntimes, CheckedRuntimeNames);
 
 /// Returns the operation in the form of races().
 [[nodiscard]] std::string at(char const* operation, unsigned line) {
-  return text(operation, ":", line);
+  return fmt::format("{}:{}", operation, line);
 }
 
 TYPED_TEST(Places, of_a_race_between_operations_are_the_callers) {

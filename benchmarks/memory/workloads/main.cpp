@@ -6,8 +6,9 @@
 #include "report.hpp"
 #include "workload_options.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/cuda.hpp>
+
+#include <fmt/core.h>
 
 #include <stdexcept>
 
@@ -121,9 +122,10 @@ void run(cli::Arguments const& arguments) {
     cli::attempt_output("--json", [&] { cli::write_report(options.json, report.json()); });
   }
   if (report.our_wrong_tags() != 0) {
-    throw std::runtime_error(ms::text(report.our_wrong_tags(),
-                                      " tags were overwritten while their block was in use: "
-                                      "msstream has given memory out too early"));
+    throw std::runtime_error(
+        fmt::format("{} tags were overwritten while their block was in use: msstream has given "
+                    "memory out too early",
+                    report.our_wrong_tags()));
   }
 }
 

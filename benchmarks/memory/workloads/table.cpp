@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "table.hpp"
 
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <utility>
 
@@ -15,24 +17,24 @@ constexpr int kWidth = 10;
 
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
   for (auto const line : {&Column::above, &Column::below}) {
-    std::printf("%-*s", kNameWidth, "");
+    fmt::print("{:{}}", "", kNameWidth);
     for (auto const& column : columns_) {
-      std::printf("%*s", kWidth, (column.*line).c_str());
+      fmt::print("{:>{}}", column.*line, kWidth);
     }
-    std::printf("\n");
+    fmt::print("\n");
   }
 }
 
 void Table::add(std::string const& name, std::vector<std::optional<double>> const& numbers) const {
-  std::printf("%-*s", kNameWidth, name.c_str());
+  fmt::print("{:{}}", name, kNameWidth);
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     if (numbers[i]) {
-      std::printf("%*.*f", kWidth, columns_[i].digits, *numbers[i]);
+      fmt::print("{:{}.{}f}", *numbers[i], kWidth, columns_[i].digits);
     } else {
-      std::printf("%*s", kWidth, "");
+      fmt::print("{:{}}", "", kWidth);
     }
   }
-  std::printf("\n");
+  fmt::print("\n");
   std::fflush(stdout);
 }
 

@@ -3,6 +3,8 @@
 
 #include "cli/outputs.hpp"
 
+#include <fmt/core.h>
+
 #include <iostream>
 
 namespace benchmarks::workloads {
@@ -38,7 +40,7 @@ void check(WorkloadOptions const& options) {
   }
   for (int const streams : options.streams) {
     if (streams < 1 || streams > 64) {
-      throw UsageError(msstream::text("--streams: expected 1 to 64 of them, found ", streams));
+      throw UsageError(fmt::format("--streams: expected 1 to 64 of them, found {}", streams));
     }
   }
   cli::check_outputs({{"--json", options.json}});

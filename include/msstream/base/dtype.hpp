@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
+#include <msstream/base/described.hpp>
 
 #include <bit>
 #include <concepts>

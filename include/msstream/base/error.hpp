@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
-
 #include <cstddef>
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace msstream {
 
@@ -18,19 +17,7 @@ class RuntimeError : public std::runtime_error {
                int code,
                std::string const& meaning,
                std::string const& call,
-               std::source_location where = std::source_location::current())
-      : std::runtime_error(text(library,
-                                " error ",
-                                code,
-                                " (",
-                                meaning,
-                                ") in ",
-                                call,
-                                " at ",
-                                std::string_view(where.file_name()),
-                                ":",
-                                where.line())),
-        code_(code) {}
+               std::source_location where = std::source_location::current());
 
   [[nodiscard]] int code() const noexcept { return code_; }
 
@@ -61,11 +48,16 @@ class OutOfMemory : public std::runtime_error {
   std::size_t requested_bytes_;
 };
 
-/// Throws std::invalid_argument with the pieces as its message unless `holds`.
-template <class... Pieces>
-void require(bool holds, Pieces const&... pieces) {
+namespace detail {
+
+[[noreturn]] void throw_invalid_argument(std::string_view message);
+
+}  // namespace detail
+
+/// Throws std::invalid_argument with the message unless `holds`.
+inline void require(bool holds, std::string_view message) {
   if (!holds) [[unlikely]] {
-    throw std::invalid_argument(text(pieces...));
+    detail::throw_invalid_argument(message);
   }
 }
 

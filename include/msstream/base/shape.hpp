@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/described.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
 
 #include <array>
 #include <cstddef>
@@ -12,6 +12,16 @@
 #include <string>
 
 namespace msstream {
+
+class Shape;
+
+namespace detail {
+
+[[noreturn]] void throw_rank_too_high(std::size_t rank);
+[[noreturn]] void throw_no_dimension(Shape const& shape, std::size_t dimension);
+[[noreturn]] void throw_negative_extent(std::int64_t extent, std::size_t dimension);
+
+}  // namespace detail
 
 /// The extents of a dense row-major array of up to four dimensions; `{}` is a scalar with one
 /// element.
@@ -23,11 +33,9 @@ class Shape {
   Shape(std::initializer_list<std::int64_t> extents)
       : Shape(std::span<std::int64_t const>(extents.begin(), extents.size())) {}
   explicit Shape(std::span<std::int64_t const> extents) {
-    require(extents.size() <= kMaxRank,
-            "shape: rank ",
-            extents.size(),
-            " is above the maximum of ",
-            kMaxRank);
+    if (extents.size() > kMaxRank) [[unlikely]] {
+      detail::throw_rank_too_high(extents.size());
+    }
     for (auto const extent : extents) {
       append(extent);
     }
@@ -38,7 +46,9 @@ class Shape {
 
   /// Returns an extent. Throws std::invalid_argument if `dimension` is not below the rank.
   [[nodiscard]] std::int64_t operator[](std::size_t dimension) const {
-    require(dimension < rank_, "shape ", *this, " has no dimension ", dimension);
+    if (dimension >= rank_) [[unlikely]] {
+      detail::throw_no_dimension(*this, dimension);
+    }
     return extents_[dimension];
   }
 
@@ -53,20 +63,13 @@ class Shape {
     return changed;
   }
 
-  /// Returns a text such as `[2, 3]`, or `[]` for a scalar.
-  [[nodiscard]] std::string describe() const {
-    std::string out = "[";
-    for (std::size_t i = 0; i < rank_; ++i) {
-      out += text(i == 0 ? "" : ", ", extents_[i]);
-    }
-    return out + "]";
-  }
-
   friend bool operator==(Shape const&, Shape const&) = default;
 
  private:
   void append(std::int64_t extent) {
-    require(extent >= 0, "shape: extent ", extent, " of dimension ", rank_, " is negative");
+    if (extent < 0) [[unlikely]] {
+      detail::throw_negative_extent(extent, rank_);
+    }
     std::int64_t count = 0;
     bool const fits = !__builtin_mul_overflow(count_, extent, &count);
     require(fits, "shape: the number of elements does not fit in 63 bits");
@@ -78,5 +81,8 @@ class Shape {
   std::size_t rank_ = 0;
   std::int64_t count_ = 1;
 };
+
+/// Returns a text such as `[2, 3]`, or `[]` for a scalar.
+[[nodiscard]] std::string to_string(Shape const& shape);
 
 }  // namespace msstream

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/described.hpp>
+
 #include <charconv>
 #include <concepts>
 #include <cstddef>
-#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -34,41 +35,22 @@ void append_text(std::string& out, Number number) {
   out.append(digits, static_cast<std::size_t>(result.ptr - digits));
 }
 
-template <class T>
-concept SelfDescribing = requires(T const& value) {
-  { value.describe() } -> std::convertible_to<std::string>;
-};
-
-template <SelfDescribing T>
+template <Described T>
 void append_text(std::string& out, T const& value) {
-  out.append(value.describe());
+  out.append(to_string(value));
 }
-
-template <class T>
-concept NamedEnum = std::is_enum_v<T> && requires(T value) {
-  { name_of(value) } -> std::convertible_to<std::string_view>;
-};
+void append_text(std::string& out, NamedEnum auto value) {
+  out.append(name_of(value));
+}
 
 }  // namespace detail
 
-/// Concatenates the pieces: strings, characters, numbers, and any object with `describe()`.
+/// Concatenates the pieces: strings, characters, numbers, and any object with `to_string()`.
 template <class... Pieces>
 [[nodiscard]] std::string text(Pieces const&... pieces) {
   std::string out;
   (detail::append_text(out, pieces), ...);
   return out;
-}
-
-/// Writes the result of `describe()` or `name_of()`, as in `std::cout << tensor.shape()`, which
-/// prints `[2, 3]`. A nested namespace makes it visible with `using msstream::operator<<;`. The
-/// caller must include <ostream>.
-template <detail::SelfDescribing T>
-std::ostream& operator<<(std::ostream& out, T const& value) {
-  return out << value.describe();
-}
-template <detail::NamedEnum T>
-std::ostream& operator<<(std::ostream& out, T value) {
-  return out << name_of(value);
 }
 
 }  // namespace msstream

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
+#include <msstream/base/described.hpp>
 #include <msstream/order/position.hpp>
 
 #include <cstddef>
@@ -59,30 +59,10 @@ struct MemoryStatistics : detail::AllocationCounts {
     cache_limit_bytes += other.cache_limit_bytes;
     return *this;
   }
-
-  [[nodiscard]] std::string describe() const {
-    return text(live_bytes,
-                " bytes live (peak ",
-                peak_live_bytes,
-                "), ",
-                reserved_bytes,
-                " reserved (peak ",
-                peak_reserved_bytes,
-                ") of at most ",
-                limit_bytes,
-                " in ",
-                growths,
-                " growths; ",
-                allocations,
-                " allocations, ",
-                reuses,
-                " reuses, ",
-                steals,
-                " steals, ",
-                waiting_reuses,
-                " waiting reuses");
-  }
 };
+
+/// Returns all of it in a line.
+[[nodiscard]] std::string to_string(MemoryStatistics const& statistics);
 
 /// The memory that one stream has in use, and the counts of its allocations.
 struct StreamMemory : detail::AllocationCounts {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
+#include <msstream/base/described.hpp>
 
 #include <cstdint>
 #include <string>
 
 namespace msstream::order {
 
+using msstream::is_of_msstream;
 using msstream::operator<<;
 
 /// The index of a stream in the tracker. An index is reused only once all work of its earlier
@@ -21,8 +22,10 @@ struct Position {
   StreamIndex stream = 0;
   std::uint64_t number = 0;
 
-  [[nodiscard]] std::string describe() const { return text("stream ", stream, " @ ", number); }
   friend bool operator==(Position const&, Position const&) = default;
 };
+
+/// Returns a text such as `stream 3 @ 7`.
+[[nodiscard]] std::string to_string(Position const& position);
 
 }  // namespace msstream::order

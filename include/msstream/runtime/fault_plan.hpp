@@ -58,8 +58,6 @@ class FaultPlan {
     RuntimeCall kind;
     /// The operation whose work makes the call; empty outside all operations.
     std::string operation;
-
-    [[nodiscard]] std::string describe() const;
   };
 
   /// Makes the `number`-th call from now on fail, counted from 1 over all threads.
@@ -95,6 +93,9 @@ class FaultPlan {
   std::optional<Call> failed_;
   std::atomic<bool> lost_{false};
 };
+
+/// Returns a text such as `call 3: fill of 'tower/fill'`.
+[[nodiscard]] std::string to_string(FaultPlan::Call const& call);
 
 namespace detail {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
+#include <msstream/base/described.hpp>
 #include <msstream/runtime/sim.hpp>
 
 #include <cstddef>
@@ -49,14 +49,40 @@ struct Exploration {
 
   /// Returns whether every run passed and all runs had the same outcome.
   [[nodiscard]] bool agrees() const noexcept { return !failure && outcomes.size() <= 1; }
-  /// Returns the result as text, with the schedule that reproduces each outcome.
-  [[nodiscard]] std::string describe() const;
 };
+
+/// Returns the result as text, with the schedule that reproduces each outcome.
+[[nodiscard]] std::string to_string(Exploration const& exploration);
 
 namespace detail {
 
 [[nodiscard]] Exploration explore(std::function<std::string(Sim::Options const&)> const& program,
                                   Exploration::Options const& options);
+
+[[nodiscard]] std::string outcome_of_number(std::int64_t number);
+[[nodiscard]] std::string outcome_of_number(std::uint64_t number);
+[[nodiscard]] std::string outcome_of_number(float number);
+[[nodiscard]] std::string outcome_of_number(double number);
+
+/// Returns an element of a program's result, or the whole of it, as text.
+template <class Value>
+std::string outcome_of_value(Value const& value) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_same_v<Value, char>) {
+    return std::string(1, value);
+  } else if constexpr (std::is_floating_point_v<Value>) {
+    return outcome_of_number(value);
+  } else if constexpr (std::is_integral_v<Value>) {
+    return outcome_of_number(
+        static_cast<std::conditional_t<std::is_signed_v<Value>, std::int64_t, std::uint64_t>>(
+            value));
+  } else if constexpr (msstream::detail::Printed<Value>) {
+    return std::string(msstream::detail::text_of(value));
+  } else {
+    return std::string(std::string_view(value));
+  }
+}
 
 /// Returns the result of a program as text; different results give different texts. Throws
 /// std::runtime_error if the result is false.
@@ -73,11 +99,11 @@ std::string outcome_of(Result&& result) {
   } else if constexpr (std::ranges::range<Plain>) {
     std::string out;
     for (auto const& element : result) {
-      out += text(out.empty() ? "" : ", ", element);
+      out += (out.empty() ? "" : ", ") + outcome_of_value(element);
     }
     return out;
   } else {
-    return text(result);
+    return outcome_of_value(result);
   }
 }
 

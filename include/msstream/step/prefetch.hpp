@@ -20,6 +20,10 @@ struct PrefetchOptions {
   int ahead = 1;  ///< batches whose uploads are issued before they are requested
 };
 
+namespace detail {
+
+[[noreturn]] void throw_bad_ahead(int ahead);
+
 }  // namespace detail
 
 /// Keeps the uploads of the next batches in flight while one batch is used.
@@ -47,7 +51,9 @@ class Prefetch {
            Options const& options = {},
            std::source_location issued_at = std::source_location::current())
       : group_(group), upload_(std::move(upload)), ahead_(static_cast<std::size_t>(options.ahead)) {
-    require(options.ahead >= 1, "Prefetch: ahead is ", options.ahead, "; expected at least 1");
+    if (options.ahead < 1) [[unlikely]] {
+      detail::throw_bad_ahead(options.ahead);
+    }
     fill(issued_at);
   }
   Prefetch(Prefetch const&) = delete;

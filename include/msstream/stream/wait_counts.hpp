@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
+#include <msstream/base/described.hpp>
 
 #include <cstdint>
 #include <string>
@@ -22,10 +22,10 @@ struct WaitCounts {
     elided += other.elided;
     return *this;
   }
-  [[nodiscard]] std::string describe() const {
-    return text(needed, " waits needed, ", issued, " issued, ", elided, " elided");
-  }
   friend bool operator==(WaitCounts const&, WaitCounts const&) = default;
 };
+
+/// Returns all counts in a line.
+[[nodiscard]] std::string to_string(WaitCounts const& counts);
 
 }  // namespace msstream

@@ -8,6 +8,7 @@
 #if __has_include(<dlpack/dlpack.h>)
 
 #include <msstream/memory/detail/adopt.hpp>
+#include <msstream/tensor/detail/dlpack_refusals.hpp>
 #include <msstream/tensor/detail/exchange.hpp>
 #include <msstream/tensor/tensor.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
@@ -89,11 +90,9 @@ struct CallDeleter {
 using OwnedManagedTensor = std::unique_ptr<DLManagedTensor, CallDeleter>;
 
 [[nodiscard]] inline Shape shape_of(DLTensor const& foreign) {
-  require(foreign.ndim >= 0 && foreign.ndim <= static_cast<int>(Shape::kMaxRank),
-          "from_dlpack: a tensor of ",
-          foreign.ndim,
-          " dimensions; expected at most ",
-          Shape::kMaxRank);
+  if (foreign.ndim < 0 || foreign.ndim > static_cast<int>(Shape::kMaxRank)) {
+    refuse_dlpack_dimensions(foreign.ndim);
+  }
   switch (foreign.ndim) {
     case 0:
       return {};
@@ -114,16 +113,9 @@ inline void require_row_major(DLTensor const& foreign, Shape const& shape) {
   }
   std::int64_t expected = 1;
   for (std::size_t i = shape.rank(); i-- > 0;) {
-    require(shape[i] == 1 || foreign.strides[i] == expected,
-            "from_dlpack: stride ",
-            foreign.strides[i],
-            " in dimension ",
-            i,
-            " of a tensor of shape ",
-            shape,
-            "; expected ",
-            expected,
-            ", for row-major elements without gaps");
+    if (shape[i] != 1 && foreign.strides[i] != expected) {
+      refuse_dlpack_stride(foreign.strides[i], i, shape, expected);
+    }
     expected *= shape[i];
   }
 }
@@ -164,46 +156,29 @@ template <Element T, Runtime R>
   detail::OwnedManagedTensor owner(managed);
   DLTensor const& foreign = managed->dl_tensor;
   constexpr DLDataType dtype = detail::dlpack_dtype<T>();
-  require(foreign.dtype.code == dtype.code && foreign.dtype.bits == dtype.bits &&
-              foreign.dtype.lanes == dtype.lanes,
-          "from_dlpack: elements of type code ",
-          static_cast<int>(foreign.dtype.code),
-          ", ",
-          static_cast<int>(foreign.dtype.bits),
-          " bits, ",
-          foreign.dtype.lanes,
-          " lanes; expected ",
-          name_of(dtype_of<T>),
-          " (code ",
-          static_cast<int>(dtype.code),
-          ", ",
-          static_cast<int>(dtype.bits),
-          " bits, 1 lane)");
+  if (foreign.dtype.code != dtype.code || foreign.dtype.bits != dtype.bits ||
+      foreign.dtype.lanes != dtype.lanes) {
+    detail::refuse_dlpack_type({foreign.dtype.code, foreign.dtype.bits, foreign.dtype.lanes},
+                               dtype_of<T>,
+                               {dtype.code, dtype.bits, dtype.lanes});
+  }
   auto const expected = detail::dlpack_device(device.engine().backend());
-  require(foreign.device.device_type == expected.device_type &&
-              foreign.device.device_id == expected.device_id,
-          "from_dlpack: memory of device type ",
-          static_cast<int>(foreign.device.device_type),
-          ", number ",
-          foreign.device.device_id,
-          "; expected type ",
-          static_cast<int>(expected.device_type),
-          ", number ",
-          expected.device_id);
+  if (foreign.device.device_type != expected.device_type ||
+      foreign.device.device_id != expected.device_id) {
+    detail::refuse_dlpack_device(
+        {static_cast<int>(foreign.device.device_type), foreign.device.device_id},
+        {static_cast<int>(expected.device_type), expected.device_id});
+  }
   auto const shape = detail::shape_of(foreign);
   detail::require_row_major(foreign, shape);
   auto* const data = static_cast<std::byte*>(foreign.data) + foreign.byte_offset;
   auto const address = reinterpret_cast<std::uintptr_t>(data);
-  require(address % alignof(T) == 0,
-          "from_dlpack: address ",
-          address,
-          " (byte offset ",
-          foreign.byte_offset,
-          " included); expected a multiple of ",
-          alignof(T));
-  require(foreign.data != nullptr || shape.count() == 0,
-          "from_dlpack: no memory for a tensor of shape ",
-          shape);
+  if (address % alignof(T) != 0) {
+    detail::refuse_dlpack_address(address, foreign.byte_offset, alignof(T));
+  }
+  if (foreign.data == nullptr && shape.count() != 0) {
+    detail::refuse_dlpack_no_memory(shape);
+  }
   auto const bytes = static_cast<std::size_t>(shape.count()) * sizeof(T);
   return {detail::adopt(device.state(), data, bytes, std::move(owner)), shape};
 }

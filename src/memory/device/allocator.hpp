@@ -7,6 +7,7 @@
 #include "memory/pools/idle_cache.hpp"
 #include "memory/pools/pools.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/memory/allocator_options.hpp>
 #include <msstream/memory/statistics.hpp>
 
@@ -31,9 +32,8 @@ class StreamAwareAllocator {
   StreamAwareAllocator(std::shared_ptr<StreamContext> const& context, AllocatorOptions options)
       : options_(std::move(options)), context_(context), capture_pools_(context->tracker) {
     require(options_.limit_fraction > 0 && options_.limit_fraction <= 1,
-            "AllocatorOptions::limit_fraction is ",
-            options_.limit_fraction,
-            "; expected more than 0 and at most 1");
+            "AllocatorOptions::limit_fraction is {}; expected more than 0 and at most 1",
+            options_.limit_fraction);
     require(options_.private_pools >= 1, "AllocatorOptions::private_pools: expected at least 1");
     auto const count =
         options_.mode == PoolMode::shared ? std::size_t{1} : std::size_t(options_.private_pools);

@@ -2,7 +2,7 @@
 #include "memory/device/device_state.hpp"
 #include "stream/inside_work.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/memory/detail/any_device.hpp>
 #include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/detail/runtime_thread.hpp>

@@ -4,9 +4,10 @@
 #include "stream/foreign_streams.hpp"
 #include "stream/inside_work.hpp"
 
-#include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/memory/detail/any_raw_allocator.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -60,10 +61,10 @@ class AnyRawAllocator::State {
     Backend::Visit const visit(runtime());
     auto const user = streams_.find(stream);
     if (!user.has_value()) {
-      throw std::logic_error(text("RawAllocator::allocate: ",
-                                  bytes,
-                                  " bytes asked on a stream that is captured: allocate before the "
-                                  "capture what its graph uses"));
+      throw std::logic_error(
+          fmt::format("RawAllocator::allocate: {} bytes asked on a stream that is captured: "
+                      "allocate before the capture what its graph uses",
+                      bytes));
     }
     take_back_captured(*user, stream);
     auto block = take(bytes, alignment, user->slot());
@@ -194,9 +195,8 @@ class AnyRawAllocator::State {
   }
   static void require_power_of_two(std::size_t alignment) {
     require(std::has_single_bit(alignment),
-            "RawAllocator::allocate: alignment ",
-            alignment,
-            "; expected a power of two");
+            "RawAllocator::allocate: alignment {}; expected a power of two",
+            alignment);
   }
 
   [[noreturn]] static void refuse(char const* call, void* memory) {

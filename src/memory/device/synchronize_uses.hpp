@@ -5,7 +5,7 @@
 #include "memory/device/device_state.hpp"
 #include "stream/inside_work.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <mutex>
 #include <stdexcept>
@@ -27,10 +27,10 @@ namespace msstream::detail {
   if (capture != nullptr && capture->uses(block)) [[unlikely]] {
     auto const place = InsideWork::place();
     throw std::logic_error(
-        text(call,
-             place.empty() ? "" : text(" in '", place, "'"),
-             ": the host waits for memory that is used in a capture, and what is captured has not "
-             "run"));
+        fmt::format("{}{}: the host waits for memory that is used in a capture, and what is "
+                    "captured has not run",
+                    call,
+                    place.empty() ? "" : fmt::format(" in '{}'", place)));
   }
   InsideWork::refuse_wait(call);
   order::PositionSet needed;

@@ -3,11 +3,30 @@
 
 #include <msstream/memory/statistics.hpp>
 
+#include <fmt/core.h>
+
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace msstream {
+
+std::string to_string(MemoryStatistics const& statistics) {
+  return fmt::format(
+      "{} bytes live (peak {}), {} reserved (peak {}) of at most {} in {} growths; {} allocations, "
+      "{} reuses, {} steals, {} waiting reuses",
+      statistics.live_bytes,
+      statistics.peak_live_bytes,
+      statistics.reserved_bytes,
+      statistics.peak_reserved_bytes,
+      statistics.limit_bytes,
+      statistics.growths,
+      statistics.allocations,
+      statistics.reuses,
+      statistics.steals,
+      statistics.waiting_reuses);
+}
 
 std::string_view name_of(MemorySnapshot::Event::Kind kind) noexcept {
   switch (kind) {

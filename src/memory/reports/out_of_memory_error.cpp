@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/reports/out_of_memory_error.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>
@@ -24,37 +24,30 @@ OutOfMemory out_of_memory_error(Refusal const& refusal) {
   auto const& now = refusal.statistics;
   bool const is_limit_reached =
       refusal.bytes > now.limit_bytes || now.reserved_bytes > now.limit_bytes - refusal.bytes;
-  auto message = text(refusal.space,
-                      " memory: ",
-                      refusal.bytes,
-                      " bytes asked; ",
-                      now.live_bytes,
-                      " in use and ",
-                      now.reserved_bytes - std::min(now.reserved_bytes, now.live_bytes),
-                      " cached in other sizes, of ",
-                      now.reserved_bytes,
-                      " reserved under a limit of ",
-                      now.limit_bytes,
-                      option_of(refusal.space),
-                      is_limit_reached ? "" : ", and the runtime has no more",
-                      "; the largest free range has ",
-                      refusal.largest_free_bytes,
-                      ", and ",
-                      refusal.pending_bytes,
-                      " wait for work on the device");
+  auto message = fmt::format(
+      "{} memory: {} bytes asked; {} in use and {} cached in other sizes, of {} reserved under a "
+      "limit of {}{}{}; the largest free range has {}, and {} wait for work on the device",
+      refusal.space,
+      refusal.bytes,
+      now.live_bytes,
+      now.reserved_bytes - std::min(now.reserved_bytes, now.live_bytes),
+      now.reserved_bytes,
+      now.limit_bytes,
+      option_of(refusal.space),
+      is_limit_reached ? "" : ", and the runtime has no more",
+      refusal.largest_free_bytes,
+      refusal.pending_bytes);
   auto const& uses = refusal.uses;
   for (std::size_t i = 0; i < std::min(uses.size(), kScopesTold); ++i) {
-    message += text("\n  ",
+    message +=
+        fmt::format("\n  {} bytes in {} blocks: {}, {}",
                     uses[i].bytes,
-                    " bytes in ",
                     uses[i].blocks,
-                    " blocks: ",
                     uses[i].scope.empty() ? std::string("outside all scopes") : uses[i].scope,
-                    ", ",
                     uses[i].stream);
   }
   if (uses.size() > kScopesTold) {
-    message += text("\n  and ", uses.size() - kScopesTold, " more scopes and streams");
+    message += fmt::format("\n  and {} more scopes and streams", uses.size() - kScopesTold);
   }
   return {refusal.bytes, message};
 }

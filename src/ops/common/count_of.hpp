@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/common.hpp>
 #include <msstream/ops/detail/typed.hpp>
 
@@ -14,10 +14,9 @@ namespace msstream::ops::detail {
 [[nodiscard]] inline std::int64_t const* count_of(char const* operation,
                                                   DeviceCount<AnyRuntime> const& count) {
   require(!count || count->count() == 1,
+          "{}: a count of shape {}; expected a scalar",
           operation,
-          ": a count of shape ",
-          count ? count->shape() : Shape{},
-          "; expected a scalar");
+          count ? count->shape() : Shape{});
   return count ? count->data() : nullptr;
 }
 

@@ -3,9 +3,10 @@
 
 #include "memory/device/device_state.hpp"
 
-#include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/trace/name_scope.hpp>
+
+#include <fmt/core.h>
 
 #include <atomic>
 #include <cstdint>
@@ -62,18 +63,16 @@ class IdTraps {
     std::lock_guard const guard(mutex_);
     auto const& name = names_.at(trap_->operation);
     auto const& caught = trap_->caught;
-    auto const message = caught.bag < 0
-                             ? text(name, ": id ", caught.id, " outside [0, ", caught.rows, ")")
-                             : text(name,
-                                    ": bag ",
-                                    caught.bag,
-                                    " from offset ",
-                                    caught.id,
-                                    " to ",
-                                    caught.end,
-                                    "; expected offsets that ascend within [0, ",
-                                    caught.rows,
-                                    "]");
+    auto const message =
+        caught.bag < 0
+            ? fmt::format("{}: id {} outside [0, {})", name, caught.id, caught.rows)
+            : fmt::format(
+                  "{}: bag {} from offset {} to {}; expected offsets that ascend within [0, {}]",
+                  name,
+                  caught.bag,
+                  caught.id,
+                  caught.end,
+                  caught.rows);
     set.store(0, std::memory_order_release);
     throw std::out_of_range(message);
   }
@@ -97,17 +96,14 @@ kernels::IdReport id_report(char const* operation,
                             std::optional<TensorOf<std::int64_t>> const& counter,
                             msstream::detail::Uses<AnyRuntime, AccessMode::write>& written) {
   require(counter.has_value() == (policy.out_of_range == OutOfRange::count),
+          "{}: {} goes with OutOfRange::count",
           operation,
-          ": ",
-          policy.counter,
-          " goes with OutOfRange::count");
+          policy.counter);
   require(!counter || counter->count() == 1,
+          "{}: {} of shape {}; expected a scalar",
           operation,
-          ": ",
           policy.counter,
-          " of shape ",
-          counter ? counter->shape() : Shape{},
-          "; expected a scalar");
+          counter ? counter->shape() : Shape{});
   kernels::IdReport report;
   if (counter) {
     report.count = reinterpret_cast<std::uint64_t*>(counter->data());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/attention.hpp>
 #include <msstream/ops/loss.hpp>
@@ -23,12 +23,10 @@ namespace {
                    queries[queries.rank() - 1] == keys[keys.rank() - 1] &&
                    (queries.rank() == 2 || keys.rank() == 2 || queries[0] == keys[0]);
   require(fit,
+          "{}: queries {}, keys {}; expected [queries, width] and [keys, width], either in a batch",
           operation,
-          ": queries ",
           queries,
-          ", keys ",
-          keys,
-          "; expected [queries, width] and [keys, width], either in a batch");
+          keys);
   auto const width = static_cast<float>(keys[keys.rank() - 1]);
   return {.transpose_right = true, .factor = options.factor.value_or(1.0F / std::sqrt(width))};
 }

@@ -3,7 +3,7 @@
 
 #include "ops/common/workspace.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
@@ -113,16 +113,12 @@ Floats dense(Floats const& input,
              Activation activation,
              std::source_location issued_at) {
   auto const sizes = DenseSizes::of(input.shape(), weight.shape());
-  require(
-      sizes && bias.count() == sizes->layers * sizes->outputs,
-      "dense: input ",
-      input.shape(),
-      ", weight ",
-      weight.shape(),
-      ", bias ",
-      bias.shape(),
-      "; expected [batch, inputs], [inputs, outputs], [outputs], or in front of each the number "
-      "of layers");
+  require(sizes && bias.count() == sizes->layers * sizes->outputs,
+          "dense: input {}, weight {}, bias {}; expected [batch, inputs], [inputs, outputs], "
+          "[outputs], or in front of each the number of layers",
+          input.shape(),
+          weight.shape(),
+          bias.shape());
   Floats output(input.device(), sizes->output());
   kernels::DenseArgs const args{.input = input.data(),
                                 .weight = weight.data(),
@@ -154,13 +150,10 @@ DenseGradients<AnyRuntime> dense_gradient(Floats const& input,
   auto const& device = input.device();
   auto const sizes = DenseSizes::of(input.shape(), weight.shape());
   require(sizes && output.shape() == sizes->output() && output_gradient.shape() == sizes->output(),
-          "dense_gradient: input ",
+          "dense_gradient: input {}, weight {}, output {}, output gradient {}",
           input.shape(),
-          ", weight ",
           weight.shape(),
-          ", output ",
           output.shape(),
-          ", output gradient ",
           output_gradient.shape());
 
   Floats gradient = output_gradient;

@@ -3,7 +3,7 @@
 
 #include "ops/common/workspace.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -24,9 +24,8 @@ struct MatmulOperand {
 
   [[nodiscard]] static MatmulOperand of(Shape const& shape, bool transposed) {
     require(shape.rank() == 2 || shape.rank() == 3,
-            "matmul: an operand of shape ",
-            shape,
-            "; expected [rows, columns] or [batch, rows, columns]");
+            "matmul: an operand of shape {}; expected [rows, columns] or [batch, rows, columns]",
+            shape);
     auto rows = shape[shape.rank() - 2];
     auto columns = shape[shape.rank() - 1];
     if (transposed) {
@@ -49,10 +48,9 @@ Floats matmul(Floats const& left,
   bool const shared_right = batched && right.shape().rank() == 2;
   auto const batch = shared_left ? second.batch : first.batch;
   require(first.columns == second.rows && (shared_right || second.batch == batch),
-          "matmul: ",
+          "matmul: {}{} by {}{}",
           left.shape(),
           options.transpose_left ? " transposed" : "",
-          " by ",
           right.shape(),
           options.transpose_right ? " transposed" : "");
   Floats product(

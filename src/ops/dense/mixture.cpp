@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dense/mixture.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/mixture.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -25,27 +25,25 @@ struct Experts {
     require(!tensors.empty(), "mix_experts: no experts");
     auto const& first = tensors.front().shape();
     auto const rank = first.rank();
-    require(rank == 2 || rank == 3, "mix_experts: experts of shape ", first);
+    require(rank == 2 || rank == 3, "mix_experts: experts of shape {}", first);
     batch = first[rank - 2];
     width = first[rank - 1];
     for (auto const& tensor : tensors) {
       auto const& shape = tensor.shape();
       require((shape.rank() == 2 && shape == Shape{batch, width}) ||
                   (shape.rank() == 3 && shape == Shape{shape[0], batch, width}),
-              "mix_experts: experts of shape ",
+              "mix_experts: experts of shape {} beside {}; expected [batch, width] or [experts, "
+              "batch, width]",
               shape,
-              " beside ",
-              first,
-              "; expected [batch, width] or [experts, batch, width]");
+              first);
       auto const count = shape.rank() == 3 ? shape[0] : 1;
       for (std::int64_t i = 0; i < count; ++i) {
         outputs.push_back(tensor.data() + i * batch * width);
       }
     }
     require(outputs.size() <= kernels::GateTable::kMostExperts,
-            "mix_experts: ",
+            "mix_experts: {} experts; expected at most {}",
             outputs.size(),
-            " experts; expected at most ",
             kernels::GateTable::kMostExperts);
   }
 };
@@ -84,23 +82,19 @@ struct NumberedGates {
  private:
   void add(std::vector<int> const& gate, std::size_t experts) {
     require(table.gates < kernels::GateTable::kMostGates,
-            "mix_experts: more than ",
-            kernels::GateTable::kMostGates,
-            " gates");
-    require(!gate.empty(), "mix_experts: gate ", table.gates, " mixes no experts");
+            "mix_experts: more than {} gates",
+            kernels::GateTable::kMostGates);
+    require(!gate.empty(), "mix_experts: gate {} mixes no experts", table.gates);
     auto next = table.first_choice[table.gates];
     for (int const expert : gate) {
       require(expert >= 0 && static_cast<std::size_t>(expert) < experts,
-              "mix_experts: gate ",
+              "mix_experts: gate {} mixes expert {} of {}",
               table.gates,
-              " mixes expert ",
               expert,
-              " of ",
               experts);
       require(next < kernels::GateTable::kMostChoices,
-              "mix_experts: more than ",
-              kernels::GateTable::kMostChoices,
-              " choices of all gates");
+              "mix_experts: more than {} choices of all gates",
+              kernels::GateTable::kMostChoices);
       table.expert[next++] = static_cast<std::uint8_t>(expert);
     }
     table.first_choice[++table.gates] = next;
@@ -108,7 +102,7 @@ struct NumberedGates {
 
   void locate(int first, std::size_t number, Shape const& logits, std::int64_t batch) {
     int const gates = table.gates - first;
-    require(gates > 0, "mix_experts: no gates for logits of shape ", logits);
+    require(gates > 0, "mix_experts: no gates for logits of shape {}", logits);
     std::int64_t const before = table.first_choice[first];
     std::int64_t const of_first = table.first_choice[first + 1] - before;
     std::int64_t const of_all = table.first_choice[table.gates] - before;
@@ -125,15 +119,12 @@ struct NumberedGates {
       place[gate] = stacked ? (gate - first) * batch * of_first : table.first_choice[gate] - before;
     }
     require(fits,
-            "mix_experts: logits of shape ",
+            "mix_experts: logits of shape {} for {} gates with {} choices of all and a batch of "
+            "{}; expected [batch, choices of all], or [gates, batch, choices of each]",
             logits,
-            " for ",
             gates,
-            " gates with ",
             of_all,
-            " choices of all and a batch of ",
-            batch,
-            "; expected [batch, choices of all], or [gates, batch, choices of each]");
+            batch);
   }
 };
 
@@ -187,13 +178,10 @@ MixtureGradients<AnyRuntime> mix_experts_gradient(
   NumberedGates const all(weights, numbered.outputs.size(), numbered.batch);
   require(output_gradient.shape() == Shape{all.table.gates, numbered.batch, numbered.width} &&
               wanted.size() == experts.size(),
-          "mix_experts_gradient: output gradient of shape ",
+          "mix_experts_gradient: output gradient of shape {}, {} of {} wanted",
           output_gradient.shape(),
-          ", ",
           wanted.size(),
-          " of ",
-          experts.size(),
-          " wanted");
+          experts.size());
   MixtureGradients<AnyRuntime> gradients;
   std::vector<Floats> by_gate;
   for (auto const& some : weights) {

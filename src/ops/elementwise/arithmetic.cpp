@@ -2,7 +2,7 @@
 #include "elementwise/binary.hpp"
 #include "elementwise/broadcast_plan.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -21,12 +21,10 @@ namespace {
                             std::source_location issued_at) {
   auto const shape = kernels::broadcast_shape(left.shape(), right.shape());
   require(shape.has_value(),
+          "{}: {} and {} do not broadcast to one shape",
           operation,
-          ": ",
           left.shape(),
-          " and ",
-          right.shape(),
-          " do not broadcast to one shape");
+          right.shape());
   Floats output(left.device(), *shape);
   kernels::BinaryArgs const args{function,
                                  kernels::plan_broadcast(left.shape(), right.shape()),

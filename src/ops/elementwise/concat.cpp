@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/elementwise.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -21,9 +21,8 @@ Floats concat(std::vector<Floats> const& blocks, std::source_location issued_at)
   std::vector<kernels::ColumnBlock> columns;
   for (auto const& block : blocks) {
     require(block.shape().rank() == 2 && block.shape()[0] == blocks.front().shape()[0],
-            "concat: block of shape ",
+            "concat: block of shape {} beside one of shape {}",
             block.shape(),
-            " beside one of shape ",
             blocks.front().shape());
     columns.push_back({block.data(), block.shape()[1]});
     width += block.shape()[1];
@@ -47,7 +46,7 @@ std::vector<std::optional<Floats>> split(Floats const& packed,
                                          std::vector<bool> const& wanted,
                                          std::source_location issued_at) {
   require(packed.shape().rank() == 2 && wanted.size() == widths.size(),
-          "split of a tensor of shape ",
+          "split of a tensor of shape {}",
           packed.shape());
   std::int64_t const rows = packed.shape()[0];
   std::int64_t total = 0;
@@ -55,7 +54,7 @@ std::vector<std::optional<Floats>> split(Floats const& packed,
   std::vector<Floats> written;
   std::vector<kernels::ColumnBlock> columns;
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    require(widths[i] >= 0, "split: a block of width ", widths[i]);
+    require(widths[i] >= 0, "split: a block of width {}", widths[i]);
     blocks.emplace_back();
     if (wanted[i]) {
       written.push_back(blocks.back().emplace(packed.device(), Shape{rows, widths[i]}));
@@ -64,9 +63,8 @@ std::vector<std::optional<Floats>> split(Floats const& packed,
     total += widths[i];
   }
   require(total == packed.shape()[1],
-          "split: widths sum to ",
+          "split: widths sum to {} for a tensor of shape {}",
           total,
-          " for a tensor of shape ",
           packed.shape());
   if (!written.empty()) {
     issue(

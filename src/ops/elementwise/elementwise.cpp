@@ -3,7 +3,7 @@
 
 #include "ops/common/workspace.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -20,9 +20,8 @@ Floats add(std::vector<Floats> const& terms, std::source_location issued_at) {
   std::vector<float const*> inputs;
   for (auto const& term : terms) {
     require(term.shape() == terms.front().shape(),
-            "add: ",
+            "add: {} and {}",
             terms.front().shape(),
-            " and ",
             term.shape());
     inputs.push_back(term.data());
   }
@@ -71,9 +70,8 @@ Floats sigmoid_gradient(Floats const& output,
                         Floats const& output_gradient,
                         std::source_location issued_at) {
   require(output.shape() == output_gradient.shape(),
-          "sigmoid_gradient: ",
+          "sigmoid_gradient: {} and {}",
           output.shape(),
-          " and ",
           output_gradient.shape());
   Floats gradient(output.device(), output.shape());
   issue(
@@ -118,7 +116,7 @@ Floats sum(Floats const& input, std::source_location issued_at) {
 }
 
 Floats mean(Floats const& input, std::source_location issued_at) {
-  require(input.count() > 0, "mean of a tensor of shape ", input.shape());
+  require(input.count() > 0, "mean of a tensor of shape {}", input.shape());
   return scaled_sum(input, 1.0F / static_cast<float>(input.count()), issued_at);
 }
 
@@ -127,7 +125,7 @@ Floats broadcast(Floats const& value,
                  Shape const& shape,
                  std::source_location issued_at) {
   require(
-      value.count() == 1, "broadcast of a tensor of shape ", value.shape(), "; expected a scalar");
+      value.count() == 1, "broadcast of a tensor of shape {}; expected a scalar", value.shape());
   Floats output(value.device(), shape);
   issue(
       "broadcast",

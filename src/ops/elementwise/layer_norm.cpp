@@ -3,7 +3,7 @@
 
 #include "ops/common/workspace.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/layer_norm.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -24,14 +24,11 @@ namespace {
   auto const rank = input.rank();
   auto const width = rank > 0 ? input[rank - 1] : 0;
   require(width > 0 && gain.count() == width && shift.count() == width,
+          "{}: input {}, gain {}, shift {}; expected [..., width] and twice [width]",
           operation,
-          ": input ",
           input,
-          ", gain ",
           gain,
-          ", shift ",
-          shift,
-          "; expected [..., width] and twice [width]");
+          shift);
   return input.count() / width;
 }
 
@@ -43,7 +40,7 @@ LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
                                        float epsilon,
                                        std::source_location issued_at) {
   auto const rows = require_layer_norm("layer_norm", input.shape(), gain.shape(), shift.shape());
-  require(std::isfinite(epsilon) && epsilon >= 0.0F, "layer_norm: epsilon ", epsilon);
+  require(std::isfinite(epsilon) && epsilon >= 0.0F, "layer_norm: epsilon {}", epsilon);
   auto const& device = input.device();
   LayerNormResult<AnyRuntime> result{{device, input.shape()}, {device, {rows}}, {device, {rows}}};
   auto const& mean_rests = result.mean_rests.emplace(device, Shape{rows});
@@ -79,15 +76,12 @@ LayerNormGradients<AnyRuntime> layer_norm_gradient(Floats const& input,
   auto const* const rests = result.mean_rests ? mean_rests.data() : nullptr;
   require(output_gradient.shape() == input.shape() && result.means.count() == rows &&
               result.reciprocals.count() == rows && mean_rests.count() == rows,
-          "layer_norm_gradient: input ",
+          "layer_norm_gradient: input {}, output gradient {}, means {}, reciprocals {}, rests of "
+          "the means {}",
           input.shape(),
-          ", output gradient ",
           output_gradient.shape(),
-          ", means ",
           result.means.shape(),
-          ", reciprocals ",
           result.reciprocals.shape(),
-          ", rests of the means ",
           mean_rests.shape());
   auto const& device = input.device();
   auto const width = gain.count();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/elementwise.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -13,11 +13,9 @@ BceResult<AnyRuntime> bce_with_logits(Floats const& logits,
                                       Floats const& labels,
                                       std::source_location issued_at) {
   require(logits.shape() == labels.shape(),
-          "bce_with_logits: logits ",
+          "bce_with_logits: logits {}, labels {}; expected one shape",
           logits.shape(),
-          ", labels ",
-          labels.shape(),
-          "; expected one shape");
+          labels.shape());
   BceResult<AnyRuntime> result{{logits.device(), logits.shape()},
                                {logits.device(), logits.shape()}};
   kernels::BceArgs const args{
@@ -36,7 +34,7 @@ Floats scale_by_scalar(Floats const& input,
                        Floats const& scalar,
                        float factor,
                        std::source_location issued_at) {
-  require(scalar.count() == 1, "scale_by_scalar: a scalar of shape ", scalar.shape());
+  require(scalar.count() == 1, "scale_by_scalar: a scalar of shape {}", scalar.shape());
   Floats output(input.device(), input.shape());
   issue(
       "scale_by_scalar",

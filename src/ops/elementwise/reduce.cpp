@@ -4,7 +4,7 @@
 #include "elementwise/broadcast_plan.hpp"
 #include "ops/common/workspace.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -71,12 +71,10 @@ namespace {
                               std::source_location issued_at) {
   auto const dimension = require_axis(operation, input.shape(), axis);
   require(input.shape()[dimension] > 0,
+          "{} over axis {} of a tensor of shape {}, which is empty",
           operation,
-          " over axis ",
           axis,
-          " of a tensor of shape ",
-          input.shape(),
-          ", which is empty");
+          input.shape());
   return reduce_view(operation,
                      reduction,
                      input,
@@ -91,7 +89,7 @@ namespace {
 std::size_t require_axis(char const* operation, Shape const& shape, std::int64_t axis) {
   auto const rank = static_cast<std::int64_t>(shape.rank());
   require(
-      -rank <= axis && axis < rank, operation, ": axis ", axis, " of a tensor of shape ", shape);
+      -rank <= axis && axis < rank, "{}: axis {} of a tensor of shape {}", operation, axis, shape);
   return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
 }
 
@@ -116,11 +114,9 @@ Floats mean(Floats const& input,
   auto const dimension = require_axis("mean", input.shape(), axis);
   auto const view = view_along(input.shape(), dimension);
   require(view.axis > 0,
-          "mean over axis ",
+          "mean over axis {} of a tensor of shape {}, which is empty",
           axis,
-          " of a tensor of shape ",
-          input.shape(),
-          ", which is empty");
+          input.shape());
   return reduce_view("mean",
                      kernels::Reduction::sum,
                      input,
@@ -151,11 +147,9 @@ Floats sum_gradient(Floats const& output_gradient,
                     std::source_location issued_at) {
   auto const view = view_along(shape, require_axis("sum_gradient", shape, axis));
   require(output_gradient.count() == view.outputs(),
-          "sum_gradient: output gradient ",
+          "sum_gradient: output gradient {} for axis {} of {}",
           output_gradient.shape(),
-          " for axis ",
           axis,
-          " of ",
           shape);
   Floats gradient(output_gradient.device(), shape);
   kernels::RepeatAxisArgs const args{view, factor, output_gradient.data(), gradient.data()};
@@ -178,13 +172,10 @@ Floats extremum_gradient(Floats const& input,
   auto const view =
       view_along(input.shape(), require_axis("extremum_gradient", input.shape(), axis));
   require(output.count() == view.outputs() && output_gradient.count() == view.outputs(),
-          "extremum_gradient: axis ",
+          "extremum_gradient: axis {} of {}, output {}, output gradient {}",
           axis,
-          " of ",
           input.shape(),
-          ", output ",
           output.shape(),
-          ", output gradient ",
           output_gradient.shape());
   Floats gradient(device, input.shape());
   Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
@@ -207,9 +198,8 @@ Floats sum_to(Floats const& gradient,
               float factor,
               std::source_location issued_at) {
   require(kernels::broadcast_shape(shape, gradient.shape()) == gradient.shape(),
-          "sum_to: ",
+          "sum_to: {} to {}",
           gradient.shape(),
-          " to ",
           shape);
   auto const plan = kernels::plan_sum_to(gradient.shape(), shape);
   if (plan.count == 0) {

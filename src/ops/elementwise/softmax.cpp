@@ -3,7 +3,7 @@
 
 #include "ops/common/id_trap.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -21,7 +21,7 @@ struct Rows {
   std::int64_t columns;
 };
 [[nodiscard]] Rows rows_of(char const* operation, Shape const& shape) {
-  require(shape.rank() >= 1, operation, " of a scalar; expected at least one dimension");
+  require(shape.rank() >= 1, "{} of a scalar; expected at least one dimension", operation);
   auto const columns = shape[shape.rank() - 1];
   std::int64_t rows = 1;
   for (std::size_t d = 0; d + 1 < shape.rank(); ++d) {
@@ -41,13 +41,10 @@ struct Rows {
   if (lengths != nullptr) {
     auto const count = lengths->count();
     require(count == 0 ? rows == 0 : rows % count == 0,
-            "softmax: lengths ",
+            "softmax: lengths {} for {} rows of {}; expected a divisor of the rows",
             lengths->shape(),
-            " for ",
             rows,
-            " rows of ",
-            input.shape(),
-            "; expected a divisor of the rows");
+            input.shape());
     args.lengths = lengths->data();
     args.rows_a_length = count == 0 ? 1 : rows / count;
     read.add(*lengths);
@@ -78,9 +75,8 @@ Floats softmax_gradient(Floats const& output,
                         Floats const& output_gradient,
                         std::source_location issued_at) {
   require(output.shape() == output_gradient.shape(),
-          "softmax_gradient: ",
+          "softmax_gradient: {} and {}",
           output.shape(),
-          " and ",
           output_gradient.shape());
   auto const [rows, columns] = rows_of("softmax_gradient", output.shape());
   Floats gradient(output.device(), output.shape());
@@ -102,11 +98,9 @@ CrossEntropyResult<AnyRuntime> softmax_cross_entropy(Floats const& logits,
                                                      std::source_location issued_at) {
   auto const& shape = logits.shape();
   require(shape.rank() == 2 && classes.shape() == Shape{shape[0]},
-          "softmax_cross_entropy: logits ",
+          "softmax_cross_entropy: logits {}, classes {}; expected [batch, classes] and [batch]",
           shape,
-          ", classes ",
-          classes.shape(),
-          "; expected [batch, classes] and [batch]");
+          classes.shape());
   CrossEntropyResult<AnyRuntime> result{{logits.device(), {shape[0]}}, {logits.device(), shape}};
   kernels::CrossEntropyArgs args{logits.data(),
                                  classes.data(),

@@ -3,7 +3,7 @@
 
 #include "ops/common/workspace.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -15,13 +15,11 @@ namespace msstream::ops::detail {
 
 TopK<AnyRuntime> top_k(Floats const& values, std::int64_t k, std::source_location issued_at) {
   auto const& shape = values.shape();
-  require(shape.rank() == 2, "top_k: values of shape ", shape, "; expected [rows, columns]");
+  require(shape.rank() == 2, "top_k: values of shape {}; expected [rows, columns]", shape);
   require(k >= 0 && k <= std::min(shape[1], kernels::kMostTop),
-          "top_k: the greatest ",
+          "top_k: the greatest {} of rows of {} elements; expected at most all, and at most {}",
           k,
-          " of rows of ",
           shape[1],
-          " elements; expected at most all, and at most ",
           kernels::kMostTop);
   auto const& device = values.device();
   TopK<AnyRuntime> found{{device, {shape[0], k}}, {device, {shape[0], k}}};
@@ -51,13 +49,11 @@ Floats top_k_gradient(Floats const& output_gradient,
                       std::source_location issued_at) {
   auto const& shape = output_gradient.shape();
   require(shape.rank() == 2 && indices.shape() == shape && columns >= shape[1],
-          "top_k_gradient: gradient of shape ",
+          "top_k_gradient: gradient of shape {}, indices of shape {} and {} columns; expected "
+          "twice [rows, k] and at least k",
           shape,
-          ", indices of shape ",
           indices.shape(),
-          " and ",
-          columns,
-          " columns; expected twice [rows, k] and at least k");
+          columns);
   Floats gradient(output_gradient.device(), {shape[0], columns});
   kernels::TopKGradientArgs const args{
       output_gradient.data(), indices.data(), shape[0], columns, shape[1], gradient.data()};

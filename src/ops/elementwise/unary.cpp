@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/unary.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -36,10 +36,9 @@ namespace {
                                     std::source_location issued_at,
                                     float epsilon = 0.0F) {
   require(saved.shape() == output_gradient.shape(),
+          "{}: {} and {}",
           operation,
-          ": ",
           saved.shape(),
-          " and ",
           output_gradient.shape());
   Floats gradient(saved.device(), saved.shape());
   kernels::UnaryGradientArgs const args{
@@ -90,7 +89,7 @@ Floats abs_gradient(Floats const& input,
 }
 
 Floats sqrt_abs(Floats const& input, float epsilon, std::source_location issued_at) {
-  require(std::isfinite(epsilon) && epsilon >= 0.0F, "sqrt_abs: epsilon ", epsilon);
+  require(std::isfinite(epsilon) && epsilon >= 0.0F, "sqrt_abs: epsilon {}", epsilon);
   return unary("sqrt_abs", kernels::UnaryFunction::sqrt_abs, input, issued_at, epsilon);
 }
 

@@ -5,7 +5,7 @@
 #include "ops/common/bag_view.hpp"
 #include "ops/common/id_trap.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -18,11 +18,7 @@ namespace msstream::ops::detail {
 void require_weights(char const* operation, DType dtype) {
   bool const is_weight =
       dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
-  require(is_weight,
-          operation,
-          ": a table of ",
-          name_of(dtype),
-          "; expected float32, float16 or bfloat16");
+  require(is_weight, "{}: a table of {}; expected float32, float16 or bfloat16", operation, dtype);
 }
 
 Shape pooled_shape(AnyBags const& bags, Pooling pooling, std::int64_t width) {
@@ -34,15 +30,14 @@ void require_pooling(char const* operation,
                      Pooling pooling,
                      std::optional<TensorOf<std::int32_t>> const& argmax,
                      Shape const& pooled) {
-  require(!bags.weights || pooling != Pooling::max, operation, ": the maximum takes no weights");
+  require(!bags.weights || pooling != Pooling::max, "{}: the maximum takes no weights", operation);
   require(!bags.default_id || pooling != Pooling::none,
-          operation,
-          ": a default id is for bags, and nothing is pooled");
+          "{}: a default id is for bags, and nothing is pooled",
+          operation);
   require(!argmax || (pooling == Pooling::max && argmax->shape() == pooled),
+          "{}: argmax of shape {}; expected that of the maximum, {}",
           operation,
-          ": argmax of shape ",
           argmax ? argmax->shape() : Shape{},
-          "; expected that of the maximum, ",
           pooled);
 }
 
@@ -52,18 +47,15 @@ AnyTensor embedding_lookup(DType output,
                            LookupOptions<AnyRuntime> const& options,
                            std::source_location issued_at) {
   require(table.shape().rank() == 2,
-          "embedding_lookup: table of shape ",
-          table.shape(),
-          "; expected [rows, width]");
+          "embedding_lookup: table of shape {}; expected [rows, width]",
+          table.shape());
   require_weights("embedding_lookup", table.dtype());
   require_weights("embedding_lookup", output);
   auto const& rows = table.shape()[0];
   require(!bags.default_id || *bags.default_id < rows,
-          "embedding_lookup: a default id of ",
+          "embedding_lookup: a default id of {} for a table of {} rows",
           bags.default_id.value_or(0),
-          " for a table of ",
-          rows,
-          " rows");
+          rows);
   auto const shape = pooled_shape(bags, options.pooling, table.shape()[1]);
   require_pooling("embedding_lookup", bags, options.pooling, options.argmax, shape);
   AnyTensor pooled(table.device(), output, shape);

@@ -4,7 +4,7 @@
 #include "ops/common/id_trap.hpp"
 #include "ops/embedding/embedding.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -33,29 +33,22 @@ kernels::TableDescriptor describe(std::size_t number, EmbeddingTable<AnyRuntime>
   auto const& weights = weights_of(table);
   auto const& shape = weights.shape();
   require(shape.rank() == 2 && shape[1] >= 1 && shape[1] <= kMost,
-          "embedding table ",
+          "embedding table {} of shape {}; expected [rows, width], at least one column wide",
           number,
-          " of shape ",
-          shape,
-          "; expected [rows, width], at least one column wide");
+          shape);
   require(table.pooling != Pooling::none,
-          "embedding table ",
-          number,
-          ": tables that are looked up together are pooled");
+          "embedding table {}: tables that are looked up together are pooled",
+          number);
   require(table.hotness >= 0 && table.hotness <= kMost,
-          "embedding table ",
+          "embedding table {}: a hotness of {}",
           number,
-          ": a hotness of ",
           table.hotness);
   auto const default_id = table.default_id.value_or(-1);
   require(!table.default_id || (default_id >= 0 && default_id < shape[0]),
-          "embedding table ",
+          "embedding table {}: a default id of {} for {} rows",
           number,
-          ": a default id of ",
           default_id,
-          " for ",
-          shape[0],
-          " rows");
+          shape[0]);
   return kernels::TableDescriptor{.table = weights.data(),
                                   .rows = shape[0],
                                   .default_id = default_id,
@@ -87,7 +80,7 @@ TensorOf<std::uint8_t> upload(std::shared_ptr<DeviceState> const& device,
 
 std::size_t index_of(TablesInUse const& in_use, std::int64_t number) {
   auto const tables = static_cast<std::int64_t>(in_use.tables.size());
-  require(number >= 0 && number < tables, "table ", number, " of ", tables);
+  require(number >= 0 && number < tables, "table {} of {}", number, tables);
   return static_cast<std::size_t>(number);
 }
 
@@ -97,51 +90,42 @@ void require_bags(char const* name,
                   EmbeddingTables<AnyRuntime> const& tables,
                   TableBags<AnyRuntime> const& bags) {
   auto const& ids = bags.ids;
-  require(bags.batch >= 0, name, ": a batch of ", bags.batch);
+  require(bags.batch >= 0, "{}: a batch of {}", name, bags.batch);
   if (bags.offsets) {
-    require(bags.offsets->count() == tables.tables() * bags.batch + 1,
-            name,
-            ": offsets of shape ",
-            bags.offsets->shape(),
-            " for ",
-            tables.tables(),
-            " tables and a batch of ",
-            bags.batch,
-            "; expected [tables * batch + 1]");
+    require(
+        bags.offsets->count() == tables.tables() * bags.batch + 1,
+        "{}: offsets of shape {} for {} tables and a batch of {}; expected [tables * batch + 1]",
+        name,
+        bags.offsets->shape(),
+        tables.tables(),
+        bags.batch);
     require(bags.offsets->dtype() == ids.dtype(),
+            "{}: ids of {} with offsets of {}; expected the same type",
             name,
-            ": ids of ",
-            name_of(ids.dtype()),
-            " with offsets of ",
-            name_of(bags.offsets->dtype()),
-            "; expected the same type");
+            ids.dtype(),
+            bags.offsets->dtype());
   } else {
     require(ids.count() == tables.hotness() * bags.batch,
+            "{}: ids of shape {} for a hotness of {} in all tables and a batch of {}",
             name,
-            ": ids of shape ",
             ids.shape(),
-            " for a hotness of ",
             tables.hotness(),
-            " in all tables and a batch of ",
             bags.batch);
   }
   require(!bags.batch_count || bags.batch_count->count() == 1,
+          "{}: a batch_count of shape {}; expected a scalar",
           name,
-          ": a batch_count of shape ",
-          bags.batch_count ? bags.batch_count->shape() : Shape{},
-          "; expected a scalar");
+          bags.batch_count ? bags.batch_count->shape() : Shape{});
   require(!bags.weights || bags.weights->count() == ids.count(),
+          "{}: weights of shape {} for ids of shape {}",
           name,
-          ": weights of shape ",
           bags.weights ? bags.weights->shape() : Shape{},
-          " for ids of shape ",
           ids.shape());
   for (std::int64_t t = 0; bags.weights && t < tables.tables(); ++t) {
     require(tables.table(t).pooling != Pooling::max,
+            "{}: table {} takes the maximum, which has no weights",
             name,
-            ": table ",
-            t,
-            " takes the maximum, which has no weights");
+            t);
   }
 }
 

@@ -6,7 +6,7 @@
 #include "ops/common/row_bytes.hpp"
 #include "ops/common/workspace.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/gather.hpp>
 #include <msstream/tensor/detail/overlap.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -25,12 +25,10 @@ namespace {
 /// std::invalid_argument if that exceeds Shape::kMaxRank.
 Shape with_last(char const* operation, Shape const& shape, std::int64_t extent) {
   require(shape.rank() < Shape::kMaxRank,
+          "{}: ids of shape {}; expected at most {} dimensions",
           operation,
-          ": ids of shape ",
           shape,
-          "; expected at most ",
-          Shape::kMaxRank - 1,
-          " dimensions");
+          Shape::kMaxRank - 1);
   std::array<std::int64_t, Shape::kMaxRank> extents{};
   for (std::size_t d = 0; d < shape.rank(); ++d) {
     extents[d] = shape[d];
@@ -42,12 +40,10 @@ Shape with_last(char const* operation, Shape const& shape, std::int64_t extent) 
 /// Throws std::invalid_argument unless `rows` is [places, width] and `ids` is [places].
 void require_row_for_each(char const* operation, Shape const& rows, AnyTensor const& ids) {
   require(rows.rank() == 2 && ids.shape().rank() == 1 && rows[0] == ids.count(),
+          "{}: values of shape {}, ids of shape {}; expected [places, width] and [places]",
           operation,
-          ": values of shape ",
           rows,
-          ", ids of shape ",
-          ids.shape(),
-          "; expected [places, width] and [places]");
+          ids.shape());
 }
 
 kernels::RowTargets row_targets(char const* operation,
@@ -98,9 +94,8 @@ AnyTensor gather_rows(AnyTensor const& table,
                       DeviceCount<AnyRuntime> const& count,
                       std::source_location issued_at) {
   require(table.shape().rank() == 2,
-          "gather_rows: table of shape ",
-          table.shape(),
-          "; expected [rows, width]");
+          "gather_rows: table of shape {}; expected [rows, width]",
+          table.shape());
   auto const width = table.shape()[1];
   AnyTensor gathered(table.device(), table.dtype(), with_last("gather_rows", ids.shape(), width));
   kernels::GatherRowsArgs const args{table.data(),
@@ -130,7 +125,7 @@ AnyTensor scatter_rows(AnyTensor const& values,
                        DeviceCount<AnyRuntime> const& count,
                        std::source_location issued_at) {
   require_row_for_each("scatter_rows", values.shape(), ids);
-  require(rows >= 0, "scatter_rows: ", rows, " rows");
+  require(rows >= 0, "scatter_rows: {} rows", rows);
   AnyTensor table(values.device(), values.dtype(), {rows, values.shape()[1]});
   scatter_to("scatter_rows", table, values, ids, count, false, issued_at);
   return table;
@@ -142,11 +137,10 @@ AnyTensor scatter_rows_gradient(AnyTensor const& output_gradient,
                                 std::source_location issued_at) {
   auto const& shape = output_gradient.shape();
   require(shape.rank() == 2 && ids.shape().rank() == 1,
-          "scatter_rows_gradient: gradient of shape ",
+          "scatter_rows_gradient: gradient of shape {}, ids of shape {}; expected [rows, width] "
+          "and [places]",
           shape,
-          ", ids of shape ",
-          ids.shape(),
-          "; expected [rows, width] and [places]");
+          ids.shape());
   auto const& device = output_gradient.device();
   AnyTensor gradient(device, output_gradient.dtype(), {ids.count(), shape[1]});
   Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
@@ -179,9 +173,8 @@ void assign_rows(AnyTensor const& table,
                  std::source_location issued_at) {
   require_row_for_each("assign_rows", values.shape(), ids);
   require(table.shape().rank() == 2 && table.shape()[1] == values.shape()[1],
-          "assign_rows: values of shape ",
+          "assign_rows: values of shape {} for a table of shape {}",
           values.shape(),
-          " for a table of shape ",
           table.shape());
   msstream::detail::require_no_overlap("assign_rows", table, values);
   msstream::detail::require_no_overlap("assign_rows", table, ids);

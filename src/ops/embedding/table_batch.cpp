@@ -3,7 +3,7 @@
 #include "ops/common/bag_view.hpp"
 #include "ops/common/id_trap.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -23,11 +23,9 @@ std::vector<std::int64_t> ascending(std::vector<std::int64_t> const& rows) {
   std::vector<std::int64_t> first{0};
   for (auto const count : rows) {
     require(count >= 1,
-            "table ",
+            "table {} of a batch has {} rows; expected at least 1",
             first.size() - 1,
-            " of a batch has ",
-            count,
-            " rows; expected at least 1");
+            count);
     first.push_back(first.back() + count);
   }
   return first;
@@ -41,12 +39,10 @@ AnyBags table_rows(char const* name,
                    std::optional<TensorOf<std::int64_t>> const& bad_id_count,
                    std::source_location issued_at) {
   require(bags.bags() % tables.tables() == 0,
+          "{}: {} bags for {} tables; expected one a table and sample",
           name,
-          ": ",
           bags.bags(),
-          " bags for ",
-          tables.tables(),
-          " tables; expected one a table and sample");
+          tables.tables());
   static_cast<void>(TensorOf<std::int64_t>(bags.ids.any()));  // throws for int32
   TensorOf<std::int64_t> found(bags.ids.device(), bags.ids.shape());
   AnyBags rows = bags;
@@ -74,11 +70,9 @@ AnyBags table_rows(char const* name,
 AnyBags sample_major(std::int64_t tables, TensorOf<std::int64_t> const& ids) {
   auto const& shape = ids.shape();
   require((shape.rank() == 2 || shape.rank() == 3) && shape[0] == tables,
-          "ids of ",
+          "ids of {} tables, of shape {}; expected [tables, batch] or [tables, batch, hotness]",
           tables,
-          " tables, of shape ",
-          shape,
-          "; expected [tables, batch] or [tables, batch, hotness]");
+          shape);
   return AnyBags(ids.reshaped({shape[0] * shape[1], shape.rank() == 3 ? shape[2] : 1}));
 }
 
@@ -100,7 +94,7 @@ AnyTableBatch::AnyTableBatch(std::shared_ptr<DeviceState> const& device,
                                    issued_at)) {}
 
 AnyTensor AnyTableBatch::table(std::int64_t number) const {
-  require(number >= 0 && number < tables(), "table ", number, " of a batch of ", tables());
+  require(number >= 0 && number < tables(), "table {} of a batch of {}", number, tables());
   auto const i = static_cast<std::size_t>(number);
   return weights_.rows(first_rows_[i], first_rows_[i + 1]);
 }

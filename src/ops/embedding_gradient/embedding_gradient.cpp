@@ -6,7 +6,7 @@
 #include "ops/embedding/embedding.hpp"
 #include "ops/embedding_gradient/row_gradient_args.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -28,9 +28,8 @@ UniqueRows<AnyRuntime> deduplicate(AnyBags const& bags,
   auto const view = view_of(bags);
   auto const places = kernels::place_capacity(view);
   require(places <= std::numeric_limits<std::int32_t>::max(),
-          "deduplicate: ",
-          places,
-          " places of ids are not below 2^31");
+          "deduplicate: {} places of ids are not below 2^31",
+          places);
   UniqueRows<AnyRuntime> unique{{device, {places}},
                                 {device, {places + 1}},
                                 {device, {places}},
@@ -68,34 +67,29 @@ kernels::RowGradientArgs row_gradient_args(char const* operation,
                                            std::optional<TensorOf<std::int32_t>> const& argmax,
                                            Reads& read) {
   require(output_gradient.shape().rank() == 2,
+          "{}: output gradient of shape {}; expected [{}, width]",
           operation,
-          ": output gradient of shape ",
           output_gradient.shape(),
-          "; expected [",
-          pooled_shape(bags, pooling, 1)[0],
-          ", width]");
+          pooled_shape(bags, pooling, 1)[0]);
   require_weights(operation, output_gradient.dtype());
   auto const width = output_gradient.shape()[1];
   auto const pooled = pooled_shape(bags, pooling, width);
   require(output_gradient.shape() == pooled,
+          "{}: output gradient of shape {}; expected {}",
           operation,
-          ": output gradient of shape ",
           output_gradient.shape(),
-          "; expected ",
           pooled);
   require_pooling(operation, bags, pooling, argmax, pooled);
   require(argmax.has_value() == (pooling == Pooling::max),
-          operation,
-          ": argmax goes with Pooling::max");
+          "{}: argmax goes with Pooling::max",
+          operation);
   auto const view = view_of(bags);
   auto const places = kernels::place_capacity(view);
   require(unique.positions.count() == places && unique.starts.count() == places + 1,
+          "{}: ids of shape {} with {} places, grouped {}",
           operation,
-          ": ids of shape ",
           bags.ids.shape(),
-          " with ",
           places,
-          " places, grouped ",
           unique.positions.shape());
   read.add(unique.starts);
   read.add(unique.positions);
@@ -156,19 +150,16 @@ Floats embedding_weight_gradient(AnyTensor const& table,
   require(pooling == Pooling::sum || pooling == Pooling::none,
           "embedding_weight_gradient: pooling is not sum or none");
   require(table.shape().rank() == 2,
-          "embedding_weight_gradient: table of shape ",
-          table.shape(),
-          "; expected [rows, width]");
+          "embedding_weight_gradient: table of shape {}; expected [rows, width]",
+          table.shape());
   require_weights("embedding_weight_gradient", table.dtype());
   require(bags.ids.count() <= std::numeric_limits<std::int32_t>::max(),
-          "embedding_weight_gradient: ",
-          bags.ids.count(),
-          " ids are not below 2^31");
+          "embedding_weight_gradient: {} ids are not below 2^31",
+          bags.ids.count());
   auto const pooled = pooled_shape(bags, pooling, table.shape()[1]);
   require(output_gradient.shape() == pooled,
-          "embedding_weight_gradient: output gradient of shape ",
+          "embedding_weight_gradient: output gradient of shape {}; expected {}",
           output_gradient.shape(),
-          "; expected ",
           pooled);
   Floats gradient(table.device(), bags.ids.shape());
   kernels::WeightGradientArgs const args{.table = table.data(),
@@ -198,21 +189,17 @@ RowGradients<AnyRuntime> merge_row_gradients(std::vector<RowGradients<AnyRuntime
                                              std::source_location issued_at) {
   require(!parts.empty(), "merge_row_gradients: no parts");
   require(first_rows.empty() || first_rows.size() == parts.size(),
-          "merge_row_gradients: ",
+          "merge_row_gradients: {} first rows for {} parts",
           first_rows.size(),
-          " first rows for ",
-          parts.size(),
-          " parts");
+          parts.size());
   std::int64_t capacity = 0;
   for (auto const& part : parts) {
     auto const& shape = part.values.shape();
     require(shape.rank() == 2 && part.ids.count() == shape[0] &&
                 shape[1] == parts.front().values.shape()[1],
-            "merge_row_gradients: ids ",
+            "merge_row_gradients: ids {} with values {}, after values {}",
             part.ids.shape(),
-            " with values ",
             shape,
-            ", after values ",
             parts.front().values.shape());
     capacity += shape[0];
   }

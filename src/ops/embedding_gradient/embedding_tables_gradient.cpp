@@ -4,7 +4,7 @@
 #include "ops/embedding/embedding.hpp"
 #include "ops/embedding/embedding_tables.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -25,13 +25,12 @@ TablesRowGradients<AnyRuntime> embedding_tables_gradient(EmbeddingTables<AnyRunt
   require_weights(kName, output_gradient.dtype());
   require_bags(kName, tables, bags);
   require(output_gradient.shape() == (Shape{bags.batch, tables.width()}),
+          "{}: output gradient of shape {}; expected {}",
           kName,
-          ": output gradient of shape ",
           output_gradient.shape(),
-          "; expected ",
           Shape{bags.batch, tables.width()});
   for (std::int64_t t = 0; t < tables.tables(); ++t) {
-    require(tables.table(t).pooling != Pooling::max, kName, ": table ", t, " takes the maximum");
+    require(tables.table(t).pooling != Pooling::max, "{}: table {} takes the maximum", kName, t);
   }
   auto const& device = tables.device();
   auto const& in_use = tables.in_use();
@@ -40,12 +39,10 @@ TablesRowGradients<AnyRuntime> embedding_tables_gradient(EmbeddingTables<AnyRunt
   lookup.plan = plan.get();
   auto const places = kernels::place_capacity(lookup);
   require(places <= kMost && tables.tables() * bags.batch <= kMost,
+          "{}: {} places of ids and {} bags are not below 2^31",
           kName,
-          ": ",
           places,
-          " places of ids and ",
-          tables.tables() * bags.batch,
-          " bags are not below 2^31");
+          tables.tables() * bags.batch);
 
   auto const all_rows = plan->first_rows.back();
   TensorOf<std::int32_t> bags_of_places(device, {places});

@@ -5,7 +5,7 @@
 #include "ops/embedding_gradient/row_gradient_args.hpp"
 #include "ops/optimizer/optimizer_state.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -27,17 +27,15 @@ void update_embedding(OptimizerRule const& rule,
                       std::source_location issued_at) {
   require_rule("update_embedding", rule);
   require(table.shape().rank() == 2,
-          "update_embedding: table of shape ",
-          table.shape(),
-          "; expected [rows, width]");
+          "update_embedding: table of shape {}; expected [rows, width]",
+          table.shape());
   auto const& device = table.device();
   auto read = reads_of(bags);
   auto gradient = row_gradient_args(
       "update_embedding", bags, unique, table.shape()[0], pooling, output_gradient, argmax, read);
   require(gradient.width == table.shape()[1],
-          "update_embedding: table ",
+          "update_embedding: table {}, output gradient {}",
           table.shape(),
-          ", output gradient ",
           output_gradient.shape());
   require_weights("update_embedding", table.dtype());
   require_state("update_embedding", rule.kind, state, table.shape());

@@ -1,48 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/bag_view.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/bags.hpp>
 
 namespace msstream::ops::detail {
 
 void require_bags(AnyIds const& ids) {
   require(ids.shape().rank() == 1 || ids.shape().rank() == 2,
-          "bags of fixed hotness: ids of shape ",
-          ids.shape(),
-          "; expected [bags] or [bags, hotness]");
+          "bags of fixed hotness: ids of shape {}; expected [bags] or [bags, hotness]",
+          ids.shape());
 }
 
 void require_bags(AnyIds const& ids, AnyIds const& offsets) {
   require(ids.shape().rank() == 1 && offsets.shape().rank() == 1 && offsets.count() >= 1,
-          "jagged bags: ids of shape ",
+          "jagged bags: ids of shape {}, offsets of shape {}; expected [capacity] and [bags + 1]",
           ids.shape(),
-          ", offsets of shape ",
-          offsets.shape(),
-          "; expected [capacity] and [bags + 1]");
+          offsets.shape());
   require(offsets.dtype() == ids.dtype(),
-          "jagged bags: ids of ",
-          name_of(ids.dtype()),
-          " with offsets of ",
-          name_of(offsets.dtype()),
-          "; expected the same type");
+          "jagged bags: ids of {} with offsets of {}; expected the same type",
+          ids.dtype(),
+          offsets.dtype());
 }
 
 kernels::BagView view_of(AnyBags const& bags) {
   auto const& [ids, offsets, bag_count, weights, default_id] = bags;
   require(!bag_count || bag_count->count() == 1,
-          "bags: a bag_count of shape ",
-          bag_count ? bag_count->shape() : Shape{},
-          "; expected a scalar");
+          "bags: a bag_count of shape {}; expected a scalar",
+          bag_count ? bag_count->shape() : Shape{});
   require(!weights || weights->count() == ids.count(),
-          "bags: weights of shape ",
+          "bags: weights of shape {} for ids of shape {}",
           weights ? weights->shape() : Shape{},
-          " for ids of shape ",
           ids.shape());
   require(!default_id || *default_id >= 0,
-          "bags: a default id of ",
-          default_id.value_or(0),
-          "; expected a row of the table");
+          "bags: a default id of {}; expected a row of the table",
+          default_id.value_or(0));
   return {.ids = ids.data(),
           .id_dtype = ids.dtype(),
           .bags = bags.bags(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ids/cast_ids.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -32,18 +32,15 @@ AnyBags coo_bags(AnyIds const& ids,
                  AnyIds const& bag_of_id,
                  std::int64_t bags,
                  std::source_location issued_at) {
-  require(ids.shape().rank() == 1 && bag_of_id.shape() == ids.shape() && bags >= 0,
-          "coo_bags: ids of shape ",
-          ids.shape(),
-          ", bag_of_id of shape ",
-          bag_of_id.shape(),
-          " for ",
-          bags,
-          " bags; expected one shape [capacity]");
+  require(
+      ids.shape().rank() == 1 && bag_of_id.shape() == ids.shape() && bags >= 0,
+      "coo_bags: ids of shape {}, bag_of_id of shape {} for {} bags; expected one shape [capacity]",
+      ids.shape(),
+      bag_of_id.shape(),
+      bags);
   require(ids.dtype() == DType::int64 || ids.count() <= std::numeric_limits<std::int32_t>::max(),
-          "coo_bags: ",
-          ids.count(),
-          " int32 ids are not below 2^31");
+          "coo_bags: {} int32 ids are not below 2^31",
+          ids.count());
   AnyIds const offsets =
       segment_offsets(cast_ids(DType::int64, bag_of_id, issued_at), bags, issued_at);
   return ids.dtype() == DType::int64

@@ -3,7 +3,7 @@
 
 #include "ops/common/id_array.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/ids.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -17,7 +17,7 @@ TensorOf<std::int64_t> hash_to_bucket(AnyTensor const& keys,
                                       std::int64_t bucket_count,
                                       std::uint64_t salt,
                                       std::source_location issued_at) {
-  require(bucket_count >= 1, "hash_to_bucket: ", bucket_count, " buckets; expected at least 1");
+  require(bucket_count >= 1, "hash_to_bucket: {} buckets; expected at least 1", bucket_count);
   TensorOf<std::int64_t> buckets(keys.device(), keys.shape());
   kernels::HashArgs const args{
       id_array(keys), buckets.data(), keys.count(), nullptr, bucket_count, salt};

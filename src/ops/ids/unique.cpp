@@ -5,8 +5,8 @@
 #include "ops/common/id_array.hpp"
 #include "ops/common/workspace.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/base/dtype.hpp>
-#include <msstream/base/error.hpp>
 #include <msstream/ops/ids.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -18,7 +18,7 @@ namespace msstream::ops::detail {
 AnyUniqueIds unique(AnyTensor const& ids,
                     UniqueOptions<AnyRuntime> const& options,
                     std::source_location issued_at) {
-  require(options.below >= 0, "unique: ids below ", options.below, "; expected at least 0");
+  require(options.below >= 0, "unique: ids below {}; expected at least 0", options.below);
   auto const& device = ids.device();
   std::int64_t const capacity = ids.count();
   AnyUniqueIds found{{device, ids.dtype(), {capacity}},

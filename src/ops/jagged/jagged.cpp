@@ -4,8 +4,8 @@
 #include "ops/common/offset_report.hpp"
 #include "ops/common/row_bytes.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/base/dtype.hpp>
-#include <msstream/base/error.hpp>
 #include <msstream/ops/common.hpp>
 #include <msstream/ops/jagged.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -18,10 +18,9 @@ namespace {
 
 void require_jagged_offsets(char const* operation, TensorOf<std::int64_t> const& offsets) {
   require(offsets.shape().rank() == 1 && offsets.count() >= 1,
+          "{}: offsets of shape {}; expected [batch + 1]",
           operation,
-          ": offsets of shape ",
-          offsets.shape(),
-          "; expected [batch + 1]");
+          offsets.shape());
 }
 
 }  // namespace
@@ -35,11 +34,10 @@ AnyTensor jagged_to_dense(AnyTensor const& values,
   auto const& shape = values.shape();
   require_jagged_offsets("jagged_to_dense", offsets);
   require((shape.rank() == 1 || shape.rank() == 2) && max_length >= 0,
-          "jagged_to_dense: values of shape ",
+          "jagged_to_dense: values of shape {} and a length of {}; expected [capacity] or "
+          "[capacity, width] and at least 0",
           shape,
-          " and a length of ",
-          max_length,
-          "; expected [capacity] or [capacity, width] and at least 0");
+          max_length);
   auto const batch = offsets.count() - 1;
   auto const width = shape.rank() == 2 ? shape[1] : 1;
   AnyTensor dense(values.device(),
@@ -76,13 +74,11 @@ AnyTensor dense_to_jagged(AnyTensor const& dense,
   require_jagged_offsets("dense_to_jagged", offsets);
   auto const batch = offsets.count() - 1;
   require((shape.rank() == 2 || shape.rank() == 3) && shape[0] == batch && capacity >= 0,
-          "dense_to_jagged: dense of shape ",
+          "dense_to_jagged: dense of shape {}, offsets of shape {} and a capacity of {}; expected "
+          "[batch, max_length] or [batch, max_length, width] and [batch + 1]",
           shape,
-          ", offsets of shape ",
           offsets.shape(),
-          " and a capacity of ",
-          capacity,
-          "; expected [batch, max_length] or [batch, max_length, width] and [batch + 1]");
+          capacity);
   auto const width = shape.rank() == 3 ? shape[2] : 1;
   AnyTensor values(
       dense.device(), dense.dtype(), shape.rank() == 3 ? Shape{capacity, width} : Shape{capacity});

@@ -3,7 +3,7 @@
 
 #include "ops/common/offset_report.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/common.hpp>
 #include <msstream/ops/jagged.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -19,12 +19,11 @@ void require_softmax_segments(char const* operation,
                               TensorOf<std::int64_t> const& offsets) {
   require((values.rank() == 1 || values.rank() == 2) && offsets.shape().rank() == 1 &&
               offsets.count() >= 1,
+          "{}: values of shape {}, offsets of shape {}; expected [capacity] or [capacity, width], "
+          "and [segments + 1]",
           operation,
-          ": values of shape ",
           values,
-          ", offsets of shape ",
-          offsets.shape(),
-          "; expected [capacity] or [capacity, width], and [segments + 1]");
+          offsets.shape());
 }
 
 }  // namespace
@@ -62,9 +61,8 @@ Floats jagged_softmax_gradient(Floats const& output,
   auto const& shape = output.shape();
   require_softmax_segments("jagged_softmax_gradient", shape, offsets);
   require(output_gradient.shape() == shape,
-          "jagged_softmax_gradient: ",
+          "jagged_softmax_gradient: {} and {}",
           shape,
-          " and ",
           output_gradient.shape());
   Floats gradient(output.device(), shape);
   kernels::JaggedSoftmaxGradientArgs const args{output.data(),

@@ -5,7 +5,7 @@
 #include "ops/common/id_array.hpp"
 #include "ops/common/workspace.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/common.hpp>
 #include <msstream/ops/jagged.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -19,9 +19,8 @@ TensorOf<std::int64_t> lengths_to_offsets(AnyTensor const& lengths,
                                           DeviceCount<AnyRuntime> const& count,
                                           std::source_location issued_at) {
   require(lengths.shape().rank() == 1,
-          "lengths_to_offsets: lengths of shape ",
-          lengths.shape(),
-          "; expected [samples]");
+          "lengths_to_offsets: lengths of shape {}; expected [samples]",
+          lengths.shape());
   auto const& device = lengths.device();
   std::int64_t const capacity = lengths.count();
   TensorOf<std::int64_t> offsets(device, {capacity + 1});
@@ -50,9 +49,8 @@ TensorOf<std::int64_t> lengths_to_offsets(AnyTensor const& lengths,
 TensorOf<std::int64_t> offsets_to_lengths(TensorOf<std::int64_t> const& offsets,
                                           std::source_location issued_at) {
   require(offsets.shape().rank() == 1 && offsets.count() >= 1,
-          "offsets_to_lengths: offsets of shape ",
-          offsets.shape(),
-          "; expected [samples + 1]");
+          "offsets_to_lengths: offsets of shape {}; expected [samples + 1]",
+          offsets.shape());
   TensorOf<std::int64_t> lengths(offsets.device(), {offsets.count() - 1});
   kernels::OffsetsToLengthsArgs const args{offsets.data(), lengths.count(), lengths.data()};
   issue(

@@ -4,7 +4,7 @@
 #include "ops/embedding/embedding.hpp"
 #include "ops/optimizer/optimizer_state.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -25,13 +25,13 @@ Shape state_shape(OptimizerKind kind, Shape const& parameter) {
 
 void require_rule(char const* operation, OptimizerRule const& rule) {
   auto const require_within = [&](char const* member, float value, bool within, char const* range) {
-    require(within, operation, ": ", member, " of ", value, "; expected a number in ", range);
+    require(within, "{}: {} of {}; expected a number in {}", operation, member, value, range);
   };
   auto const is_finite = [](float value) { return value >= 0.0F && std::isfinite(value); };
   auto const is_fraction = [](float value) { return value >= 0.0F && value < 1.0F; };
   require(rule.kind >= OptimizerKind::sgd && rule.kind <= OptimizerKind::adam,
+          "{}: no optimizer kind has the number {}",
           operation,
-          ": no optimizer kind has the number ",
           static_cast<int>(static_cast<OptimizerKind>(rule.kind)));
   require_within(
       "learning_rate", rule.learning_rate, is_finite(rule.learning_rate), "[0, infinity)");
@@ -63,11 +63,9 @@ template <Element T>
   auto const& values = gradients.values.shape();
   require(table.shape().rank() == 2 && values.rank() == 2 && table.shape()[1] == values[1] &&
               gradients.ids.count() == values[0],
-          "update_rows: table ",
+          "update_rows: table {}, row gradients {} for ids {}",
           table.shape(),
-          ", row gradients ",
           values,
-          " for ids ",
           gradients.ids.shape());
   require_weights("update_rows", table.dtype());
   require_state("update_rows", rule.kind, state, table.shape());
@@ -95,14 +93,13 @@ void require_state(char const* operation,
                    Shape const& parameter) {
   require(state.first.has_value() == (states_of(kind) >= 1) &&
               state.second.has_value() == (states_of(kind) >= 2),
-          operation,
-          ": state that is not of the rule's; make_state() makes it");
+          "{}: state that is not of the rule's; make_state() makes it",
+          operation);
   for (auto const* const tensor : {&state.first, &state.second}) {
     require(!*tensor || (*tensor)->shape() == state_shape(kind, parameter),
+            "{}: state {} for a parameter {}",
             operation,
-            ": state ",
             *tensor ? (*tensor)->shape() : Shape{},
-            " for a parameter ",
             parameter);
   }
 }
@@ -142,9 +139,8 @@ void update_dense(OptimizerRule const& rule,
   auto written = writes(parameters.front().weight);
   for (auto const& parameter : parameters) {
     require(parameter.weight.shape() == parameter.gradient.shape(),
-            "update_dense: weight ",
+            "update_dense: weight {}, gradient {}",
             parameter.weight.shape(),
-            ", gradient ",
             parameter.gradient.shape());
     require_state("update_dense", dense_kind(rule.kind), parameter.state, parameter.weight.shape());
     read.add(parameter.gradient);

@@ -5,7 +5,7 @@
 #include "ops/common/offset_report.hpp"
 #include "ops/common/workspace.hpp"
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/detail/require.hpp>
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/common.hpp>
 #include <msstream/ops/segment.hpp>
@@ -52,14 +52,12 @@ void require_ids(char const* name, AnySegments const& segments) {
   auto const& ids = segments.indices.shape();
   auto const& count = segments.count;
   require(ids.rank() == 1 && segments.segments >= 0 && (!count || count->count() == 1),
+          "{}: ids of shape {} for {} segments, and a count of shape {}; expected [capacity], 0 "
+          "segments or more, and a scalar",
           name,
-          ": ids of shape ",
           ids,
-          " for ",
           segments.segments,
-          " segments, and a count of shape ",
-          count ? count->shape() : Shape{},
-          "; expected [capacity], 0 segments or more, and a scalar");
+          count ? count->shape() : Shape{});
 }
 
 /// Returns the result of a reduction for a segment without rows.
@@ -89,27 +87,24 @@ void require_ids(char const* name, AnySegments const& segments) {
 /// into parts along the second dimension of a launch.
 void require_segment_width(char const* name, std::int64_t width) {
   constexpr std::int64_t kWidest = std::int64_t{1} << 20U;
-  require(width <= kWidest, name, ": rows of ", width, " elements; expected at most ", kWidest);
+  require(width <= kWidest, "{}: rows of {} elements; expected at most {}", name, width, kWidest);
 }
 
 void require_values(char const* name, Shape const& values, AnySegments const& segments) {
   if (segments.order) {
     require_ids(name, segments);
     require(values.rank() == 2 && values[0] == segments.indices.count(),
+            "{}: values of shape {} for {} ids; expected a row an id",
             name,
-            ": values of shape ",
             values,
-            " for ",
-            segments.indices.count(),
-            " ids; expected a row an id");
+            segments.indices.count());
   } else {
     require(values.rank() == 2 && are_offsets(segments.indices),
+            "{}: values of shape {}, offsets of shape {}; expected [capacity, width] and [segments "
+            "+ 1]",
             name,
-            ": values of shape ",
             values,
-            ", offsets of shape ",
-            segments.indices.shape(),
-            "; expected [capacity, width] and [segments + 1]");
+            segments.indices.shape());
   }
   require_segment_width(name, values[1]);
 }
@@ -122,35 +117,29 @@ void require_gradient(char const* name,
                       SegmentReduction reduction) {
   require(output_gradient.rank() == 2 && output_gradient[0] == layout.segments &&
               layout.capacity >= 0 && forward.capacity == layout.capacity,
+          "{}: gradient of shape {} for {} segments, and {} value rows for {} places; expected "
+          "[segments, width] and a row a place",
           name,
-          ": gradient of shape ",
           output_gradient,
-          " for ",
           layout.segments,
-          " segments, and ",
           forward.capacity,
-          " value rows for ",
-          layout.capacity,
-          " places; expected [segments, width] and a row a place");
+          layout.capacity);
   auto const width = output_gradient[1];
   require_segment_width(name, width);
   if (kernels::is_sum_reduction(reduction)) {
     return;
   }
   require(forward.values && forward.reduced,
-          name,
-          ": the gradient of a maximum, minimum or product needs the values and what they were "
-          "reduced to");
+          "{}: the gradient of a maximum, minimum or product needs the values and what they were "
+          "reduced to",
+          name);
   require(forward.values->shape() == Shape{layout.capacity, width} &&
               forward.reduced->shape() == output_gradient,
+          "{}: values of shape {} reduced to shape {}; expected {} and {}",
           name,
-          ": values of shape ",
           forward.values->shape(),
-          " reduced to shape ",
           forward.reduced->shape(),
-          "; expected ",
           Shape{layout.capacity, width},
-          " and ",
           output_gradient);
 }
 
@@ -204,12 +193,10 @@ Floats segment_reduce_gradient(Floats const& output_gradient,
     require_ids(kName, segments);
   } else {
     require(are_offsets(segments.indices) && forward.capacity >= 0,
+            "{}: offsets of shape {} for {} value rows; expected [segments + 1] and 0 rows or more",
             kName,
-            ": offsets of shape ",
             segments.indices.shape(),
-            " for ",
-            forward.capacity,
-            " value rows; expected [segments + 1] and 0 rows or more");
+            forward.capacity);
   }
   auto const layout =
       layout_of(segments, segments.order ? segments.indices.count() : forward.capacity);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json_writer.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/checker.hpp>
+
+#include <fmt/core.h>
 
 #include <array>
 #include <charconv>
@@ -29,7 +30,7 @@ std::string_view verb(AccessMode mode) {
 }
 
 std::string place(std::source_location const& where) {
-  return text(std::string_view(where.file_name()), ":", where.line());
+  return fmt::format("{}:{}", where.file_name(), where.line());
 }
 
 bool same_place(std::source_location const& one, std::source_location const& other) {
@@ -98,9 +99,9 @@ std::string_view name_of(CheckKind kind) noexcept {
 }
 
 std::string CheckReport::Access::text() const {
-  std::string line = msstream::text("'", operation, "' ", verb(mode));
+  std::string line = fmt::format("'{}' {}", operation, verb(mode));
   if (bytes != 0) {
-    line += msstream::text(" ", bytes, " bytes at ", hex(begin));
+    line += fmt::format(" {} bytes at {}", bytes, hex(begin));
   }
   line += " on " + lane;
   if (issued_at.line() != 0) {
@@ -113,7 +114,7 @@ std::string CheckReport::Access::text() const {
 }
 
 std::string CheckReport::text() const {
-  std::string lines = msstream::text(name_of(kind), ": ", message);
+  std::string lines = fmt::format("{}: {}", name_of(kind), message);
   if (first) {
     lines += "\n  first:   " + first->text();
   }

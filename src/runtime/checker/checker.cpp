@@ -2,10 +2,11 @@
 #include "checker_state.hpp"
 #include "live_checkers.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/checker.hpp>
 #include <msstream/runtime/detail/sync_watch.hpp>
 #include <msstream/trace/name_scope.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <mutex>
@@ -23,15 +24,14 @@ using detail::PastAccess;
 namespace {
 
 std::string inside(std::source_location const& region) {
-  return region.line() == 0 ? ""
-                            : text("; in what was opened or issued at ",
-                                   std::string_view(region.file_name()),
-                                   ":",
-                                   region.line());
+  return region.line() == 0
+             ? ""
+             : fmt::format(
+                   "; in what was opened or issued at {}:{}", region.file_name(), region.line());
 }
 /// Returns the calling thread's name scope as the end of a sentence; empty outside all scopes.
 std::string called_in() {
-  return NameScope::current().empty() ? "" : text("; called in ", NameScope::current());
+  return NameScope::current().empty() ? "" : fmt::format("; called in {}", NameScope::current());
 }
 
 }  // namespace
@@ -48,24 +48,26 @@ Checker::~Checker() {
 
 void Checker::report_leaks() noexcept {
   std::vector<CheckReport> found;
-  auto const leak = [&](auto const&... pieces) {
-    found.push_back({CheckKind::leak, text(pieces...), std::nullopt, std::nullopt, ""});
+  auto const leak = [&](std::string message) {
+    found.push_back({CheckKind::leak, std::move(message), std::nullopt, std::nullopt, ""});
   };
   {
     std::lock_guard const guard(state_->mutex);
     if (auto const streams = state_->order.live_streams(); streams != 0) {
-      leak(streams, " streams were never destroyed");
+      leak(fmt::format("{} streams were never destroyed", streams));
     }
     if (auto const events = state_->order.live_events(); events != 0) {
-      leak(events, " events were never destroyed");
+      leak(fmt::format("{} events were never destroyed", events));
     }
     state_->memory.for_each([&](Interval range, MemoryLedger::Part const& part) {
       if (part.holder != MemoryLedger::Holder::pool) {
-        leak(range.end - range.begin,
-             part.space == Space::device ? " bytes of device memory" : " bytes of pinned memory",
-             part.holder == MemoryLedger::Holder::owner ? " are still in use" : " were never freed",
-             part.taken_in.empty() ? "" : ", taken in ",
-             part.taken_in);
+        leak(fmt::format(
+            "{} bytes of {} memory {}{}{}",
+            range.end - range.begin,
+            part.space == Space::device ? "device" : "pinned",
+            part.holder == MemoryLedger::Holder::owner ? "are still in use" : "were never freed",
+            part.taken_in.empty() ? "" : ", taken in ",
+            part.taken_in));
       }
     });
   }
@@ -100,12 +102,10 @@ void Checker::pageable_copy(std::string_view name, void const* host_memory, Hand
         stream.active != nullptr ? stream.active->operation->name : std::string(name);
     found.push_back(
         {CheckKind::pageable_copy,
-         text("'",
-              operation,
-              "' copies host memory that is not pinned, on ",
-              State::name_of(handle, stream),
-              ": the host blocks",
-              called_in()),
+         fmt::format("'{}' copies host memory that is not pinned, on {}: the host blocks{}",
+                     operation,
+                     State::name_of(handle, stream),
+                     called_in()),
          std::nullopt,
          stream.active != nullptr
              ? std::optional(describe(
@@ -130,23 +130,21 @@ void Checker::copies(
     auto const& stream = state_->order.stream(handle);
     auto const operation =
         stream.active != nullptr ? stream.active->operation->name : std::string(name);
-    found.push_back({CheckKind::copy_overlap,
-                     text("'",
-                          operation,
-                          "' copies ",
-                          bytes,
-                          " bytes by ",
-                          distance,
-                          target < source ? " bytes down" : " bytes up",
-                          ", onto some that it still reads, on ",
-                          State::name_of(handle, stream),
-                          called_in()),
-                     std::nullopt,
-                     stream.active != nullptr
-                         ? std::optional(describe(
-                               *stream.active, nullptr, AccessMode::write, Interval::of(to, bytes)))
-                         : std::nullopt,
-                     "a copy by way of other memory, or parts of at most that distance in order"});
+    found.push_back(
+        {CheckKind::copy_overlap,
+         fmt::format("'{}' copies {} bytes by {}{}, onto some that it still reads, on {}{}",
+                     operation,
+                     bytes,
+                     distance,
+                     target < source ? " bytes down" : " bytes up",
+                     State::name_of(handle, stream),
+                     called_in()),
+         std::nullopt,
+         stream.active != nullptr
+             ? std::optional(
+                   describe(*stream.active, nullptr, AccessMode::write, Interval::of(to, bytes)))
+             : std::nullopt,
+         "a copy by way of other memory, or parts of at most that distance in order"});
   }
   state_->log.publish(std::move(found));
 }
@@ -227,16 +225,15 @@ void Checker::host_uses(MemoryUse const& use) {
         },
         [&](PastAccess const& past, Interval where) {
           auto const name = detail::name_of(past);
-          found.push_back({CheckKind::host_race,
-                           text("the host ",
-                                detail::verb_of(use.mode),
-                                " pinned memory that '",
-                                name,
-                                "' ",
-                                past_verb(past.mode)),
-                           describe(past, where),
-                           std::nullopt,
-                           text("the host must wait for '", name, "', as by PinnedArray::wait()")});
+          found.push_back(
+              {CheckKind::host_race,
+               fmt::format("the host {} pinned memory that '{}' {}",
+                           detail::verb_of(use.mode),
+                           name,
+                           past_verb(past.mode)),
+               describe(past, where),
+               std::nullopt,
+               fmt::format("the host must wait for '{}', as by PinnedArray::wait()", name)});
         });
   }
   state_->log.publish(std::move(found));
@@ -245,7 +242,7 @@ void Checker::host_uses(MemoryUse const& use) {
 void Checker::implicit_sync(std::string_view call) noexcept {
   state_->log.publish_quietly(
       {{CheckKind::implicit_sync,
-        text(call, inside(detail::ConcurrentRegion::opened_at()), called_in()),
+        fmt::format("{}{}{}", call, inside(detail::ConcurrentRegion::opened_at()), called_in()),
         std::nullopt,
         std::nullopt,
         "call it outside of stream scopes, or use its asynchronous form on the scope's stream"}});

@@ -2,9 +2,10 @@
 // The order of work: streams, events, operations, work that bypasses issue(), captures.
 #include "checker_state.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/checker.hpp>
 #include <msstream/trace/name_scope.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>
@@ -18,7 +19,7 @@ namespace {
 using EventState = detail::HappensBefore::Event::State;
 
 std::string asked_in() {
-  return NameScope::current().empty() ? "" : text("; called in ", NameScope::current());
+  return NameScope::current().empty() ? "" : fmt::format("; called in {}", NameScope::current());
 }
 
 Operation operation_past_issue(std::string_view name, std::vector<MemoryUse> uses) {
@@ -76,10 +77,10 @@ std::optional<Checker::Moment> Checker::moment_of(Handle event, std::string_view
     }
   }
   state_->log.publish({{CheckKind::dead_event,
-                        text(call, " of an event that was destroyed", asked_in()),
+                        fmt::format("{} of an event that was destroyed{}", call, asked_in()),
                         std::nullopt,
                         std::nullopt,
-                        text("the event must live until the ", call)}});
+                        fmt::format("the event must live until the {}", call)}});
   return std::nullopt;
 }
 
@@ -94,19 +95,21 @@ std::optional<Checker::Moment> Checker::waitable_moment_of(Handle event, Handle 
       moment = waited_for.moment;
     }
     if (waited_for.state == EventState::created) {
-      found.push_back({CheckKind::unrecorded_wait,
-                       text(waiter,
-                            " waits for an event that was never recorded, which orders nothing",
-                            asked_in()),
-                       std::nullopt,
-                       std::nullopt,
-                       "the event must be recorded before the wait is issued"});
+      found.push_back(
+          {CheckKind::unrecorded_wait,
+           fmt::format("{} waits for an event that was never recorded, which orders nothing{}",
+                       waiter,
+                       asked_in()),
+           std::nullopt,
+           std::nullopt,
+           "the event must be recorded before the wait is issued"});
     } else if (waited_for.state == EventState::destroyed) {
-      found.push_back({CheckKind::dead_event,
-                       text(waiter, " waits for an event that was destroyed", asked_in()),
-                       std::nullopt,
-                       std::nullopt,
-                       "the event must live until the wait is issued"});
+      found.push_back(
+          {CheckKind::dead_event,
+           fmt::format("{} waits for an event that was destroyed{}", waiter, asked_in()),
+           std::nullopt,
+           std::nullopt,
+           "the event must live until the wait is issued"});
     }
   }
   state_->log.publish(std::move(found));

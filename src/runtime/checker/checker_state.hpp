@@ -9,8 +9,9 @@
 #include "memory_ledger.hpp"
 #include "tracked_lines.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/checker.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
@@ -92,19 +93,20 @@ struct Checker::State {
       auto const* const part = memory.part_at(range);
       use.owner = part != nullptr ? part->owner : 0;
       if (part != nullptr && part->holder == MemoryLedger::Holder::pool) {
-        found.push_back(
-            {CheckKind::use_after_free,
-             text("'", operation.name, "' uses memory that was given back, or never given out"),
-             std::nullopt,
-             detail::describe(operation, use.mode, range),
-             "the memory must be held until the operation is issued"});
+        found.push_back({CheckKind::use_after_free,
+                         fmt::format("'{}' uses memory that was given back, or never given out",
+                                     operation.name),
+                         std::nullopt,
+                         detail::describe(operation, use.mode, range),
+                         "the memory must be held until the operation is issued"});
       } else if (use.mode != AccessMode::write && memory.is_unwritten(range) &&
                  !memory.was_given_up(range)) {
-        tell_unwritten(operation,
-                       use,
-                       text("' ", detail::verb_of(use.mode), " memory that nothing has written"),
-                       text("an operation that writes it, issued before '", operation.name, "'"),
-                       found);
+        tell_unwritten(
+            operation,
+            use,
+            fmt::format("' {} memory that nothing has written", detail::verb_of(use.mode)),
+            fmt::format("an operation that writes it, issued before '{}'", operation.name),
+            found);
       }
     }
   }
@@ -131,12 +133,12 @@ struct Checker::State {
       auto const range = detail::interval_of(use);
       if (use.mode != AccessMode::write &&
           memory.is_unwritten(range, writes_inside(operation, range)) && is_still_of(use)) {
-        tell_unwritten(
-            operation,
-            use,
-            "' reads memory whose first write failed, or was left out",
-            text("'", operation.name, "' must not be launched when what it follows has failed"),
-            found);
+        tell_unwritten(operation,
+                       use,
+                       "' reads memory whose first write failed, or was left out",
+                       fmt::format("'{}' must not be launched when what it follows has failed",
+                                   operation.name),
+                       found);
       }
     }
   }
@@ -147,7 +149,7 @@ struct Checker::State {
                       std::vector<CheckReport>& found) {
     auto const range = detail::interval_of(use);
     found.push_back({CheckKind::unwritten_read,
-                     text("'", operation.name, what),
+                     fmt::format("'{}{}", operation.name, what),
                      std::nullopt,
                      detail::describe(operation, use.mode, range),
                      std::move(missing)});
@@ -201,7 +203,7 @@ struct Checker::State {
                                 MemoryUse const& use,
                                 char const* what) {
     return {CheckKind::undeclared_use,
-            text("'", operation.name, what, ", so nothing orders it"),
+            fmt::format("'{}{}, so nothing orders it", operation.name, what),
             std::nullopt,
             detail::describe(operation, use.mode, detail::interval_of(use)),
             use.mode == AccessMode::read ? "it must be among the reads() of the operation"
@@ -301,26 +303,18 @@ struct Checker::State {
     bool const reused = past.owner != use.owner && past.owner != 0 && use.owner != 0;
     auto const name = detail::name_of(*work.operation, part);
     auto const past_name = detail::name_of(past);
-    return {CheckKind::race,
-            text("'",
-                 name,
-                 "' ",
-                 detail::verb_of(use.mode),
-                 " memory that '",
-                 past_name,
-                 "' ",
-                 detail::past_verb(past.mode),
-                 reused ? "; the memory was given back and out again in between" : ""),
-            detail::describe(past, both),
-            detail::describe(work, part, use.mode, both),
-            text(work.lane,
-                 " must wait for '",
-                 past_name,
-                 "' on ",
-                 past.by->lane,
-                 " before '",
-                 name,
-                 "'")};
+    return {
+        CheckKind::race,
+        fmt::format("'{}' {} memory that '{}' {}{}",
+                    name,
+                    detail::verb_of(use.mode),
+                    past_name,
+                    detail::past_verb(past.mode),
+                    reused ? "; the memory was given back and out again in between" : ""),
+        detail::describe(past, both),
+        detail::describe(work, part, use.mode, both),
+        fmt::format(
+            "{} must wait for '{}' on {} before '{}'", work.lane, past_name, past.by->lane, name)};
   }
 
   /// Finds operations that write held memory, on streams that do not hold it themselves.
@@ -368,12 +362,10 @@ struct Checker::State {
       if (range.overlaps(detail::interval_of(use))) {
         auto report =
             race(work, part, use, {hold.work, nullptr, held.mode, use.owner, true}, range);
-        report.missing = text("the TensorHolder on ",
-                              hold.work->lane,
-                              " must be released before '",
-                              detail::name_of(*work.operation, part),
-                              "' on ",
-                              work.lane);
+        report.missing = fmt::format("the TensorHolder on {} must be released before '{}' on {}",
+                                     hold.work->lane,
+                                     detail::name_of(*work.operation, part),
+                                     work.lane);
         found.push_back(std::move(report));
       }
     }
@@ -439,10 +431,10 @@ struct Checker::State {
         [&](PastAccess const& past, Interval where) {
           auto const name = detail::name_of(past);
           found.push_back({CheckKind::early_reuse,
-                           text(what, " that '", name, "' ", detail::past_verb(past.mode)),
+                           fmt::format("{} that '{}' {}", what, name, detail::past_verb(past.mode)),
                            detail::describe(past, where),
                            std::nullopt,
-                           text("the host must wait for '", name, "' before that")});
+                           fmt::format("the host must wait for '{}' before that", name)});
         });
   }
 

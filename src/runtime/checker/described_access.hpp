@@ -4,8 +4,9 @@
 #include "access_history.hpp"
 #include "issued_work.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/checker.hpp>
+
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ inline std::string_view past_verb(AccessMode mode) {
 
 /// Returns the name of an operation, or of a part of a replay.
 inline std::string name_of(Operation const& operation, OperationHandle const& part) {
-  return part == nullptr ? operation.name : text(operation.name, "/", part->name);
+  return part == nullptr ? operation.name : fmt::format("{}/{}", operation.name, part->name);
 }
 
 inline CheckReport::Access describe(Operation const& operation, AccessMode mode, Interval range) {

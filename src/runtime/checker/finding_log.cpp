@@ -3,7 +3,8 @@
 
 #include <msstream/base/detail/file_identity.hpp>
 #include <msstream/base/output_file.hpp>
-#include <msstream/base/text.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
@@ -104,7 +105,7 @@ void FindingLog::keep(CheckReport const& finding, bool tell) {
     kept_.push_back(finding);
   }
   if (tell) {
-    std::cerr << text("msstream check: ", finding.text(), "\n");
+    std::cerr << fmt::format("msstream check: {}\n", finding.text());
   }
   if (options_.on_report) {
     options_.on_report(finding);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cupti_cuda.hpp"
 
-#if MSSTREAM_HAS_CUPTI
+#include <fmt/core.h>
 
-#include <msstream/base/text.hpp>
+#if MSSTREAM_HAS_CUPTI
 
 #include <dlfcn.h>
 
@@ -49,8 +49,8 @@ std::string subscribe_to_calls(CUpti_CallbackFunc callback,
   }
   CUpti_SubscriberHandle subscriber = nullptr;
   if (auto const code = subscribe(&subscriber, callback, nullptr); code != CUPTI_SUCCESS) {
-    return text(
-        "cuptiSubscribe failed with ", static_cast<int>(code), "; another tool may have it");
+    return fmt::format("cuptiSubscribe failed with {}; another tool may have it",
+                       static_cast<int>(code));
   }
   auto code = enable_all(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API);
   for (CUpti_CallbackId call = 1;
@@ -64,7 +64,7 @@ std::string subscribe_to_calls(CUpti_CallbackFunc callback,
   }
   return code == CUPTI_SUCCESS
              ? std::string()
-             : text("enabling CUPTI's callbacks failed with ", static_cast<int>(code));
+             : fmt::format("enabling CUPTI's callbacks failed with {}", static_cast<int>(code));
 }
 
 }  // namespace msstream::detail

@@ -4,10 +4,11 @@
 #include "driver_call_cuda.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/cuda.hpp>
 
 #include <cuda_runtime_api.h>
+
+#include <fmt/core.h>
 
 #include <utility>
 
@@ -64,7 +65,8 @@ void* CudaPages::reserve(std::size_t bytes) {
   CUdeviceptr addresses = 0;
   auto const code = calls_.reserve(&addresses, bytes, page_bytes_, 0, 0);
   if (code == CUDA_ERROR_OUT_OF_MEMORY) {
-    throw OutOfMemory(bytes, text("cuda runtime: the process has no ", bytes, " addresses left"));
+    throw OutOfMemory(bytes,
+                      fmt::format("cuda runtime: the process has no {} addresses left", bytes));
   }
   check(code, "cuMemAddressReserve");
   return address_of(addresses);
@@ -97,7 +99,7 @@ void CudaPages::unmap(void* at, std::size_t bytes) noexcept {
 
 void CudaPages::check(CUresult code, char const* call) const {
   if (code == CUDA_ERROR_OUT_OF_MEMORY) [[unlikely]] {
-    throw OutOfMemory(page_bytes_, text("cuda runtime: ", call, " found no memory"));
+    throw OutOfMemory(page_bytes_, fmt::format("cuda runtime: {} found no memory", call));
   }
   if (code != CUDA_SUCCESS) [[unlikely]] {
     char const* what = "unknown error";

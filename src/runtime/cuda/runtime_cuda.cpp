@@ -13,6 +13,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <fmt/core.h>
+
 #include <memory>
 #include <utility>
 
@@ -101,7 +103,7 @@ Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
   if (ordinal_ < 0 || ordinal_ >= count) {
     throw CudaError(
         cudaErrorInvalidDevice,
-        text("device ", ordinal_, " asked, ", count, " visible; Device<Host> needs none"),
+        fmt::format("device {} asked, {} visible; Device<Host> needs none", ordinal_, count),
         "Cuda::Cuda");
   }
   make_current();
@@ -222,13 +224,10 @@ void* Cuda::allocate_device(std::size_t bytes) {
     cudaGetLastError();
     auto const info = memory_info();
     throw OutOfMemory(bytes,
-                      text("cuda runtime: ",
-                           bytes,
-                           " bytes asked, the device has ",
-                           info.free_bytes,
-                           " of ",
-                           info.total_bytes,
-                           " free"));
+                      fmt::format("cuda runtime: {} bytes asked, the device has {} of {} free",
+                                  bytes,
+                                  info.free_bytes,
+                                  info.total_bytes));
   }
   check_cuda(code, "cudaMalloc");
   return memory;
@@ -246,7 +245,8 @@ void* Cuda::allocate_pinned(std::size_t bytes) {
   cudaError_t const code = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw OutOfMemory(bytes, text("cuda runtime: no ", bytes, " bytes of pinned memory to be had"));
+    throw OutOfMemory(bytes,
+                      fmt::format("cuda runtime: no {} bytes of pinned memory to be had", bytes));
   }
   check_cuda(code, "cudaHostAlloc");
   return memory;

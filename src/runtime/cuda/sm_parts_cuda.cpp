@@ -3,8 +3,8 @@
 
 #include "driver_call_cuda.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/cuda.hpp>
 
 #include <cstddef>
@@ -51,17 +51,14 @@ CudaSmParts::~CudaSmParts() {
 
 CUstream CudaSmParts::create_stream(SmPartition partition, int level) {
   require(partition.parts >= 1 && partition.parts <= most_,
-          "cuda runtime: ",
+          "cuda runtime: {} partitions of the multiprocessors; expected 1 to {}{}",
           partition.parts,
-          " partitions of the multiprocessors; expected 1 to ",
           most_,
           most_ == 1 ? ", since this device, or its driver, cannot split them" : "");
   require(partition.index >= 0 && partition.index < partition.parts,
-          "cuda runtime: partition ",
+          "cuda runtime: partition {} of {}; expected 0 to {}",
           partition.index,
-          " of ",
           partition.parts,
-          "; expected 0 to ",
           partition.parts - 1);
   std::lock_guard const guard(mutex_);
   auto& contexts = contexts_[partition.parts];

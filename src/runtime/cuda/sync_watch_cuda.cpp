@@ -2,8 +2,9 @@
 #include "cupti_cuda.hpp"
 #include "sync_calls_cuda.hpp"
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/detail/sync_watch_cuda.hpp>
+
+#include <fmt/core.h>
 
 #include <array>
 #include <cstdio>
@@ -40,7 +41,7 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, v
   auto const* const name = runtime_call != nullptr ? runtime_call : call.functionName;
   OwnCall const asking_cuda_back;
   if (auto const complaint = sync_calls[id].complaint(call.functionParams); !complaint.empty()) {
-    listener->implicit_sync(text(name, complaint));
+    listener->implicit_sync(fmt::format("{}{}", name, complaint));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/host.hpp>
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,7 +38,8 @@ void* aligned_memory(std::size_t bytes) {
           ? std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment)
           : nullptr;
   if (memory == nullptr) {
-    throw OutOfMemory(bytes, text("host runtime: the machine has no ", bytes, " bytes to give"));
+    throw OutOfMemory(bytes,
+                      fmt::format("host runtime: the machine has no {} bytes to give", bytes));
   }
   return memory;
 }
@@ -234,8 +236,8 @@ void Host::take_bytes(std::size_t bytes) {
     if (bytes > memory_bytes_ || before > memory_bytes_ - bytes) {
       throw OutOfMemory(
           bytes,
-          text(
-              "host runtime: ", bytes, " bytes asked, ", before, " of ", memory_bytes_, " in use"));
+          fmt::format(
+              "host runtime: {} bytes asked, {} of {} in use", bytes, before, memory_bytes_));
     }
   } while (!allocated_bytes_.compare_exchange_weak(before, before + bytes));
 }

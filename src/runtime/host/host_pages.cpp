@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pages of the host runtime. Addresses without memory are mapped without access rights.
 #include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/host.hpp>
 
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -19,7 +19,7 @@ constexpr std::size_t kPageBytes = std::size_t{2} << 20U;
 
 [[noreturn]] void refuse(char const* call, std::size_t bytes) {
   auto const why = std::error_code(errno, std::generic_category()).message();
-  throw OutOfMemory(bytes, text("host runtime: ", call, " of ", bytes, " bytes: ", why));
+  throw OutOfMemory(bytes, fmt::format("host runtime: {} of {} bytes: {}", call, bytes, why));
 }
 
 void make_accessible(void* at, std::size_t bytes, char const* call) {

@@ -4,6 +4,8 @@
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/sim.hpp>
 
+#include <fmt/core.h>
+
 #include <utility>
 
 namespace msstream {
@@ -89,14 +91,10 @@ double Sim::elapsed_ns(native_event begin, native_event end) {
 void* Sim::allocate_device(std::size_t bytes) {
   machine_->enter();
   if (bytes > memory_bytes_ - allocated_bytes_) {
-    throw OutOfMemory(bytes,
-                      text("simulation: ",
-                           bytes,
-                           " bytes asked, ",
-                           allocated_bytes_,
-                           " of ",
-                           memory_bytes_,
-                           " in use"));
+    throw OutOfMemory(
+        bytes,
+        fmt::format(
+            "simulation: {} bytes asked, {} of {} in use", bytes, allocated_bytes_, memory_bytes_));
   }
   void* const memory = sim::SimMemory::allocate(bytes);
   allocated_bytes_ += bytes;

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <msstream/base/closure.hpp>
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/operation.hpp>
 #include <msstream/runtime/runtime.hpp>
+
+#include <fmt/core.h>
 
 #include <atomic>
 #include <cstddef>
@@ -26,10 +27,11 @@ struct Point {
   std::uint64_t count = 0;
 
   friend bool operator==(Point, Point) = default;
-  [[nodiscard]] std::string describe() const {
-    return text("action ", count, " of stream ", stream);
-  }
 };
+
+[[nodiscard]] inline std::string to_string(Point point) {
+  return fmt::format("action {} of stream {}", point.count, point.stream);
+}
 
 /// Returns whether the two uses share a byte and conflict: one of them writes, or exactly one
 /// accumulates.

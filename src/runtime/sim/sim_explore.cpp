@@ -5,6 +5,8 @@
 #include <msstream/base/detail/env.hpp>
 #include <msstream/runtime/sim_explore.hpp>
 
+#include <fmt/core.h>
+
 #include <exception>
 #include <memory>
 #include <unordered_map>
@@ -118,19 +120,32 @@ Exploration explore(std::function<std::string(Sim::Options const&)> const& progr
   return std::move(tally.result);
 }
 
+std::string outcome_of_number(std::int64_t number) {
+  return std::to_string(number);
+}
+std::string outcome_of_number(std::uint64_t number) {
+  return std::to_string(number);
+}
+std::string outcome_of_number(float number) {
+  return fmt::format("{}", number);
+}
+std::string outcome_of_number(double number) {
+  return fmt::format("{}", number);
+}
+
 }  // namespace detail
 
-std::string Exploration::describe() const {
-  std::string out =
-      text(schedules, complete ? " orders, all there are" : " orders, not all there are");
+std::string to_string(Exploration const& exploration) {
+  auto const& [schedules, repeats, complete, outcomes, failure] = exploration;
+  std::string out = fmt::format("{} orders, {} there are", schedules, complete ? "all" : "not all");
   if (failure) {
-    out += text("; failed: ", failure->what, " (MSSTREAM_SIM_SCHEDULE=", failure->schedule, ")");
+    out += fmt::format("; failed: {} (MSSTREAM_SIM_SCHEDULE={})", failure->what, failure->schedule);
   }
   if (outcomes.size() > 1) {
-    out += text("; ", outcomes.size(), " different outcomes:");
+    out += fmt::format("; {} different outcomes:", outcomes.size());
     for (auto const& seen : outcomes) {
-      out += text(
-          "\n  ", seen.runs, " times, MSSTREAM_SIM_SCHEDULE=", seen.schedule, ": ", seen.outcome);
+      out += fmt::format(
+          "\n  {} times, MSSTREAM_SIM_SCHEDULE={}: {}", seen.runs, seen.schedule, seen.outcome);
     }
   }
   return out;

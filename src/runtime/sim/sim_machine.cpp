@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sim/sim_machine.hpp"
 
-#include <msstream/base/text.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
@@ -269,23 +269,24 @@ bool Machine::touches_host(Action const& action) const noexcept {
 }
 
 std::string Machine::deadlock(Point wanted) const {
-  std::string out = text("simulation: the host waits for ", wanted, ", which cannot happen");
+  std::string out =
+      fmt::format("simulation: the host waits for {}, which cannot happen", to_string(wanted));
   for (auto const& owned : streams_) {
     auto const& stream = *owned;
     if (stream.running_) {
-      out += text("; stream ", stream.number_, " runs the work that asks");
+      out += fmt::format("; stream {} runs the work that asks", stream.number_);
     }
     if (stream.running_ || stream.queue_.empty()) {
       continue;
     }
     auto const& front = stream.queue_.front();
-    out += text("; stream ", stream.number_);
+    out += fmt::format("; stream {}", stream.number_);
     if (front.kind == Action::Kind::wait) {
-      out += text(" waits for ", front.after);
+      out += fmt::format(" waits for {}", to_string(front.after));
     } else {
       out += " is held";
     }
-    out += text(" with ", stream.queue_.size(), " actions to come");
+    out += fmt::format(" with {} actions to come", stream.queue_.size());
   }
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include <msstream/base/error.hpp>
 
+#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -37,7 +38,7 @@ void* SimMemory::allocate(std::size_t bytes) {
     }
   }
   if (memory == nullptr) {
-    throw OutOfMemory(bytes, text("simulation: the machine has no ", bytes, " bytes to give"));
+    throw OutOfMemory(bytes, fmt::format("simulation: the machine has no {} bytes to give", bytes));
   }
   return memory;
 }

@@ -2,8 +2,9 @@
 #include "runtime/sim/sim_schedule.hpp"
 
 #include <msstream/base/detail/env.hpp>
-#include <msstream/base/error.hpp>
-#include <msstream/base/text.hpp>
+#include <msstream/base/detail/require.hpp>
+
+#include <fmt/core.h>
 
 #include <charconv>
 #include <system_error>
@@ -88,14 +89,12 @@ class ReplaySchedule final : public Schedule {
       return 0;
     }
     auto const chosen = choices_[next_++];
-    require(chosen < decision.count(),
-            "replay: choice ",
-            next_,
-            " is ",
-            chosen,
-            ", but only ",
-            decision.count(),
-            " things can happen; it was not made for this program");
+    require(
+        chosen < decision.count(),
+        "replay: choice {} is {}, but only {} things can happen; it was not made for this program",
+        next_,
+        chosen,
+        decision.count());
     return chosen;
   }
 
@@ -169,8 +168,8 @@ ScheduleFactory schedule_from(std::string_view written) {
       return replay(std::move(choices));
     }
   }
-  throw std::invalid_argument(
-      text("'", written, "' is no schedule: expected random:SEED, by_time:SEED or replay:0.2.1"));
+  throw std::invalid_argument(fmt::format(
+      "'{}' is no schedule: expected random:SEED, by_time:SEED or replay:0.2.1", written));
 }
 
 ScheduleFactory schedule_from_environment() {
@@ -181,18 +180,18 @@ ScheduleFactory schedule_from_environment() {
   try {
     return schedule_from(written);
   } catch (std::invalid_argument const& error) {
-    throw std::invalid_argument(text("MSSTREAM_SIM_SCHEDULE: ", std::string_view(error.what())));
+    throw std::invalid_argument(fmt::format("MSSTREAM_SIM_SCHEDULE: {}", error.what()));
   }
 }
 
 std::string written_random(std::uint64_t seed) {
-  return text(kRandom, seed);
+  return fmt::format("{}{}", kRandom, seed);
 }
 
 std::string written_replay(std::span<std::uint32_t const> choices) {
   std::string out(kReplay);
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    out += i == 0 ? text(choices[i]) : text(".", choices[i]);
+    out += (i == 0 ? "" : ".") + std::to_string(choices[i]);
   }
   return out;
 }

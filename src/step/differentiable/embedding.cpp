@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/embedding/embedding.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/base/dtype.hpp>
-#include <msstream/base/error.hpp>
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/embedding.hpp>
@@ -25,7 +25,7 @@ Floats embedding_lookup(AnyTape& tape,
   bool const moves_weights = bags.weights && tape.wants_gradient(bags.weights->any()) &&
                              (options.pooling == Pooling::sum || options.pooling == Pooling::none);
   if (moves_table && options.pooling == Pooling::max && !options.argmax) {
-    require(table.shape().rank() == 2, "embedding_lookup: table of shape ", table.shape());
+    require(table.shape().rank() == 2, "embedding_lookup: table of shape {}", table.shape());
     options.argmax.emplace(table.device(), pooled_shape(bags, options.pooling, table.shape()[1]));
   }
   Floats const pooled(msstream::detail::OfKnownType(),

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/parallel_rows_host.hpp"
 
-#include <msstream/base/text.hpp>
-
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -71,7 +70,7 @@ TEST(RangeTeam, visits_each_item_once_in_ranges_of_a_grain_or_more) {
     RangeTeam team(helpers);
     for (std::int64_t const count : {0, 1, 2, 3, 10, 63, 64, 65, 1000, 4099}) {
       for (std::int64_t const grain : {1, 2, 3, 16, 64, 5000}) {
-        SCOPED_TRACE(text(count, " items, grain ", grain, ", ", helpers, " helpers"));
+        SCOPED_TRACE(fmt::format("{} items, grain {}, {} helpers", count, grain, helpers));
         Calls calls;
         team.run(count, grain, [&](auto begin, auto end) { calls.add(begin, end); });
         EXPECT_THAT(visits(calls, count), Each(1));

@@ -3,6 +3,8 @@
 
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -82,7 +84,7 @@ Sums product(View left, View right, std::int64_t rows, std::int64_t inner, std::
 }
 
 std::string describe(Shape3 const& shape) {
-  return text("batch ", shape.batch, ", inputs ", shape.inputs, ", outputs ", shape.outputs);
+  return fmt::format("batch {}, inputs {}, outputs {}", shape.batch, shape.inputs, shape.outputs);
 }
 
 template <class Stream>
@@ -218,7 +220,8 @@ TYPED_TEST(DenseTest, layers_are_each_their_own_product) {
                             Shape3{4, 0, 3}}) {
     for (std::int64_t const layers : {0, 1, 3, 8}) {
       for (bool const shared : {false, true}) {
-        SCOPED_TRACE(text(describe(shape), ", layers ", layers, shared ? ", one input" : ""));
+        SCOPED_TRACE(
+            fmt::format("{}, layers {}{}", describe(shape), layers, shared ? ", one input" : ""));
         auto const [batch, inputs, outputs] = shape;
         std::vector<Layer> all;
         Layer stacked;

@@ -3,6 +3,8 @@
 
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 namespace msstream::ops::kernels::testing {
@@ -41,7 +43,7 @@ TYPED_TEST(MatmulTest, is_the_product_however_the_operands_lie) {
                         .shared_left = (flags & 4) != 0,
                         .shared_right = (flags & 8) != 0,
                         .factor = -0.5F};
-        SCOPED_TRACE(text(rows, " x ", inner, " x ", columns, ", batch ", batch, ", ", flags));
+        SCOPED_TRACE(fmt::format("{} x {} x {}, batch {}, {}", rows, inner, columns, batch, flags));
         auto const left_values = this->random.reals((args.shared_left ? 1 : batch) * rows * inner);
         auto const right_values =
             this->random.reals((args.shared_right ? 1 : batch) * inner * columns);

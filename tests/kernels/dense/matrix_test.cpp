@@ -3,6 +3,8 @@
 
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +15,7 @@ template <class Stream>
 class MatrixTest : public KernelTest<Stream> {
  protected:
   void check_transpose(std::int64_t batch, std::int64_t rows, std::int64_t columns) {
-    SCOPED_TRACE(text(batch, " of ", rows, " by ", columns));
+    SCOPED_TRACE(fmt::format("{} of {} by {}", batch, rows, columns));
     auto const values = this->random.reals(batch * rows * columns);
     std::vector<float> expected(values.size());
     for (std::int64_t b = 0; b < batch; ++b) {
@@ -56,7 +58,7 @@ TYPED_TEST(MatrixTest, transpose_of_many_tiles_puts_every_element_in_its_place) 
 TYPED_TEST(MatrixTest, add_identity_changes_the_diagonal_alone) {
   for (std::int64_t const width : {0, 1, 2, 3, 4, 5, 32, 67, 362, 363, 512, 548}) {
     for (std::int64_t const offset : {0, 1}) {
-      SCOPED_TRACE(text("width ", width, ", offset ", offset));
+      SCOPED_TRACE(fmt::format("width {}, offset {}", width, offset));
       auto const values = this->random.reals(width * width);
       auto expected = values;
       for (std::int64_t row = 0; row < width; ++row) {

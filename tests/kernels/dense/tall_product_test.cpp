@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dense/tall_product.hpp"
 
-#include <msstream/base/text.hpp>
-
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -25,7 +24,7 @@ void for_each_product(Use const& use) {
       for (std::int64_t const columns : {1, 2, 64, 256, 1024}) {
         for (std::int64_t const batch : {0, 1, 2, 8, 66, 67}) {
           for (bool const shared : {false, true}) {
-            SCOPED_TRACE(text(rows, " x ", columns, " of ", length, ", batch ", batch));
+            SCOPED_TRACE(fmt::format("{} x {} of {}, batch {}", rows, columns, length, batch));
             use(TallProduct{length, rows, columns, batch, shared});
           }
         }

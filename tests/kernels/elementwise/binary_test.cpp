@@ -3,6 +3,8 @@
 
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <iterator>
 #include <utility>
@@ -61,7 +63,7 @@ class BinaryTest : public KernelTest<Stream> {
  protected:
   /// Compares with result_of(). `offset` floats precede each buffer's first element.
   void check(BinaryFunction function, Shape const& left, Shape const& right, std::size_t offset) {
-    SCOPED_TRACE(text(left, " and ", right, ", offset ", offset));
+    SCOPED_TRACE(fmt::format("{} and {}, offset {}", left, right, offset));
     auto const plan = plan_broadcast(left, right);
     auto const skipped = static_cast<std::int64_t>(offset);
     auto const lefts = this->random.reals(left.count() + skipped, 0.5F, 3.0F);
@@ -187,7 +189,7 @@ TYPED_TEST(BinaryTest, multiply_gradient_is_exact_also_unaligned) {
   for (auto const count : counts) {
     // Selects which of the five arrays begins one float after an aligned address; -1 for none.
     for (std::int64_t shifted = -1; shifted < 5; ++shifted) {
-      SCOPED_TRACE(text("count ", count, ", shifted ", shifted));
+      SCOPED_TRACE(fmt::format("count {}, shifted {}", count, shifted));
       auto const offset = [&](std::int64_t array) { return std::int64_t{array == shifted}; };
       auto const behind = [&](std::int64_t array, std::vector<float> values) {
         values.insert(values.begin(), static_cast<std::size_t>(offset(array)), 0.0F);
@@ -222,7 +224,7 @@ TYPED_TEST(BinaryTest, multiply_gradient_may_write_over_any_two_of_its_inputs) {
         if (l == r) {
           continue;
         }
-        SCOPED_TRACE(text("count ", count, ", over inputs ", l, " and ", r));
+        SCOPED_TRACE(fmt::format("count {}, over inputs {} and {}", count, l, r));
         std::vector<float> values[3];
         std::vector<Buffer<float>> inputs;
         for (auto& of_input : values) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/broadcast_plan.hpp"
 
+#include <msstream/base/format.hpp>
+
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -80,7 +83,7 @@ TEST(BroadcastPlan, walks_any_two_shapes_as_numpy_does) {
       }
       ++broadcast;
       auto const plan = plan_broadcast(left, right);
-      SCOPED_TRACE(text(left, " and ", right));
+      SCOPED_TRACE(fmt::format("{} and {}", left, right));
       ASSERT_EQ(plan.count, result->count());
       Places lefts;
       Places rights;
@@ -146,7 +149,7 @@ TEST(SumToPlan, undoes_every_broadcast_in_at_most_two_reductions) {
       if (broadcast_shape(to, from) != from) {
         continue;
       }
-      SCOPED_TRACE(text(from, " to ", to));
+      SCOPED_TRACE(fmt::format("{} to {}", from, to));
       Places values(static_cast<std::size_t>(from.count()));
       std::iota(values.begin(), values.end(), 1);
       Places expected(static_cast<std::size_t>(to.count()), 0);

@@ -4,6 +4,8 @@
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -44,7 +46,7 @@ class ElementwiseTest : public KernelTest<Stream> {
                  Issue const& issue,
                  std::function<double(double)> const& function) {
     auto const count = static_cast<std::int64_t>(values.size());
-    SCOPED_TRACE(text("count ", count));
+    SCOPED_TRACE(fmt::format("count {}", count));
     std::vector<double> expected(values.size());
     std::transform(values.begin(), values.end(), expected.begin(), function);
     auto const input = this->upload(values);
@@ -90,7 +92,8 @@ TYPED_TEST(ElementwiseTest, concat_lays_blocks_side_by_side) {
   for (auto const block_count : kBlockCounts) {
     for (std::int64_t const rows : {0, 1, 67}) {
       for (std::int64_t const unit : {1, 4}) {
-        SCOPED_TRACE(text(block_count, " blocks, ", rows, " rows, widths in units of ", unit));
+        SCOPED_TRACE(
+            fmt::format("{} blocks, {} rows, widths in units of {}", block_count, rows, unit));
         auto const columns = this->random_columns(block_count, rows, unit);
         std::vector<Buffer<float>> buffers;
         std::vector<ColumnBlock> blocks;
@@ -111,7 +114,8 @@ TYPED_TEST(ElementwiseTest, split_takes_blocks_apart_and_skips_those_without_dat
   for (auto const block_count : kBlockCounts) {
     for (std::int64_t const rows : {0, 1, 67}) {
       for (std::int64_t const unit : {1, 4}) {
-        SCOPED_TRACE(text(block_count, " blocks, ", rows, " rows, widths in units of ", unit));
+        SCOPED_TRACE(
+            fmt::format("{} blocks, {} rows, widths in units of {}", block_count, rows, unit));
         auto const columns = this->random_columns(block_count, rows, unit);
         auto const is_skipped = [](std::size_t k) { return k % 5 == 3; };
         std::vector<Buffer<float>> buffers;
@@ -172,7 +176,7 @@ class SumOfInputs {
 TYPED_TEST(ElementwiseTest, add_adds_in_the_order_of_the_inputs) {
   for (std::int64_t const input_count : {1, 2, 9, 32, 33, 64, 65, 96, 130}) {
     for (std::int64_t const count : {0, 1, 5, 2052}) {
-      SCOPED_TRACE(text(input_count, " inputs of ", count));
+      SCOPED_TRACE(fmt::format("{} inputs of {}", input_count, count));
       std::vector<Buffer<float>> buffers;
       std::vector<float const*> inputs;
       SumOfInputs sum;
@@ -204,7 +208,7 @@ TYPED_TEST(ElementwiseTest, add_of_large_arrays_agrees_with_double_also_unaligne
   for (std::size_t const input_count : {2, 4, 11}) {
     for (auto const count : kManyFloats) {
       for (std::int64_t const offset : {0, 1}) {
-        SCOPED_TRACE(text(input_count, " inputs of ", count, ", offset ", offset));
+        SCOPED_TRACE(fmt::format("{} inputs of {}, offset {}", input_count, count, offset));
         std::vector<Buffer<float>> buffers;
         std::vector<float const*> inputs;
         std::vector<double> expected(static_cast<std::size_t>(count), 0.0);
@@ -312,7 +316,7 @@ TYPED_TEST(ElementwiseTest, reduce_sum_is_the_sum_with_the_same_bits_in_every_ru
   HostQueue queue;
   HostStream const host(queue);
   for (std::int64_t const count : {0, 1, 31, 1023, 1024, 1025, 4097, 65536, 65537, 300001}) {
-    SCOPED_TRACE(text("count ", count));
+    SCOPED_TRACE(fmt::format("count {}", count));
     auto const values = this->reals(count);
     double const factor = 1.0 / 3.0;
     double const magnitude = std::accumulate(
@@ -349,7 +353,7 @@ TYPED_TEST(ElementwiseTest, one_chunk_of_a_sum_needs_no_workspace) {
 
 TYPED_TEST(ElementwiseTest, bce_is_the_cross_entropy_even_of_extreme_logits) {
   for (auto const count : kCounts) {
-    SCOPED_TRACE(text("count ", count));
+    SCOPED_TRACE(fmt::format("count {}", count));
     auto logits = this->random.reals(count, -5.0F, 5.0F);
     std::vector<float> labels(logits.size());
     for (auto& label : labels) {

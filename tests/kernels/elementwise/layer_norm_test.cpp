@@ -4,6 +4,8 @@
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 namespace msstream::ops::kernels::testing {
@@ -91,7 +93,7 @@ TYPED_TEST_SUITE(LayerNormTest, StreamKinds, StreamKindName);
 TYPED_TEST(LayerNormTest, forward_agrees_with_double_also_in_place) {
   for (auto const width : kNormWidths) {
     for (std::int64_t const rows : {0, 1, 67}) {
-      SCOPED_TRACE(text(rows, " rows of ", width));
+      SCOPED_TRACE(fmt::format("{} rows of {}", rows, width));
       auto const made = this->random_case(rows, width);
       auto const input = this->upload(made.input);
       auto const gain = this->upload(made.gain);
@@ -144,7 +146,7 @@ TYPED_TEST(LayerNormTest, a_small_variance_beside_a_large_mean_is_not_lost) {
 TYPED_TEST(LayerNormTest, input_gradient_agrees_with_double) {
   for (auto const width : kNormWidths) {
     for (std::int64_t const rows : {0, 1, 67}) {
-      SCOPED_TRACE(text(rows, " rows of ", width));
+      SCOPED_TRACE(fmt::format("{} rows of {}", rows, width));
       auto const made = this->random_case(rows, width);
       auto const input = this->upload(made.input);
       auto const gain = this->upload(made.gain);
@@ -171,7 +173,7 @@ TYPED_TEST(LayerNormTest, input_gradient_agrees_with_double) {
 TYPED_TEST(LayerNormTest, parameter_gradients_agree_with_double_and_are_the_same_in_every_run) {
   for (std::int64_t const width : {1, 3, 32, 33, 100}) {
     for (std::int64_t const rows : {0, 1, 7, 63, 64, 65, 1000, 20'000}) {
-      SCOPED_TRACE(text(rows, " rows of ", width));
+      SCOPED_TRACE(fmt::format("{} rows of {}", rows, width));
       auto const made = this->random_case(rows, width);
       auto const input = this->upload(made.input);
       auto const means = this->upload(this->in_float(made.means));

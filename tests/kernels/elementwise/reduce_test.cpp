@@ -4,6 +4,8 @@
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -53,7 +55,7 @@ TYPED_TEST_SUITE(ReduceTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(ReduceTest, sums_agree_with_double_and_are_the_same_in_every_run) {
   for (auto const& view : kViews) {
-    SCOPED_TRACE(text(view.outer, ", ", view.axis, ", ", view.inner));
+    SCOPED_TRACE(fmt::format("{}, {}, {}", view.outer, view.axis, view.inner));
     auto const values = this->random.reals(view.count(), 0.0F, 1.0F);
     std::vector<double> expected(static_cast<std::size_t>(view.outputs()), 0.0);
     this->for_each_element(
@@ -68,7 +70,7 @@ TYPED_TEST(ReduceTest, sums_agree_with_double_and_are_the_same_in_every_run) {
 TYPED_TEST(ReduceTest, extrema_are_exact_and_not_a_number_wins) {
   for (auto const& view : kViews) {
     for (bool const with_nan : {false, true}) {
-      SCOPED_TRACE(text(view.outer, ", ", view.axis, ", ", view.inner));
+      SCOPED_TRACE(fmt::format("{}, {}, {}", view.outer, view.axis, view.inner));
       auto values = this->random.reals(view.count());
       for (std::size_t i = 0; with_nan && i < values.size(); i += 1 + i / 3) {
         values[i] = std::nanf("");
@@ -96,7 +98,7 @@ TYPED_TEST(ReduceTest, extrema_are_exact_and_not_a_number_wins) {
 TYPED_TEST(ReduceTest, repeat_axis_repeats_also_to_an_unaligned_place) {
   for (auto const& view : kViews) {
     for (std::int64_t const offset : {0, 1}) {
-      SCOPED_TRACE(text(view.outer, ", ", view.axis, ", ", view.inner, ", offset ", offset));
+      SCOPED_TRACE(fmt::format("{}, {}, {}, offset {}", view.outer, view.axis, view.inner, offset));
       auto const values = this->random.reals(view.outputs());
       std::vector<float> expected(static_cast<std::size_t>(view.count()));
       this->for_each_element(
@@ -113,7 +115,7 @@ TYPED_TEST(ReduceTest, repeat_axis_repeats_also_to_an_unaligned_place) {
 
 TYPED_TEST(ReduceTest, the_gradient_of_an_extremum_is_shared_by_all_that_equal_it) {
   for (auto const& view : kViews) {
-    SCOPED_TRACE(text(view.outer, ", ", view.axis, ", ", view.inner));
+    SCOPED_TRACE(fmt::format("{}, {}, {}", view.outer, view.axis, view.inner));
     // Draws from few different values, which gives many ties. If there are many outputs, every
     // seventh element is NaN.
     std::vector<float> values(static_cast<std::size_t>(view.count()));

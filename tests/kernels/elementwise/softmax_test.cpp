@@ -4,6 +4,8 @@
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -51,7 +53,7 @@ TYPED_TEST_SUITE(SoftmaxTest, StreamKinds, StreamKindName);
 TYPED_TEST(SoftmaxTest, agrees_with_double_for_rows_of_any_length_also_in_place) {
   for (auto const columns : kColumns) {
     for (std::int64_t const rows : {0, 1, 67}) {
-      SCOPED_TRACE(text(rows, " rows of ", columns));
+      SCOPED_TRACE(fmt::format("{} rows of {}", rows, columns));
       auto const values = this->random.reals(rows * columns, -5.0F, 5.0F);
       auto const expected = softmax_of(
           values, columns, std::vector<std::int64_t>(static_cast<std::size_t>(rows), columns));
@@ -68,7 +70,7 @@ TYPED_TEST(SoftmaxTest, agrees_with_double_for_rows_of_any_length_also_in_place)
 TYPED_TEST(SoftmaxTest, columns_beyond_a_rows_length_get_nothing_and_give_nothing) {
   for (auto const columns : kColumns) {
     for (std::int64_t const rows_a_length : {1, 3}) {
-      SCOPED_TRACE(text(columns, " columns, ", rows_a_length, " rows a length"));
+      SCOPED_TRACE(fmt::format("{} columns, {} rows a length", columns, rows_a_length));
       constexpr std::int64_t kRows = 21;
       auto lengths = this->random.integers(kRows / rows_a_length, 0, columns);
       lengths[0] = -1;
@@ -108,7 +110,7 @@ TYPED_TEST(SoftmaxTest, neither_overflows_nor_hides_what_is_not_a_number) {
 TYPED_TEST(SoftmaxTest, gradient_agrees_with_double_and_is_zero_where_the_output_is) {
   for (auto const columns : kColumns) {
     for (std::int64_t const rows : {0, 1, 35}) {
-      SCOPED_TRACE(text(rows, " rows of ", columns));
+      SCOPED_TRACE(fmt::format("{} rows of {}", rows, columns));
       // Makes rows that add up to about 2, of the order of a softmax's sum.
       auto outputs = this->random.reals(rows * columns, 0.0F, 4.0F / static_cast<float>(columns));
       auto gradients = this->random.reals(rows * columns);
@@ -141,7 +143,7 @@ TYPED_TEST(SoftmaxTest, gradient_agrees_with_double_and_is_zero_where_the_output
 TYPED_TEST(SoftmaxTest, cross_entropy_agrees_with_double_and_leaves_bad_classes_out) {
   for (auto const columns : kColumns) {
     for (std::int64_t const rows : {0, 1, 67}) {
-      SCOPED_TRACE(text(rows, " rows of ", columns));
+      SCOPED_TRACE(fmt::format("{} rows of {}", rows, columns));
       auto const values = this->random.reals(rows * columns, -5.0F, 5.0F);
       auto const classes = this->random.integers(rows, -1, columns);
       auto gradients = softmax_of(

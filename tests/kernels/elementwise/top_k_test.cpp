@@ -4,6 +4,8 @@
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,7 +34,7 @@ class TopKTest : public KernelTest<Stream> {
  protected:
   void expect_top(std::vector<float> const& values, std::int64_t columns, std::int64_t k) {
     auto const rows = std::ssize(values) / columns;
-    SCOPED_TRACE(text("the greatest ", k, " in ", rows, " rows of ", columns));
+    SCOPED_TRACE(fmt::format("the greatest {} in {} rows of {}", k, rows, columns));
     Integers expected_indices;
     std::vector<double> expected;
     for (std::int64_t row = 0; row < rows; ++row) {

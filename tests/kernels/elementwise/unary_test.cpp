@@ -4,6 +4,8 @@
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -94,7 +96,8 @@ TYPED_TEST_SUITE(UnaryTest, StreamKinds, StreamKindName);
 TYPED_TEST(UnaryTest, values_agree_with_double_also_unaligned_and_in_place) {
   for (auto const& reference : kUnaryReferences) {
     for (auto const count : kUnaryCounts) {
-      SCOPED_TRACE(text("function ", static_cast<int>(reference.function), ", count ", count));
+      SCOPED_TRACE(
+          fmt::format("function {}, count {}", static_cast<int>(reference.function), count));
       auto const values = this->random.reals(count, reference.low, reference.high);
       std::vector<double> expected;
       for (auto const x : values) {
@@ -117,7 +120,8 @@ TYPED_TEST(UnaryTest, values_agree_with_double_also_unaligned_and_in_place) {
 TYPED_TEST(UnaryTest, gradients_agree_with_double) {
   for (auto const& reference : kUnaryReferences) {
     for (auto const count : kUnaryCounts) {
-      SCOPED_TRACE(text("function ", static_cast<int>(reference.function), ", count ", count));
+      SCOPED_TRACE(
+          fmt::format("function {}, count {}", static_cast<int>(reference.function), count));
       auto values = this->random.reals(count, reference.low, reference.high);
       std::replace(values.begin(), values.end(), 0.0F, 1.0F);  // a kink has no derivative
       auto const gradients = this->random.reals(count);
@@ -147,7 +151,7 @@ TYPED_TEST(UnaryTest, gradients_agree_with_double) {
 TYPED_TEST(UnaryTest, large_arrays_agree_with_double_also_unaligned) {
   for (auto const count : kManyFloats) {
     for (std::int64_t const offset : {0, 1}) {
-      SCOPED_TRACE(text("count ", count, ", offset ", offset));
+      SCOPED_TRACE(fmt::format("count {}, offset {}", count, offset));
       auto const values = this->random.reals(count, -3.0F, 3.0F);
       auto const gradients = this->random.reals(count);
       std::vector<double> squares;

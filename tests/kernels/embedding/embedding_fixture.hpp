@@ -4,6 +4,8 @@
 #include "embedding/lookup.hpp"
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -333,18 +335,14 @@ class EmbeddingTest : public KernelTest<Stream> {
   }
 
   static std::string name(Lookup const& lookup) {
-    return text("pooling ",
-                static_cast<int>(lookup.pooling),
-                " width ",
-                lookup.width,
-                " ids ",
-                name_of(lookup.id_dtype),
-                " table ",
-                name_of(lookup.table_dtype),
-                " output ",
-                name_of(lookup.output_dtype),
-                lookup.offsets.empty() ? " fixed" : " jagged",
-                lookup.weights.empty() ? "" : " weighted");
+    return fmt::format("pooling {} width {} ids {} table {} output {}{}{}",
+                       static_cast<int>(lookup.pooling),
+                       lookup.width,
+                       lookup.id_dtype,
+                       lookup.table_dtype,
+                       lookup.output_dtype,
+                       lookup.offsets.empty() ? " fixed" : " jagged",
+                       lookup.weights.empty() ? "" : " weighted");
   }
 };
 

@@ -3,6 +3,8 @@
 
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 namespace msstream::ops::kernels::testing {
 namespace {
 
@@ -46,7 +48,8 @@ class GatherTest : public KernelTest<Stream> {
                        std::int64_t row_bytes,
                        std::int64_t existing,
                        std::int64_t offset = 0) {
-    SCOPED_TRACE(text(ids.size(), " ids of ", rows, " rows of ", row_bytes, " bytes at ", offset));
+    SCOPED_TRACE(
+        fmt::format("{} ids of {} rows of {} bytes at {}", ids.size(), rows, row_bytes, offset));
     auto const capacity = std::ssize(ids);
     auto const table = random_bytes(rows * row_bytes);
     RowBytes expected(static_cast<std::size_t>(capacity * row_bytes), std::uint8_t{kPoisonByte});
@@ -80,7 +83,7 @@ class GatherTest : public KernelTest<Stream> {
                         std::int64_t rows,
                         std::int64_t row_bytes,
                         std::int64_t existing) {
-    SCOPED_TRACE(text(ids.size(), " ids of ", rows, " rows of ", row_bytes, " bytes"));
+    SCOPED_TRACE(fmt::format("{} ids of {} rows of {} bytes", ids.size(), rows, row_bytes));
     auto const capacity = std::ssize(ids);
     auto const values = random_bytes(capacity * row_bytes);
     auto const before = random_bytes(rows * row_bytes);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/embedding_gradient/gradient_case.hpp"
 
+#include <fmt/core.h>
+
 #include <limits>
 #include <stdexcept>
 
@@ -27,20 +29,15 @@ class EmbeddingGradientTest : public GradientTest<Stream> {
   /// Compares with sums in double. Memory that must not be written has to stay poisoned.
   template <class T = float, class Id = std::int64_t>
   void expect_gradients(GradientCase const& some, std::int64_t offset = 0) {
-    SCOPED_TRACE(text("pooling ",
-                      static_cast<int>(some.pooling),
-                      ", width ",
-                      some.width,
-                      ", ",
-                      some.ids.size(),
-                      " ids, ",
-                      some.existing,
-                      " of ",
-                      some.bags,
-                      " bags, ",
-                      some.weights.size(),
-                      " weights, default id ",
-                      some.default_id));
+    SCOPED_TRACE(
+        fmt::format("pooling {}, width {}, {} ids, {} of {} bags, {} weights, default id {}",
+                    static_cast<int>(some.pooling),
+                    some.width,
+                    some.ids.size(),
+                    some.existing,
+                    some.bags,
+                    some.weights.size(),
+                    some.default_id));
     auto const gradient = this->template random_gradient<T>(some);
     auto const argmax = this->random_argmax(some);
     auto const uploaded = this->template upload_case<Id>(some, gradient, argmax, offset);

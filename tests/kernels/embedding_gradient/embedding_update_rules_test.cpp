@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/embedding_gradient/embedding_update_fixture.hpp"
 
+#include <msstream/base/format.hpp>
+
+#include <fmt/core.h>
+
 namespace msstream::ops::kernels::testing {
 namespace {
 
@@ -56,8 +60,8 @@ class EmbeddingUpdateRulesTest : public UpdateTest<Stream> {
 
   template <class T = float>
   void expect_the_rule(OptimizerKind kind, DType dtype, std::int64_t bags, std::int64_t width) {
-    SCOPED_TRACE(text(
-        "kind ", static_cast<int>(kind), ", ", name_of(dtype), ", ", bags, " bags, width ", width));
+    SCOPED_TRACE(
+        fmt::format("kind {}, {}, {} bags, width {}", static_cast<int>(kind), dtype, bags, width));
     OptimizerRule const rule{.kind = kind, .learning_rate = 0.1F};
     auto const rows = GradientCase{}.rows;
     auto const columns = static_cast<std::size_t>(width);

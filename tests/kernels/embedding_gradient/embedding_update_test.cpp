@@ -2,6 +2,10 @@
 #include "kernels/embedding_gradient/embedding_update_fixture.hpp"
 #include "kernels/embedding_gradient/recorded_work.hpp"
 
+#include <msstream/base/format.hpp>
+
+#include <fmt/core.h>
+
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -42,17 +46,12 @@ class EmbeddingUpdateTest : public UpdateTest<Stream> {
   /// Runs two steps by both ways from the same weights and state, and expects the same bits.
   template <class T = float>
   void expect_the_same_bits(OptimizerKind kind, DType dtype, GradientCase const& some) {
-    SCOPED_TRACE(text("kind ",
-                      static_cast<int>(kind),
-                      ", ",
-                      name_of(dtype),
-                      ", pooling ",
-                      static_cast<int>(some.pooling),
-                      ", width ",
-                      some.width,
-                      ", ",
-                      some.ids.size(),
-                      " ids"));
+    SCOPED_TRACE(fmt::format("kind {}, {}, pooling {}, width {}, {} ids",
+                             static_cast<int>(kind),
+                             dtype,
+                             static_cast<int>(some.pooling),
+                             some.width,
+                             some.ids.size()));
     auto const elements = some.rows * some.width;
     auto const rule = rule_of(kind);
     auto const step = this->upload(std::vector{StepState{}});

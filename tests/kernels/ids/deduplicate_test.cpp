@@ -3,6 +3,8 @@
 
 #include "kernels/ids/judged_offsets.hpp"
 
+#include <fmt/core.h>
+
 #include <map>
 
 namespace msstream::ops::kernels::testing {
@@ -131,7 +133,7 @@ class DeduplicateTest : public KernelTest<Stream> {
 
   /// Compares with ids of 64 bits, and of 32 bits if they fit.
   void expect_groups(Integers const& ids, std::int64_t rows, SomeBags const& bags = {}) {
-    SCOPED_TRACE(text(ids.size(), " ids, ", rows, " rows"));
+    SCOPED_TRACE(fmt::format("{} ids, {} rows", ids.size(), rows));
     expect_groups_of(ids, rows, bags);
     auto const narrow = cast_to<std::int32_t>(ids);
     if (cast_to<std::int64_t>(narrow) == ids) {
@@ -207,7 +209,7 @@ TYPED_TEST(DeduplicateTest, places_beyond_the_bag_count_do_not_exist) {
   for (std::int64_t const bags : {100, 3000}) {
     auto const ids = this->random.integers(bags * kHotness, 0, 50);
     for (std::int64_t const count : {std::int64_t{0}, std::int64_t{1}, bags / 2, bags}) {
-      SCOPED_TRACE(text(count, " of ", bags, " bags"));
+      SCOPED_TRACE(fmt::format("{} of {} bags", count, bags));
       this->expect_groups(ids, 51, {.bags = bags, .hotness = kHotness, .bag_count = count});
     }
   }
@@ -226,7 +228,7 @@ TYPED_TEST(DeduplicateTest, offsets_tell_which_places_exist) {
 
 TYPED_TEST(DeduplicateTest, leaves_out_the_ids_of_bad_bags) {
   auto const expect_for = [&](std::int64_t bags, std::int64_t capacity) {
-    SCOPED_TRACE(text(bags, " bags"));
+    SCOPED_TRACE(fmt::format("{} bags", bags));
     for (int round = 0; round < 6; ++round) {
       this->expect_groups(this->random.integers(capacity, -1, capacity),
                           capacity,

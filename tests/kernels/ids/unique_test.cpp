@@ -3,6 +3,8 @@
 
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <limits>
 #include <map>
 
@@ -29,15 +31,12 @@ class UniqueTest : public KernelTest<Stream> {
                      std::int64_t below,
                      UniqueOrder order,
                      std::int64_t existing) {
-    SCOPED_TRACE(text(ids.size(),
-                      " ids of ",
-                      sizeof(T),
-                      " bytes below ",
-                      below,
-                      ", ",
-                      existing,
-                      " exist, order ",
-                      static_cast<int>(order)));
+    SCOPED_TRACE(fmt::format("{} ids of {} bytes below {}, {} exist, order {}",
+                             ids.size(),
+                             sizeof(T),
+                             below,
+                             existing,
+                             static_cast<int>(order)));
     auto const count = static_cast<std::size_t>(
         std::clamp<std::int64_t>(existing, 0, static_cast<std::int64_t>(ids.size())));
     auto const is_left_out = [&](T id) { return below > 0 && (id < 0 || id >= below); };

@@ -4,6 +4,8 @@
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <limits>
 
@@ -112,7 +114,7 @@ class JaggedSoftmaxTest : public KernelTest<Stream> {
   void expect_both(Integers const& lengths, std::int64_t width, std::int64_t spare) {
     auto const offsets = offsets_of(lengths, spare);
     auto const capacity = offsets.back() + spare;
-    SCOPED_TRACE(text(lengths.size(), " segments, ", capacity, " rows of ", width));
+    SCOPED_TRACE(fmt::format("{} segments, {} rows of {}", lengths.size(), capacity, width));
     expect_softmax(offsets, capacity, width, this->random.reals(capacity * width, -20.0F, 20.0F));
     expect_gradient(offsets, capacity, width);
   }

@@ -3,6 +3,8 @@
 
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 namespace msstream::ops::kernels::testing {
 namespace {
 
@@ -29,7 +31,7 @@ class JaggedTest : public KernelTest<Stream> {
                         std::int64_t width,
                         T padding) {
     auto const batch = std::ssize(offsets) - 1;
-    SCOPED_TRACE(text(batch, " samples up to ", max_length, " of width ", width));
+    SCOPED_TRACE(fmt::format("{} samples up to {} of width {}", batch, max_length, width));
     auto const values = numbers<T>(capacity * width);
     auto const dense = numbers<T>(batch * max_length * width);
     std::vector<T> expected_dense(dense.size(), padding);

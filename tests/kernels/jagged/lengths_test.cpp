@@ -3,6 +3,8 @@
 
 #include "kernels/kernel_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -49,7 +51,7 @@ TYPED_TEST_SUITE(LengthsTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(LengthsTest, offsets_are_the_sums_before_for_any_number_of_lengths) {
   for (auto const capacity : kLengthCounts) {
-    SCOPED_TRACE(text(capacity, " lengths"));
+    SCOPED_TRACE(fmt::format("{} lengths", capacity));
     auto const lengths = this->random.integers(capacity, -3, 1000);
     this->expect_offsets(lengths, capacity);
     this->expect_offsets(std::vector<std::int32_t>(lengths.begin(), lengths.end()), capacity);
@@ -58,7 +60,7 @@ TYPED_TEST(LengthsTest, offsets_are_the_sums_before_for_any_number_of_lengths) {
 
 TYPED_TEST(LengthsTest, what_is_beyond_the_count_is_empty_and_sums_pass_32_bits) {
   for (auto const capacity : kLengthCounts) {
-    SCOPED_TRACE(text(capacity, " lengths"));
+    SCOPED_TRACE(fmt::format("{} lengths", capacity));
     auto const lengths = this->random.integers(capacity, 0, std::int64_t{1} << 33U);
     for (auto const existing : {std::int64_t{-1},
                                 std::int64_t{0},

@@ -2,6 +2,8 @@
 #include "embedding/embedding_tables.hpp"
 #include "kernels/many_elements/many_elements_fixture.hpp"
 
+#include <fmt/core.h>
+
 namespace msstream::ops::kernels::testing {
 namespace {
 
@@ -80,7 +82,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, lookup_of_many_tables) {
   auto const small = this->upload(Floats(12, 7.0F));
   for (std::int32_t const hotness : {1, 2}) {
     for (bool const is_jagged : {false, true}) {
-      SCOPED_TRACE(text("hotness ", hotness, is_jagged ? ", jagged" : ", fixed"));
+      SCOPED_TRACE(fmt::format("hotness {}{}", hotness, is_jagged ? ", jagged" : ", fixed"));
       auto const plan =
           plan_tables({{.table = table->data(),
                         .rows = kRows,
@@ -139,7 +141,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, update_of_a_table) {
   constexpr float kRate = 0x1p-10F;
   for (auto const kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad}) {
     for (std::int64_t const places : {4, 4000}) {  // in one launch, and in several
-      SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", places, " places"));
+      SCOPED_TRACE(fmt::format("kind {}, {} places", static_cast<int>(kind), places));
       Integers ids;
       while (std::ssize(ids) < places) {
         ids.insert(ids.end(), {kRows - 1, 0, kRows - 2, kRows - 1});

@@ -3,6 +3,8 @@
 #include "kernels/many_elements/many_elements_fixture.hpp"
 #include "segment/segment.hpp"
 
+#include <fmt/core.h>
+
 namespace msstream::ops::kernels::testing {
 namespace {
 
@@ -107,7 +109,8 @@ TYPED_TEST(RowsOfManyElementsTest, segments) {
       if (!is_deterministic && form != SegmentForm::unsorted_ids) {
         continue;  // the other forms ignore it
       }
-      SCOPED_TRACE(text("form ", static_cast<int>(form), ", deterministic: ", is_deterministic));
+      SCOPED_TRACE(
+          fmt::format("form {}, deterministic: {}", static_cast<int>(form), is_deterministic));
       auto const output = this->floats(2 * kColumns);
       SegmentArgs args{
           .values = values->data(),

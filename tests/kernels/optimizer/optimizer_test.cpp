@@ -2,6 +2,10 @@
 #include "kernels/kernel_fixture.hpp"
 #include "kernels/optimizer/optimizer_reference.hpp"
 
+#include <msstream/base/format.hpp>
+
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -110,16 +114,12 @@ class OptimizerTest : public KernelTest<Stream> {
                   std::int64_t width,
                   std::int64_t capacity,
                   std::int64_t row_count) {
-    SCOPED_TRACE(text("kind ",
-                      static_cast<int>(OptimizerKind{rule.kind}),
-                      ", ",
-                      name_of(dtype_of<T>),
-                      ", width ",
-                      width,
-                      ", ",
-                      row_count,
-                      " rows of ",
-                      capacity));
+    SCOPED_TRACE(fmt::format("kind {}, {}, width {}, {} rows of {}",
+                             static_cast<int>(OptimizerKind{rule.kind}),
+                             dtype_of<T>,
+                             width,
+                             row_count,
+                             capacity));
     std::vector<T> table(static_cast<std::size_t>(rows * width));
     std::generate(table.begin(), table.end(), [&] { return from_float<T>(this->random.real()); });
     auto const state0 = this->random.reals(rows * width, 0.1F, 1.0F);
@@ -197,7 +197,7 @@ TYPED_TEST(OptimizerTest, the_step_counts_and_brings_the_corrections_of_adam) {
 TYPED_TEST(OptimizerTest, tensors_move_by_the_rule_over_five_steps) {
   for (auto const kind : kOptimizerKinds) {
     for (int const tensor_count : {0, 1, 48, 49, 100}) {
-      SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", tensor_count, " tensors"));
+      SCOPED_TRACE(fmt::format("kind {}, {} tensors", static_cast<int>(kind), tensor_count));
       auto const rule = rule_of(kind);
       // Places the tensors after each other with gaps of up to four floats, so that some are
       // aligned to 16 bytes and some are not.
@@ -293,7 +293,7 @@ TYPED_TEST(OptimizerTest, rows_with_a_gradient_move_and_no_others) {
 
 TYPED_TEST(OptimizerTest, a_row_with_one_number_of_state_follows_the_rule_in_double) {
   auto const check = [this]<class T>(T, std::int64_t width, std::int64_t offset) {
-    SCOPED_TRACE(text(name_of(dtype_of<T>), ", width ", width, ", offset ", offset));
+    SCOPED_TRACE(fmt::format("{}, width {}, offset {}", dtype_of<T>, width, offset));
     constexpr std::int64_t kRows = 700;
     constexpr std::int64_t kCapacity = 600;
     constexpr std::int64_t kCount = 500;
@@ -364,7 +364,7 @@ TYPED_TEST(OptimizerTest, more_rows_than_one_grid_holds_are_walked) {
 TYPED_TEST(OptimizerTest, many_tables_move_as_each_of_them_alone) {
   for (auto const kind : kOptimizerKinds) {
     for (int const table_count : {0, 1, 2, 40, 41, 130}) {
-      SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", table_count, " tables"));
+      SCOPED_TRACE(fmt::format("kind {}, {} tables", static_cast<int>(kind), table_count));
       auto const rule = rule_of(kind);
       auto const step = this->new_step();
       advance_step(this->stream(), rule, step.data());

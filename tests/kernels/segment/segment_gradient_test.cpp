@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/segment/segment_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <span>
 
@@ -101,12 +103,10 @@ class SegmentGradientTest : public SegmentKernelTest<Stream> {
                        std::int64_t width,
                        SegmentReduction reduction,
                        std::int64_t unaligned = 0) {
-    SCOPED_TRACE(text("form ",
-                      static_cast<int>(segments.form),
-                      ", reduction ",
-                      static_cast<int>(reduction),
-                      ", width ",
-                      width));
+    SCOPED_TRACE(fmt::format("form {}, reduction {}, width {}",
+                             static_cast<int>(segments.form),
+                             static_cast<int>(reduction),
+                             width));
     auto const gradients = this->random.reals(segments.segments * width);
     auto const reduced = this->reduce(segments, values, width, reduction);
     auto const found = gradient(segments, gradients, values, reduced, width, reduction, unaligned);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/segment/segment_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <cstring>
 
 namespace msstream::ops::kernels::testing {
@@ -14,14 +16,11 @@ class SegmentTest : public SegmentKernelTest<Stream> {
  protected:
   /// Expects the results of all reductions: exact ones, except for the roundings of mean and sqrtn.
   void expect_reduced(Segments const& segments, std::int64_t width, std::int64_t unaligned = 0) {
-    SCOPED_TRACE(text("form ",
-                      static_cast<int>(segments.form),
-                      ", ",
-                      segments.segments,
-                      " segments, ",
-                      segments.capacity,
-                      " places, width ",
-                      width));
+    SCOPED_TRACE(fmt::format("form {}, {} segments, {} places, width {}",
+                             static_cast<int>(segments.form),
+                             segments.segments,
+                             segments.capacity,
+                             width));
     auto const numbers = this->whole_numbers(segments.capacity * width);
     auto const factors = this->factors(segments.capacity * width);
     for (auto const reduction : kReductions) {

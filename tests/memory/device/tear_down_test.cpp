@@ -32,7 +32,7 @@ class TearDown : public RuntimeTest<TypeParam> {
   using Pinned = PinnedArray<std::uint8_t, Watched<TypeParam>>;
 
   static void expect_nothing_left(Watch const& watch) {
-    EXPECT_EQ(watch.describe(), Watch::nothing());
+    EXPECT_EQ(to_string(watch), Watch::nothing());
   }
 };
 TYPED_TEST_SUITE(TearDown, Runtimes, RuntimeNames);

@@ -90,7 +90,7 @@ TYPED_TEST(MovedPages, that_are_in_use_when_all_goes_are_waited_for) {
   watch->gives_back = [] {};
   ASSERT_FALSE(journal.entries().empty());
   EXPECT_EQ(journal.entries().front(), "last");
-  EXPECT_EQ(watch->describe(), Census::nothing());
+  EXPECT_EQ(to_string(*watch), Census::nothing());
 }
 
 }  // namespace

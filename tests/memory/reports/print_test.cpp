@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests how the types of the library are printed to a std::ostream.
 #include <msstream/base/dtype.hpp>
+#include <msstream/base/format.hpp>
 #include <msstream/base/shape.hpp>
-#include <msstream/base/text.hpp>
 #include <msstream/memory/statistics.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/checker.hpp>
 #include <msstream/stream/wait_counts.hpp>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -21,9 +22,11 @@ concept Printable = requires(std::ostream& out, T const& value) {
   out << value;
 };
 
-struct Own {
-  [[nodiscard]] static std::string describe() { return "own"; }
-};
+struct Own {};
+
+std::string to_string(Own const& /*value*/) {
+  return "own";
+}
 
 template <class T>
 std::string printed(T const& value) {
@@ -54,6 +57,19 @@ TEST(Print, what_the_library_describes) {
             "4 reuses, 3 steals, 2 waiting reuses");
 }
 
+TEST(Print, with_fmt_by_width_and_alignment) {
+  EXPECT_EQ(fmt::format("{}", msstream::Shape{2, 3}), "[2, 3]");
+  EXPECT_EQ(fmt::format("{:>8}|{:_<8}|{:^{}}",
+                        msstream::Shape{2, 3},
+                        msstream::Shape{},
+                        msstream::DType::int64,
+                        7),
+            "  [2, 3]|[]______| int64 ");
+  EXPECT_EQ(fmt::format("{}", msstream::order::Position{3, 7}), "stream 3 @ 7");
+  EXPECT_EQ(fmt::format("{}", msstream::WaitCounts{5, 2, 3}), "5 waits needed, 2 issued, 3 elided");
+  EXPECT_EQ(fmt::format("{}", msstream::CheckKind::race), "race");
+}
+
 TEST(Print, floats_of_16_bits_by_their_values) {
   EXPECT_EQ(printed(msstream::from_float<msstream::float16>(1.5F)), "1.5");
   EXPECT_EQ(printed(msstream::from_float<msstream::bfloat16>(-2.0F)), "-2");
@@ -62,7 +78,8 @@ TEST(Print, floats_of_16_bits_by_their_values) {
 TEST(Print, nothing_of_others) {
   static_assert(Printable<msstream::Shape>);
   static_assert(!Printable<Own>);
-  EXPECT_EQ(Own::describe(), "own");
+  static_assert(!fmt::is_formattable<Own>::value);
+  EXPECT_EQ(to_string(Own{}), "own");
 }
 
 }  // namespace

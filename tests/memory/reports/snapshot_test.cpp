@@ -10,6 +10,7 @@
 #include <msstream/tensor/tensor.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -105,18 +106,13 @@ TEST(MemorySnapshotTest, counts_by_stream_who_reused_and_stole_and_waited) {
   auto const snapshot = device.memory_snapshot();
   std::vector<std::string> counts;
   for (auto const& of : snapshot.by_stream) {
-    counts.push_back(text(of.stream,
-                          ": ",
-                          of.allocations,
-                          " allocations, ",
-                          of.reuses,
-                          " reuses, ",
-                          of.steals,
-                          " steals, ",
-                          of.waiting_reuses,
-                          " wait, ",
-                          of.live_bytes,
-                          " bytes"));
+    counts.push_back(fmt::format("{}: {} allocations, {} reuses, {} steals, {} wait, {} bytes",
+                                 of.stream,
+                                 of.allocations,
+                                 of.reuses,
+                                 of.steals,
+                                 of.waiting_reuses,
+                                 of.live_bytes));
   }
   EXPECT_THAT(counts,
               ElementsAre("group 0 compute: 2 allocations, 1 reuses, 0 steals, 0 wait, 0 bytes",

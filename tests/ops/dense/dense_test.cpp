@@ -3,6 +3,8 @@
 
 #include <msstream/ops/dense.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -73,7 +75,7 @@ TYPED_TEST(DenseTest, forward_and_gradients_agree_with_double) {
                                                {2048, 9, 12},
                                                {1031, 7, 5}}) {
     for (auto const activation : {Activation::none, Activation::relu}) {
-      SCOPED_TRACE(text(batch, " x ", inputs, " x ", outputs));
+      SCOPED_TRACE(fmt::format("{} x {} x {}", batch, inputs, outputs));
       auto const input = this->operand(batch, inputs);
       auto const weight = this->operand(inputs, outputs);
       auto const bias = this->operand(1, outputs);
@@ -123,7 +125,7 @@ TYPED_TEST(DenseTest, stacked_layers_are_each_layer_alone) {
                                                {1024, 4, false},
                                                {1024, 4, true},
                                                {1031, 4, false}}) {
-    SCOPED_TRACE(text(batch, " x ", outputs, shared ? ", one input" : ""));
+    SCOPED_TRACE(fmt::format("{} x {}{}", batch, outputs, shared ? ", one input" : ""));
     auto const tolerance = kTolerance * std::sqrt(batch);
     auto const input = this->random_tensor(shared ? Shape{batch, 5} : Shape{kLayers, batch, 5});
     auto const weight = this->random_tensor({kLayers, 5, outputs});

@@ -3,6 +3,8 @@
 
 #include <msstream/ops/mixture.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace msstream::testing {
@@ -77,7 +79,7 @@ TYPED_TEST_SUITE(MixtureTest, Runtimes, RuntimeNames);
 TYPED_TEST(MixtureTest, and_its_gradients_agree_with_double) {
   for (std::int64_t const batch : {0, 1, 37}) {
     for (std::int64_t const width : {1, 5, 64, 132, 200}) {
-      SCOPED_TRACE(text("batch ", batch, ", width ", width));
+      SCOPED_TRACE(fmt::format("batch {}, width {}", batch, width));
       auto const each = batch * width;
       auto const experts = this->random.reals(kExperts * each);
       auto const logits = this->random.reals(batch * std::int64_t{kChoices}, -3.0F, 3.0F);

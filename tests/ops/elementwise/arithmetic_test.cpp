@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 
+#include <msstream/base/format.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/elementwise.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>
@@ -50,7 +53,7 @@ TYPED_TEST_SUITE(ArithmeticTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(ArithmeticTest, agrees_with_double_for_all_ways_to_broadcast) {
   for (auto const& [left_shape, right_shape] : kOperandShapes) {
-    SCOPED_TRACE(text(left_shape, " and ", right_shape));
+    SCOPED_TRACE(fmt::format("{} and {}", left_shape, right_shape));
     auto const left = this->random.reals(left_shape.count(), 0.5F, 2.0F);
     auto const right = this->random.reals(right_shape.count(), 0.5F, 2.0F);
     auto const a = this->put(left, left_shape);
@@ -106,7 +109,7 @@ TYPED_TEST(ArithmeticTest, gradients_that_are_not_wanted_are_not_computed) {
 
 TYPED_TEST(ArithmeticTest, both_gradients_of_a_product_are_the_two_products) {
   for (auto const& shape : {Shape{}, Shape{0, 3}, Shape{7, 5}, Shape{300, 440}}) {
-    SCOPED_TRACE(text(shape));
+    SCOPED_TRACE(fmt::format("{}", shape));
     auto const a = this->random_tensor(shape);
     auto const b = this->random_tensor(shape);
     auto const g = this->random_tensor(shape);

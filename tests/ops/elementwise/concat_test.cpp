@@ -3,6 +3,8 @@
 
 #include <msstream/ops/matrix.hpp>
 
+#include <fmt/core.h>
+
 namespace msstream::testing {
 namespace {
 
@@ -12,7 +14,7 @@ TYPED_TEST_SUITE(ConcatTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(ConcatTest, lays_blocks_side_by_side_and_split_takes_them_apart) {
   for (std::size_t const count : {1U, 3U, 64U, 65U, 130U}) {
-    SCOPED_TRACE(text(count, " blocks"));
+    SCOPED_TRACE(fmt::format("{} blocks", count));
     constexpr std::int64_t kRows = 5;
     std::vector<Floats> values;
     std::vector<Tensor<float, TypeParam>> blocks;

@@ -3,6 +3,8 @@
 
 #include <msstream/ops/layer_norm.hpp>
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <limits>
 
@@ -96,7 +98,7 @@ TYPED_TEST(LayerNormTest, a_large_mean_takes_no_digits_from_the_deviations) {
                                           Case{3000, 1e6F, 1.0F},
                                           Case{20'000, 1e6F, 1.0F},
                                           Case{100, 1e7F, 1.0F}}) {
-    SCOPED_TRACE(text(width, " about ", base));
+    SCOPED_TRACE(fmt::format("{} about {}", width, base));
     constexpr std::int64_t kRows = 3;
     auto const gradient = this->random.reals(kRows * width);
     LargeMeans const expected(kRows, width, base, step, gradient);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
 
+#include <msstream/base/format.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/reduce.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -48,7 +51,7 @@ TYPED_TEST(ReduceTest, every_axis_of_every_rank_agrees_with_double) {
     auto const rank = static_cast<std::int64_t>(shape.rank());
     for (std::int64_t axis = -rank; axis < rank; ++axis) {
       auto const dimension = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-      SCOPED_TRACE(text(shape, " along ", axis));
+      SCOPED_TRACE(fmt::format("{} along {}", shape, axis));
       auto const sums = reduced_along(values, shape, dimension, std::plus());
       expect_near(to_host(ops::sum(x, axis)), sums);
       auto means = sums;
@@ -99,7 +102,7 @@ TYPED_TEST(ReduceTest, sum_to_adds_up_what_a_broadcast_has_repeated) {
                          Shape{2, 1, 4, 1},
                          Shape{2, 3, 1, 1},
                          Shape{1, 3, 1, 1}}) {
-    SCOPED_TRACE(text("to ", to));
+    SCOPED_TRACE(fmt::format("to {}", to));
     Doubles expected(static_cast<std::size_t>(to.count()), 0.0);
     for (std::size_t place = 0; place < values.size(); ++place) {
       std::size_t rest = place;

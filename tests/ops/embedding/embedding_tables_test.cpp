@@ -4,6 +4,8 @@
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_tables.hpp>
 
+#include <fmt/core.h>
+
 namespace msstream::testing {
 namespace {
 
@@ -94,7 +96,7 @@ TYPED_TEST(EmbeddingTablesTest, a_lookup_in_all_is_that_in_each) {
       tables,
       TableBags<TypeParam>{.ids = this->put(ids), .batch = kBatch, .offsets = this->put(offsets)}));
   for (std::int64_t t = 0; t < tables.tables(); ++t) {
-    SCOPED_TRACE(text("table ", t));
+    SCOPED_TRACE(fmt::format("table {}", t));
     auto const first = offsets.begin() + t * kBatch;
     ops::Bags<TypeParam> bags(this->put(ids), this->put(Integers(first, first + kBatch + 1)));
     bags.default_id = 3;

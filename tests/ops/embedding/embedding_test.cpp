@@ -7,6 +7,8 @@
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
@@ -147,7 +149,7 @@ TYPED_TEST(EmbeddingTest, a_trapped_id_throws_once_at_the_next_wait_and_all_stay
     auto const pooled = lookup({1, bad, 2});
     EXPECT_THAT(message_of<std::out_of_range>([&] { (void)to_host(pooled); }),
                 AllOf(HasSubstr("user/embedding_lookup"),
-                      HasSubstr(text("id ", bad, " ")),
+                      HasSubstr(fmt::format("id {} ", bad)),
                       HasSubstr("[0, 3)")));
     EXPECT_THAT(to_host(pooled), ElementsAre(2, 0, 3));  // the bad id is not reported again
     EXPECT_THAT(to_host(lookup({0, 1, 2})), ElementsAre(1, 2, 3));
@@ -161,7 +163,7 @@ TYPED_TEST(EmbeddingTest, a_trap_names_the_operation_of_any_group_and_launch_thr
     std::vector<Tensor<float, TypeParam>> pooled;
     for (int group = 0; group < 3; ++group) {
       StreamScope const branch(pool[group]);
-      NameScope const name(text("field ", group));
+      NameScope const name(fmt::format("field {}", group));
       pooled.push_back(
           ops::embedding_lookup(table,
                                 Bags<TypeParam>(this->put(Integers{group == 1 ? 9 : 2})),

@@ -4,6 +4,8 @@
 #include <msstream/ops/ids.hpp>
 #include <msstream/ops/table_batch.hpp>
 
+#include <fmt/core.h>
+
 namespace msstream::testing {
 namespace {
 
@@ -49,7 +51,7 @@ TYPED_TEST(TableBatchTest, a_lookup_in_all_is_that_in_each) {
     EXPECT_EQ(pooled.shape(), (Shape{kBatch, kTables * width}));
     auto const values = to_host(pooled);
     for (std::int64_t table = 0; table < kTables; ++table) {
-      SCOPED_TRACE(text("table ", table, ", width ", width));
+      SCOPED_TRACE(fmt::format("table {}, width {}", table, width));
       Integers own;
       for (std::int64_t sample = 0; sample < kBatch; ++sample) {
         auto const first = keys.begin() + (sample * kTables + table) * kHotness;

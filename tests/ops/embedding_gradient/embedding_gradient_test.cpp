@@ -4,6 +4,8 @@
 
 #include <msstream/ops/embedding.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -102,7 +104,7 @@ class EmbeddingGradientOpsTest : public OpsTest<R> {
 
   template <class T, class Id>
   void expect_gradient(GradientCase const& some) {
-    SCOPED_TRACE(text("pooling ", static_cast<int>(some.pooling), ", width ", some.width));
+    SCOPED_TRACE(fmt::format("pooling {}, width {}", static_cast<int>(some.pooling), some.width));
     std::vector<T> upstream;
     for (auto const value : this->random.reals(some.output_rows() * some.width)) {
       upstream.push_back(from_float<T>(value));

@@ -4,6 +4,8 @@
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_tables.hpp>
 
+#include <fmt/core.h>
+
 namespace msstream::testing {
 namespace {
 
@@ -68,7 +70,7 @@ TYPED_TEST(EmbeddingTablesGradientTest, the_gradients_of_all_are_those_of_each) 
     return to_host(all_columns.reshaped({all_columns.count()}).rows(0, width));
   };
   for (std::int64_t t = 0; t < tables.tables(); ++t) {
-    SCOPED_TRACE(text("table ", t));
+    SCOPED_TRACE(fmt::format("table {}", t));
     auto const first = offsets.begin() + t * kBatch;
     ops::Bags<TypeParam> bags(this->put(ids), this->put(Integers(first, first + kBatch + 1)));
     bags.default_id = 3;

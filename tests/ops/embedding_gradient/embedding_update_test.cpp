@@ -2,7 +2,10 @@
 #include "ops/ops_fixture.hpp"
 #include "ops/optimizer/optimizer_reference.hpp"
 
+#include <msstream/base/format.hpp>
 #include <msstream/ops/optimizer.hpp>
+
+#include <fmt/core.h>
 
 namespace msstream::testing {
 namespace {
@@ -18,7 +21,7 @@ class EmbeddingUpdateOpsTest : public OpsTest<R> {
  protected:
   template <class T>
   void expect_the_bits_of_update_rows(OptimizerKind kind, std::int64_t places) {
-    SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", name_of(dtype_of<T>)));
+    SCOPED_TRACE(fmt::format("kind {}, {}", static_cast<int>(kind), dtype_of<T>));
     constexpr std::int64_t kWidth = 8;
     std::vector<T> start;
     for (float const value : this->random.reals(kTableRows * kWidth)) {

@@ -4,6 +4,8 @@
 #include "kernels/ids/judged_offsets.hpp"
 #include "ops/ops_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -46,7 +48,7 @@ class OffsetsFixture : public OpsTest<R> {
     for (auto const& size : sizes()) {
       for (int round = 0; round < (size.capacity < 1000 ? 8 : 3); ++round) {
         auto const offsets = random_bad_offsets(this->random, size.bags, size.capacity);
-        SCOPED_TRACE(text(size.bags, " bags of ", size.capacity, ", round ", round));
+        SCOPED_TRACE(fmt::format("{} bags of {}, round {}", size.bags, size.capacity, round));
         check(size, offsets, JudgedOffsets(offsets, size.capacity));
         if (this->HasFatalFailure()) {
           return;

@@ -2,7 +2,10 @@
 #include "ops/ops_fixture.hpp"
 #include "ops/optimizer/optimizer_reference.hpp"
 
+#include <msstream/base/format.hpp>
 #include <msstream/ops/optimizer.hpp>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +32,7 @@ class OptimizerOpsTest : public OpsTest<R> {
 
   template <class T>
   void expect_rows_move(OptimizerKind kind) {
-    SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", name_of(dtype_of<T>)));
+    SCOPED_TRACE(fmt::format("kind {}, {}", static_cast<int>(kind), dtype_of<T>));
     constexpr std::int64_t kRows = 30;
     constexpr std::int64_t kWidth = 5;
     constexpr int kSteps = 4;
@@ -84,7 +87,7 @@ TYPED_TEST_SUITE(OptimizerOpsTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(OptimizerOpsTest, dense_parameters_follow_the_rule_in_double) {
   for (auto const kind : kOptimizerKinds) {
-    SCOPED_TRACE(text("kind ", static_cast<int>(kind)));
+    SCOPED_TRACE(fmt::format("kind {}", static_cast<int>(kind)));
     ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.01F, .beta1 = 0.8F};
     std::vector<ops::DenseParameter<TypeParam>> parameters;
     std::vector<ReferenceWeights> expected;
@@ -206,7 +209,7 @@ TYPED_TEST(OptimizerOpsTest, tables_of_any_types_move_in_one_operation_with_the_
     ops::update_rows(rule, step, together);
     EXPECT_EQ(this->device().operation_count(), before + 1);
     for (std::size_t i = 0; i < alone.size(); ++i) {
-      SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", table ", i));
+      SCOPED_TRACE(fmt::format("kind {}, table {}", static_cast<int>(kind), i));
       std::visit(
           [&]<class T>(Tensor<T, TypeParam> const& table) {
             auto const start = to_doubles(to_host(table));

@@ -8,6 +8,8 @@
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/table_batch.hpp>
 
+#include <fmt/core.h>
+
 /// Tests that one captured lookup, gradient or update serves every count of ids and bags up
 /// to its capacity.
 namespace msstream::testing {
@@ -101,9 +103,9 @@ Operations<R> operations_on_a_table() {
                                       {"sqrtn", Pooling::sqrtn},
                                       {"max", Pooling::max},
                                       {"none", Pooling::none}}) {
-    operations.emplace_back(text("gradient by ", name), [pooling = pooling](auto const& in) {
-      return gradient_of_a_table(in, false, pooling);
-    });
+    operations.emplace_back(
+        fmt::format("gradient by {}", name),
+        [pooling = pooling](auto const& in) { return gradient_of_a_table(in, false, pooling); });
   }
   operations.emplace_back("gradient by weighted mean", [](Content<R> const& in) {
     return gradient_of_a_table(in, true, Pooling::mean);
@@ -113,7 +115,7 @@ Operations<R> operations_on_a_table() {
                                    {"adagrad", OptimizerKind::adagrad},
                                    {"row-wise adagrad", OptimizerKind::rowwise_adagrad},
                                    {"adam", OptimizerKind::adam}}) {
-    operations.emplace_back(text("update by ", name),
+    operations.emplace_back(fmt::format("update by {}", name),
                             [kind = kind](Content<R> const& in) { return updated(kind, in); });
   }
   return operations;

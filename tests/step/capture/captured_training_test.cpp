@@ -8,6 +8,7 @@
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,11 +35,11 @@ class Training {
         optimizer_(device_, {.kind = ops::OptimizerKind::adam, .learning_rate = 0.05F}) {
     for (int i = 0; i < kBranches; ++i) {
       tables_.push_back(random_tensor({kRows, kWidth}));
-      optimizer_.add_table(text("table", i), tables_.back());
+      optimizer_.add_table(fmt::format("table{}", i), tables_.back());
       weights_.push_back(random_tensor({kWidth, kWidth}));
       biases_.push_back(random_tensor({kWidth}));
-      optimizer_.add(text("weight", i), weights_.back());
-      optimizer_.add(text("bias", i), biases_.back());
+      optimizer_.add(fmt::format("weight{}", i), weights_.back());
+      optimizer_.add(fmt::format("bias{}", i), biases_.back());
       keys_.push_back(Tensor<std::int64_t, R>(device_, {kBatch, kHotness}));
     }
   }

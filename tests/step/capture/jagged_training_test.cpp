@@ -8,6 +8,7 @@
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,7 +87,7 @@ class JaggedTraining {
                     zeros<float>(device, {1})} {
     optimizer_.add_table("table", parameters_[0]);
     for (std::size_t i = 1; i < parameters_.size(); ++i) {
-      optimizer_.add(text("parameter", i), parameters_[i]);
+      optimizer_.add(fmt::format("parameter{}", i), parameters_[i]);
     }
   }
 

@@ -6,6 +6,8 @@
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <random>
@@ -55,7 +57,7 @@ TYPED_TEST(StepPlacementTest, backward_is_named_after_the_forward) {
     GradientTape<TypeParam> tape(this->device());
     std::vector<Tensor<float, TypeParam>> towers;
     for (int i = 1; i <= 2; ++i) {
-      NameScope const tower(text("tower_", i));
+      NameScope const tower(fmt::format("tower_{}", i));
       towers.push_back(ops::sigmoid(tape, x));
     }
     NameScope const outside("outside");
@@ -178,7 +180,7 @@ Floats train_on(StreamPoolOptions const& options, Device<R> const& device = Devi
   GradientTape<R> tape(device);
   Optimizer<R> optimizer(device, {.kind = ops::OptimizerKind::adam, .learning_rate = 0.1F});
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    optimizer.add_table(text("table_", i), tables[i]);
+    optimizer.add_table(fmt::format("table_{}", i), tables[i]);
   }
   optimizer.add("weight", weight);
   optimizer.add("bias", bias);
@@ -194,7 +196,7 @@ Floats train_on(StreamPoolOptions const& options, Device<R> const& device = Devi
   for (int step = 0; step < 2; ++step) {
     std::vector<Tensor<float, R>> towers;
     for (std::size_t i = 0; i < tables.size(); ++i) {
-      NameScope const tower(text("tower_", i));
+      NameScope const tower(fmt::format("tower_{}", i));
       ops::Bags<R> const bags(to_device<std::int64_t, R>(device, ids, {24, 3}));
       towers.push_back(ops::sigmoid(tape, ops::embedding_lookup(tape, tables[i], bags)));
     }

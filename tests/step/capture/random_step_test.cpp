@@ -7,6 +7,8 @@
 #include <msstream/step/optimizer.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <random>
 
@@ -23,16 +25,15 @@ struct Way {
   bool merge_streams;
   bool reduce_waits;
   LaunchThreads launch_threads;
-
-  [[nodiscard]] std::string describe() const {
-    return text(groups,
-                " groups, ",
-                merge_streams ? "merged, " : "",
-                reduce_waits ? "" : "every wait, ",
-                "launch threads ",
-                static_cast<int>(launch_threads));
-  }
 };
+
+[[nodiscard]] std::string to_string(Way const& way) {
+  return fmt::format("{} groups, {}{}launch threads {}",
+                     way.groups,
+                     way.merge_streams ? "merged, " : "",
+                     way.reduce_waits ? "" : "every wait, ",
+                     static_cast<int>(way.launch_threads));
+}
 
 std::vector<Way> all_ways() {
   std::vector<Way> ways;
@@ -65,7 +66,7 @@ class RandomStep {
         optimizer_(device_, {.kind = ops::OptimizerKind::adam, .learning_rate = 0.1F}) {
     for (int i = 0; i < 3; ++i) {
       tables_.push_back(upload(random_floats(kTableRows * kWidth), {kTableRows, kWidth}));
-      optimizer_.add_table(text("table", i), tables_.back());
+      optimizer_.add_table(fmt::format("table{}", i), tables_.back());
     }
     for (int i = 0; i < 2; ++i) {
       weights_.push_back(upload(random_floats(kWidth * kWidth), {kWidth, kWidth}));
@@ -204,7 +205,7 @@ TYPED_TEST(RandomStepTest, gives_the_same_bits_whichever_way_it_is_run) {
     ASSERT_TRUE(std::ranges::all_of(expected, [](float x) { return std::isfinite(x); }));
     for (auto const& way : all_ways()) {
       EXPECT_TRUE(same_bits(RandomStep<TypeParam>(seed, way).run(), expected))
-          << way.describe() << ", program " << seed;
+          << to_string(way) << ", program " << seed;
     }
   }
 }

@@ -2,6 +2,8 @@
 #include "elementwise/broadcast_plan.hpp"
 #include "step/gradient_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -51,7 +53,7 @@ class DifferentiableArithmeticTest : public GradientTest<R> {
     for (auto const& shapes : kDifferentiatedOperands) {
       auto const& left_shape = shapes.first;
       auto const& right_shape = shapes.second;
-      SCOPED_TRACE(text(left_shape, " and ", right_shape));
+      SCOPED_TRACE(fmt::format("{} and {}", left_shape, right_shape));
       auto const left = this->random.reals(left_shape.count(), 0.5F, 2.0F);
       auto const right = this->random.reals(right_shape.count(), 0.5F, 2.0F);
       auto const shape = *ops::kernels::broadcast_shape(left_shape, right_shape);
@@ -137,7 +139,7 @@ TYPED_TEST(DifferentiableArithmeticTest, nothing_is_issued_for_an_operand_withou
   // row, and of both.
   constexpr std::uint64_t kLaunches[][3] = {{0, 1, 1}, {0, 1, 1}, {1, 2, 3}, {1, 3, 3}};
   for (std::size_t i = 0; i < std::size(tried); ++i) {
-    SCOPED_TRACE(text("operation ", i));
+    SCOPED_TRACE(fmt::format("operation {}", i));
     auto const of_mean = issued_by(tried[i], a, b);
     EXPECT_EQ(issued_by(tried[i], b) - of_mean, kLaunches[i][0]);
     EXPECT_EQ(issued_by(tried[i], a) - of_mean, kLaunches[i][1]);

@@ -4,6 +4,8 @@
 #include <msstream/step/differentiable/elementwise.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -90,7 +92,7 @@ TYPED_TEST(DifferentiableEmbeddingTest, tables_and_weights_for_every_pooling) {
         if ((is_weighted && pooling == Pooling::max) || (has_default && pooling == Pooling::none)) {
           continue;
         }
-        SCOPED_TRACE(text("pooling ", static_cast<int>(pooling), ", weights ", is_weighted));
+        SCOPED_TRACE(fmt::format("pooling {}, weights {}", static_cast<int>(pooling), is_weighted));
         auto const weights = is_weighted ? this->random.reals(12, 0.5F, 2.0F) : Floats(12, 1.0F);
         ops::Bags<TypeParam> bags(this->put(kIds, {4, 3}));
         std::optional<std::int64_t> default_id;

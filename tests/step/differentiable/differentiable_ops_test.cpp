@@ -3,6 +3,8 @@
 
 #include <msstream/step/differentiable_ops.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -158,7 +160,7 @@ TYPED_TEST(DifferentiableOpsTest, matmul_of_either_side_however_it_lies) {
         .transpose_left = (flags & 1) != 0, .transpose_right = (flags & 2) != 0, .factor = 0.75F};
     for (auto const& [left_batch, right_batch] :
          {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
-      SCOPED_TRACE(text("transposed ", flags, ", batches ", left_batch, right_batch));
+      SCOPED_TRACE(fmt::format("transposed {}, batches {}{}", flags, left_batch, right_batch));
       auto const shaped = [](bool batch, std::int64_t rows, std::int64_t columns, bool swapped) {
         if (swapped) {
           std::swap(rows, columns);
@@ -424,7 +426,7 @@ TYPED_TEST(DifferentiableOpsTest, rows_of_a_result_beside_the_whole) {
   for (auto const& range : {std::pair{0, 2}, {1, 3}, {0, 3}}) {
     auto const begin = range.first;
     auto const end = range.second;
-    SCOPED_TRACE(text("rows ", begin, " to ", end));
+    SCOPED_TRACE(fmt::format("rows {} to {}", begin, end));
     auto const first = static_cast<std::ptrdiff_t>(begin) * 2;
     auto const last = static_cast<std::ptrdiff_t>(end) * 2;
     this->expect_gradient(

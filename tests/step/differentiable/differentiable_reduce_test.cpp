@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/gradient_fixture.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -32,7 +34,7 @@ class DifferentiableReduceTest : public GradientTest<R> {
         inner *= extents[d];
       }
       for (bool const kept : {false, true}) {
-        SCOPED_TRACE(text("dimension ", dimension));
+        SCOPED_TRACE(fmt::format("dimension {}", dimension));
         auto const axis = static_cast<std::int64_t>(dimension) - (kept ? 3 : 0);
         this->expect_gradient(
             values,

@@ -6,6 +6,8 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -113,8 +115,8 @@ class EmbeddingModel {
       towers_.push_back(
           {to_device<float, R>(device, values, {Problem::kTables * Problem::kWidth, 1}),
            zeros<float>(device, {1})});
-      optimizer.add(text("weight", number), towers_.back().first);
-      optimizer.add(text("bias", number), towers_.back().second);
+      optimizer.add(fmt::format("weight{}", number), towers_.back().first);
+      optimizer.add(fmt::format("bias{}", number), towers_.back().second);
     }
   }
 
@@ -231,7 +233,7 @@ class ModelStages {
     if (before_) {
       before_(stage, number);
     }
-    return text(stage, number);
+    return fmt::format("{}{}", stage, number);
   }
 
   Model& model_;

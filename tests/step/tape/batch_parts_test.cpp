@@ -6,6 +6,8 @@
 #include <msstream/step/optimizer.hpp>
 #include <msstream/step/record_step.hpp>
 
+#include <fmt/core.h>
+
 #include <numeric>
 #include <set>
 
@@ -114,7 +116,7 @@ TYPED_TEST(LossInPartsTest, parts_take_turns_on_the_groups_forward_and_backward)
   auto const trace = record_step(this->device(), [&] {
     int part_number = 0;
     tape.backward(loss_in_parts(tape, pool, 9, 3, [&](BatchPart const& part) {
-      NameScope const name(text("part", part_number++));
+      NameScope const name(fmt::format("part{}", part_number++));
       return ops::mean(tape, ops::square(tape, ops::rows(tape, x, part.begin, part.end)));
     }));
   });
@@ -123,9 +125,9 @@ TYPED_TEST(LossInPartsTest, parts_take_turns_on_the_groups_forward_and_backward)
     auto const& name = trace.operations()[i].name;
     for (int part = 0; part < 3; ++part) {
       for (std::string const prefix : {"", "gradients/"}) {
-        if (name.starts_with(text(prefix, "part", part, "/"))) {
+        if (name.starts_with(fmt::format("{}part{}/", prefix, part))) {
           EXPECT_EQ(trace.group_of(i), part % 2) << name;
-          seen.insert(text(prefix, part));
+          seen.insert(fmt::format("{}{}", prefix, part));
         }
       }
     }

@@ -6,6 +6,8 @@
 #include <msstream/step/record_step.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
+#include <fmt/core.h>
+
 #include <random>
 #include <set>
 #include <string>
@@ -27,8 +29,11 @@ StepTrace chains(std::size_t chains, std::size_t length, double duration_ns) {
   for (std::size_t link = 0; link < length; ++link) {
     for (std::size_t chain = 0; chain < chains; ++chain) {
       auto const memory = [&](std::size_t of) { return chain * (length + 1) + of; };
-      maker.add(
-          text("chain_", chain, "/op_", link), 0, duration_ns, {memory(link)}, {memory(link + 1)});
+      maker.add(fmt::format("chain_{}/op_{}", chain, link),
+                0,
+                duration_ns,
+                {memory(link)},
+                {memory(link + 1)});
     }
   }
   return maker.run();
@@ -42,7 +47,7 @@ StepTrace random_step(std::uint64_t seed) {
     for (auto left = random() % 3; left > 0; --left) {
       reads.push_back(random() % 12);
     }
-    maker.add(text("op,", random() % 15, " (*)"),
+    maker.add(fmt::format("op,{} (*)", random() % 15),
               static_cast<int>(random() % 3),
               static_cast<double>(100 + random() % 20'000),
               reads,
@@ -121,7 +126,7 @@ StepTrace branches_by_hand(std::size_t branches, std::size_t layers) {
     for (std::size_t layer = 0; layer < layers; ++layer) {
       auto const before =
           layer == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{next - 1};
-      add(text("branch", branch, "/layer", layer, "/op"),
+      add(fmt::format("branch{}/layer{}/op", branch, layer),
           branch,
           before,
           next,
@@ -134,11 +139,11 @@ StepTrace branches_by_hand(std::size_t branches, std::size_t layers) {
   for (std::size_t branch = branches; branch-- > 0;) {
     auto gradient = joined;
     for (std::size_t layer = layers; layer-- > 0;) {
-      auto const scope = text("gradients/branch", branch, "/layer", layer);
+      auto const scope = fmt::format("gradients/branch{}/layer{}", branch, layer);
       auto const value = branch * layers + layer;
       last_reads.push_back(
-          add(text(scope, "/weight_gradient"), branch, {gradient, value}, next++, 1800));
-      gradient = add(text(scope, "/op"), branch, {gradient, value}, next++, 1500);
+          add(fmt::format("{}/weight_gradient", scope), branch, {gradient, value}, next++, 1800));
+      gradient = add(fmt::format("{}/op", scope), branch, {gradient, value}, next++, 1500);
     }
   }
   add("update", 0, last_reads, next++, 3000);
@@ -208,9 +213,9 @@ TEST(AutoAssignment, what_was_recorded_is_kept_where_it_is_better) {
 TEST(AutoAssignment, of_the_same_time_the_one_with_fewer_waits_is_taken) {
   TraceMaker maker;  // two long chains, and a short one that fits beside them anywhere
   for (std::size_t link = 0; link < 4; ++link) {
-    maker.add(text("long_0_", link), 0, 50'000, {link}, {link + 1});
-    maker.add(text("long_1_", link), 0, 50'000, {10 + link}, {11 + link});
-    maker.add(text("short_", link), 0, 5'000, {20 + link}, {21 + link});
+    maker.add(fmt::format("long_0_{}", link), 0, 50'000, {link}, {link + 1});
+    maker.add(fmt::format("long_1_{}", link), 0, 50'000, {10 + link}, {11 + link});
+    maker.add(fmt::format("short_{}", link), 0, 5'000, {20 + link}, {21 + link});
   }
   auto const trace = maker.run();
   auto const result = auto_assignment(trace, 3, {.model = {.launch = StepModel::Launch::graph}});
@@ -291,10 +296,10 @@ TYPED_TEST(AutoAssignmentOfRecorded, steps_go_where_it_says_with_the_same_result
   auto const step = [&] {
     std::vector<Tensor<float, TypeParam>> branches;
     for (int i = 0; i < 4; ++i) {
-      NameScope const branch(text("branch_", i));
+      NameScope const branch(fmt::format("branch_{}", i));
       auto y = ops::scale(x, 0.5F);
       for (int link = 0; link < 4; ++link) {
-        NameScope const layer(text("layer_", link));
+        NameScope const layer(fmt::format("layer_{}", link));
         y = ops::sigmoid(y);
       }
       branches.push_back(y);

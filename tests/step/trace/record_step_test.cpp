@@ -4,6 +4,8 @@
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/record_step.hpp>
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <thread>
 
@@ -112,7 +114,7 @@ TYPED_TEST(RecordStepTest, launch_threads_and_several_threads_are_recorded) {
       std::vector<std::thread> threads;
       for (int i = 0; i < 3; ++i) {
         threads.emplace_back([&, i] {
-          NameScope const name(text("thread_", i));
+          NameScope const name(fmt::format("thread_{}", i));
           StreamScope const scope(pool[i]);
           auto y = x;
           for (int link = 0; link < 20; ++link) {
@@ -127,7 +129,7 @@ TYPED_TEST(RecordStepTest, launch_threads_and_several_threads_are_recorded) {
     ASSERT_EQ(trace.operations().size(), 60U);
     for (std::size_t i = 0; i < trace.operations().size(); ++i) {
       auto const& operation = trace.operations()[i];
-      EXPECT_EQ(operation.name, text("thread_", trace.group_of(i), "/scale"));
+      EXPECT_EQ(operation.name, fmt::format("thread_{}/scale", trace.group_of(i)));
       EXPECT_LE(operation.after.size(), 1U);
       for (auto const earlier : operation.after) {
         EXPECT_EQ(trace.operations()[earlier].name, operation.name);

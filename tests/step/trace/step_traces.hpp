@@ -5,6 +5,8 @@
 
 #include <msstream/step/step_trace.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -57,7 +59,7 @@ class TraceMaker {
     }
     std::vector<StepTrace::Stream> streams;
     for (int i = 0; i < groups_; ++i) {
-      streams.push_back({text("group ", i), i, true});
+      streams.push_back({fmt::format("group {}", i), i, true});
     }
     return {std::move(streams),
             std::vector<std::size_t>(memories_, kBytes),

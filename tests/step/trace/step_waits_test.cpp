@@ -6,6 +6,8 @@
 #include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/record_step.hpp>
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <random>
 #include <set>
@@ -79,7 +81,7 @@ StepTrace random_trace(std::mt19937_64& random, std::size_t operations, int grou
     for (auto left = random() % 3; left > 0; --left) {
       reads.push_back(random() % 5);
     }
-    maker.add(text("op", i),
+    maker.add(fmt::format("op{}", i),
               static_cast<int>(random() % static_cast<unsigned>(groups)),
               1,
               reads,

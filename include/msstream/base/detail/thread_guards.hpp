@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
-
 #include <atomic>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <source_location>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -54,72 +50,15 @@ class GuardedThread {
     current_ = holder.thread.get();
     return holder.thread;
   }
-  static std::string name_of(std::thread::id id) {
-    std::ostringstream name;
-    name << "thread " << id;
-    return name.str();
-  }
-  [[noreturn]] void close_lost(std::string_view what) {
-    std::string message;
-    {
-      std::lock_guard const guard(mutex_);
-      message = std::exchange(message_, {});
-      has_lost_.store(false);
-    }
-    for (auto const close : closers_) {
-      close();
-    }
-    throw std::logic_error(
-        text("'",
-             what,
-             "': a scope was destroyed by a thread that did not open it, and has "
-             "been closed now",
-             message.empty() ? "" : ": ",
-             message));
-  }
+  [[noreturn]] void close_lost(std::string_view what);
   /// Records that the calling thread, which did not open the guard, has destroyed it.
-  void lose(char const* kind, std::string_view name, std::source_location opened_at) noexcept {
-    try {
-      auto message = text("the ",
-                          kind,
-                          " '",
-                          name,
-                          "', opened by ",
-                          name_of(id_),
-                          " at ",
-                          std::string_view(opened_at.file_name()),
-                          ":",
-                          opened_at.line(),
-                          ", was destroyed by ",
-                          name_of(std::this_thread::get_id()),
-                          "; it stays open until the thread that opened it issues an operation");
-      std::fprintf(stderr, "msstream: %s\n", message.c_str());
-      note_lost(std::move(message));
-    } catch (...) {  // there is no memory for the message
-      note_lost({});
-    }
-  }
+  void lose(char const* kind, std::string_view name, std::source_location opened_at) noexcept;
   /// Logs that the calling thread has destroyed a guard that another thread opened while that
   /// thread was ending.
   static void log_late(char const* kind,
                        std::string_view name,
-                       std::source_location opened_at) noexcept {
-    std::fprintf(stderr,
-                 "msstream: the %s '%.*s', opened at %s:%u by a thread that was ending, was "
-                 "destroyed by another thread; it stays open\n",
-                 kind,
-                 static_cast<int>(name.size()),
-                 name.data(),
-                 opened_at.file_name(),
-                 static_cast<unsigned>(opened_at.line()));
-  }
-  void note_lost(std::string message) noexcept {
-    std::lock_guard const guard(mutex_);
-    if (message_.empty()) {
-      message_ = std::move(message);
-    }
-    has_lost_.store(true, std::memory_order_release);
-  }
+                       std::source_location opened_at) noexcept;
+  void note_lost(std::string message) noexcept;
 
   static inline constinit thread_local GuardedThread* current_ = nullptr;
   static inline constinit thread_local bool is_ending_ = false;

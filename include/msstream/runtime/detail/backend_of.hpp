@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/detail/backend.hpp>
 #include <msstream/runtime/detail/observe.hpp>
@@ -10,7 +9,7 @@
 #include <concepts>
 #include <memory>
 #include <new>
-#include <stdexcept>
+#include <string_view>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -42,6 +41,9 @@ template <Runtime R>
 
 /// Marks the backend of a decorator that stands for the runtime in it.
 struct InsteadOfInner {};
+
+[[noreturn]] void throw_runtime_has_no(std::string_view runtime, char const* what);
+[[noreturn]] void throw_other_runtime(std::string_view actual, std::string_view expected);
 
 /// Implements Backend for a runtime type, a user's own included, and owns the runtime.
 template <Runtime R>
@@ -377,9 +379,7 @@ class BackendOf final : public Backend {
   static native_event event_of(NativeEvent event) noexcept {
     return static_cast<native_event>(event);
   }
-  [[noreturn]] static void refuse(char const* what) {
-    throw std::logic_error(text("the runtime '", R::name, "' has no ", what));
-  }
+  [[noreturn]] static void refuse(char const* what) { throw_runtime_has_no(R::name, what); }
 
   R runtime_;
 };
@@ -395,12 +395,7 @@ template <Runtime R>
 template <Runtime R>
 [[nodiscard]] R& runtime_of(Backend& backend) {
   if (*backend.traits.type != typeid(R)) [[unlikely]] {
-    throw std::invalid_argument(text("a device of the runtime '",
-                                     backend.traits.name,
-                                     "' is used as one of another runtime type, named '",
-                                     R::name,
-                                     "'; a runtime that is checked or faulty is another type than "
-                                     "the plain one"));
+    throw_other_runtime(backend.traits.name, R::name);
   }
   return *static_cast<R*>(backend.object);
 }

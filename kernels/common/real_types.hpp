@@ -8,8 +8,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Throws std::invalid_argument unless the type is float32, float16 or bfloat16. `what` names the
-/// object that has the type.
+/// Throws std::invalid_argument unless `dtype` is float32, float16 or bfloat16. The message calls
+/// the object that has the type `what`.
 inline void require_real_type(char const* what, DType dtype) {
   require(dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16,
           what,
@@ -18,8 +18,8 @@ inline void require_real_type(char const* what, DType dtype) {
           "; expected float32, float16 or bfloat16");
 }
 
-/// Calls function(std::type_identity<T>{}), where T is the float, float16 or bfloat16 that `dtype`
-/// names. Throws std::invalid_argument for any other type.
+/// Calls function(std::type_identity<T>{}), where T is float, float16 or bfloat16 according to
+/// `dtype`. Throws std::invalid_argument for any other type.
 template <class Function>
 decltype(auto) with_real_type(char const* what, DType dtype, Function&& function) {
   require_real_type(what, dtype);

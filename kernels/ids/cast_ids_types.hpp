@@ -9,8 +9,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Calls function(from, to) with an id of type `from_dtype` and one of type `to_dtype`. Throws
-/// std::invalid_argument unless both types are int32 or int64.
+/// Calls function(from, to) with two integers whose types are those that `from_dtype` and
+/// `to_dtype` denote. Throws std::invalid_argument unless both types are int32 or int64.
 template <class Function>
 void with_cast_types(CastIdsArgs const& args, Function const& function) {
   auto const is_id = [](DType dtype) { return dtype == DType::int32 || dtype == DType::int64; };

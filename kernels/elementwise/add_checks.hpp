@@ -10,8 +10,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Throws std::invalid_argument unless add() can sum `inputs` into `output` in several launches: a
-/// launch must not overwrite an input that a later launch reads.
+/// Throws std::invalid_argument if add() has no inputs, or if `output` is an input that a later
+/// launch reads after an earlier launch has overwritten it.
 inline void require_addable(std::span<float const* const> inputs, float const* output) {
   require(!inputs.empty(), "add: there are no inputs");
   auto const launched = std::min(inputs.size(), kAddInputsPerLaunch);

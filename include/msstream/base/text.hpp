@@ -59,9 +59,9 @@ template <class... Pieces>
   return out;
 }
 
-/// Writes the result of `describe()` or `name_of()`, as in `std::cout << tensor.shape()`, which
-/// prints `[2, 3]`. A nested namespace makes it visible with `using msstream::operator<<;`. The
-/// caller must include <ostream>.
+/// Writes `value.describe()`, or an enumerator's `name_of()`, as in `std::cout << tensor.shape()`,
+/// which prints `[2, 3]`. A nested namespace makes the operator visible with `using
+/// msstream::operator<<;`. The caller must include <ostream>.
 template <detail::SelfDescribing T>
 std::ostream& operator<<(std::ostream& out, T const& value) {
   return out << value.describe();

@@ -63,7 +63,8 @@ namespace detail {
   return number;
 }
 
-/// Returns the meaning of the variable's value, which must be one of the names in `accepted`.
+/// Returns the choice that `accepted` pairs with the variable's value, or `fallback` if the
+/// variable is unset or empty. Throws BadValue for a value that is not in `accepted`.
 template <class Choice>
 [[nodiscard]] Choice choice(char const* variable,
                             Choice fallback,

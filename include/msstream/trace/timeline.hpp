@@ -9,7 +9,8 @@
 
 namespace msstream::trace {
 
-/// A list of spans, with functions that measure, draw and export it.
+/// A list of spans (operations with their times on the device), with functions that measure, draw
+/// and export it.
 class Timeline {
  public:
   /// An operation on a stream, in nanoseconds of device time since the recording began.
@@ -29,10 +30,10 @@ class Timeline {
 
   [[nodiscard]] std::vector<Span> const& spans() const& noexcept { return spans_; }
   [[nodiscard]] std::vector<Span> spans() && noexcept { return std::move(spans_); }
-  /// Returns the end of the last span.
+  /// Returns the latest end of a span, in ns since the recording began.
   [[nodiscard]] double length_ns() const noexcept;
-  /// Returns for how long at least `count` spans ran at once. Spans of one lane, which is one
-  /// stream, do not overlap.
+  /// Returns the time in ns during which at least `count` spans ran at once. Spans of one lane,
+  /// which is one stream, do not overlap.
   [[nodiscard]] double overlapped_ns(std::size_t count = 2) const;
   /// Returns a picture in text, one line per lane, `columns` characters wide. Every span is drawn
   /// with the first letter of its name.

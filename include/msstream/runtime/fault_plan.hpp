@@ -98,7 +98,7 @@ class FaultPlan {
 
 namespace detail {
 
-/// Throws the exception that `fault` stands for in `call`. `bytes` is the size that an allocation
+/// Throws the exception with which `call` fails by `fault`. `bytes` is the size that an allocation
 /// requests.
 [[noreturn]] void throw_fault(Fault fault, RuntimeCall call, std::size_t bytes);
 

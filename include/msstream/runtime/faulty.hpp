@@ -163,7 +163,7 @@ class Faulty : public RuntimeDecorator<R> {
     }
     return inner_.is_capture_sound(stream);
   }
-  /// Ends the capture, even if the call fails.
+  /// Ends the capture that began on the stream, even if the plan makes the call fail.
   [[nodiscard]] auto end_capture(native_stream stream) requires CapturingRuntime<R> {
     try {
       pass(RuntimeCall::end_capture);

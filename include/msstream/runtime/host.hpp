@@ -46,8 +46,8 @@ class Host {
   Host& operator=(Host const&) = delete;
 
   native_stream create_stream(StreamPriority priority);
-  /// Lets the stream's worker finish its queued work. The worker is joined later, when the runtime
-  /// ends at the latest.
+  /// Destroys a stream without blocking. Its worker thread finishes the queued work, and is joined
+  /// later, at the latest when the runtime is destroyed.
   void destroy_stream(native_stream stream) noexcept;
   void synchronize_stream(native_stream stream);
 
@@ -91,7 +91,8 @@ class Host {
   void launch_graph(native_graph graph, native_stream stream);
   void destroy_graph(native_graph graph) noexcept;
 
-  // Implements InteropRuntime. There is no device to choose.
+  // Implements InteropRuntime. A guard does nothing, because the host runtime has no current
+  // device.
   struct Visit {};
   [[nodiscard]] std::optional<ForeignStream> identify(native_stream stream) const;
   [[nodiscard]] Visit visit() const noexcept { return {}; }

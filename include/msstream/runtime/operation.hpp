@@ -17,8 +17,8 @@ namespace msstream {
 enum class AccessMode : std::uint8_t {
   read,
   write,
-  /// Adds into the memory, as with atomic additions. Accumulations may run in any order with each
-  /// other.
+  /// An access that adds into the memory, as with atomic additions. Accumulations may run in any
+  /// order with each other.
   accumulate,
 };
 
@@ -27,10 +27,10 @@ struct MemoryUse {
   void const* begin;
   std::size_t bytes;
   AccessMode mode;
-  /// The number of the allocation that gave out the memory, at the time when the use was declared.
-  /// Set by a runtime that counts allocations; 0 if unknown.
+  /// The number of the allocation that had given out the memory when the use was declared. Set by a
+  /// runtime that counts allocations; 0 if unknown.
   std::uint64_t owner = 0;
-  /// Whether the tracker orders the use. If false, the program has to.
+  /// Whether the dependency tracker orders the use. If false, the program has to order it.
   bool tracked = false;
 };
 

@@ -31,7 +31,7 @@ struct MemoryInfo {
 
 namespace detail {
 
-/// Whether a type has the functions of a backend: see Runtime.
+/// A type with the functions that the concept Runtime requires.
 template <class R>
 concept HasFunctionsOfRuntime = requires(R runtime,
                                          typename R::native_stream stream,
@@ -78,10 +78,10 @@ concept HasFunctionsOfRuntime = requires(R runtime,
 /// throw.
 ///
 /// - A stream runs its work in order; streams run concurrently.
-/// - record: the event stands for the work on the stream at this call, and no longer for earlier
+/// - record: the event covers the work on the stream at this call, and no longer that of earlier
 ///   records.
-/// - wait: the stream's later work waits for what the event stands for at this call. An event
-///   that was never recorded stands for nothing.
+/// - wait: the stream's later work waits for the work that the event covers at this call. An event
+///   that was never recorded covers nothing.
 /// - Destroying a stream or an event with work in flight does not block, and the work still runs.
 /// - Allocations are aligned to 256 bytes. The functions that allocate and free may block and are
 ///   kept off hot paths.
@@ -115,8 +115,8 @@ template <class Decorator>
 inline constexpr bool runs_beside_host<Decorator> =
     runs_beside_host<typename Decorator::inner_type>;
 
-/// The time between two timed events in excess of the operation's own, in ns, if the whole
-/// operation was launched before the first event was reached.
+/// The time between two timed events in excess of the duration of the operation between them, in
+/// ns, if the whole operation was launched before the device reached the first event.
 template <class R>
 inline constexpr double timed_on_top_ns = 0;
 template <class Decorator>

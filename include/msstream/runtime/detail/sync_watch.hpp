@@ -66,7 +66,7 @@ class OwnCall {
 };
 
 /// Returns the checker that reports the calling thread's calls that make streams or the host wait.
-/// Null if such calls are allowed here.
+/// Null if the thread may make such calls now.
 [[nodiscard]] inline Checker* sync_listener() noexcept {
   return OwnCall::active() ? nullptr : ConcurrentRegion::checker();
 }
@@ -75,8 +75,8 @@ class OwnCall {
 /// sync_listener() returns. Specialised for runtimes that have such calls.
 template <class R>
 struct SyncWatch {
-  /// Starts the watch. Returns whether such calls are seen from now on. May be called any number of
-  /// times, from any thread.
+  /// Starts to observe the runtime's calls. Returns whether calls that synchronise implicitly are
+  /// seen from now on. May be called any number of times, from any thread.
   static bool start() noexcept { return false; }
 };
 template <class R>

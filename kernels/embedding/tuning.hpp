@@ -14,8 +14,8 @@ namespace msstream::ops::kernels {
 //   kThreads        threads per block
 //   kBlocksAnSm     blocks per SM that the registers leave room for
 //   kRowsInFlight   rows that a lane requests before it adds the first
-//   kRollsRows      whether a lane requests one row for each that it adds, not all when all are
-//   added kBagsAGroup     bags per group of lanes, which takes each step for all of them at once
+//   kRollsRows      whether a lane requests a row for each that it adds, not all at once
+//   kBagsAGroup     bags per group of lanes, which takes each step for all of them at once
 
 /// The launch of lookups in bags of several ids. Blocks are small, so that the last of them end
 /// together. There are many warps: if ids recur soon, most rows are in a near cache, and warps have

@@ -11,8 +11,8 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// Numbers of columns for which a row takes a few lanes, a warp with one to 32 elements a
-/// lane, and a block.
+/// Numbers of columns for which a row takes a few lanes, a warp with one to 32 elements per lane,
+/// or a block.
 constexpr std::int64_t kColumns[] = {1, 2, 5, 32, 33, 64, 100, 200, 300, 1000, 1024, 1025, 5000};
 
 /// Returns the softmax of the first `length` columns of each row, in double.
@@ -109,7 +109,7 @@ TYPED_TEST(SoftmaxTest, gradient_agrees_with_double_and_is_zero_where_the_output
   for (auto const columns : kColumns) {
     for (std::int64_t const rows : {0, 1, 35}) {
       SCOPED_TRACE(text(rows, " rows of ", columns));
-      // Makes rows that add up to about 2, of the order of a softmax's sum.
+      // The random outputs of each row add up to about 2, which is near the sum of 1 of a softmax.
       auto outputs = this->random.reals(rows * columns, 0.0F, 4.0F / static_cast<float>(columns));
       auto gradients = this->random.reals(rows * columns);
       for (std::size_t i = 0; i < outputs.size(); i += 3) {

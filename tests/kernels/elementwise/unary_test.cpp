@@ -16,7 +16,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kEpsilon = 0.25F;
 constexpr std::int64_t kUnaryCounts[] = {0, 1, 3, 4, 5, 1023, 1024, 4099};
 
-/// A function in double, its derivative, and the interval in which they are compared.
+/// A reference for a unary function: its value and derivative in double, and the interval in which
+/// to compare them.
 struct UnaryReference {
   UnaryFunction function;
   double (*value)(double x);
@@ -76,7 +77,7 @@ class UnaryTest : public KernelTest<Stream> {
            static_cast<std::int64_t>(values.size())});
     return this->read(output);
   }
-  /// Returns the gradients for an output gradient of 1.
+  /// Returns the gradients of a unary function for an output gradient of 1.
   std::vector<float> derivatives(UnaryFunction function,
                                  std::vector<float> const& saved,
                                  float epsilon = kEpsilon) {
@@ -119,7 +120,8 @@ TYPED_TEST(UnaryTest, gradients_agree_with_double) {
     for (auto const count : kUnaryCounts) {
       SCOPED_TRACE(text("function ", static_cast<int>(reference.function), ", count ", count));
       auto values = this->random.reals(count, reference.low, reference.high);
-      std::replace(values.begin(), values.end(), 0.0F, 1.0F);  // a kink has no derivative
+      std::replace(
+          values.begin(), values.end(), 0.0F, 1.0F);  // the function has no derivative at 0
       auto const gradients = this->random.reals(count);
       std::vector<float> saved = values;
       std::vector<double> expected;

@@ -72,8 +72,7 @@ __device__ float sum_of_warp(float value) {
 ///
 ///   1. each warp takes some of the choices: the derivative by a weight is a dot product
 ///   2. each thread takes some of the choices: the derivative of the softmax
-///   3. each thread takes some columns of all experts: an expert's gradient is a sum over its
-///   choices
+///   3. each thread takes some columns of all experts: sums over an expert's choices
 template <int Count>
 __global__ void __launch_bounds__(kThreads)
     mix_gradient_kernel(__grid_constant__ MixtureGradientArgs const args) {

@@ -15,8 +15,8 @@
 
 namespace msstream::serve {
 
-/// The options for serving a model. Which memory the replicas share is set for the Device: by
-/// AllocatorOptions::mode for device memory, and by pinned_mode for pinned memory.
+/// The options of an InferencePool. Which memory the replicas share is an option of the Device:
+/// AllocatorOptions::mode for device memory, and AllocatorOptions::pinned_mode for pinned memory.
 struct InferencePoolOptions {
   /// The fields that the model reads, in the order in which queries provide them.
   std::vector<Field> inputs = {};
@@ -45,10 +45,10 @@ struct InferencePoolOptions {
   /// twice that time, the one after that. No query therefore waits for ever.
   std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);
 
-  /// Whether steps are captured and replayed. If false, each launch issues the model's operations
-  /// anew.
+  /// Whether the model is captured for each replica and bucket, and replayed. If false, each launch
+  /// issues the model's operations anew.
   bool capture = true;
-  /// Whether a replica has one stream instead of three.
+  /// Whether a stream group of a replica has one stream for compute and copies, instead of three.
   bool merge_streams = true;
   StreamPriority stream_priority = StreamPriority::normal;
   /// The number of equal parts into which the device's multiprocessors are split. Replica i runs on
@@ -66,11 +66,11 @@ struct InferencePoolOptions {
   /// otherwise 0.
   int launch_spin_us = -1;
 
-  /// Receives a line for each capture that fails.
+  /// A function that receives a line of text for each capture that fails.
   std::function<void(std::string const&)> log = detail::log_line;
 
-  /// Throws std::invalid_argument that names the option and its accepted values, if one is out of
-  /// range. Returns `*this`.
+  /// Returns `*this`. If an option is out of range, throws std::invalid_argument with the option's
+  /// name and its accepted values.
   [[nodiscard]] InferencePoolOptions const& checked() const;
   /// Returns the number of launch threads of all replicas together.
   [[nodiscard]] int launch_thread_total() const noexcept;

@@ -31,10 +31,10 @@ struct PrefetchOptions {
 ///       train(*batch);
 ///     }
 ///
-/// `upload` issues the copies of one batch to the group and returns the tensors that they write. It
-/// returns null if there are no more batches, and is not called again. Work on a batch waits for
-/// the copies of that batch only, not for those of later batches that are issued before the work.
-/// Not synchronised.
+/// `upload` issues the copies of one batch to the group and returns the tensors that they write. If
+/// there are no more batches, `upload` returns null, and is not called again. Work on a batch waits
+/// for the copies of that batch only, not for those of later batches that are issued before the
+/// work. Not synchronised.
 template <Runtime R, class Batch>
 class Prefetch {
  public:

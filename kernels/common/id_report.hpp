@@ -31,7 +31,7 @@ struct IdTrap {
 struct IdReport {
   std::uint64_t* count = nullptr;  ///< device memory, incremented by the number of bad ids and bags
   IdTrap* trap = nullptr;          ///< pinned memory; receives the first bad id or bag
-  std::uint32_t operation = 0;     ///< copied into the trap
+  std::uint32_t operation = 0;     ///< index of the operation's name, copied into the IdTrap
 };
 
 }  // namespace msstream::ops::kernels

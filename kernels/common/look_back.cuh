@@ -18,11 +18,9 @@ namespace msstream::ops::kernels {
 template <class Word>
 struct TileCount {
   static constexpr int kBits = static_cast<int>(sizeof(Word)) * 8;
-  static constexpr Word kUpToHere = Word{1}
-                                    << (kBits -
-                                        /// The flag of a count of all tiles up to the one that
-                                        /// publishes it. Counts are smaller than the flag.
-                                        1);
+  /// The flag of a count of all tiles up to the one that publishes it. Counts are smaller than the
+  /// flag.
+  static constexpr Word kUpToHere = Word{1} << (kBits - 1);
   static constexpr Word kOwn = 1;
 
   /// Returns the count stored in a published word, without its flag. The word must not be zero.

@@ -23,9 +23,8 @@ constexpr std::int64_t kRangesPerThread = 8;
 thread_local bool in_range = false;
 
 std::atomic<RangeTeam*> process_team{nullptr};
-std::atomic<RangeTeam*> team_of_parent{
-    // Keeps the parent's team reachable in a forked child, for leak checkers.
-    nullptr};
+// Keeps the parent's team reachable in a forked child, for leak checkers.
+std::atomic<RangeTeam*> team_of_parent{nullptr};
 
 /// Detaches the child of a fork() from its parent's team. The child has none of the parent's
 /// threads, and the team's locks are in the state that they had during the fork().
@@ -177,9 +176,8 @@ void RangeTeam::help() {
       call.failure = std::move(failure);
     }
     if (--call.helpers == 0) {
-      call.left
-          // Notifies under the lock, which the caller must take before it destroys `call`.
-          .notify_one();
+      // Notifies under the lock, which the caller must take before it destroys `call`.
+      call.left.notify_one();
     }
   }
 }

@@ -92,7 +92,8 @@ template <int Count, class T>
 __device__ PackedColumns<T, Count> load_packed_if(bool is_row, T const* from) {
   PackedColumns<T, Count> columns;
   auto& bits = columns.bits;
-  // The load is predicated, because a branch would hold each register that the load fills twice.
+  // The load is predicated, because with a branch each register that the load fills would be
+  // allocated twice.
   if constexpr (Count * sizeof(T) == 16) {
     asm("{ .reg .pred p; setp.ne.u32 p, %5, 0;"
         "mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"

@@ -77,8 +77,8 @@ void launch(CudaStream stream, Pass const& pass) {
 
 void column_sums(CudaStream stream, ColumnSums const& args) {
   constexpr std::int64_t kRowsWorthABlock = 512;
-  constexpr std::int64_t kMostChunks =
-      256;  // few chunks, so that the pass that adds their sums is short
+  // The number of chunks is limited, so that the pass that adds their sums is short.
+  constexpr std::int64_t kMostChunks = 256;
   auto const columns_out = args.columns + (args.weight_sum != nullptr ? 1 : 0);
   if (columns_out == 0 || args.layers == 0) {
     return;

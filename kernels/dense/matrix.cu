@@ -10,8 +10,8 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kTileRows =
-    8;  // thread rows of a block; each thread transposes four elements of a tile
+// The thread rows of a block; each thread transposes four elements of a tile.
+constexpr int kTileRows = 8;
 
 static_assert(kTile * kTileRows == kBlockThreads && kTile == 4 * kTileRows, "a Quad a thread");
 
@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   std::int64_t const step = args.width + 1;
 #pragma unroll
   for (int quad = 0; quad < Quads; ++quad) {
-    std::int64_t const behind =
-        place.element(4 * quad) % step;  // distance to the last diagonal element
+    // The distance to the last diagonal element.
+    std::int64_t const behind = place.element(4 * quad) % step;
 #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
       auto const at = behind + lane;  // step >= 2: at most two of four neighbours are diagonal

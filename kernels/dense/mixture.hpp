@@ -32,8 +32,8 @@ struct GateNumbers {
 /// choices k, in their order, of weights[k] * experts[expert of k][row, :].
 struct MixtureArgs {
   GateTable table;
-  std::int64_t
-      row_stride[GateTable::kMostGates];  ///< stride between rows of a gate's logits and weights
+  /// The stride between rows of a gate's logits and weights.
+  std::int64_t row_stride[GateTable::kMostGates];
   GateNumbers<float const> logits;
   GateNumbers<float> weights;
   float const* experts[GateTable::kMostExperts];  ///< each [batch, width]

@@ -9,8 +9,8 @@ void product_in_parts(CudaStream stream,
                       SumParts parts,
                       void* workspace) {
   if (parts.count == 1) {
-    (void)try_product(stream,
-                      product);  // returns true: cuBLASLt refuses no product without an epilogue
+    // The result is true, because cuBLASLt refuses no product without an epilogue.
+    (void)try_product(stream, product);
     return;
   }
   // Each part of the sum over k is one contiguous range of both operands, because k is their

@@ -157,8 +157,8 @@ template <int Rank, class Index, class Function>
 void launch_strided(CudaStream stream, BinaryArgs const& args, Function function) {
   auto const& plan = args.plan;
   Walk<Rank, Index> walk;
-  int const missing =
-      Rank - plan.rank;  // outer dimensions of extent 1, added in front of those of the plan
+  // The number of outer dimensions of extent 1 that are added in front of those of the plan.
+  int const missing = Rank - plan.rank;
   for (int d = 0; d < Rank; ++d) {
     bool const exists = d >= missing;
     walk.extents[d] = static_cast<Index>(exists ? plan.extents[d - missing] : 1);

@@ -23,8 +23,8 @@ struct LayerNormArgs {
   std::int64_t rows;
   std::int64_t width;
   float epsilon;
-  float* mean_rests =
-      nullptr;  ///< [rows], the rounding errors of the means, or null if not requested
+  /// The rounding errors of the means, [rows], or null if not requested.
+  float* mean_rests = nullptr;
 };
 void layer_norm(HostStream stream, LayerNormArgs const& args);
 void layer_norm(CudaStream stream, LayerNormArgs const& args);

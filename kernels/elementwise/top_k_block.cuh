@@ -57,8 +57,8 @@ __device__ std::uint64_t find_threshold(float const* row,
   constexpr unsigned kPerThread = kDigits / Threads;
   std::uint64_t prefix = 0;  // first bits of the k-th greatest key
   std::uint64_t known = 0;   // mask of the bits in `prefix`
-  auto wanted =
-      static_cast<unsigned>(args.k);  // number of keys with the prefix that remain to be found
+  // The number of keys with the prefix that remain to be found.
+  auto wanted = static_cast<unsigned>(args.k);
   for (int shift = 64; shift > 0;) {
     int const bits = min(kDigitBits, shift);
     shift -= bits;

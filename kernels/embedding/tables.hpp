@@ -55,7 +55,8 @@ template <class Id>
   return {begin, begin + table.hotness};
 }
 
-/// Returns whether an element replaces the largest so far; NaN is larger than all numbers.
+/// Returns whether an element replaces the largest one so far in a maximum; NaN is larger than all
+/// numbers.
 [[nodiscard]] constexpr bool is_larger(float element, float largest) {
   return element > largest || (element != element && largest == largest);
 }

@@ -40,9 +40,10 @@ struct TailsOfRow {
 
 inline constexpr int kBordersABlock = 32;  ///< lane l of every warp checks part l of the block
 
-/// Completes rows whose positions lie in several parts. One lane per part checks whether a row ends
-/// in the part that began in an earlier part. The warps take such rows in turn, and add the tails
-/// of the earlier parts and the head of the row's last part. No other warp finishes the row.
+/// Completes rows whose sorted positions lie in several parts. One lane per part checks whether a
+/// row ends in the part that began in an earlier part. The warps take such rows in turn, and add
+/// the partial sums of the earlier parts (tails) and of the row's last part (head). No other warp
+/// finishes the row.
 template <class Sink>
 __global__ void __launch_bounds__(kGroupedThreads)
     grouped_borders_kernel(__grid_constant__ GroupedPlaces const places,

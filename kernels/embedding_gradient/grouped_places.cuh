@@ -14,8 +14,8 @@ namespace msstream::ops::kernels {
 /// The positions whose rows are added up, sorted by rank (the number of the sum), so that equal
 /// ranks are neighbours.
 struct GroupedPlaces {
-  std::int32_t const*
-      ranks;  ///< [capacity]: number of the sum that each entry adds to; ascending, then -1
+  /// The number of the sum that each entry adds to, [capacity]; ascending, then -1.
+  std::int32_t const* ranks;
   std::int32_t const* positions;  ///< [capacity]: the position of each entry
   std::int32_t const* starts;     ///< the first entry of each rank
   std::int64_t capacity;
@@ -38,8 +38,8 @@ struct PartsOfPlaces {
   static constexpr std::int64_t kStep = 16;  ///< a multiple of the rows that a sink has in flight
 };
 
-/// The positions of one part, with the information whether the part's first row began in an earlier
-/// part. There are fewer than 2^31 positions.
+/// One of the parts into which sorted positions are divided, with the information whether the
+/// part's first row began in an earlier part. There are fewer than 2^31 positions.
 struct PartOfPlaces {
   std::uint32_t part;
   std::uint32_t begin;
@@ -73,8 +73,8 @@ struct alignas(16) StagedPlace {
   }
 };
 
-/// The next positions of a part in shared memory. The lanes of a group look up the positions
-/// together, one each, so that they wait only once for all of them.
+/// The next positions that a group of lanes processes, in shared memory. The lanes look up the
+/// positions together, one each, so that they wait only once for all of them.
 struct StagedPlaces {
   std::uint32_t count;  ///< a multiple of the number of rows that sinks have in flight
   StagedPlace* places;
@@ -101,8 +101,8 @@ struct StagedPlaces {
   }
 };
 
-/// Looks up one position of a part: its row, its factor, and the target of the sum that ends with
-/// the position.
+/// Looks up one sorted position: the row to add, its factor, and the target of the sum that ends
+/// with the position.
 template <class Rows, class Sink>
 __device__ StagedPlace stage_place(GroupedPlaces const& places,
                                    PlaceSource const& source,

@@ -37,9 +37,9 @@ struct GroupedBorders {
   }
 };
 
-/// Adds four columns of the rows at a part's positions, and finishes each row that ends in the
-/// part. Returns whether the last row continues after the part; if it does, `sum` is the part's sum
-/// of that row.
+/// Adds four columns of the rows at the sorted positions of one part, and finishes each row that
+/// ends in the part. Returns whether the last row continues after the part; if it does, `sum` is
+/// the part's sum of that row.
 template <class Rows, class Sink>
 __device__ bool sum_part(GroupedPlaces const& places,
                          PlaceSource const& source,
@@ -196,8 +196,8 @@ void launch_grouped_sums(CudaStream stream,
                          GroupedBorders const& borders) {
   PartsOfPlaces const parts(places.capacity, width);
   auto const turns = column_turns<Rows, Sink>(width, row_count);
-  RowLanes const shape(
-      width, 4 * turns);  // more passes: fewer lanes per part, and as many parts per block
+  // With more passes there are fewer lanes per part, and as many parts per block.
+  RowLanes const shape(width, 4 * turns);
   dim3 const grid(grid_for(parts.parts, parts.a_block), static_cast<unsigned>(turns));
   grouped_parts_kernel<<<grid,
                          kGroupedThreads / turns,

@@ -143,7 +143,8 @@ __global__ void __launch_bounds__(kThreads) list_places_kernel(IdBags<Id> const 
     }
     bool const is_default = place >= bags.capacity;
     std::int64_t const bag = is_default ? place - bags.capacity : found[k];
-    // Positions beyond the existing bags are listed, too, although nothing reads their entries.
+    // Bags and factors are also written for positions beyond the existing bags, although nothing
+    // reads them.
     bool const has_divisor = divisors != nullptr && !is_default && bag >= 0 && bag < existing;
     float const divisor = has_divisor ? divisors[bag] : 1.0F;
     place_bags[place] = divisor != 0.0F ? static_cast<std::int32_t>(bag) : -1;

@@ -46,8 +46,8 @@ __device__ inline Columns<kTableSumCount> sum_of_tails(float const* tails,
   return is_folded ? whole.get(sum) : sum;
 }
 
-/// A row that began in an earlier part and ends in the given one. Its sum is that of the tails of
-/// the earlier parts and the head of the given part.
+/// A row of gradients whose sorted positions begin in an earlier part and end in the given one. Its
+/// sum is that of the partial sums of the earlier parts (tails) and of the given part (head).
 struct TableSumBorder {
   PlaceRange tails{0, 0};
   std::int64_t part = 0;
@@ -75,9 +75,9 @@ struct TableSumBorder {
   }
 };
 
-// Completes rows that lie in several parts: a warp per part, or the whole block if a row has many
-// tails. No other warp writes the row. The blocks after those for the parts find the first distinct
-// row of each table.
+// Completes rows of gradients whose sorted positions lie in several parts: a warp per part, or the
+// whole block if a row has many partial sums. No other warp writes the row. The blocks after those
+// for the parts find the first distinct row of each table.
 static __global__ void __launch_bounds__(kTableSumThreads)
     table_sum_borders_kernel(TablesGradientArgs const args,
                              TableSumParts parts,

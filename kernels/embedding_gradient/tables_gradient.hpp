@@ -47,8 +47,8 @@ struct TablesGradientArgs {
   std::int64_t const* first_rows;
   std::int64_t batch;
   std::int64_t places;
-  std::int64_t const*
-      unique_rows;  ///< from deduplicate(), as are starts, positions, ranks and unique_count
+  /// A result of deduplicate(), as are starts, positions, ranks and unique_count.
+  std::int64_t const* unique_rows;
   std::int32_t const* starts;
   std::int32_t const* positions;
   std::int32_t const* ranks;

@@ -69,13 +69,15 @@ struct BagOffsets {
   }
   /// Checks bag first + `number` of the bags [first, last], if there is one, and judge `number` (an
   /// offset that a bag must not contradict) of the first bag if the judge is before the range, and
-  /// of the last bag if it is behind the range. Returns whether the bounds of the bag ascend within
-  /// [0, capacity], and the judges are within it and contradict none of the bags. If this holds for
-  /// every number, none of the bags is bad: an offset judges all bags of the search range whose
-  /// middle it is, so an outside judge of any of these bags also judges the first or the last one.
+  /// of the last bag if it is after the range. Returns whether the bounds of the bag ascend within
+  /// [0, capacity], and the judges are within it and contradict none of the bags. If the result is
+  /// true for every number, none of the bags is bad: an offset judges all bags of the search range
+  /// whose middle it is, so an outside judge of any of these bags also judges the first or the last
+  /// one.
   ///
-  /// The last bag replaces a bag that does not exist, and a bound of the range a judge; they pass
-  /// if the other numbers do. Thus no load depends on another, and all can be in flight at once.
+  /// The last bag replaces a bag that does not exist, and a bound of the range replaces a judge that
+  /// does not exist or is within the range; the replacements pass if the other numbers do. Thus no
+  /// load depends on another, and all can be in flight at once.
   [[nodiscard]] constexpr bool passes(std::int64_t first,
                                       std::int64_t last,
                                       std::int64_t number) const {
@@ -192,8 +194,9 @@ struct BagOffsets {
     }
     return step;
   }
-  static constexpr int kEnds = 2;  ///< the offsets that judge all bags: the first and the last
-  static constexpr int kMostLevels = 62;  ///< the most levels of a search: the bits of a count
+  /// The number of offsets that judge all bags: the first and the last.
+  static constexpr int kEnds = 2;
+  static constexpr int kMostLevels = 62;  ///< most levels of a binary search: the bits of a count
 
   /// Returns the index of judge `number` of a bag (an offset that the bag must not contradict);
   /// above `bags` if the binary search for the bag has no such judge. One of the bag's two bounds

@@ -11,8 +11,8 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kInFlight =
-    4;  ///< number of elements per thread, all loaded before the first is stored
+/// The number of elements per thread, all loaded before the first is stored.
+constexpr int kInFlight = 4;
 
 /// Calls write(i, load(i)) for the elements i of the calling thread, with kInFlight loads in
 /// flight. The elements of a warp are neighbours.

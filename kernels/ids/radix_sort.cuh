@@ -91,8 +91,8 @@ struct SortPass {
   Word* counts;          ///< [tiles, 256], zeros before the pass
   Word* next_counts;     ///< [tiles, 256], set to zeros for the next pass
   unsigned* next_tile;   ///< number of the next tile; must be 0 before the pass
-  std::int64_t const* existing =
-      nullptr;  ///< device scalar: number of keys that exist; null if all do
+  /// The number of keys that exist, a device scalar; null if all keys exist.
+  std::int64_t const* existing = nullptr;
 };
 
 /// Returns the mask of the lanes of the warp that have the same digit as the calling lane.
@@ -118,8 +118,8 @@ __device__ void sort_pass(SortPass<Key, Word> const& pass) {
   using Scan = cub::BlockScan<unsigned, Threads>;
   using Count = TileCount<Word>;
   __shared__ typename Scan::TempStorage scan[2];
-  __shared__ unsigned
-      firsts[Digits::kBins];  ///< index in the sorted tile of the first key with each digit
+  /// The index in the sorted tile of the first key with each digit.
+  __shared__ unsigned firsts[Digits::kBins];
   __shared__ unsigned shifts[Digits::kBins];  ///< for each digit, distance from the index in the
                                               ///< tile to the one in the output
   __shared__ union {

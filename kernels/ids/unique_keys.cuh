@@ -109,8 +109,8 @@ class VaryingBytes {
  private:
   unsigned count_ = 0;
   unsigned bytes_ = 0;  ///< four bits per varying byte: the byte's index in a key
-  unsigned restored_[2] = {
-      0, 0};  ///< selectors for __byte_perm() that restore a key from a word and constant_
+  /// The selectors for __byte_perm() that restore a key from a word and constant_.
+  unsigned restored_[2] = {0, 0};
   unsigned constant_[2];
 };
 

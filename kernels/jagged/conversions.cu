@@ -13,8 +13,8 @@ __host__ __device__ BagOffsets<std::int64_t> offsets_of(JaggedLayout const& layo
   return {layout.offsets, layout.batch, layout.capacity};
 }
 
-/// Returns whether any sample of [first, last] has invalid offsets, and reports the bad samples for
-/// which `reports` returns true. All threads of a block must call any_is_bad() together.
+/// Returns whether any sample of [first, last] has invalid offsets, and reports those samples among
+/// them for which `reports` returns true. All threads of a block must call any_is_bad() together.
 template <class Reports>
 __device__ bool any_is_bad(JaggedLayout const& layout,
                            std::int64_t first,
@@ -40,7 +40,7 @@ __device__ bool any_is_bad(JaggedLayout const& layout,
 
 struct ToDense {
   JaggedLayout layout;
-  bool any_bad = true;  ///< whether any sample that at() is called for may be bad
+  bool any_bad = true;  ///< whether at() may be called for samples with invalid offsets
 
   __device__ std::int64_t count() const { return layout.batch * layout.max_length; }
 

@@ -19,7 +19,7 @@ struct JaggedLayout {
   std::int64_t capacity;
   std::int64_t max_length;
   std::int64_t row_bytes;
-  IdReport report = {};  ///< where bad samples are reported
+  IdReport report = {};  ///< where samples with invalid offsets are reported
 };
 
 /// Copies jagged samples to rows of equal length: dense[b, l, :] = values[offsets[b] + l, :], or

@@ -19,7 +19,7 @@ struct JaggedSoftmaxArgs {
   std::int64_t capacity;
   std::int64_t width;
   float* output;         ///< [capacity, width], must not be `values`
-  IdReport report = {};  ///< where bad segments are reported
+  IdReport report = {};  ///< where segments with invalid offsets are reported
 };
 void jagged_softmax(HostStream stream, JaggedSoftmaxArgs const& args);
 void jagged_softmax(CudaStream stream, JaggedSoftmaxArgs const& args);

@@ -99,8 +99,8 @@ class SegmentCursor {
   }
 
  private:
-  static constexpr int kWindowsPassed =
-      3;  ///< groups of segments that are passed one by one before a search
+  /// The number of groups of segments that are passed one by one before a search.
+  static constexpr int kWindowsPassed = 3;
   static constexpr int kFar = 1 << 29;
 
   /// Loads the ends of the next segments, one per lane, from the segment of `place` on.
@@ -114,8 +114,8 @@ class SegmentCursor {
     use_window(end_of(base_));
   }
   /// Makes the segments from `base_` on the current ones, one per lane, given their ends,
-  /// end_of(base_). Checks their offsets, and requests the ends of the segments after them, which
-  /// few walks reach and whose offsets are therefore checked later.
+  /// end_of(base_). Checks their offsets, and requests the ends of the segments after them. Few
+  /// walks reach those, so that their offsets are checked later.
   __device__ void use_window(int end) {
     next_ends_ = end_of(base_ + group_.lanes);
     bool const is_bad = bounds_.is_bad_by_lanes(base_, bounds_.segments, group_);

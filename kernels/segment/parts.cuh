@@ -46,8 +46,8 @@ struct SpanParts {
 struct SpanBorders {
   float* tails;  ///< [parts, width]
   float* heads;  ///< [parts, width]
-  std::int64_t*
-      ends_here;  ///< [parts]: the segment that began before the part and ends in it, or -1
+  /// The segment that began before each part and ends in it, [parts], or -1.
+  std::int64_t* ends_here;
   SpanBorders(WorkspaceLayout& workspace, SpanParts const& parts, std::int64_t width)
       : tails(workspace.take<float>(parts.parts * width)),
         heads(workspace.take<float>(parts.parts * width)),
@@ -88,10 +88,10 @@ class RowsAhead {
   float* memory_;  ///< in shared memory
 };
 
-/// Reduces the segments in each part with a team of lanes, for the columns that the team holds at
-/// once; blocks along the grid's y share wider rows. If rows are not short, a team has all lanes of
-/// a warp, which then do not diverge. The lanes of one column take the batches of rows alternately,
-/// and their results are combined where a segment ends.
+/// Reduces the segments in each part of the positions with a team of lanes, for the columns that
+/// the team holds at once; blocks along the grid's y share wider rows. If rows are not short, a
+/// team has all lanes of a warp, which then do not diverge. The lanes of one column take the
+/// batches of rows alternately, and their results are combined where a segment ends.
 template <class Combiner, class Rows, int Count>
 __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     span_parts_kernel(Rows source,
@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
   LaneGroup const team(span_team_lanes(shape.lanes()));
   int const turns = team.lanes >> shape.log2_lanes;
   int const step = kBatch * turns;
-  // The part's number has 32 bits, which leaves registers to the rows. The bits suffice, because
-  // parts are long if the capacity is large.
+  // The number of the part has 32 bits, which leaves registers to the rows. The bits suffice,
+  // because parts are long if the capacity is large.
   auto const part = static_cast<int>(grid_thread() >> (__ffs(team.lanes) - 1));
   if (part >= parts.parts) {
     return;

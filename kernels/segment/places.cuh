@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-/// Walks of a group of lanes over neighbouring positions, which find the segment of each position,
-/// and the number of rows of a segment.
+/// The positions of segments, as kernels process them: a group of lanes walks over neighbouring
+/// positions and finds the segment of each. The number of rows of a segment is known, too.
 namespace msstream::ops::kernels {
 
 /// The positions of segments that are given by offsets. All lanes of the group must call

@@ -41,8 +41,8 @@ struct SegmentLayout {
   DType id_type = DType::int64;         ///< int32 or int64; offsets are always int64
   std::int64_t const* count = nullptr;  ///< for ids only: device scalar ≤ capacity, number of ids
                                         ///< that exist; null if all exist
-  IdReport report =
-      {};  ///< for reductions by offsets: where segments with invalid offsets are reported
+  /// The report of segments with invalid offsets, for reductions by offsets.
+  IdReport report = {};
   bool ascend = false;  ///< for offsets: all have been checked and are valid
 };
 

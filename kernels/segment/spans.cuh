@@ -45,9 +45,9 @@ __device__ void fill_empty(SegmentBounds const& bounds,
   }
 }
 
-/// Combines the partial results of a segment that began before a part and ends in it, with a group
-/// of lanes per part, or with the whole block if the segment spans many parts. No other group
-/// writes the segment's row.
+/// Combines the partial results of a segment that began before a part of the positions and ends in
+/// it, with a group of lanes per part, or with the whole block if the segment spans many parts. No
+/// other group writes the segment's row.
 template <class Combiner, int Count>
 __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(SegmentBounds bounds,
                                                                          RowLanes shape,

@@ -28,8 +28,8 @@ constexpr int span_batch_rows(int columns_a_lane) {
   return columns_a_lane == 4 ? 4 : 8;
 }
 inline constexpr int kSpanStages = 3;
-/// The number of rows of a part that a team of lanes works on at the same time, as far as the lanes
-/// of a warp suffice.
+/// The number of rows that a team of lanes adds at the same time, as far as the lanes of a warp
+/// suffice.
 inline constexpr int kSpanTurns = 4;
 constexpr int span_team_lanes(int lanes_of_row) {
   return lanes_of_row * kSpanTurns < 32 ? lanes_of_row * kSpanTurns : 32;

@@ -160,7 +160,7 @@ TEST_F(HostThreadsEmbedding, lookups_in_tables_have_the_same_bits) {
   EXPECT_EQ(out_of_range, static_cast<std::uint64_t>(2 * bad)) << "counted once a run";
 }
 
-/// A memory for the reports of a lookup: the number of bad ids and the IdTrap.
+/// The host memory into which a lookup reports bad ids: their number and the IdTrap.
 struct Reported {
   static constexpr std::uint32_t kOperation = 7;
   std::uint64_t count = 0;

@@ -120,8 +120,8 @@ TYPED_TEST(UnaryTest, gradients_agree_with_double) {
     for (auto const count : kUnaryCounts) {
       SCOPED_TRACE(text("function ", static_cast<int>(reference.function), ", count ", count));
       auto values = this->random.reals(count, reference.low, reference.high);
-      std::replace(
-          values.begin(), values.end(), 0.0F, 1.0F);  // the function has no derivative at 0
+      // The function has no derivative at 0.
+      std::replace(values.begin(), values.end(), 0.0F, 1.0F);
       auto const gradients = this->random.reals(count);
       std::vector<float> saved = values;
       std::vector<double> expected;

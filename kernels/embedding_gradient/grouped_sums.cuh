@@ -25,7 +25,7 @@ namespace msstream::ops::kernels {
 //
 // A sink (embedding_gradient/row_sinks.cuh) processes each finished row.
 
-/// The partial sums of rows that lie in several parts, which a second launch adds.
+/// The partial sums of rows whose sorted positions lie in several parts; a second launch adds them.
 struct GroupedBorders {
   float* tails;  ///< [parts, width]
   float* heads;  ///< [parts, width]

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kTableSumThreads, 4)
   }
 }
 
-/// The partial sums of rows that lie in several parts, which a second launch adds.
+/// The partial sums of rows whose sorted positions lie in several parts; a second launch adds them.
 struct TableSumBorders {
   float* tails;  ///< [parts, widest]
   float* heads;  ///< [parts, widest]

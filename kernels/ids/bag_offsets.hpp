@@ -75,9 +75,9 @@ struct BagOffsets {
   /// whose middle it is, so an outside judge of any of these bags also judges the first or the last
   /// one.
   ///
-  /// The last bag replaces a bag that does not exist, and a bound of the range replaces a judge that
-  /// does not exist or is within the range; the replacements pass if the other numbers do. Thus no
-  /// load depends on another, and all can be in flight at once.
+  /// The last bag replaces a bag that does not exist, and a bound of the range replaces a judge
+  /// that does not exist or is within the range; the replacements pass if the other numbers do.
+  /// Thus no load depends on another, and all can be in flight at once.
   [[nodiscard]] constexpr bool passes(std::int64_t first,
                                       std::int64_t last,
                                       std::int64_t number) const {

@@ -38,9 +38,9 @@ struct SegmentLayout {
   std::int64_t capacity;
   void const* indices;  ///< device: int64 offsets [segments + 1], ascending, the last ≤ capacity;
                         ///< or ids [capacity] of `id_type`
-  DType id_type = DType::int64;         ///< int32 or int64; offsets are always int64
-  std::int64_t const* count = nullptr;  ///< for ids only: device scalar ≤ capacity, number of ids
-                                        ///< that exist; null if all exist
+  DType id_type = DType::int64;  ///< int32 or int64; offsets are always int64
+  /// The number of ids that exist, a device scalar ≤ capacity; null if all exist. For ids only.
+  std::int64_t const* count = nullptr;
   /// The report of segments with invalid offsets, for reductions by offsets.
   IdReport report = {};
   bool ascend = false;  ///< for offsets: all have been checked and are valid

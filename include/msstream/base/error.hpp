@@ -10,8 +10,8 @@
 
 namespace msstream {
 
-/// Reports that a call into a runtime (CUDA or one of its libraries) failed. It has the error code;
-/// its message also has the call and its source location.
+/// Reports that a call into a runtime (CUDA or one of its libraries) failed. The exception has the
+/// error code; the message has the code, the call and the call's source location.
 class RuntimeError : public std::runtime_error {
  public:
   RuntimeError(std::string const& library,
@@ -61,7 +61,8 @@ class OutOfMemory : public std::runtime_error {
   std::size_t requested_bytes_;
 };
 
-/// Throws std::invalid_argument with the pieces as its message unless `holds`.
+/// Throws std::invalid_argument, with the concatenated pieces as its message, unless `holds` is
+/// true.
 template <class... Pieces>
 void require(bool holds, Pieces const&... pieces) {
   if (!holds) [[unlikely]] {

@@ -47,7 +47,7 @@ class OutputFile {
   };
   using Observer = std::function<void(SavePoint)>;
 
-  /// Opens the output. Throws std::invalid_argument if `kind` does not allow the path, and
+  /// Opens the output file. Throws std::invalid_argument if `kind` does not allow the path, and
   /// std::system_error if the file cannot be written or its folder accepts no new file.
   explicit OutputFile(std::filesystem::path const& path,
                       Kind kind = Kind::regular,
@@ -56,7 +56,7 @@ class OutputFile {
   OutputFile& operator=(OutputFile const&) = delete;
   ~OutputFile();
 
-  /// Appends the bytes. Throws std::system_error, for example if the disk is full.
+  /// Appends bytes to the file. Throws std::system_error, for example if the disk is full.
   void write(void const* bytes, std::size_t count);
   void write(std::string_view text) { write(text.data(), text.size()); }
 
@@ -78,7 +78,7 @@ class OutputFile {
   pid_t owner_ = ::getpid();
 };
 
-/// Writes all of `content` to the file. Throws as OutputFile does.
+/// Writes all of `content` to the file as a whole. Throws what an OutputFile throws.
 void write_file(std::filesystem::path const& path,
                 std::string_view content,
                 OutputFile::Kind kind = OutputFile::Kind::regular);

@@ -36,7 +36,8 @@ class Shape {
   [[nodiscard]] std::size_t rank() const noexcept { return rank_; }
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
 
-  /// Returns an extent. Throws std::invalid_argument if `dimension` is not below the rank.
+  /// Returns the extent of a dimension. Throws std::invalid_argument if `dimension` is not below
+  /// the rank.
   [[nodiscard]] std::int64_t operator[](std::size_t dimension) const {
     require(dimension < rank_, "shape ", *this, " has no dimension ", dimension);
     return extents_[dimension];
@@ -53,7 +54,7 @@ class Shape {
     return changed;
   }
 
-  /// Returns a text such as `[2, 3]`, or `[]` for a scalar.
+  /// Returns the shape as text, such as `[2, 3]`, or `[]` for a scalar.
   [[nodiscard]] std::string describe() const {
     std::string out = "[";
     for (std::size_t i = 0; i < rank_; ++i) {

@@ -77,7 +77,7 @@ class GuardedThread {
              message.empty() ? "" : ": ",
              message));
   }
-  /// Records that the calling thread, which did not open the guard, has destroyed it.
+  /// Records that the calling thread has destroyed a guard which another thread had opened.
   void lose(char const* kind, std::string_view name, std::source_location opened_at) noexcept {
     try {
       auto message = text("the ",

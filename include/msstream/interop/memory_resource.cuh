@@ -44,7 +44,7 @@ class MemoryResource {
   explicit MemoryResource(Device<R> device)
       : memory_(std::make_shared<RawAllocator<R>>(std::move(device))) {}
 
-  // The interface of CCCL 3.1 and later.
+  // Functions that memory resources have in CCCL 3.1 and later.
   [[nodiscard]] void* allocate(cuda::stream_ref stream, std::size_t bytes, std::size_t alignment) {
     return memory_->allocate(bytes, alignment, stream_meant_by(stream.get()));
   }
@@ -58,7 +58,7 @@ class MemoryResource {
     memory_->deallocate(memory);
   }
 
-  // The interface of CCCL before 3.1.
+  // Functions that memory resources have in CCCL before 3.1.
   [[nodiscard]] void* allocate_async(std::size_t bytes,
                                      std::size_t alignment,
                                      cuda::stream_ref stream) {
@@ -77,7 +77,8 @@ class MemoryResource {
     deallocate_sync(memory, bytes, alignment);
   }
 
-  /// Records that `stream` uses the memory, too, until the memory is deallocated.
+  /// Records that `stream` uses the memory, too, so that its next owner waits for the work that is
+  /// on the stream at deallocation.
   void record_use(void* memory, cuda::stream_ref stream) {
     memory_->record_use(memory, stream_meant_by(stream.get()));
   }

@@ -13,14 +13,15 @@ namespace msstream::trace {
 /// and export it.
 class Timeline {
  public:
-  /// An operation on a stream, in nanoseconds of device time since the recording began.
+  /// An operation on a stream, with its begin and end in nanoseconds of device time since the
+  /// recording began.
   struct Span {
     std::string name;
     std::string lane;  ///< the name of the stream, such as "group 0 h2d"
     double begin_ns;
     double end_ns;
     /// The operation's position: the index of its stream among all streams, and its number on that
-    /// stream; 0 if it has no position.
+    /// stream; 0 if the operation has no position.
     std::uint32_t stream = 0;
     std::uint64_t number = 0;
     double launch_ns = 0;  ///< the host time that its launch took

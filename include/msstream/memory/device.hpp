@@ -57,7 +57,8 @@ struct DeviceOptions {
   /// because its order is already guaranteed.
   std::function<void(std::string const&)> explain_waits = {};
   AllocatorOptions memory = {};
-  /// The precision of float32 matrix products. tf32 is for training that tolerates it.
+  /// The precision of float32 matrix products. tf32 is for training that tolerates factors with 10
+  /// bits of mantissa.
   MatmulPrecision matmul_precision =
       env::choice("MSSTREAM_MATMUL_PRECISION",
                   MatmulPrecision::float32,
@@ -116,7 +117,7 @@ class Device {
   [[nodiscard]] std::uint64_t operation_count() const { return engine_.operation_count(); }
   [[nodiscard]] MemorySnapshot memory_snapshot() const { return engine_.memory_snapshot(); }
   [[nodiscard]] MemoryStatistics memory_statistics() const { return engine_.memory_statistics(); }
-  /// Returns the statistics of pinned memory.
+  /// Returns the statistics of the device's pinned host memory.
   [[nodiscard]] MemoryStatistics pinned_memory_statistics() const {
     return engine_.pinned_memory_statistics();
   }
@@ -128,8 +129,8 @@ class Device {
   [[nodiscard]] std::vector<ScopeMemory> memory_by_scope() const {
     return engine_.memory_by_scope();
   }
-  /// Returns, for each stream, the memory in use, and how often it reused memory, took memory of
-  /// other streams, and waited.
+  /// Returns, for each stream, the memory in use, and how often the stream reused memory, took
+  /// memory of other streams, and waited.
   [[nodiscard]] std::vector<StreamMemory> memory_by_stream() const {
     return engine_.memory_by_stream();
   }

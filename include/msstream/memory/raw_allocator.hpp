@@ -40,8 +40,8 @@ class RawAllocator {
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment, Native stream) {
     return engine_.allocate(bytes, alignment, stream);
   }
-  /// Returns memory that any stream and the host may use at once. Blocks the host until the last
-  /// uses of the memory are complete, if needed.
+  /// Returns memory that any stream and the host may use at once. If the last uses of the memory
+  /// are not complete, blocks the host until they are.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = kAlignment) {
     return engine_.allocate(bytes, alignment);
   }

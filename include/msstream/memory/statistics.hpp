@@ -15,7 +15,8 @@ namespace msstream {
 
 namespace detail {
 
-/// Counts of allocations and of their costs. A reuse that does not wait costs nothing.
+/// Counts of allocations by kind. A reuse of memory that waits for no earlier use costs the device
+/// nothing.
 struct AllocationCounts {
   std::uint64_t allocations = 0;
   std::uint64_t reuses = 0;  ///< allocations of memory that work has used before

@@ -80,7 +80,8 @@ class EmbeddingTables<detail::AnyRuntime> {
                   std::source_location issued_at);
 
   [[nodiscard]] std::int64_t tables() const noexcept;
-  /// Returns one table. Throws std::invalid_argument unless the number is in [0, tables()).
+  /// Returns the table with this number. Throws std::invalid_argument unless the number is in [0,
+  /// tables()).
   [[nodiscard]] EmbeddingTable<detail::AnyRuntime> const& table(std::int64_t number) const;
   /// Returns the number of output columns of a lookup: the sum of the widths of all tables.
   [[nodiscard]] std::int64_t width() const noexcept;

@@ -56,7 +56,7 @@ struct UniqueOptions {
   /// one.
   std::int64_t below = 0;
   UniqueOrder order = UniqueOrder::ascending;
-  /// A device scalar: only the first *count ids exist.
+  /// A device scalar with the number of ids: only the first *count ids exist. Null: all ids exist.
   DeviceCount<R> count = {};
 
   /// Converts to options without a runtime type. For use by the library only.

@@ -109,9 +109,9 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// Returns the gradients of mix_experts() with respect to the wanted experts and to all logits.
-/// `weights` has the gates of the forward call with Mixture::weights instead of the logits. Throws
-/// std::invalid_argument for shapes that do not fit.
+/// Returns the gradients of mix_experts() with respect to all logits and to the experts that
+/// `wanted` selects. `weights` has the gates of the forward call, with Mixture::weights in place of
+/// the logits. Throws std::invalid_argument for shapes that do not fit.
 template <Runtime R>
 [[nodiscard]] MixtureGradients<R> mix_experts_gradient(
     std::vector<Tensor<float, R>> const& experts,

@@ -19,7 +19,7 @@
 
 namespace msstream::ops {
 
-/// Returns the number of state tensors that a rule has for each parameter.
+/// Returns the number of state tensors that an optimizer of this kind has for each parameter.
 [[nodiscard]] constexpr int states_of(OptimizerKind kind) noexcept {
   switch (kind) {
     case OptimizerKind::sgd:
@@ -38,12 +38,12 @@ namespace msstream::ops {
 /// with one state per row of a table.
 [[nodiscard]] Shape state_shape(OptimizerKind kind, Shape const& parameter);
 
-/// Throws std::invalid_argument for an unknown kind, for a learning rate or epsilon that is
-/// negative, infinite or NaN, and for a beta outside [0, 1). The message names the member and the
-/// accepted range.
+/// Checks an optimizer's rule. Throws std::invalid_argument for an unknown kind, for a learning
+/// rate or epsilon that is negative, infinite or NaN, and for a beta outside [0, 1). The message
+/// names the member and the accepted range.
 void require_rule(char const* operation, OptimizerRule const& rule);
 
-/// The state of an optimizer for one parameter, float32, of state_shape().
+/// The state of an optimizer for one parameter: up to two float32 tensors of state_shape().
 template <Runtime R = DefaultRuntime>
 struct OptimizerState {
   std::optional<Tensor<float, R>> first = {};

@@ -129,8 +129,8 @@ namespace detail {
 /// infinity follows IEEE arithmetic. Balanced over segments of any length. By unsorted ids on CUDA,
 /// capacity and segments must be below 2^31, and the row indices are sorted by id, by only as many
 /// bits as the number of segments needs, unless the options permit atomic additions. Deterministic
-/// (equal arguments give equal bits) unless they do; asynchronous; capture-safe. Throws
-/// std::invalid_argument for shapes that do not fit.
+/// (equal arguments give equal bits) unless the options permit atomic additions; asynchronous;
+/// capture-safe. Throws std::invalid_argument for shapes that do not fit.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_reduce(
     Tensor<float, R> const& values,

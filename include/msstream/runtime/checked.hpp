@@ -32,8 +32,8 @@ class Checked : public RuntimeDecorator<R> {
   struct Options {
     typename R::Options runtime = {};
     CheckerOptions check = {};
-    /// The checker to use; null makes a new one. Set to another device's checker if the two share a
-    /// tracker.
+    /// The checker to use; null makes a new one. Two devices that share a dependency tracker must
+    /// share a checker, too.
     std::shared_ptr<Checker> checker = nullptr;
   };
   using typename Base::native_event;

@@ -27,7 +27,8 @@ enum class CheckKind : std::uint8_t {
   race,
   use_after_free,  ///< a use of memory that its allocator holds and has not given out
   early_reuse,     ///< memory given out or freed while the device may still use it
-  /// A copy or fill, inside an operation, of memory that the operation does not declare for it.
+  /// A copy or fill that is part of an operation, and accesses memory in a way that the operation
+  /// does not declare.
   undeclared_use,
   unwritten_read,   ///< a read of memory of which no byte was written since it was given out
   unrecorded_wait,  ///< a wait for an event that was never recorded: it orders nothing
@@ -116,7 +117,7 @@ struct CheckerOptions {
   /// A function that is called for each finding that does not repeat an earlier one, on the thread
   /// that made the finding.
   std::function<void(CheckReport const&)> on_report = {};
-  /// The maximum number of different findings that are kept. Further ones are only counted.
+  /// The maximum number of different findings that are kept. Further findings are only counted.
   std::size_t most_reports = 100;
 };
 
@@ -149,7 +150,7 @@ class Checker {
   [[nodiscard]] std::uint64_t count() const;
   [[nodiscard]] std::uint64_t count(CheckKind kind) const;
   [[nodiscard]] std::string json() const { return json_of(reports()); }
-  /// Forgets the findings so far.
+  /// Drops the findings so far, and their counts.
   void clear();
   /// Reports the streams, events and memory that are not released yet.
   void report_leaks() noexcept;
@@ -161,8 +162,8 @@ class Checker {
   /// checkers that write to that file.
   void write_report() const noexcept;
 
-  // Functions that the runtime calls. If the order relative to the runtime's own call matters, one
-  // function is called before that call and another one after it.
+  // Functions of the checker that a checking runtime calls. If the order relative to the runtime's
+  // own call matters, one function is called before that call and another one after it.
 
   void stream_created(Handle stream);
   void stream_destroyed(Handle stream) noexcept;
@@ -180,8 +181,8 @@ class Checker {
     std::shared_ptr<detail::CapturedParts> capture = nullptr;
   };
   /// The party on whose behalf a call waits for work or queries it. `program`: the program relies
-  /// on the result from then on. `tracker`: the tracker does what it has promised before, or looks
-  /// for complete work, and the program must not rely on the result.
+  /// on the result from then on. `tracker`: the dependency tracker keeps an order that it has
+  /// promised, or looks for complete work, and the program must not rely on the result.
   enum class Account : std::uint8_t { program, tracker };
   [[nodiscard]] Moment tail_of(Handle stream);
   /// Returns the vector clocks of the work that the event covers. `call` names the calling function
@@ -195,8 +196,8 @@ class Checker {
   void waited(Handle stream, Moment const& moment, Account of = Account::program);
   void host_saw(Moment const& moment, Account of = Account::program);
 
-  // Functions that the tracker calls. The checker derives nothing from the tracker's positions
-  // except the order in which they are passed.
+  // Functions of the checker that the dependency tracker calls. The checker derives nothing from
+  // the tracker's positions except the order in which they are passed.
 
   /// Checks an operation at the time when it gets its position in the tracker's order and is
   /// ordered after the positions in `order.needed`. tell() publishes the findings. Returns false if
@@ -224,8 +225,8 @@ class Checker {
   /// Records that the operation is not launched and has written nothing. Called instead of begin()
   /// and end(), or after a begin() that threw.
   void give_up(Operation const& operation) noexcept;
-  /// Begins a period in which work that bypasses issue() is put on the stream and may use the
-  /// operation's memory.
+  /// Begins a period in which work that bypasses issue(), such as work beside a TensorHolder, is
+  /// put on the stream and may use the operation's memory.
   void begin_foreign_work(OperationHandle const& operation, Handle stream);
   /// Ends the period, begun by begin_foreign_work(), in which work that bypasses issue() may use
   /// the operation's memory. tell() publishes the findings.
@@ -243,21 +244,21 @@ class Checker {
       std::string_view name, void const* to, void const* from, std::size_t bytes, Handle stream);
   [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) const;
 
-  // Functions for captures. A stream joins a capture by waiting for an event that was recorded in
-  // it.
+  // Functions of the checker for captures. A stream joins a capture by waiting for an event that
+  // was recorded in it.
 
   void capture_began(Handle origin);
   void capture_ended(Handle origin) noexcept;
-  /// Ends the capture that began on the stream, and stores its operations as the parts of the
-  /// graph.
+  /// Ends the capture that began on the stream `origin`, and stores the captured operations as the
+  /// parts of the graph.
   void graph_made(Handle origin, Handle graph);
   void graph_destroyed(Handle graph) noexcept;
-  /// Returns the operations that were captured into the graph. Null if the graph was made
-  /// elsewhere.
+  /// Returns the operations that were captured into the graph. Null if the graph was made by code
+  /// that the checker does not observe.
   [[nodiscard]] OperationParts parts_of(Handle graph) const;
   /// Begins a graph launch that bypasses issue(), as a new operation to be passed to
-  /// end_transfer(). Returns null if the operation being launched on the stream was issued for this
-  /// launch, or if the graph was made elsewhere.
+  /// end_transfer(). Returns null if the operation that is being launched on the stream was issued
+  /// for the graph launch, or if the graph was made by code that the checker does not observe.
   [[nodiscard]] OperationHandle begin_launch(Handle graph, Handle stream);
 
   enum class Space : std::uint8_t { device, pinned };

@@ -89,7 +89,7 @@ class Cuda {
   void free_pinned(void* memory, std::size_t bytes) noexcept;
   [[nodiscard]] MemoryInfo memory_info() const;
 
-  // Implements PagedRuntime.
+  // Implements PagedRuntime, by CUDA's virtual memory management.
   [[nodiscard]] std::size_t page_bytes() const;
   void* reserve_addresses(std::size_t bytes);
   void release_addresses(void* addresses, std::size_t bytes) noexcept;
@@ -107,7 +107,8 @@ class Cuda {
   /// complete. If the program makes no such call, the exception is written to the log.
   void call_host(native_stream stream, Closure closure);
 
-  // Implements CapturingRuntime in the relaxed mode, which does not restrict other threads.
+  // Implements CapturingRuntime by CUDA's relaxed capture mode, which does not restrict other
+  // threads.
   void begin_capture(native_stream stream);
   [[nodiscard]] bool is_capture_sound(native_stream stream) const;
   native_graph end_capture(native_stream stream);
@@ -122,8 +123,8 @@ class Cuda {
   }
   void make_current() const;
 
-  // Implements InteropRuntime. The default streams have ids of msstream's own. Each thread's
-  // default stream is a separate stream.
+  // Implements InteropRuntime. CUDA's default streams get ids from msstream; each thread's default
+  // stream is a stream of its own.
   class Visit {
    public:
     explicit Visit(int ordinal) noexcept;

@@ -21,14 +21,16 @@ class HostQueue;
 
 /// A backend for machines without a GPU: one worker thread per stream, memory from the heap.
 ///
-/// Priorities have no effect. The time of an event is taken by the worker of its stream.
+/// Priorities have no effect. A timed event has the time at which the stream's worker thread
+/// reached it.
 class Host {
  public:
   struct Event;
   struct Graph;
 
   struct Options {
-    /// The size of the device memory. 0: the machine's physical memory.
+    /// The size in bytes of the simulated device memory. 0: the size of the machine's physical
+    /// memory.
     std::size_t memory_bytes = 0;
   };
   using native_stream = HostQueue*;
@@ -82,8 +84,8 @@ class Host {
   void destroy_libraries(native_libraries) noexcept {}
   [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const;
 
-  // Implements CapturingRuntime. A launch runs the graph's work on the stream's thread, in another
-  // order each time.
+  // Implements CapturingRuntime. A launch runs the work of the graph on the stream's worker thread,
+  // each time in another of the orders that the graph allows.
   void begin_capture(native_stream stream);
   [[nodiscard]] bool is_capture_sound(native_stream stream) const;
   native_graph end_capture(native_stream stream);

@@ -14,7 +14,8 @@ struct ForeignStream {
   /// A number that is unique among all streams of the program, past and future, unlike the handle,
   /// which may be reused.
   std::uint64_t id;
-  /// Whether the stream exists as long as the program, with one handle for all threads.
+  /// Whether the stream exists as long as the program, with one handle for all threads (as CUDA's
+  /// legacy default stream does).
   bool stays;
 };
 

@@ -22,7 +22,8 @@ enum class AccessMode : std::uint8_t {
   accumulate,
 };
 
-/// A range of bytes that an operation or the host uses. A write may read as well.
+/// A range of bytes that an operation or the host uses. A use of the mode `write` may read the
+/// bytes as well.
 struct MemoryUse {
   void const* begin;
   std::size_t bytes;
@@ -44,8 +45,8 @@ struct Operation {
   std::source_location issued_at;
   std::source_location scope_opened_at;  ///< the innermost stream scope; line 0 if there is none
   std::vector<MemoryUse> uses;
-  /// The captured operations, in the order in which they were issued, if this operation launches a
-  /// graph. Null if it does not.
+  /// The operations that were captured in a graph, in the order of issue, if the operation launches
+  /// that graph; otherwise null.
   std::shared_ptr<std::vector<std::shared_ptr<Operation const>> const> parts = nullptr;
 };
 
@@ -59,7 +60,7 @@ struct TrackedOrder {
   std::span<order::Position const> needed;  ///< the positions that the operation must follow
 };
 
-/// Returns a runtime's stream or event as a number.
+/// Returns a runtime's native handle of a stream or event as a number.
 template <class Native>
 [[nodiscard]] std::uintptr_t handle_of(Native native) noexcept {
   if constexpr (std::is_pointer_v<Native>) {

@@ -7,8 +7,8 @@
 
 namespace msstream {
 
-/// Part number `index` of `parts` equal parts of a device's multiprocessors. A single part is all
-/// of them.
+/// Part number `index` of `parts` equal parts of a device's multiprocessors. With `parts` = 1, all
+/// multiprocessors.
 struct SmPartition {
   int index = 0;
   int parts = 1;

@@ -16,8 +16,8 @@ namespace msstream {
 /// treats all streams alike.
 enum class StreamPriority : std::uint8_t { low, normal, high };
 
-/// The kind of an event: timed events can be subtracted; untimed ones are cheaper to record and to
-/// wait for.
+/// The kind of an event. The time between two timed events can be measured; untimed events are
+/// cheaper to record and to wait for.
 enum class EventTiming : std::uint8_t { untimed, timed };
 
 /// The direction of a copy.
@@ -105,7 +105,8 @@ template <class Decorator>
   }
 inline constexpr RuntimeLife life_of<Decorator> = life_of<typename Decorator::inner_type>;
 
-/// Whether work advances while the host does other things; false on a simulated device.
+/// Whether the work of a runtime R advances while the host does other things; false on a simulated
+/// device.
 template <class R>
 inline constexpr bool runs_beside_host = true;
 template <class Decorator>

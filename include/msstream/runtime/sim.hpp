@@ -77,12 +77,14 @@ struct SimCost {
   /// The number of multiprocessors of the device. Kernels that together need more run
   /// proportionally slower.
   int sm_count = 132;
-  /// The cost of an operation's first kernel, which includes the operation's other kernels. Work
-  /// outside every operation is passed with an empty name and no uses.
+  /// A function that returns the cost of an operation's first kernel, which includes the
+  /// operation's other kernels. For work outside every operation, the name is empty and there are
+  /// no uses.
   std::function<Kernel(std::string_view name, std::span<MemoryUse const> uses)> kernel = by_bytes;
 
-  /// Returns the measured time of a small kernel in a chain, plus the used bytes at the device's
-  /// bandwidth, on one multiprocessor for every 64 KiB, at most those of the device.
+  /// Returns the cost of a kernel, estimated from the bytes that it uses: the measured time of a
+  /// small kernel in a chain plus the bytes at the device's bandwidth, on one multiprocessor for
+  /// every 64 KiB, at most those of the device.
   [[nodiscard]] static Kernel by_bytes(std::string_view name, std::span<MemoryUse const> uses);
 
   /// Returns the time in ns for which a copy occupies its engine. A fill is a d2d copy of half its
@@ -107,17 +109,18 @@ class Sim {
   struct Event;
 
   struct Options {
-    /// The size of device memory, which is taken from the machine only as it is allocated.
+    /// The size in bytes of device memory. Memory is taken from the machine only when it is
+    /// allocated.
     std::size_t memory_bytes = std::size_t{16} << 30U;
     sim::ScheduleFactory schedule = sim::schedule_from_environment();
     SimCost cost = {};
-    /// If false, kernels, copies and fills take their time but are not executed, so memory never
-    /// has the right contents: for cost estimates alone. Host functions run, since the program's
-    /// progress may depend on them.
+    /// Whether work is executed. If false, kernels, copies and fills take their time but are not
+    /// executed, so memory never has the right contents: for cost estimates alone. Host functions
+    /// run, since the program's progress may depend on them.
     bool runs_work = true;
-    /// Receives the simulated machine when it is made, for the code that runs the program: work
-    /// that the program leaves behind keeps its device alive, and must be run to completion by that
-    /// code.
+    /// A function that receives the simulated machine when the simulation begins. It is for the
+    /// code that runs a program to be simulated: unfinished work of the program keeps its device
+    /// alive, and that code must run the work to completion.
     std::function<void(std::shared_ptr<sim::Machine> const&)> on_start = {};
   };
   using native_stream = sim::SimStream*;
@@ -143,7 +146,7 @@ class Sim {
   void wait(native_stream stream, native_event event);
   bool query(native_event event);
   void synchronize(native_event event);
-  /// Returns the virtual time between the two events.
+  /// Returns the virtual time between two timed events in ns.
   double elapsed_ns(native_event begin, native_event end);
 
   void* allocate_device(std::size_t bytes);
@@ -178,9 +181,11 @@ class Sim {
   void memory_returned(void const*, std::size_t) noexcept {}
   void host_uses(MemoryUse const& use);
 
-  /// Returns the virtual time that the calls so far have taken on the host, waiting included.
+  /// Returns the virtual time in ns that the calls of the runtime so far have taken on the host,
+  /// waiting included.
   [[nodiscard]] double host_time_ns() const noexcept;
-  /// Returns the number of pieces of work that the device has completed.
+  /// Returns the number of pieces of work (kernels, copies, fills, host functions) that the
+  /// simulated device has completed.
   [[nodiscard]] std::uint64_t executed() const noexcept;
 
  private:

@@ -28,7 +28,7 @@ struct Exploration {
     /// Whether to leave out orders that differ from others only in steps whose order cannot be
     /// observed. Set to false to check that no outcome is lost.
     bool reduce = true;
-    /// The options of each simulation. The explorer sets the schedule.
+    /// The options of each simulation, except the schedule, which the explorer sets.
     Sim::Options runtime = {};
   };
   struct Outcome {

@@ -112,7 +112,8 @@ class Backend {
   /// Returns the argument with which the work of an operation is called on a CUDA runtime. Throws
   /// std::logic_error unless traits.ref_kind is StreamRefKind::cuda.
   virtual CudaStream cuda_ref(NativeStream stream, NativeLibraries libraries) = 0;
-  /// Makes the runtime's device the calling thread's current one, if the runtime has such a notion.
+  /// Makes the runtime's device the calling thread's current device. Does nothing on a runtime
+  /// without current devices.
   virtual void make_current() = 0;
   /// Returns the number of the runtime's device; -1 if it has none.
   virtual int ordinal() noexcept = 0;

@@ -24,8 +24,8 @@ class HomeProcess {
  public:
   explicit HomeProcess(RuntimeLife life = RuntimeLife::process) noexcept;
 
-  /// Returns whether the object is left: a copy in a child of fork(), or one whose driver has
-  /// ended.
+  /// Returns whether the object must not be used: because it is a copy in a child of fork(), or
+  /// because its driver has ended.
   [[nodiscard]] bool is_left() const noexcept {
     return lives_[index_].load(std::memory_order_relaxed) != made_in_;
   }
@@ -36,7 +36,7 @@ class HomeProcess {
       throw_left();
     }
   }
-  /// Throws the std::logic_error for a use in a child of fork().
+  /// Throws the std::logic_error that reports a use of the library in a child of fork().
   [[noreturn]] static void throw_forked();
 
   /// Returns whether this process is a child, by fork(), of one that has used the library.

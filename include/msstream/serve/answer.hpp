@@ -14,7 +14,7 @@
 namespace msstream::serve {
 
 struct Answer {
-  /// The outputs, of shape [rows, outputs_per_row].
+  /// The outputs of the model for the query, of shape [rows, outputs_per_row].
   std::vector<float> values = {};
   /// The version of the model that computed the whole answer: 1 for the pool's first model, and 1
   /// more after each swap().

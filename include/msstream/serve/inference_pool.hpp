@@ -43,7 +43,7 @@ template <class Model, Runtime R = DefaultRuntime>
 class InferencePool {
  public:
   using SharedModel = std::shared_ptr<Model const>;
-  /// Makes a separate model for a replica, with its own weights.
+  /// A function that makes a separate model, with its own weights, for a replica.
   using Clone = std::function<SharedModel(Model const&)>;
 
   /// Makes a pool. Calls the model once for each bucket, on zeros, waits for the result, and then

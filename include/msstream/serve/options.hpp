@@ -25,24 +25,26 @@ struct InferencePoolOptions {
   /// The number of queries, or batches, that run concurrently, each on its own stream group: 1 to
   /// 255.
   int replicas = 4;
-  /// The number of launches that a replica can have in flight: 1 to 64. With two, the next launch
-  /// is ready on the device when one is complete.
+  /// The number of launches that a replica can have in flight, its slots: 1 to 64. With two, the
+  /// next launch is ready on the device when one is complete.
   int depth = 2;
   /// The number of stream groups of a replica, 1 to 64, for operations that the model issues to
   /// `inputs.branch(i)` so that they run concurrently. In a capture, the groups are branches of one
   /// graph.
   int branches = 1;
-  /// The numbers of rows for which there are buffers and captured steps, ascending. A query runs in
-  /// the smallest bucket that holds it. Queries with more rows than the largest are not accepted.
+  /// The buckets, ascending: the numbers of rows for which there are buffers and captured steps. A
+  /// query runs in the smallest bucket that holds its rows. Queries with more rows than the largest
+  /// bucket are not accepted.
   std::vector<std::int64_t> buckets = {64};
 
-  /// The number of queries that may wait for a slot; further queries are refused.
+  /// The number of queries that may wait for a replica with an idle slot; further queries are
+  /// refused.
   std::size_t queue_capacity = 1024;
   /// The maximum time that queries wait to be launched together with others, up to the largest
   /// bucket, while a slot is idle. 0 disables batching.
   std::chrono::nanoseconds max_batch_delay{0};
-  /// The waiting time after which a query is treated as having the next higher priority; after
-  /// twice that time, the one after that. No query therefore waits for ever.
+  /// The waiting time after which the priority of a query is raised by one; after twice that time,
+  /// by two. No query therefore waits for ever.
   std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);
 
   /// Whether the model is captured for each replica and bucket, and replayed. If false, each launch

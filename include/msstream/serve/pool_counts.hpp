@@ -29,7 +29,7 @@ class LatencyHistogram {
   };
 
   void record(std::chrono::nanoseconds duration) noexcept;
-  /// Adds the counts of another histogram.
+  /// Adds the counts of another histogram to the histogram.
   void add(LatencyHistogram const& other) noexcept;
   [[nodiscard]] Summary summary() const noexcept;
 
@@ -70,7 +70,7 @@ struct PoolCounts {
   std::uint64_t poller_sweeps = 0;  ///< how often the poller has looked at the launches in flight
 };
 
-/// The latencies of the answered queries.
+/// The latencies of the queries that an InferencePool has answered.
 struct PoolLatencies {
   LatencyHistogram::Summary queued = {};     ///< Answer::queued
   LatencyHistogram::Summary on_device = {};  ///< Answer::on_device; the sum of both is the latency

@@ -21,7 +21,7 @@ using AnyBranches = std::vector<std::shared_ptr<StreamGroup>>;
 
 namespace msstream::serve {
 
-/// The stream groups of a replica. The replica is launched on the first one.
+/// The stream groups of a replica of an InferencePool. The replica is launched on the first group.
 template <Runtime R = DefaultRuntime>
 using Branches = std::vector<StreamGroup<R>>;
 

@@ -59,8 +59,9 @@ class Staging<detail::AnyRuntime> {
                         std::span<std::shared_ptr<detail::StreamGroup> const> branches) const;
 
  private:
-  /// Copies the answers to the host. The copy also waits for the copy of the inputs, even if the
-  /// result does not depend on it, because work that follows the answers may overwrite the inputs.
+  /// Copies the answers to the host. The copy also waits for the copy of the inputs to the device,
+  /// even if the result does not depend on the inputs, because work that follows the answers may
+  /// overwrite them.
   [[nodiscard]] order::Position copy_to_host(detail::Floats const& result,
                                              detail::TensorOf<std::uint8_t> const& inputs) const;
   [[nodiscard]] std::atomic_ref<std::int32_t> arrived() const noexcept {

@@ -29,7 +29,7 @@ using StepGroups = std::vector<int>;
                                                   StepGroups const& groups,
                                                   bool merge_streams = false);
 
-/// The numbers of event waits of the operations of a step, issued in the order of the trace.
+/// The numbers of event waits of a step whose operations are issued in the order of the trace.
 struct StepWaits {
   /// The number of pairs of an operation and another stream on which it directly depends. Without
   /// DeviceOptions::reduce_waits as many waits are issued, plus those for memory that is reused.
@@ -72,7 +72,7 @@ struct StepModel {
   double in_stream_ns = 500;
   double across_streams_ns = 9000;
   /// The costs of calls on the issuing thread, and the number of multiprocessors. The durations of
-  /// operations come from the trace, and so do the costs of their launches if it has them.
+  /// operations come from the trace, and so do the costs of their launches if the trace has them.
   SimCost cost = {};
 };
 
@@ -96,15 +96,16 @@ struct StepModel {
 /// A choice of groups for the operations of a step, with predictions of the step's time.
 struct AutoAssignment {
   struct Options {
-    /// The way in which the step will be launched, and its costs.
+    /// The way in which the step will be launched, and the costs of its calls.
     StepModel model = {};
     /// The number of calls of predict() after which the search for better groups ends. Each move of
     /// a unit of operations to another group costs one call.
     std::size_t most_predictions = 2000;
   };
 
-  /// The assignment in the format of StreamAssignment, with the predictions in a comment. Without
-  /// assignment lines if the groups on which the step was recorded are the best that were found.
+  /// The chosen assignment in the format of StreamAssignment, with the predictions in a comment.
+  /// Has no assignment lines if no better groups were found than those on which the step was
+  /// recorded.
   std::string text = {};
   /// The groups that `text` assigns to the operations of the trace.
   StepGroups groups = {};

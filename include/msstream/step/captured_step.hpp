@@ -42,7 +42,7 @@ class StepMemory {
   explicit StepMemory(Device<R> const& device)
       : memory_(detail::make_step_memory(device.engine(), nullptr)) {}
   /// Makes memory for steps that are always replayed on `group`, whatever the current group is.
-  /// Operations that they issue to this group use its own library workspace. Throws
+  /// Operations that the steps issue to `group` use the group's own library workspace. Throws
   /// std::invalid_argument for a group of another device.
   StepMemory(Device<R> const& device, StreamGroup<R> const& group)
       : memory_(detail::make_step_memory(device.engine(), group.share_engine())) {}
@@ -114,9 +114,9 @@ class CapturedStep {
   order::Position replay(std::source_location issued_at = std::source_location::current()) {
     return any_.replay(issued_at);
   }
-  /// Returns the graph for launch_graph() of the runtime. Such launches are not tracked: the caller
-  /// must order them with all other uses of the step's tensors and memory, and the last one must be
-  /// complete before the step is destroyed.
+  /// Returns the runtime's native handle of the step's graph. Launches of the handle by
+  /// launch_graph() are not tracked: the caller must order them with all other uses of the step's
+  /// tensors and memory, and the last launch must be complete before the step is destroyed.
   [[nodiscard]] typename R::native_graph native() const noexcept {
     return static_cast<typename R::native_graph>(any_.native());
   }
@@ -169,7 +169,7 @@ class AnyCapturedSteps {
     /// every capacity.
     std::function<void(std::string const&)> log = detail::log_line;
   };
-  /// The numbers of batches by the way in which they ran, of captures and of evictions.
+  /// The numbers of captures, of evictions, and of batches by the way in which they ran.
   struct Counts {
     std::uint64_t replays = 0;  ///< by a captured step, including its first replay
     std::uint64_t captures = 0;

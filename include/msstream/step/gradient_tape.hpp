@@ -88,8 +88,8 @@ class GradientTape<detail::AnyRuntime> {
   /// Records that an optimizer has applied the gradients of the last backward() to its parameters;
   /// called by optimizers. Keeps no tensor.
   void note_step(std::shared_ptr<detail::OwnedParameters const> const& parameters) const;
-  /// Returns the parameters passed to note_step() since the last backward() or clear(); called by
-  /// optimizers.
+  /// Returns the parameters that optimizers have updated, as passed to note_step(), since the last
+  /// backward() or clear(); called by optimizers.
   [[nodiscard]] std::vector<std::shared_ptr<detail::OwnedParameters const>> const& stepped()
       const noexcept;
 
@@ -116,7 +116,7 @@ class GradientTape<detail::AnyRuntime> {
   void add_row_gradient(detail::AnyTensor const& table,
                         ops::RowGradients<detail::AnyRuntime> gradient,
                         std::source_location issued_at);
-  /// Returns the grouped ids of a lookup. The reference is valid until the backward ends.
+  /// Returns the ids of a lookup grouped by value. The reference is valid until the backward ends.
   ops::UniqueRows<detail::AnyRuntime> const& unique_rows(ops::Bags<detail::AnyRuntime> const& bags,
                                                          std::int64_t rows,
                                                          ops::Pooling pooling,
@@ -234,9 +234,9 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
         {std::move(gradient.ids), std::move(gradient.count), std::move(gradient.values)},
         issued_at);
   }
-  /// Returns the grouped ids of a lookup. One grouping, which the tape keeps until the backward
-  /// ends, serves all tables of `rows` rows that the same bags index. `pooling` has the meaning
-  /// that it has in ops::deduplicate().
+  /// Returns the ids of a lookup grouped by value, as ops::deduplicate() does. The tape keeps the
+  /// result until the backward ends, and one result serves all tables of `rows` rows that the same
+  /// bags index. `pooling` has the meaning that it has in ops::deduplicate().
   ops::UniqueRows<R> unique_rows(ops::Bags<R> const& bags,
                                  std::int64_t rows,
                                  ops::Pooling pooling = ops::Pooling::sum,
@@ -291,7 +291,7 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
     return parts;
   }
   /// Returns the sum of the parts of row_gradients(), computed on the group of the first part, or
-  /// null if there is no part. Throws std::logic_error in the cases of row_gradients().
+  /// null if there is no part. Throws what row_gradients() throws.
   template <Element T>
   [[nodiscard]] std::optional<RowGradientPart> row_gradient_sum(
       Tensor<T, R> const& table,

@@ -41,7 +41,8 @@ class Prefetch {
   using Options = detail::PrefetchOptions;
   using Upload = std::function<std::optional<Batch>()>;
 
-  /// Issues the first uploads. Throws std::invalid_argument unless `ahead` is at least 1.
+  /// Makes a prefetcher, and issues the uploads of the first `options.ahead` batches. Throws
+  /// std::invalid_argument unless `ahead` is at least 1.
   Prefetch(StreamGroup<R> const& group,
            Upload upload,
            Options const& options = {},

@@ -20,7 +20,7 @@ namespace msstream {
 /// memory adds none, and neither do the groups of the recording. Immutable.
 class StepTrace {
  public:
-  /// A stream on which operations of a step ran.
+  /// A stream on which operations of a recorded step ran.
   struct Stream {
     std::string name;     ///< such as "group 2 h2d"
     int group = -1;       ///< number in its pool; -1 for the device's default group
@@ -41,9 +41,9 @@ class StepTrace {
     double launch_ns = 0;  ///< host time of the launch; 0 if unknown
     /// The number of multiprocessors that the operation can fill; 0 if unknown.
     int sms = 0;
-    /// The earlier operations on which this one directly depends, ascending: the last writers of
-    /// the memory that it uses, and the readers since then of the memory that it writes. StepTrace
-    /// computes them.
+    /// The numbers of earlier operations on which the operation directly depends, ascending: the
+    /// last writers of the memory that it uses, and the readers since then of the memory that it
+    /// writes. Computed by StepTrace.
     std::vector<std::size_t> after = {};
 
     [[nodiscard]] double duration_ns() const noexcept { return end_ns - begin_ns; }
@@ -72,7 +72,7 @@ class StepTrace {
   [[nodiscard]] std::vector<Operation> const& operations() const noexcept { return operations_; }
   /// Returns the numbers of waits that ordering the step took when it was recorded.
   [[nodiscard]] WaitCounts const& waits() const noexcept { return waits_; }
-  /// Returns the group on which an operation ran; -1 for the default group.
+  /// Returns the number of the stream group on which an operation ran; -1 for the default group.
   [[nodiscard]] int group_of(std::size_t operation) const;
 
   /// Returns the same step with launches that take `ns` of host time in total, divided in
@@ -96,8 +96,8 @@ class StepTrace {
 
   /// Returns the trace as JSON. docs/step.md describes the fields.
   [[nodiscard]] std::string json() const;
-  /// Reads a trace from JSON. Throws std::invalid_argument that names `file_name`, the field, what
-  /// was expected and what was found.
+  /// Reads a trace from JSON. For wrong JSON, throws std::invalid_argument with `file_name`, the
+  /// field, and what was expected and found.
   [[nodiscard]] static StepTrace from_json(std::string_view json, std::string const& file_name);
   /// Writes the trace as JSON to a file, as a whole (see OutputFile), or to a FIFO or device.
   /// Throws std::runtime_error if it cannot be written, and std::invalid_argument for a folder.

@@ -145,7 +145,8 @@ class AnyTwoStage {
   Place* in_flight_ = nullptr;
 };
 
-/// The type of a stage's argument besides the tape, for a function object without overloads.
+/// The type of the second argument of a stage's function, whose first argument is the tape. The
+/// function object must not be overloaded.
 template <class Stage>
 struct StageInput;
 template <class Result, class Tape, class Input>

@@ -62,13 +62,15 @@ class Stream {
     static_cast<void>(detail::runtime_of<R>(body_.backend()));
   }
 
-  /// Returns an event for all work issued so far, including work put directly on native().
+  /// Records an event on the stream, and returns it. The event covers all work issued to the stream
+  /// so far, including work put directly on native().
   [[nodiscard]] Event<R> record() const { return Event<R>(body_.record()); }
   /// Makes the stream's next work wait for the work that the event covers, unless the order is
   /// known to hold already. Does not block the host. Throws std::invalid_argument for an event of a
   /// device that does not share the stream's dependency tracker.
   void wait(Event<R> const& event) const { body_.wait(event.body()); }
-  /// Blocks the host until all work issued so far is complete. Rethrows a failure of the work.
+  /// Blocks the host until all work issued to the stream so far is complete. Rethrows a failure of
+  /// the work.
   void synchronize() const { body_.synchronize(); }
   /// Returns the runtime's native handle of the stream, such as a cudaStream_t.
   [[nodiscard]] typename R::native_stream native() const noexcept {

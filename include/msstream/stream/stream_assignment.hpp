@@ -58,12 +58,12 @@ class StreamAssignment {
   /// Returns the group of the operation with this name, or nothing if no line matches.
   [[nodiscard]] std::optional<int> group_of(std::string_view operation) const;
 
-  /// Returns the group of the operation with this name, or nothing if no line matches. For lookups
-  /// that are not of real operations, such as predictions: marks no line as matched, and caches no
-  /// name.
+  /// Returns the number of the group of the operation with this name, or null if no line matches.
+  /// For lookups that are not of real operations, such as predictions: marks no line as matched,
+  /// and caches no name.
   [[nodiscard]] std::optional<int> peek_group_of(std::string_view operation) const;
 
-  /// Returns the number of groups of the pool that the file was read for.
+  /// Returns the number of stream groups of the pool for which the assignment was read.
   [[nodiscard]] int groups() const noexcept;
 
   /// Returns the lines of the file, as `file:number: text`, that have assigned no operation so far,

@@ -28,7 +28,7 @@ class StreamGroup {
   [[nodiscard]] Stream<R> compute() const { return stream(StreamKind::compute); }
   [[nodiscard]] Stream<R> h2d() const { return stream(StreamKind::h2d); }
   [[nodiscard]] Stream<R> d2h() const { return stream(StreamKind::d2h); }
-  /// Returns whether one stream serves for compute and copies.
+  /// Returns whether the group has one stream for compute and copies.
   [[nodiscard]] bool merged() const noexcept { return body_.merged(); }
   /// Returns the group's number in its pool, or -1 for a device's default group.
   [[nodiscard]] int index() const noexcept { return body_.index(); }

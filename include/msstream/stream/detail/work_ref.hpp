@@ -94,13 +94,15 @@ decltype(auto) call_with_stream_of(Backend& runtime,
 /// adds only one call, and one move into a closure for launch threads.
 class WorkRef {
  public:
-  /// Refers to `work(stream_ref)` or to a NativeWork, for devices of runtime R. With AnyRuntime,
-  /// refers to work that takes a HostStream as well as a CudaStream.
+  /// Makes a reference to work that is called as `work(stream_ref)`, or to a NativeWork, for
+  /// devices of runtime R. If R is AnyRuntime, the work must accept a HostStream as well as a
+  /// CudaStream.
   template <Runtime R, class Work>
   [[nodiscard]] static WorkRef of(Work&& work) noexcept {
     return WorkRef(work, operations<ForRuntime<R>, Work>);
   }
-  /// Refers to `work(NativeStream)`, which calls the runtime itself.
+  /// Makes a reference to work that is called as `work(NativeStream)`, and calls the runtime
+  /// itself.
   template <class Work>
   [[nodiscard]] static WorkRef native(Work&& work) noexcept {
     return WorkRef(work, operations<ForNative, Work>);

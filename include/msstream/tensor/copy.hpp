@@ -86,7 +86,7 @@ void fill_bytes(Tensor<T, R> const& tensor,
   detail::fill_any(tensor.any(), value, issued_at);
 }
 
-/// Returns a tensor of zeros.
+/// Makes a tensor whose elements are zeros.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> zeros(Device<R> const& device,
                                  Shape const& shape,

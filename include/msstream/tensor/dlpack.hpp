@@ -49,7 +49,7 @@ template <Element T>
   return ordinal < 0 ? DLDevice{kDLCPU, 0} : DLDevice{kDLCUDA, ordinal};
 }
 
-/// The data that an exported DLManagedTensor owns.
+/// A DLManagedTensor for export, with the tensor, extents and strides that it owns.
 template <Element T, Runtime R>
 struct ExportedTensor {
   explicit ExportedTensor(Tensor<T, R> const& exported)

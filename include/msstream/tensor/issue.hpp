@@ -71,7 +71,7 @@ class Uses {
     }
   }
   void add(Uses const& others) { any_.add(others.any_); }
-  /// Marks all uses in the list as additions (AccessMode::accumulate).
+  /// Changes the mode of all uses in the list to AccessMode::accumulate: additions that commute.
   void accumulate() noexcept { any_.accumulate(); }
   [[nodiscard]] AnyUses const& any() const noexcept { return any_; }
 

@@ -24,8 +24,8 @@ class PinnedArray {
   using runtime_type = R;
 
   PinnedArray(Device<R> const& device, std::size_t count) : PinnedArray(device.state(), count) {}
-  /// Makes an array on the device of another array or tensor. Throws std::invalid_argument if that
-  /// device is of another runtime type.
+  /// Makes an array on the device of another array or tensor. Throws std::invalid_argument if the
+  /// device's runtime type is not R.
   PinnedArray(std::shared_ptr<detail::DeviceState> const& device, std::size_t count)
       : any_(device, count, sizeof(T)) {
     detail::require_runtime(*device, typeid(R));

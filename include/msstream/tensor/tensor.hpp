@@ -77,7 +77,8 @@ class Tensor<T, detail::AnyRuntime> {
   void freeze() { any_.freeze(); }
   [[nodiscard]] bool immutable() const noexcept { return any_.immutable(); }
 
-  /// Returns a key for the elements, for maps from tensors: equal for handles of the same memory.
+  /// Returns a key that identifies the elements' memory, for maps from tensors: equal for handles
+  /// that begin at the same address.
   [[nodiscard]] void const* identity() const noexcept { return any_.data(); }
   [[nodiscard]] memory::BlockRef const& block() const noexcept { return any_.block(); }
   [[nodiscard]] detail::AnyTensor const& any() const noexcept { return any_; }

@@ -40,7 +40,7 @@ class AnyUses {
     device_ = &device;
     uses_.push_back({nullptr, begin, bytes, mode_});
   }
-  /// Marks all uses in the list as additions (AccessMode::accumulate).
+  /// Changes the mode of all uses in the list to AccessMode::accumulate: additions that commute.
   void accumulate() noexcept {
     for (auto& use : uses_) {
       use.mode = AccessMode::accumulate;
@@ -48,7 +48,7 @@ class AnyUses {
   }
 
   [[nodiscard]] auto const& uses() const noexcept { return uses_; }
-  /// Returns the device of raw memory in the list. Null if there is no raw memory.
+  /// Returns the device of the raw memory in the list. Null if the list has no raw memory.
   [[nodiscard]] DeviceState* device() const noexcept { return device_; }
 
  private:

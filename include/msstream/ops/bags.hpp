@@ -22,11 +22,9 @@ class IdTensor;
 template <>
 class IdTensor<detail::AnyRuntime> {
  public:
-  IdTensor(detail::TensorOf<std::int64_t> const& ids)  // NOLINT(google-explicit-constructor): both
-                                                       // element types are ids
+  IdTensor(detail::TensorOf<std::int64_t> const& ids)  // NOLINT(google-explicit-constructor)
       : any_(ids.any()) {}
-  IdTensor(detail::TensorOf<std::int32_t> const& ids)  // NOLINT(google-explicit-constructor): both
-                                                       // element types are ids
+  IdTensor(detail::TensorOf<std::int32_t> const& ids)  // NOLINT(google-explicit-constructor)
       : any_(ids.any()) {}
 
   [[nodiscard]] DType dtype() const noexcept { return any_.dtype(); }
@@ -47,11 +45,9 @@ class IdTensor : public IdTensor<detail::AnyRuntime> {
   using Body = IdTensor<detail::AnyRuntime>;
 
  public:
-  IdTensor(Tensor<std::int64_t, R> const& ids)  // NOLINT(google-explicit-constructor): both element
-                                                // types are ids
+  IdTensor(Tensor<std::int64_t, R> const& ids)  // NOLINT(google-explicit-constructor)
       : Body(ids) {}
-  IdTensor(Tensor<std::int32_t, R> const& ids)  // NOLINT(google-explicit-constructor): both element
-                                                // types are ids
+  IdTensor(Tensor<std::int32_t, R> const& ids)  // NOLINT(google-explicit-constructor)
       : Body(ids) {}
   IdTensor(msstream::detail::OfKnownType, Body ids) noexcept : Body(std::move(ids)) {}
 

@@ -49,8 +49,7 @@ struct AnySegments {
 template <Runtime R = DefaultRuntime>
 class Segments {
  public:
-  Segments(Tensor<std::int64_t, R> const& offsets,  // NOLINT(google-explicit-constructor): offsets
-                                                    // alone are segments
+  Segments(Tensor<std::int64_t, R> const& offsets,  // NOLINT(google-explicit-constructor)
            OffsetPolicy<R> const& policy = {})
       : any_{offsets.any(), offsets.count() - 1, {}, {}, policy} {}
   template <IdElement Id>
@@ -86,8 +85,7 @@ struct SegmentForward {
   /// Converts results to results without a runtime type. For use by the library only.
   template <Runtime Other>
     requires(std::same_as<R, detail::AnyRuntime> && !std::same_as<Other, R>)
-  SegmentForward(SegmentForward<Other> const& forward)  // NOLINT(google-explicit-constructor):
-                                                        // loses only the type
+  SegmentForward(SegmentForward<Other> const& forward)  // NOLINT(google-explicit-constructor)
       : capacity(forward.capacity), values(forward.values), reduced(forward.reduced) {}
 };
 

@@ -10,7 +10,7 @@
 
 namespace msstream::ops::kernels {
 
-/// A row width known at compile time, so that a row's sums stay in registers.
+/// A row width known at compile time, so that the compiler keeps the sums of a row in registers.
 template <std::int64_t Count>
 struct FixedColumns {
   static constexpr std::int64_t count() { return Count; }
@@ -21,8 +21,8 @@ struct AnyColumns {
   [[nodiscard]] std::int64_t count() const { return width; }
 };
 
-/// Calls function(FixedColumns<width>) for the most common widths of models, and
-/// function(AnyColumns) for all others.
+/// Calls function(FixedColumns<width>) for the row widths that are most common in models, and
+/// function(AnyColumns) for all other widths.
 template <class Function>
 void with_columns(std::int64_t width, Function&& function) {
   switch (width) {
@@ -54,9 +54,9 @@ void add_scaled(float* sums, T const* row, float scale, std::int64_t count) {
 
 }  // namespace detail
 
-/// Sets `total` to a sum of rows. For every k in [begin, end), add_one(k, add_row) adds rows by
-/// calling add_row(row, scale). The additions happen in the order of the calls, starting from 0, in
-/// parts as common/long_sum.hpp describes.
+/// Sets `total` to a weighted sum of rows. add_one(k, add_row) is called for every k in [begin,
+/// end), and adds rows by calling add_row(row, scale). The additions happen in the order of the
+/// calls, starting from 0, in parts as common/long_sum.hpp describes.
 template <std::int64_t Count, class AddOne>
 void add_rows(FixedColumns<Count>,
               float* total,

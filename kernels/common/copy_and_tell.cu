@@ -14,8 +14,8 @@ __global__ void __launch_bounds__(kMostThreads) copy_and_tell_kernel(CopyAndTell
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence_system();  // orders the copies, visible to this thread since the barrier, before
-                             // the flag
+    __threadfence_system();  // orders the copies, which the barrier made visible to this thread,
+                             // before the flag
     *static_cast<std::int32_t volatile*>(args.told) = 1;
   }
 }

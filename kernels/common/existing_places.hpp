@@ -5,8 +5,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Limits a count read from device memory to [0, most], the size that the launch is made for, so
-/// that a wrong count does not lead to accesses outside the memory.
+/// Limits a count read from device memory to [0, most], where `most` is the count that the launch
+/// was sized for, so that a wrong count does not lead to accesses outside the memory.
 [[nodiscard]] constexpr std::int64_t clamped(std::int64_t count, std::int64_t most) {
   return count < 0 ? 0 : count > most ? most : count;
 }

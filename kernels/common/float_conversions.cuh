@@ -10,8 +10,8 @@
 
 namespace msstream::ops::kernels {
 
-// The counterparts of to_float() and from_float() that use the GPU's conversion instructions. They
-// give the same values, but possibly other bits of a NaN.
+// Conversions between float and half-precision types by the GPU's conversion instructions. They
+// give the same values as to_float() and from_float(), but possibly other bits of a NaN.
 
 __device__ inline float widen(float value) {
   return value;
@@ -23,7 +23,8 @@ __device__ inline float widen(float16 value) {
   return __half2float(__ushort_as_half(value.bits));
 }
 
-/// Returns the nearest element, ties to even.
+/// Returns the value of type T nearest to a float; of two equally near ones, the one whose last bit
+/// is 0.
 template <class T>
 __device__ T narrowed(float value) {
   if constexpr (std::is_same_v<T, float16>) {

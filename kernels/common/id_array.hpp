@@ -7,8 +7,8 @@ namespace msstream::ops::kernels {
 
 /// An array of int64 or int32 integers, ids or lengths, that a kernel reads.
 struct IdArray {
-  std::int64_t const* wide = nullptr;    ///< null if `narrow` is set
-  std::int32_t const* narrow = nullptr;  ///< null if `wide` is set
+  std::int64_t const* wide = nullptr;    ///< 64-bit integers; null if `narrow` is set
+  std::int32_t const* narrow = nullptr;  ///< 32-bit integers; null if `wide` is set
 
   constexpr IdArray() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): either pointer is an array of ids

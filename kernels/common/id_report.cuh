@@ -9,8 +9,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Fills the trap if the calling thread is the first to claim it. The host sees the fields before
-/// it sees set == 1.
+/// Writes a bad id or bag into the IdTrap that the host reads, if the calling thread is the first
+/// to claim the trap. The host sees the fields before it sees set == 1.
 __device__ inline void spring_trap(IdReport const& report, Caught const& caught) {
   IdTrap volatile* const trap = report.trap;
   if (trap->set != 0 || atomicCAS(&report.trap->set, 0U, 2U) != 0U) {
@@ -41,8 +41,9 @@ struct OutOfRangeIds {
   }
 };
 
-/// The number of ids outside [0, rows) that one thread has met, for count_out_of_range(). Springs
-/// the trap at once, so that a kernel short of registers has to keep only the number.
+/// The number of ids outside [0, rows) that one thread has met, for count_out_of_range(). Reports
+/// the first bad id to the host at once, so that a kernel short of registers has to keep only the
+/// number.
 struct OutOfRangeCount {
   unsigned count = 0;
 
@@ -55,8 +56,9 @@ struct OutOfRangeCount {
   }
 };
 
-/// Adds the number of bad ids to the report, by one atomic addition per warp, none if all ids are
-/// good. Returns whether any was bad. All lanes of a warp must call this together.
+/// Adds the number of bad ids to the report, by one atomic addition per warp, or none if all ids
+/// are good. Returns whether any id was bad. All lanes of a warp must call count_out_of_range()
+/// together.
 __device__ inline bool count_out_of_range(IdReport const& report, unsigned ids) {
   unsigned const total = __reduce_add_sync(0xFFFFFFFFU, ids);
   if (total != 0 && report.count != nullptr && threadIdx.x % warpSize == 0) {
@@ -65,7 +67,8 @@ __device__ inline bool count_out_of_range(IdReport const& report, unsigned ids) 
   return total != 0;
 }
 
-/// Like count_out_of_range(), but also springs the trap.
+/// Adds the number of bad ids of a warp to the report, like count_out_of_range(), and writes the
+/// first bad id into the IdTrap that the host reads.
 __device__ inline void report_out_of_range(IdReport const& report,
                                            OutOfRangeIds const& ids,
                                            std::int64_t rows) {

@@ -5,20 +5,21 @@
 
 namespace msstream::ops::kernels {
 
-/// An id outside [0, rows), or a bag whose offsets do not ascend within [0, rows].
+/// An error in the input of a lookup: an id outside [0, rows), or a bag whose offsets do not ascend
+/// within [0, rows].
 struct Caught {
-  std::int64_t bag;  ///< -1 for an id
+  std::int64_t bag;  ///< number of the bag; -1 for an id
   std::int64_t id;   ///< the id, or the first offset of the bag
   std::int64_t end;  ///< the second offset of the bag
   std::int64_t rows;
 };
 
-/// The report of one device's bad ids and bags, in pinned, device-visible memory, which kernels
-/// write and the host reads.
+/// A report of the first bad id or bag of one device, in pinned, device-visible memory, which
+/// kernels write and the host reads.
 ///
-/// States of `set`: 0, nothing is caught; 2, one thread has claimed the report and writes the other
-/// members; 1, caught, and the members may be read after an acquire load. The host sets it back to
-/// 0 when it has read them.
+/// States of `set`: 0, nothing is reported; 2, one thread has claimed the report and writes the
+/// other members; 1, the report is complete, and the members may be read after an acquire load. The
+/// host sets it back to 0 when it has read them.
 struct IdTrap {
   std::uint32_t set;        ///< 0, 2 or 1 in this order; the host acts on 1 only
   std::uint32_t operation;  ///< index of the operation's name
@@ -30,7 +31,7 @@ struct IdTrap {
 struct IdReport {
   std::uint64_t* count = nullptr;  ///< device memory, incremented by the number of bad ids and bags
   IdTrap* trap = nullptr;          ///< pinned memory; receives the first bad id or bag
-  std::uint32_t operation = 0;     ///< copied into the trap
+  std::uint32_t operation = 0;     ///< index of the operation's name, copied into the IdTrap
 };
 
 }  // namespace msstream::ops::kernels

@@ -8,8 +8,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Fills the trap if the calling thread is the first to claim it. Does nothing if the report has no
-/// trap.
+/// Writes a bad id or bag into the report's IdTrap, if the calling thread is the first to claim the
+/// trap. Does nothing if the report has no trap.
 inline void spring_trap(IdReport const& report, Caught const& caught) {
   if (report.trap == nullptr) {
     return;

@@ -5,16 +5,17 @@
 
 namespace msstream::ops::kernels {
 
-/// The lanes of a warp that work on one row together, and their communication. The groups of one
-/// warp diverge, so every exchange is among the lanes of one group.
+/// A group of lanes of one warp that work on a row together, with the operations by which the lanes
+/// exchange data. The groups of one warp diverge, so every exchange is among the lanes of one
+/// group.
 struct LaneGroup {
   int lanes;
   int lane;
   int first;  ///< lane of the warp at which the group begins
   unsigned mask;
 
-  /// Finds the group of the calling thread. `group_lanes` is a power of two up to 32, the whole
-  /// warp.
+  /// Determines which group of lanes the calling thread belongs to. `group_lanes` is a power of
+  /// two, at most 32 (a whole warp).
   explicit __device__ LaneGroup(int group_lanes)
       : lanes(group_lanes),
         lane(static_cast<int>(threadIdx.x) & (lanes - 1)),
@@ -29,9 +30,9 @@ struct LaneGroup {
     return __shfl_sync(mask, value, source, lanes);
   }
 
-  /// Returns the first number of [low, high) for which `holds` is false, or `high`. `holds` must be
-  /// true for a prefix. Each round tests as many numbers as there are lanes, and takes as long as
-  /// one round of a binary search.
+  /// Returns the first number of [low, high) for which `holds` is false, or `high` if there is
+  /// none. `holds` must be true for a prefix of the range. Each round tests as many numbers as the
+  /// group has lanes, and takes as long as one round of a binary search.
   template <class Holds>
   __device__ std::int64_t first_not(std::int64_t low, std::int64_t high, Holds const& holds) const {
     int const log2_pieces = max(__ffs(lanes) - 1, 1);

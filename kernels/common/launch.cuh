@@ -23,8 +23,8 @@ inline void check_cuda(cudaError_t code,
   }
 }
 
-/// Throws CudaError if the kernel could not be launched. Must be called right after the launch;
-/// neither synchronises nor disturbs a capture.
+/// Throws CudaError if the last kernel could not be launched. Must be called right after the
+/// launch. Neither synchronises with the device nor disturbs a capture.
 inline void check_launch(char const* kernel_name,
                          std::source_location where = std::source_location::current()) {
   check_cuda(cudaGetLastError(), kernel_name, where);
@@ -35,8 +35,9 @@ __host__ __device__ constexpr Integer ceil_div(Integer dividend, Integer divisor
   return (dividend + divisor - 1) / divisor;
 }
 
-/// Returns the number of blocks that process `items` items, `items_per_block` each. Throws
-/// std::invalid_argument if the x dimension of a grid cannot hold them.
+/// Returns the number of thread blocks that process `items` items, if each block processes
+/// `items_per_block`. Throws std::invalid_argument if the x dimension of a grid cannot hold that
+/// many blocks.
 inline unsigned grid_for(std::int64_t items, std::int64_t items_per_block) {
   auto const blocks = ceil_div(items, items_per_block);
   require_int32("a launch", blocks, "blocks");

@@ -8,15 +8,16 @@
 #include <cstdint>
 #include <vector>
 
-/// The sums of any length on the host, added as common/long_sum.hpp describes.
+/// Sums of any number of terms on the host, added in float32 parts and a float64 total as
+/// common/long_sum.hpp describes.
 namespace msstream::ops::kernels {
 
 namespace detail {
 
 inline constexpr std::int64_t kSumLanes = 16;
 
-/// Returns the sum of term(i) for `begin` up to `end`. Adds in lanes first, so that the loop
-/// vectorises, then adds the lanes in a tree.
+/// Returns the sum of term(i) for i in [begin, end). Adds the terms in kSumLanes lanes first, so
+/// that the loop vectorises, then adds the lanes in a tree.
 template <class Term>
 [[nodiscard, gnu::always_inline]] inline float sum_of_part(std::int64_t begin,
                                                            std::int64_t end,
@@ -40,7 +41,7 @@ template <class Term>
 
 }  // namespace detail
 
-/// Returns the sum of term(i) for every i below `count`.
+/// Returns the sum of term(i) for every i in [0, count).
 template <class Term>
 [[nodiscard]] float sum_of_terms(std::int64_t count, Term const& term) {
   constexpr auto kPart = detail::kSumLanes * kTermsOfPart;
@@ -62,8 +63,8 @@ template <class Term>
   return static_cast<float>(whole);
 }
 
-/// Sums rows into `totals` [width]. The caller calls begin_row() before each row, adds the row to
-/// `totals`, and calls finish() after the last row.
+/// Sums rows of floats into `totals` [width]. The caller calls begin_row() before each row, adds
+/// the row to `totals` itself, and calls finish() after the last row.
 class RowTotals {
  public:
   RowTotals(float* totals, std::int64_t width)
@@ -78,8 +79,8 @@ class RowTotals {
     }
     ++rows_of_part_;
   }
-  /// Begins a part of up to kTermsOfPart rows. To be called before each part, instead of
-  /// begin_row().
+  /// Announces up to kTermsOfPart rows that the caller adds next. Must be called before each such
+  /// part of the rows, instead of calling begin_row() before each row.
   void begin_part() {
     if (rows_of_part_ > 0) {
       fold();
@@ -96,7 +97,7 @@ class RowTotals {
   }
 
  private:
-  // Not inlined, so that the functions that call it stay small enough to be inlined.
+  // fold() is not inlined, so that the functions that call it stay small enough to be inlined.
   [[gnu::noinline]] void fold() {
     whole_.resize(width_);
     for (std::size_t c = 0; c < width_; ++c) {

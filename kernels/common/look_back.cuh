@@ -9,18 +9,21 @@
 
 namespace msstream::ops::kernels {
 
-/// A running count that a tile publishes for the tiles behind it, in one word, so that no fence is
-/// needed: nothing yet (zero), the tile's own count, or the count up to the tile's end. Of a count
-/// too large for a word only the lower bits are kept, so that no tile waits forever. Tiles take
-/// numbers in the order in which they start, so that each waits only for tiles that are running
-/// (Merrill & Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back, 2016).
+/// A running count that a tile publishes for the tiles after it, in one word, so that no fence is
+/// needed. The word holds zero (nothing yet), the tile's own count, or the count up to and
+/// including the tile. Of a count too large for a word only the lower bits are kept, so that no
+/// tile waits forever. Tiles take numbers in the order in which they start, so that each waits only
+/// for tiles that are running (Merrill & Garland, Single-pass Parallel Prefix Scan with Decoupled
+/// Look-back, 2016).
 template <class Word>
 struct TileCount {
   static constexpr int kBits = static_cast<int>(sizeof(Word)) * 8;
-  static constexpr Word kUpToHere = Word{1} << (kBits - 1);  ///< flag; counts are below it
+  /// The flag of a count of all tiles up to the one that publishes it. Counts are smaller than the
+  /// flag.
+  static constexpr Word kUpToHere = Word{1} << (kBits - 1);
   static constexpr Word kOwn = 1;
 
-  /// Returns the count in a word that is not zero.
+  /// Returns the count stored in a published word, without its flag. The word must not be zero.
   static __device__ Word of(Word word) {
     return word - ((word & kUpToHere) != 0 ? kUpToHere : kOwn);
   }
@@ -35,7 +38,8 @@ struct TileCount {
   }
 };
 
-/// Returns the number of the next tile to all threads of the block.
+/// Takes the number of the next tile from a counter in device memory, and returns it to all threads
+/// of the block.
 __device__ inline unsigned take_tile(unsigned* next) {
   __shared__ unsigned tile;
   if (threadIdx.x == 0) {
@@ -45,8 +49,9 @@ __device__ inline unsigned take_tile(unsigned* next) {
   return tile;
 }
 
-/// Returns the sum of the counts of the tiles before `tile`. The word of tile t is counts[t *
-/// stride]. To be called by one thread, which reads the words of kAhead tiles at a time.
+/// Returns the sum of the counts of the tiles before `tile`, and waits until those tiles have
+/// published them. The word of tile t is counts[t * stride]. Must be called by one thread, which
+/// reads the words of kAhead tiles at a time.
 template <class Word>
 __device__ Word count_before(Word* counts, unsigned tile, unsigned stride) {
   using Count = TileCount<Word>;
@@ -72,8 +77,9 @@ __device__ Word count_before(Word* counts, unsigned tile, unsigned stride) {
   return before;
 }
 
-/// Like count_before(), but for a stride of 1 and called by a whole warp, which reads the words of
-/// kAhead * 32 tiles at a time. All lanes receive the result.
+/// Returns the sum of the counts of the tiles before `tile` to all lanes, and waits until those
+/// tiles have published them. Must be called by a whole warp, which reads the words of kAhead * 32
+/// tiles at a time; the word of tile t is counts[t].
 template <class Word>
 __device__ Word warp_count_before(Word* counts, unsigned tile) {
   using Count = TileCount<Word>;

@@ -14,17 +14,17 @@ namespace msstream::ops::kernels {
 
 inline constexpr int kMoveThreads = 256;
 inline constexpr int kRowsInFlight = 4;  ///< rows that a lane loads before it stores the first
-/// The number of blocks that fills a large GPU. If a launch would have fewer blocks, each group of
-/// lanes moves one row instead of kRowsInFlight rows.
+/// The number of thread blocks that fills a large GPU. If a launch of the row-copying kernel would
+/// have fewer blocks, each group of lanes copies one row instead of kRowsInFlight rows.
 inline constexpr std::int64_t kFewMoveBlocks = 264;
 inline constexpr std::int64_t kMostColumnBlocks = 64;
 
 struct RowMove {
-  std::int64_t from;  ///< the row to read; if negative, the fill is written instead
+  std::int64_t from;  ///< the row to read; if negative, the fill pattern is written instead
   std::int64_t to;    ///< the row to write; if negative, nothing is written
 };
 
-/// A pattern of 16 bytes that repeats one element.
+/// A pattern of 16 bytes that repeats one element, to fill rows that have no source.
 struct RowFill {
   uint4 bytes = {};
 
@@ -46,8 +46,9 @@ struct RowFill {
   }
 };
 
-/// The division of a warp into groups of lanes. A group, whose size is a power of two, moves one
-/// row, one vector per lane; in a longer row each lane continues at a stride.
+/// The division of a warp into groups of lanes. Each group, whose size is a power of two, copies
+/// one row, one vector per lane; in a longer row each lane continues at a stride of the group's
+/// size.
 struct MoveLanes {
   std::int64_t vectors;  ///< vectors per row
   int log2_lanes = 0;
@@ -61,8 +62,9 @@ struct MoveLanes {
   __host__ __device__ int groups() const { return kMoveThreads >> log2_lanes; }
 };
 
-/// Returns moves.within(begin, end) if `moves` has that function, otherwise `moves`: the source of
-/// a block's moves. All threads of the block must call it together.
+/// Returns the source from which a thread block reads its row copies: moves.within(begin, end) if
+/// `moves` has that function, otherwise `moves`. All threads of the block must call moves_within()
+/// together.
 template <class Moves>
 __device__ auto moves_within(Moves const& moves, std::int64_t begin, std::int64_t end) {
   if constexpr (requires { moves.within(begin, end); }) {
@@ -72,9 +74,9 @@ __device__ auto moves_within(Moves const& moves, std::int64_t begin, std::int64_
   }
 }
 
-/// Moves rows as `moves.at(i)` says for each i < moves.count(); both are evaluated on the device. A
-/// block has neighbouring moves, and each group of lanes has every groups()-th of them. The blocks
-/// along the grid's y share long rows.
+/// Copies one row from moves.at(i).from to moves.at(i).to for each i < moves.count(); both
+/// functions are evaluated on the device. A block has consecutive values of i, of which each group
+/// of lanes takes every groups()-th. The blocks along the grid's y share long rows.
 template <class Vector, int InFlight, class Moves>
 __global__ void __launch_bounds__(kMoveThreads)
     move_rows_kernel(Moves moves, MoveLanes shape, Vector const* from, Vector* to, RowFill fill) {
@@ -133,8 +135,8 @@ void move_rows_by(CudaStream stream,
   }
 }
 
-/// Moves at most `capacity` rows, with the widest vectors that the addresses and the size of a row
-/// allow.
+/// Copies up to `capacity` rows, as `moves` describes, with the widest vectors that the addresses
+/// and the size of a row allow.
 template <class Moves>
 void move_rows(CudaStream stream,
                char const* name,

@@ -15,15 +15,16 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The number of ranges per thread. With eight, a helper that starts late, or runs on a slow
-/// processor, delays the others by at most an eighth of a thread's share.
+/// The number of ranges that parallel_ranges() makes per thread. With eight, a helper that starts
+/// late, or runs on a slow processor, delays the others by at most an eighth of a thread's share.
 constexpr std::int64_t kRangesPerThread = 8;
 
-/// Whether the calling thread is running a range.
+/// Whether the calling thread is running a range of parallel_ranges().
 thread_local bool in_range = false;
 
 std::atomic<RangeTeam*> process_team{nullptr};
-std::atomic<RangeTeam*> team_of_parent{nullptr};  // keeps the team reachable for leak checkers
+// Keeps the parent's team reachable in a forked child, for leak checkers.
+std::atomic<RangeTeam*> team_of_parent{nullptr};
 
 /// Detaches the child of a fork() from its parent's team. The child has none of the parent's
 /// threads, and the team's locks are in the state that they had during the fork().
@@ -31,7 +32,7 @@ void forget_team_of_parent() {
   team_of_parent = process_team.exchange(nullptr);
 }
 
-// Registers the fork handler during static initialization, before there is a second thread.
+// The fork handler is registered during static initialization, before there is a second thread.
 [[maybe_unused]] int const handler = pthread_atfork(nullptr, nullptr, forget_team_of_parent);
 
 }  // namespace
@@ -41,7 +42,7 @@ class RangeTeam::Call {
   Call(std::int64_t count, std::int64_t ranges, RangeFunction function)
       : count_(count), ranges_(ranges), function_(function) {}
 
-  /// Runs ranges that no thread has claimed, until none is left. If a range throws, returns its
+  /// Runs ranges that no thread has claimed, until none is left. If a range throws, returns the
   /// exception, and no thread claims further ranges.
   [[nodiscard]] std::exception_ptr work() noexcept {
     bool const outer = std::exchange(in_range, true);
@@ -58,7 +59,7 @@ class RangeTeam::Call {
     return caught;
   }
 
-  // The team's lock guards `helpers`, `failure` and `left`.
+  // The team's mutex guards `helpers`, `failure` and `left`.
   int helpers = 0;
   std::exception_ptr failure;
   std::condition_variable left;
@@ -66,7 +67,7 @@ class RangeTeam::Call {
  private:
   std::int64_t claim() noexcept { return next_.fetch_add(1, std::memory_order_relaxed); }
   /// Returns the first item of a range. The sizes of the ranges differ by at most one item, so that
-  /// none is smaller than the grain.
+  /// no range is smaller than the grain (the smallest allowed size).
   [[nodiscard]] std::int64_t begin_of(std::int64_t range) const {
     return count_ / ranges_ * range + std::min(range, count_ % ranges_);
   }
@@ -85,7 +86,7 @@ int RangeTeam::threads_of_process() {
 RangeTeam& RangeTeam::of_process() {
   auto* team = process_team.load(std::memory_order_acquire);
   if (team == nullptr) {
-    // Avoids a lock, because another thread might hold it during a fork().
+    // Makes the team without a lock, because another thread might hold the lock during a fork().
     auto fresh = std::make_unique<RangeTeam>(threads_of_process() - 1);
     if (process_team.compare_exchange_strong(team, fresh.get(), std::memory_order_acq_rel)) {
       team = fresh.release();
@@ -145,13 +146,13 @@ void RangeTeam::start_helpers() {
       helpers_.emplace_back([this] { help(); });
     }
   } catch (std::system_error const&) {
-    // The system allows no more threads, so fewer threads do the work.
+    // The system allows no more threads, so the threads that could be started do all the work.
   }
 }
 
 void RangeTeam::wake_helpers() {
-  // Wakes two helpers, and each helper wakes two more, so that no caller has to wake all helpers of
-  // a large machine.
+  // The caller wakes two helpers, and each helper wakes two more, so that no caller has to wake all
+  // helpers of a large machine.
   arrived_.notify_one();
   arrived_.notify_one();
 }
@@ -175,7 +176,8 @@ void RangeTeam::help() {
       call.failure = std::move(failure);
     }
     if (--call.helpers == 0) {
-      call.left.notify_one();  // under the lock, which the caller takes before `call` ends
+      // Notifies under the lock, which the caller must take before it destroys `call`.
+      call.left.notify_one();
     }
   }
 }

@@ -11,8 +11,8 @@ namespace msstream::ops::kernels {
 /// object that has the type.
 void require_real_type(char const* what, DType dtype);
 
-/// Calls function(std::type_identity<T>{}), where T is the float, float16 or bfloat16 that `dtype`
-/// names. Throws std::invalid_argument for any other type.
+/// Calls function(std::type_identity<T>{}), where T is float, float16 or bfloat16 according to
+/// `dtype`. Throws std::invalid_argument for any other type.
 template <class Function>
 decltype(auto) with_real_type(char const* what, DType dtype, Function&& function) {
   require_real_type(what, dtype);

@@ -7,8 +7,8 @@
 
 namespace msstream::ops::kernels {
 
-/// A float whose operations are rounded one by one and never contracted, so that a rule gives the
-/// same bits in every kernel that it is compiled into.
+/// A float whose operations are rounded one by one and never contracted to a fused multiply-add, so
+/// that an update rule gives the same bits in every kernel that it is compiled into.
 struct Rounded {
   float value;
 

@@ -19,7 +19,8 @@ template <int Count>
 struct Columns {
   float at[Count] = {};
 
-  /// Adds without contraction, so that the CPU implementation gives the same bits.
+  /// Adds columns without contraction to a fused multiply-add, so that the CPU implementation gives
+  /// the same bits.
   __device__ void add(Columns const& other) {
 #pragma unroll
     for (int c = 0; c < Count; ++c) {
@@ -56,8 +57,8 @@ struct Unpacked {
 
 }  // namespace detail
 
-/// Columns in the element type of a table, not widened yet, so that half-precision rows in flight
-/// take half the registers. Undefined until loaded.
+/// Neighbouring columns of a row in the element type of a table, not converted to float yet, so
+/// that half-precision rows in flight take half the registers. Undefined until loaded.
 template <class T, int Count>
 struct PackedColumns {
   detail::Packed<Count* static_cast<int>(sizeof(T))> bits;
@@ -73,8 +74,8 @@ struct PackedColumns {
   }
 };
 
-/// Loads Count elements with one access through the read-only path. `from` must be aligned to the
-/// size of all of them.
+/// Loads Count neighbouring elements with one access through the read-only cache. `from` must be
+/// aligned to the size of all of them.
 template <int Count, class T>
 __device__ PackedColumns<T, Count> load_packed(T const* from) {
   using Packed = decltype(PackedColumns<T, Count>::bits);
@@ -85,13 +86,14 @@ __device__ Columns<Count> load_columns(T const* from) {
   return load_packed<Count>(from).widened();
 }
 
-/// Like load_packed(), but returns zeros unless `is_row`; then `from` may be any address.
+/// Loads Count neighbouring elements with one access if `is_row`; otherwise returns zeros, and
+/// `from` may be any address.
 template <int Count, class T>
 __device__ PackedColumns<T, Count> load_packed_if(bool is_row, T const* from) {
   PackedColumns<T, Count> columns;
   auto& bits = columns.bits;
-  // Predicates the load instead of branching: a branch would hold each register that the load fills
-  // twice.
+  // The load is predicated, because with a branch each register that the load fills would be
+  // allocated twice.
   if constexpr (Count * sizeof(T) == 16) {
     asm("{ .reg .pred p; setp.ne.u32 p, %5, 0;"
         "mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
@@ -123,8 +125,9 @@ __device__ void store_columns(float* to, Columns<Count> const& columns) {
   }
 }
 
-/// Stores columns as type T, with streaming stores of at most 16 bytes, so that the written data
-/// leave the L2 cache before rows that were read. `to` must be aligned to each store.
+/// Converts columns to type T and stores them with streaming stores of at most 16 bytes, so that
+/// the written data leave the L2 cache before rows that were read. `to` must be aligned to each
+/// store.
 template <class T, int Count>
 __device__ void store_narrowed(T* to, Columns<Count> const& columns) {
   constexpr int kPiece = std::min(Count, static_cast<int>(16 / sizeof(T)));
@@ -140,8 +143,8 @@ __device__ void store_narrowed(T* to, Columns<Count> const& columns) {
   }
 }
 
-/// Like store_narrowed(), but into an array of `dtype` (float32, float16 or bfloat16), from element
-/// `at` on.
+/// Converts columns to `dtype` (float32, float16 or bfloat16) and stores them into an array of that
+/// type, from element `at` on, with streaming stores of at most 16 bytes.
 template <int Count>
 __device__ void store_as(void* array, DType dtype, std::int64_t at, Columns<Count> const& columns) {
   if (dtype == DType::float32) {

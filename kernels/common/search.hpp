@@ -5,8 +5,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Returns how many of the ascending values[0 .. count) are ≤ `value`; 0 for a NaN, which compares
-/// with nothing.
+/// Returns how many of the ascending values[0 .. count) are ≤ `value`; 0 for a NaN, which is not
+/// ordered with any value.
 template <class T>
 [[nodiscard]] constexpr std::int64_t count_not_above(T const* values, std::int64_t count, T value) {
   std::int64_t low = 0;

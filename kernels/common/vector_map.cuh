@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
-/// The common parts of elementwise kernels: four or eight floats per thread, and several arrays per
-/// launch.
+/// The common parts of elementwise kernels, in which each thread computes four or eight floats and
+/// a launch may cover several arrays.
 namespace msstream::ops::kernels {
 
 inline constexpr int kBlockThreads = 256;
@@ -19,17 +19,17 @@ struct alignas(sizeof(T) * Lanes) Pack {
 };
 using Quad = Pack<float, 4>;
 
-/// Returns whether a Quad can be loaded at each of the pointers. Null pointers pass, because they
-/// are never loaded.
+/// Returns whether a Quad (four floats) can be loaded at each of the pointers. Null pointers pass,
+/// because they are never loaded.
 template <class... T>
 bool quads_fit(T const*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % alignof(Quad) == 0) && ...);
 }
 
-/// The elements of an array that one thread works on, up to four in each of its Quads. If `whole`,
-/// all of them exist and vector accesses are possible; otherwise the array ends before or is not
-/// aligned. The Quads of a thread are a block's width apart, so that neighbouring threads access
-/// neighbouring Quads.
+/// The elements of an array that one thread works on, up to four in each of its Quads. If `whole`
+/// is true, all of them exist and vector accesses are possible; otherwise the array is too short or
+/// is not aligned. The Quads of a thread are a block's width apart, so that neighbouring threads
+/// access neighbouring Quads.
 template <int Quads = 1>
 struct QuadPlace {
   static constexpr int kLanes = 4 * Quads;
@@ -95,7 +95,8 @@ struct QuadPlace {
   }
 };
 
-/// Returns the index of the calling thread's first Quad if each thread of the grid has `Quads`.
+/// Returns the index of the calling thread's first Quad (four floats) when each thread of the grid
+/// works on `Quads` of them.
 template <int Quads>
 __device__ inline std::int64_t grid_quad() {
   return static_cast<std::int64_t>(blockIdx.x) * (Quads * kBlockThreads) + threadIdx.x;
@@ -105,15 +106,15 @@ __device__ inline QuadPlace<Quads> grid_place(std::int64_t count, bool aligned) 
   return {grid_quad<Quads>(), count, aligned};
 }
 
-/// The most elements for which each Quad has a thread of its own: 128 blocks, about one per
-/// multiprocessor. For more elements, a thread has two Quads. Two parallel branches of kernels on
-/// 512 x 512 floats then take as long as 1.5 kernels in sequence, instead of 2 with one Quad per
-/// thread, and four branches as long as 2 instead of 2.9; a single branch takes a tenth longer
-/// (H200, in one graph).
+/// The most elements for which an elementwise kernel gives each thread one Quad (four floats): 128
+/// blocks, about one per multiprocessor. For more elements, a thread has two Quads. Two parallel
+/// branches of kernels on 512 x 512 floats then take as long as 1.5 kernels in sequence, instead of
+/// 2 with one Quad per thread, and four branches as long as 2 instead of 2.9; a single branch takes
+/// a tenth longer (H200, in one graph).
 inline constexpr std::int64_t kMostForOneQuad = std::int64_t{128} * 4 * kBlockThreads;
 
-/// Calls launch(Quads per thread, blocks) for an elementwise kernel, the first argument as an
-/// std::integral_constant.
+/// Calls launch(quads, blocks) for an elementwise kernel on `count` elements: `quads` is the number
+/// of Quads per thread as an std::integral_constant, and `blocks` the size of the grid.
 template <class Launch>
 void with_quads_a_thread(std::int64_t count, Launch const& launch) {
   auto const with = [&](auto quads) { launch(quads, grid_for(count, 4 * quads * kBlockThreads)); };
@@ -168,9 +169,9 @@ void map(cudaStream_t stream,
   check_launch(name);
 }
 
-/// Returns the piece of the calling thread's block in a launch that several arrays share. Each
-/// array is a piece with thread blocks of its own, from `first_block` on; pieces[0].first_block is
-/// 0.
+/// Returns the array that the calling thread's block works on, in a launch that several arrays
+/// (pieces) share. Each piece has thread blocks of its own, from `first_block` on;
+/// pieces[0].first_block is 0.
 template <class Piece>
 __device__ inline Piece const& piece_of_block(Piece const* pieces, int count) {
   int low = 0;
@@ -181,7 +182,8 @@ __device__ inline Piece const& piece_of_block(Piece const* pieces, int count) {
   }
   return pieces[low];
 }
-/// Returns the number of the calling thread within its piece.
+/// Returns the index of the calling thread among the threads of its piece, in a launch that several
+/// arrays (pieces) share.
 template <class Piece>
 __device__ inline std::int64_t piece_thread(Piece const& piece) {
   return static_cast<std::int64_t>(blockIdx.x - piece.first_block) * blockDim.x + threadIdx.x;

@@ -6,12 +6,14 @@
 
 namespace msstream::ops::kernels {
 
-/// The float64 sums of the parts of a sum of many rows (common/long_sum.hpp). They are in local
-/// memory, which leaves the registers to the rows in flight, and are accessed once per part.
+/// The float64 totals of sums of many rows, to which float32 partial sums are added
+/// (common/long_sum.hpp). The totals are in local memory, which leaves the registers to the rows in
+/// flight, and are accessed once per part.
 template <int Count>
 class WholeSums {
  public:
-  /// Adds the sums of a part and clears them. The first part initializes the float64 sums.
+  /// Adds float32 partial sums to the float64 totals and clears the partial sums. The first part
+  /// initializes the totals.
   __device__ void fold(Columns<Count>& part, bool is_first) {
     int const base = opaque_zero();
 #pragma unroll
@@ -21,7 +23,7 @@ class WholeSums {
       part.at[c] = 0.0F;
     }
   }
-  /// Returns the sums of all folded parts and of the last part.
+  /// Returns the float64 totals plus the partial sums of the last part, as floats.
   __device__ Columns<Count> get(Columns<Count> const& part) const {
     int const base = opaque_zero();
     Columns<Count> sums;
@@ -33,8 +35,8 @@ class WholeSums {
   }
 
  private:
-  /// Returns 0, unknown to the compiler, so that an array that is indexed with it is not kept in
-  /// registers.
+  /// Returns 0 in a way that the compiler cannot see, so that an array indexed with it is kept in
+  /// local memory instead of registers.
   static __device__ int opaque_zero() {
     int zero;
     asm volatile("mov.u32 %0, 0;" : "=r"(zero));

@@ -6,8 +6,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Divides a workspace into parts, one after the other. Without memory it only counts bytes, so
-/// that the requested size is the size that is used.
+/// Divides a workspace into arrays, one after the other. If constructed without memory, only counts
+/// bytes, so that the requested size is exactly the size that is used.
 class WorkspaceLayout {
  public:
   explicit WorkspaceLayout(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
@@ -19,7 +19,8 @@ class WorkspaceLayout {
     bytes_ += (taken + kAlignment - 1) / kAlignment * kAlignment;
     return memory_ != nullptr ? reinterpret_cast<T*>(memory_ + at) : nullptr;
   }
-  /// Takes the workspace of an operation within the operation, of the size that it requests.
+  /// Takes memory for the workspace of a nested operation, of the size in bytes that the nested
+  /// operation requests.
   void* take_bytes(std::size_t count) { return take<std::byte>(static_cast<std::int64_t>(count)); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 

@@ -12,15 +12,15 @@ namespace {
 constexpr int kTileColumns = 32;
 constexpr int kTileRows = 32;
 
-/// One pass over a matrix in chunks of rows; each chunk yields a row of sums.
+/// One pass over a matrix in chunks of rows, which writes one row of column sums per chunk.
 ///
-///   block (x, y, z) = columns [32 x, 32 x + 32) of chunk y of layer z
+///   block (x, y, z) sums columns [32 x, 32 x + 32) of chunk y of layer z
 ///   thread (c, r) adds rows r, r + 32, … of column c of the chunk
 ///   thread (c, 0) then adds the 32 sums of column c
 struct Pass {
-  ColumnSums args;              ///< `sums` and `weight_sum` are those of the first chunk
-  std::int64_t matrix_columns;  ///< columns of `matrix`; columns beyond them read as ones
-  std::int64_t columns_out;     ///< columns of `sums`, and one more if `weight_sum` is wanted
+  ColumnSums args;              ///< `sums` and `weight_sum` point to the results of the first chunk
+  std::int64_t matrix_columns;  ///< columns of `matrix`; columns beyond them are read as ones
+  std::int64_t columns_out;     ///< columns of `sums`, plus one if `weight_sum` is requested
   std::int64_t rows_a_chunk;
   std::int64_t chunk_stride;  ///< floats from one chunk's sums to the next one's
   std::int64_t layer_stride;  ///< floats from one layer's sums to the next one's
@@ -77,7 +77,8 @@ void launch(CudaStream stream, Pass const& pass) {
 
 void column_sums(CudaStream stream, ColumnSums const& args) {
   constexpr std::int64_t kRowsWorthABlock = 512;
-  constexpr std::int64_t kMostChunks = 256;  // keeps the second pass short
+  // The number of chunks is limited, so that the pass that adds their sums is short.
+  constexpr std::int64_t kMostChunks = 256;
   auto const columns_out = args.columns + (args.weight_sum != nullptr ? 1 : 0);
   if (columns_out == 0 || args.layers == 0) {
     return;
@@ -91,7 +92,7 @@ void column_sums(CudaStream stream, ColumnSums const& args) {
     launch(stream, {args, args.columns, columns_out, rows_a_chunk, 0, args.columns, 1});
     return;
   }
-  // The partial sums are [layers, chunks, columns_out].
+  // The partial sums are an array [layers, chunks, columns_out] in the workspace.
   auto* const partials = static_cast<float*>(stream.libraries->workspace);
   ColumnSums first = args;
   first.sums = partials;

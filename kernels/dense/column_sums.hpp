@@ -7,22 +7,23 @@
 
 namespace msstream::ops::kernels {
 
-/// The arguments of column_sums(): sums[c] = sum over the rows of weights[row] * matrix[row, c],
-/// row-major float32, for each of `layers` layers, which are adjacent in every array.
+/// The arguments of column_sums(), which computes sums[c] = sum over the rows of weights[row] *
+/// matrix[row, c], row-major float32, for each of `layers` layers. The layers are adjacent in every
+/// array.
 struct ColumnSums {
   float const* matrix;             ///< [layers, rows, columns]
-  float const* weights = nullptr;  ///< [layers, rows], or null for ones
+  float const* weights = nullptr;  ///< [layers, rows], or null if all weights are 1
   std::int64_t rows;
   std::int64_t columns;
   float* sums;                  ///< [layers, columns]
-  float* weight_sum = nullptr;  ///< [layers], the sums of the weights; null if not wanted
+  float* weight_sum = nullptr;  ///< [layers], the sums of the weights; null if not requested
   std::int64_t layers = 1;
   bool shared_matrix = false;  ///< true if one [rows, columns] matrix serves all layers
 };
 
-/// Adds the rows in an order that depends only on the sizes and on the size of the stream's
-/// workspace, which holds the partial sums of a tall matrix. Requires at least one row.
-/// Capture-safe.
+/// Computes the weighted column sums of one matrix or of several layers. The order of the additions
+/// depends only on the sizes and on the size of the stream's workspace, which holds the partial
+/// sums of a tall matrix. Requires at least one row. Capture-safe.
 void column_sums(CudaStream stream, ColumnSums const& args);
 
 }  // namespace msstream::ops::kernels

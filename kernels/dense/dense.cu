@@ -19,8 +19,8 @@ __device__ float activate(float value, Activation activation) {
   return activation == Activation::relu ? rectify(value) : value;
 }
 
-/// Computes output[row] = activation(input[row, :] · weight + bias), one warp per row; blockIdx.y
-/// is the layer.
+/// Computes output[row] = activation(input[row, :] · weight + bias) for dense layers with one
+/// output, one warp per row; blockIdx.y is the layer.
 __global__ void __launch_bounds__(kBlockThreads)
     dot_rows_kernel(DenseArgs const args, bool aligned) {
   std::int64_t const row = grid_thread() / kWarpThreads;
@@ -51,8 +51,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// Computes input_gradient[row, column] = output_gradient[row] * weight[column] for layers of one
-/// output; the rows are those of all layers.
+/// Computes input_gradient[row, column] = output_gradient[row] * weight[column] for dense layers
+/// with one output. The rows of all layers are numbered one after the other.
 __global__ void __launch_bounds__(kBlockThreads)
     outer_product_kernel(DenseInputGradientArgs const args) {
   std::int64_t const i = grid_thread();
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   args.input_gradient[i] = args.output_gradient[row] * weight[i - row * args.inputs];
 }
 
-/// Computes output = activation(output + bias), for a product whose epilogue cuBLASLt does not
-/// offer.
+/// Computes output = activation(output + bias) after a matrix product, if cuBLASLt could not apply
+/// them in the product's epilogue.
 __global__ void __launch_bounds__(kBlockThreads) bias_activation_kernel(DenseArgs const args) {
   std::int64_t const i = grid_thread();
   std::int64_t const row = i / args.outputs;
@@ -85,8 +85,8 @@ cublasLtEpilogue_t epilogue_of(DenseArgs const& args) {
   return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
 }
 
-/// Computes a product with its epilogue and returns true. If cuBLASLt has no algorithm for both,
-/// computes the product without the epilogue and returns false.
+/// Computes a matrix product with its epilogue and returns true. If cuBLASLt has no algorithm for
+/// the product with the epilogue, computes the product without the epilogue and returns false.
 bool fused_product(CudaStream stream, MatrixProduct product) {
   if (try_product(stream, product)) {
     return true;
@@ -101,8 +101,8 @@ TallProduct tall_product(DenseWeightGradientArgs const& args) {
   return {args.batch, args.inputs, args.outputs, args.layers, args.shared_input};
 }
 
-/// Computes the weight gradient for two or more outputs; returns whether it has also computed the
-/// bias gradient.
+/// Computes the weight gradient of dense layers with two or more outputs. Returns whether the bias
+/// gradient has been computed as well.
 ///
 /// The bias gradient is computed in the epilogue of a single product only: this epilogue rules out
 /// splitting the product into parts, and doubles the time of a batch of 8 products (429 x 256 of

@@ -29,7 +29,7 @@ void dense(CudaStream stream, DenseArgs const& args);
 
 /// Computes input_gradient = output_gradient · weightᵀ for each layer.
 struct DenseInputGradientArgs {
-  float const* output_gradient;  ///< [layers, batch, outputs], before the activation
+  float const* output_gradient;  ///< [layers, batch, outputs], gradient before the activation
   float const* weight;           ///< [layers, inputs, outputs]
   float* input_gradient;         ///< [layers, batch, inputs]
   std::int64_t batch;
@@ -41,11 +41,11 @@ void dense_input_gradient(HostStream stream, DenseInputGradientArgs const& args)
 void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args);
 
 /// Computes weight_gradient = inputᵀ · output_gradient and bias_gradient = the column sums of
-/// output_gradient, for each layer. Both are 0 for an empty batch. On CUDA a long batch is summed
-/// in the parts that plan_parts() of tall_product.hpp returns.
+/// output_gradient, for each layer. Both gradients are 0 for an empty batch. On CUDA a long batch
+/// is summed in the parts that plan_parts() of tall_product.hpp returns.
 struct DenseWeightGradientArgs {
   float const* input;            ///< [layers, batch, inputs], or [batch, inputs] if shared_input
-  float const* output_gradient;  ///< [layers, batch, outputs], before the activation
+  float const* output_gradient;  ///< [layers, batch, outputs], gradient before the activation
   float* weight_gradient;        ///< [layers, inputs, outputs]
   float* bias_gradient;          ///< [layers, outputs], or null
   std::int64_t batch;
@@ -55,8 +55,9 @@ struct DenseWeightGradientArgs {
   bool shared_input = false;
   void* workspace = nullptr;  ///< dense_weight_gradient_workspace_bytes() bytes, 4-byte aligned
 };
-/// Returns the bytes of workspace, from the sizes in `args` alone, without a query of the device. 0
-/// on the host, and where the batch is summed in one part.
+/// Returns the bytes of workspace that dense_weight_gradient() needs, from the sizes in `args`
+/// alone, without a query of the device. Returns 0 on the host, and where the batch is summed in
+/// one part.
 std::size_t dense_weight_gradient_workspace_bytes(HostStream stream,
                                                   DenseWeightGradientArgs const& args);
 std::size_t dense_weight_gradient_workspace_bytes(CudaStream stream,

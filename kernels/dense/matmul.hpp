@@ -8,9 +8,9 @@
 
 namespace msstream::ops::kernels {
 
-/// Computes product[b] = factor * op(left[b]) · op(right[b]) for b < batch, where op transposes or
-/// does nothing. All arrays are row-major float32. On CUDA, leftᵀ · right with a long sum is
-/// computed in the parts that plan_parts() of tall_product.hpp returns.
+/// Computes product[b] = factor * op(left[b]) · op(right[b]) for b < batch, where op transposes its
+/// matrix or leaves it unchanged. All arrays are row-major float32. On CUDA, leftᵀ · right with a
+/// long sum is computed in the parts that plan_parts() of tall_product.hpp returns.
 struct MatmulArgs {
   float const* left;   ///< [batch, rows, inner], or [batch, inner, rows] if transposed
   float const* right;  ///< [batch, inner, columns], or [batch, columns, inner] if transposed
@@ -26,8 +26,8 @@ struct MatmulArgs {
   float factor = 1.0F;
   void* workspace = nullptr;  ///< matmul_workspace_bytes() bytes, 4-byte aligned
 };
-/// Returns the bytes of workspace, from the sizes in `args` alone, without a query of the device. 0
-/// on the host, and where the sum has one part.
+/// Returns the bytes of workspace that matmul() needs, from the sizes in `args` alone, without a
+/// query of the device. Returns 0 on the host, and where the sum has one part.
 std::size_t matmul_workspace_bytes(HostStream stream, MatmulArgs const& args);
 std::size_t matmul_workspace_bytes(CudaStream stream, MatmulArgs const& args);
 void matmul(HostStream stream, MatmulArgs const& args);

@@ -10,12 +10,13 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kTileRows = 8;  // thread rows of a block; each thread moves four elements of a tile
+// The thread rows of a block; each thread transposes four elements of a tile.
+constexpr int kTileRows = 8;
 
 static_assert(kTile * kTileRows == kBlockThreads && kTile == 4 * kTileRows, "a Quad a thread");
 
-/// The position of a tile in the batch of matrices. Tiles are numbered across, then down, then by
-/// matrix.
+/// The position of a 32 x 32 tile in a batch of matrices. Tiles are numbered across a matrix, then
+/// down, then by matrix.
 struct TilePlace {
   std::int64_t matrix;  ///< index of the first element of the tile's matrix
   std::int64_t left;
@@ -34,8 +35,8 @@ __device__ inline TilePlace place_of_tile(TransposeArgs const& args, std::int64_
 }
 
 /// Transposes `Tiles` tiles of 32 by 32 elements in each block: reads rows of the input and writes
-/// rows of the transposed matrix. The padding column of a tile puts the elements of a column into
-/// different shared-memory banks.
+/// rows of the transposed matrix. A tile has a padding column in shared memory, which puts the
+/// elements of a column into different banks.
 template <int Tiles>
 __global__ void __launch_bounds__(kBlockThreads)
     transpose_kernel(__grid_constant__ TransposeArgs const args) {
@@ -78,7 +79,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// Adds `factor` to the elements of the diagonal, which are width + 1 apart.
+/// Adds `factor` to the diagonal elements of a square matrix, which are width + 1 elements apart in
+/// memory.
 template <int Quads>
 __global__ void __launch_bounds__(kBlockThreads)
     add_identity_kernel(__grid_constant__ AddIdentityArgs const args, bool aligned) {
@@ -90,7 +92,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   std::int64_t const step = args.width + 1;
 #pragma unroll
   for (int quad = 0; quad < Quads; ++quad) {
-    std::int64_t const behind = place.element(4 * quad) % step;  // since the last diagonal element
+    // The distance to the last diagonal element.
+    std::int64_t const behind = place.element(4 * quad) % step;
 #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
       auto const at = behind + lane;  // step >= 2: at most two of four neighbours are diagonal

@@ -7,7 +7,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Computes output[b, column, row] = input[b, row, column]. May not be in place.
+/// Computes the transpose of each matrix of a batch: output[b, column, row] = input[b, row,
+/// column]. The output must not overlap the input.
 struct TransposeArgs {
   float const* input;  ///< [batch, rows, columns]
   float* output;       ///< [batch, columns, rows]
@@ -18,7 +19,8 @@ struct TransposeArgs {
 void transpose(HostStream stream, TransposeArgs const& args);
 void transpose(CudaStream stream, TransposeArgs const& args);
 
-/// Computes output = input + factor * I, where I is the identity matrix. May be in place.
+/// Computes output = input + factor * I, where I is the identity matrix. The output may be the
+/// input.
 struct AddIdentityArgs {
   float const* input;  ///< [width, width]
   float* output;       ///< [width, width]

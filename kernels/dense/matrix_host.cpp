@@ -7,8 +7,8 @@ namespace msstream::ops::kernels {
 
 void transpose(HostStream stream, TransposeArgs const& args) {
   stream.run([args] {
-    // Works on tiles, so that the cache lines that one row loads are still cached for the rows
-    // below it.
+    // The matrix is transposed in tiles, so that the cache lines that one row loads are still
+    // cached for the rows below it.
     constexpr std::int64_t kTile = 32;
     auto const [input, output, batch, rows, columns] = args;
     for (std::int64_t b = 0; b < batch; ++b) {

@@ -13,7 +13,7 @@ constexpr int kWarp = 32;
 constexpr int kWarpsABlock = 4;
 constexpr int kThreads = kWarp * kWarpsABlock;
 
-/// The range of one gate's choices in the table.
+/// The part of the table of experts that lists the experts of one gate.
 struct GateChoices {
   int begin;
   int count;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads) mix_kernel(__grid_constant__ Mixture
   float* const weights = args.weights.first[gate] + row * args.row_stride[gate];
   float highest = -INFINITY;
   for (int k = 0; k < choices.count; ++k) {
-    highest = fmaxf(highest, logits[k]);  // fmaxf() skips a NaN, but the sum becomes NaN
+    highest = fmaxf(highest, logits[k]);  // fmaxf() skips a NaN, but a later sum becomes NaN
   }
   float sum = 0.0F;
   for (int k = 0; k < choices.count; ++k) {
@@ -67,11 +67,12 @@ __device__ float sum_of_warp(float value) {
   return value;
 }
 
-/// Computes the gradients of one row of the batch in each block, in three steps:
+/// Computes the gradients of a mixture of experts for one row of the batch in each block, in three
+/// steps:
 ///
-///   warps share the choices: the derivative by each weight is a dot product
-///   threads share the choices: the softmax's derivative
-///   threads share the columns of all experts: an expert's gradient is the sum over its choices
+///   1. each warp takes some of the choices: the derivative by a weight is a dot product
+///   2. each thread takes some of the choices: the derivative of the softmax
+///   3. each thread takes some columns of all experts: sums over an expert's choices
 template <int Count>
 __global__ void __launch_bounds__(kThreads)
     mix_gradient_kernel(__grid_constant__ MixtureGradientArgs const args) {

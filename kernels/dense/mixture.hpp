@@ -7,8 +7,8 @@
 
 namespace msstream::ops::kernels {
 
-/// The experts that each gate mixes: gate g mixes the experts expert[first_choice[g]], …,
-/// expert[first_choice[g + 1] - 1].
+/// The experts that each gate of a mixture uses: gate g mixes the experts expert[first_choice[g]],
+/// …, expert[first_choice[g + 1] - 1].
 struct GateTable {
   static constexpr int kMostGates = 16;
   static constexpr int kMostChoices = 128;
@@ -21,7 +21,8 @@ struct GateTable {
   [[nodiscard]] constexpr int choices() const { return first_choice[gates]; }
 };
 
-/// The addresses of each gate's numbers, one number per choice, stored row by row.
+/// The addresses of the logits, the weights or their gradients of each gate: rows with one number
+/// per choice of the gate.
 template <class T>
 struct GateNumbers {
   T* first[GateTable::kMostGates];  ///< [gates], the first number of a gate's first row
@@ -31,7 +32,8 @@ struct GateNumbers {
 /// choices k, in their order, of weights[k] * experts[expert of k][row, :].
 struct MixtureArgs {
   GateTable table;
-  std::int64_t row_stride[GateTable::kMostGates];  ///< stride of a gate's logits and weights
+  /// The stride between rows of a gate's logits and weights.
+  std::int64_t row_stride[GateTable::kMostGates];
   GateNumbers<float const> logits;
   GateNumbers<float> weights;
   float const* experts[GateTable::kMostExperts];  ///< each [batch, width]
@@ -42,8 +44,9 @@ struct MixtureArgs {
 void mix_experts(HostStream stream, MixtureArgs const& args);
 void mix_experts(CudaStream stream, MixtureArgs const& args);
 
-/// Computes expert_gradients[e] = sum over the choices of expert e, in their order, of weight *
-/// output_gradient, and logits_gradient by the derivative of the softmax.
+/// Computes the gradients of mix_experts(): expert_gradients[e] = sum over the choices of expert e,
+/// in their order, of weight * output_gradient, and logits_gradient by the derivative of the
+/// softmax.
 struct MixtureGradientArgs {
   GateTable table;
   std::int64_t row_stride[GateTable::kMostGates];

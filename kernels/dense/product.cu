@@ -29,7 +29,8 @@ bool uses_bias(cublasLtEpilogue_t epilogue) {
   return (epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA)) != 0;
 }
 
-/// The key of a plan: everything that the choice of an algorithm depends on.
+/// The properties of a matrix product that the choice of a cuBLASLt algorithm depends on, as the
+/// key of a cached plan.
 struct PlanKey {
   std::int64_t m;
   std::int64_t n;
@@ -71,7 +72,7 @@ struct PlanKeyHash {
 };
 
 PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
-  // Buffers are aligned to 256 bytes, but views of buffers only to 4.
+  // Buffers are aligned to 256 bytes, but views of buffers are aligned to 4 bytes only.
   constexpr std::uint32_t kVectorBytes = 16;
   auto const bits =
       reinterpret_cast<std::uintptr_t>(product.a) | reinterpret_cast<std::uintptr_t>(product.b) |
@@ -113,7 +114,7 @@ struct Descriptors {
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_b);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, key.epilogue);
     if (uses_bias(key.epilogue)) {
-      // The heuristic reads only the alignment of this pointer and never dereferences it.
+      // The heuristic reads only the alignment of the bias pointer and never dereferences it.
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
           reinterpret_cast<void const*>(std::uintptr_t{key.alignment_bytes}));
       if (key.batch > 1) {
@@ -173,7 +174,8 @@ std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
                "cublasLtMatmulPreferenceSetAttribute");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{key.workspace_bytes});
-  // Allows only split sums whose parts go through the workspace and are added in a fixed order.
+  // The mask allows an algorithm to split a sum only if the partial sums go through the workspace
+  // and are added in a fixed order.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignment_bytes);
@@ -192,8 +194,8 @@ std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
                                                      1,
                                                      &best,
                                                      &found);
-  // Depending on its version, cuBLASLt reports an epilogue that it does not offer by one code or
-  // the other.
+  // For an epilogue that cuBLASLt does not offer, it returns one of two status codes, depending on
+  // its version.
   bool const refused =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (refused && key.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
@@ -206,8 +208,8 @@ std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
   return best.algo;
 }
 
-/// Returns the algorithm for a shape, if there is one. The first thread with a shape makes the
-/// choice for the whole process.
+/// Returns the cuBLASLt algorithm for a product's shape, or nothing if there is none. The first
+/// thread that asks for a shape makes the choice for the whole process.
 std::optional<cublasLtMatmulAlgo_t> choose_algorithm(CudaStream stream,
                                                      PlanKey const& key,
                                                      Descriptors& descriptors) {
@@ -220,8 +222,8 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(CudaStream stream,
   return chosen.emplace(key, ask_heuristic(stream, key, descriptors)).first->second;
 }
 
-/// The state that one thread needs to issue a product. `offered` is false if cuBLASLt has no
-/// algorithm for the epilogue.
+/// The cached state with which one thread issues products of one shape: descriptors and algorithm.
+/// `offered` is false if cuBLASLt has no algorithm for the epilogue.
 struct Plan {
   Descriptors descriptors;
   std::optional<cublasLtMatmulAlgo_t> algorithm;
@@ -278,7 +280,7 @@ bool try_product(CudaStream stream, MatrixProduct const& product) {
                                      stream.libraries->workspace_bytes,
                                      stream.handle);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED && !plain) {
-    plan.offered = false;  // every other thread gets this status, too
+    plan.offered = false;  // every other thread gets the status for this product, too
     return false;
   }
   check_blas(status, "cublasLtMatmul");

@@ -35,9 +35,9 @@ struct MatrixProduct {
   float factor = 1.0F;  ///< scales the product, before the epilogue
 };
 
-/// Enqueues the product on the stream. If cuBLASLt offers no algorithm for the epilogue, enqueues
-/// nothing and returns false. Throws RuntimeError for any other failure, including a missing
-/// algorithm for a product without an epilogue.
+/// Enqueues a matrix product on the stream and returns true. If cuBLASLt offers no algorithm for
+/// the epilogue, enqueues nothing and returns false. Throws RuntimeError for any other failure,
+/// including a missing algorithm for a product without an epilogue.
 ///
 /// The precision is that of the stream's libraries. The algorithm depends on the precision, the
 /// shape, the epilogue, the device, the size of the workspace and on whether the pointers are

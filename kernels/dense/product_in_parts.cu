@@ -9,10 +9,12 @@ void product_in_parts(CudaStream stream,
                       SumParts parts,
                       void* workspace) {
   if (parts.count == 1) {
-    (void)try_product(stream, product);  // true: no product without an epilogue is refused
+    // The result is true, because cuBLASLt refuses no product without an epilogue.
+    (void)try_product(stream, product);
     return;
   }
-  // Each part of k is one contiguous range of both operands, because k is their slowest dimension.
+  // Each part of the sum over k is one contiguous range of both operands, because k is their
+  // slowest dimension.
   auto* const results = static_cast<float*>(workspace);  // [batch, parts, m * n]
   auto const result = product.m * product.n;
   auto const equal = product.k / parts.length;
@@ -24,8 +26,9 @@ void product_in_parts(CudaStream stream,
   front.stride_b = parts.length * product.n;
   (void)try_product(stream, front);
   if (equal < parts.count) {
-    // Computes the last, shorter part. plan_parts() cuts the products of a batch evenly, so there
-    // is only one product here.
+    // The last part of the sum may be shorter and is then a product of its own. plan_parts()
+    // divides the products of a batch evenly, so the batch has one product if the last part is
+    // shorter.
     MatrixProduct rest = product;
     rest.a += equal * front.stride_a;
     rest.b += equal * front.stride_b;
@@ -33,8 +36,8 @@ void product_in_parts(CudaStream stream,
     rest.k = product.k - equal * parts.length;
     (void)try_product(stream, rest);
   }
-  // Adds the parts with one thread per element, without a workspace, because there are only few
-  // parts.
+  // The sums of the parts are added with one thread per element, without a workspace, because there
+  // are only few parts.
   reduce_axis(stream,
               {.reduction = Reduction::sum,
                .view = {product.batch, parts.count, result},

@@ -6,13 +6,13 @@
 
 namespace msstream::ops::kernels {
 
-/// Computes a product without an epilogue, whose sum over k is cut into parts. With one part it is
-/// try_product().
+/// Computes a matrix product without an epilogue, whose sum over k is cut into parts. With one part
+/// the function is the same as try_product().
 ///
-/// Several parts must be those of plan_parts() for the batch. They need d = a · bᵀ with a [m, k]
-/// and b [n, k] as cuBLASLt sees them, packed, and a workspace of workspace_bytes() bytes. All
-/// parts of equal length are one product, the rest is another, and a kernel adds their results,
-/// front to back. Capture-safe.
+/// Several parts must be those that plan_parts() returns for the batch. They require d = a · bᵀ
+/// with packed a [m, k] and b [n, k] as cuBLASLt sees them, and a workspace of workspace_bytes()
+/// bytes. All parts of equal length are computed by one batched product, a shorter last part by
+/// another, and a kernel adds their results, first part first. Capture-safe.
 void product_in_parts(CudaStream stream,
                       MatrixProduct const& product,
                       SumParts parts,

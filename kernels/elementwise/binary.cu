@@ -12,7 +12,7 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// An operand of the one-dimensional case, in which both operands are contiguous, or one of them is
+/// An operand of a binary elementwise operation in the one-dimensional case: a contiguous array, or
 /// a single repeated element.
 struct FlatOperand {
   float const* data;
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kBlockThreads) flat_kernel(Function function,
   place.store(output, results);
 }
 
-/// The extents and strides of the plan in the integer type that the kernel divides with.
+/// The extents and strides of a BroadcastPlan in the integer type that the kernel divides with.
 template <int Rank, class Index>
 struct Walk {
   Index extents[Rank];
@@ -62,7 +62,7 @@ struct Walk {
   Index right_strides[Rank];
 };
 
-/// A group of `Lanes` neighbouring elements of each operand, all in one row of the innermost
+/// The values of `Lanes` neighbouring elements of each operand, all in one row of the innermost
 /// dimension.
 template <int Lanes>
 struct Operands {
@@ -84,7 +84,7 @@ __device__ Pack<float, Lanes> load_lanes(float const* from, Index stride) {
   return pack;
 }
 
-/// Loads the operands of the output's elements from `first` on.
+/// Loads the operands of `Lanes` neighbouring elements of the output, from element `first` on.
 template <int Lanes, int Rank, class Index>
 __device__ Operands<Lanes> load_operands(Walk<Rank, Index> const& walk,
                                          float const* left,
@@ -107,8 +107,8 @@ __device__ Operands<Lanes> load_operands(Walk<Rank, Index> const& walk,
           load_lanes<Lanes>(right + right_place, walk.right_strides[Rank - 1])};
 }
 
-/// Computes `Packs` groups of `Lanes` neighbouring elements per thread. The groups of a thread are
-/// a block's width apart.
+/// Computes `Packs` groups of `Lanes` neighbouring elements of the output per thread. The groups of
+/// a thread are a block's width apart.
 template <class Function, int Rank, int Packs, int Lanes, class Index>
 __global__ void __launch_bounds__(kBlockThreads)
     strided_kernel(Function function,
@@ -157,7 +157,8 @@ template <int Rank, class Index, class Function>
 void launch_strided(CudaStream stream, BinaryArgs const& args, Function function) {
   auto const& plan = args.plan;
   Walk<Rank, Index> walk;
-  int const missing = Rank - plan.rank;  // outer dimensions that the plan lacks, of extent 1
+  // The number of outer dimensions of extent 1 that are added in front of those of the plan.
+  int const missing = Rank - plan.rank;
   for (int d = 0; d < Rank; ++d) {
     bool const exists = d >= missing;
     walk.extents[d] = static_cast<Index>(exists ? plan.extents[d - missing] : 1);

@@ -9,17 +9,18 @@
 
 namespace msstream::ops::kernels {
 
-/// A function of two elements.
+/// The functions of two elements that binary() computes.
 enum class BinaryFunction : std::uint8_t {
   add,
   subtract,
   multiply,
   divide,
-  negative_product,  ///< -(left * right): the divisor's gradient of a quotient needs it
+  negative_product,  ///< -(left * right), for the gradient of a quotient by its divisor
 };
 
-/// Computes output[i] = function(left, right) of the operands' elements that `plan` assigns to i.
-/// The output may be an operand of its own shape; otherwise it overlaps neither operand.
+/// Computes output[i] = function(l, r), where l and r are the elements of the left and the right
+/// operand that the broadcast `plan` assigns to i. The output may be an operand that has the
+/// output's shape; otherwise it must not overlap the operands.
 struct BinaryArgs {
   BinaryFunction function;
   BroadcastPlan plan;
@@ -32,7 +33,7 @@ void binary(CudaStream stream, BinaryArgs const& args);
 
 /// Computes left_gradient = output_gradient * right and right_gradient = output_gradient * left,
 /// for a product of two arrays of one shape. Each gradient may be one of the inputs; otherwise it
-/// overlaps no other array.
+/// must overlap no other array.
 struct MultiplyGradientArgs {
   float const* left;
   float const* right;

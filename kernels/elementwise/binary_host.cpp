@@ -6,7 +6,8 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// Computes one row of the innermost dimension. Each operand is contiguous or one repeated element.
+/// Computes a binary function for one row of the innermost dimension. Each operand is contiguous or
+/// one repeated element.
 template <class Function>
 void map_row(Function function,
              float const* left,

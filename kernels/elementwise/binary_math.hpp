@@ -23,7 +23,7 @@ struct NegativeProduct {
   MSSTREAM_HOST_DEVICE float operator()(float left, float right) const { return -(left * right); }
 };
 
-/// Calls visit() with the function object of `function`.
+/// Calls visit() with the function object that computes `function`.
 template <class Visit>
 void with_function(BinaryFunction function, Visit const& visit) {
   switch (function) {

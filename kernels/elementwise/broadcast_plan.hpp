@@ -13,8 +13,8 @@ namespace msstream::ops::kernels {
 
 namespace detail {
 
-/// Returns the extent of a dimension counted from the last one, which is 0. A dimension that the
-/// shape lacks has an extent of 1.
+/// Returns the extent of dimension number `back` of a shape, counted from the last dimension, which
+/// is number 0. A dimension that the shape lacks has an extent of 1.
 inline std::int64_t extent_from_back(Shape const& shape, std::size_t back) {
   return back < shape.rank() ? shape[shape.rank() - 1 - back] : 1;
 }
@@ -23,7 +23,7 @@ inline std::int64_t extent_from_back(Shape const& shape, std::size_t back) {
 
 /// Returns the shape to which two shapes broadcast by NumPy's rule: shapes are aligned at their
 /// last dimensions, and an operand is repeated along a dimension that it lacks or in which its
-/// extent is 1. Null if extents differ otherwise.
+/// extent is 1. Returns null if extents differ and neither is 1.
 inline std::optional<Shape> broadcast_shape(Shape const& left, Shape const& right) {
   auto const rank = std::max(left.rank(), right.rank());
   std::int64_t extents[Shape::kMaxRank] = {};
@@ -48,21 +48,21 @@ inline std::optional<Shape> broadcast_shape(Shape const& left, Shape const& righ
 ///   with a column vector      2              (columns, 1) and (1, 0)
 ///   anything else             up to 4        0 where an operand is repeated
 ///
-/// The strides of the last dimension are 0 or 1, and not both 0. A result of one element has one
-/// dimension.
+/// The strides of the last dimension are 0 or 1, and not both are 0. A result of one element has
+/// one dimension.
 struct BroadcastPlan {
   int rank = 0;
   std::int64_t count = 1;                      ///< elements of the result
-  std::int64_t extents[Shape::kMaxRank] = {};  ///< the outermost first
+  std::int64_t extents[Shape::kMaxRank] = {};  ///< outermost dimension first
   std::int64_t left_strides[Shape::kMaxRank] = {};
   std::int64_t right_strides[Shape::kMaxRank] = {};
 
   friend bool operator==(BroadcastPlan const&, BroadcastPlan const&) = default;
 };
 
-/// Returns the plan for two shapes that broadcast. The function does not check that they do.
+/// Returns the plan for two shapes that broadcast. Whether they broadcast is not checked.
 inline BroadcastPlan plan_broadcast(Shape const& left, Shape const& right) {
-  BroadcastPlan plan;  // the innermost dimension first, until the reversal at the end
+  BroadcastPlan plan;  // innermost dimension first, until the reversal at the end
   std::int64_t left_elements = 1;
   std::int64_t right_elements = 1;
   for (std::size_t back = 0; back < std::max(left.rank(), right.rank()); ++back) {
@@ -109,7 +109,7 @@ struct AxisView {
   friend bool operator==(AxisView const&, AxisView const&) = default;
 };
 
-/// The reductions, each of one axis, that undo a broadcast, in the order in which they run.
+/// The reductions, each over one axis, that undo a broadcast, in the order in which they run.
 struct SumToPlan {
   int count = 0;
   AxisView steps[2] = {};  ///< each step reduces the result of the previous step
@@ -118,14 +118,14 @@ struct SumToPlan {
 };
 
 /// Returns the reductions that sum an array of shape `from` to shape `to`, which must broadcast to
-/// `from`. Adjacent dimensions that are both kept, or both summed, count as one, so that at most
-/// two reductions are needed.
+/// `from`. Adjacent dimensions that are all kept, or all summed, count as one dimension, so that at
+/// most two reductions are needed.
 inline SumToPlan plan_sum_to(Shape const& from, Shape const& to) {
   struct Group {
     bool kept;
     std::int64_t extent;
   };
-  Group groups[Shape::kMaxRank] = {};  // the innermost first
+  Group groups[Shape::kMaxRank] = {};  // innermost group first
   int group_count = 0;
   for (std::size_t back = 0; back < from.rank(); ++back) {
     auto const extent = detail::extent_from_back(from, back);

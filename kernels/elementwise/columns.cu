@@ -9,19 +9,20 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// A column block of a launch. Each thread moves one float, or four if the alignment of every row
-/// allows it.
+/// One of the matrices that are copied into or out of the columns of a packed matrix. Each thread
+/// copies one float, or four if the alignment of every row allows it.
 struct ColumnPiece {
   float* data;
   std::int64_t width;
-  std::int64_t start;  ///< the block's first column in the packed matrix
+  std::int64_t start;  ///< column of the packed matrix at which the piece begins
   unsigned first_block;
   bool quads;
 };
 using ColumnTable = PieceTable<ColumnPiece, 64>;
 
-/// Copies between the packed matrix and its column blocks. `Packed` is `float` for concat, which
-/// writes the packed matrix, and `float const` for split, which reads it.
+/// Copies between the packed matrix and the matrices that its columns are made of. `Packed` is
+/// `float` for concat_columns(), which writes the packed matrix, and `float const` for
+/// split_columns(), which reads it.
 template <class Packed>
 __global__ void __launch_bounds__(kBlockThreads)
     copy_columns_kernel(__grid_constant__ ColumnTable const table,

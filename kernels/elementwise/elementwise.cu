@@ -16,11 +16,11 @@ namespace {
 struct AddTable {
   float const* inputs[kAddInputsPerLaunch];
   int count;
-  bool goes_on;  ///< true if the sum continues from the values in the output
+  bool goes_on;  ///< whether the sum starts from the values in the output
 };
 
-/// Adds the arrays of `table`. `InParts` is for more than kTermsOfPart inputs, and for a sum that
-/// continues from the output.
+/// Adds the arrays of `table` element by element. `InParts` is for more than kTermsOfPart inputs,
+/// and for a sum that starts from the values in the output.
 template <int Quads, bool InParts>
 __global__ void __launch_bounds__(kBlockThreads) add_kernel(__grid_constant__ AddTable const table,
                                                             float* output,
@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(kBlockThreads) add_kernel(__grid_constant__ Ad
   if (!place.exists()) {
     return;
   }
-  // The branch is outside the loop, so that the loads of several inputs are in flight together.
+  // The branch that depends on alignment is outside the loop, so that the loads of several inputs
+  // are in flight together.
   auto const sum_of = [&](auto const& load) {
     constexpr int kInputsInFlight = 8 / Quads;
     auto const part_of = [&](int first, int end) {

@@ -9,14 +9,14 @@
 
 namespace msstream::ops::kernels {
 
-/// One of the blocks that are side by side in a packed row-major matrix: [rows, width].
+/// A matrix [rows, width] whose columns are side by side with others in a packed row-major matrix.
 struct ColumnBlock {
   float* data;
   std::int64_t width;
 };
 
-/// Copies blocks side by side: packed[:, start of block k : start + width] = blocks[k]. Any number
-/// of blocks is allowed; many blocks take several launches.
+/// Copies matrices side by side into a packed matrix: packed[:, start of block k : start + width] =
+/// blocks[k]. Any number of blocks is allowed; many blocks take several launches.
 void concat_columns(HostStream stream,
                     std::span<ColumnBlock const> blocks,
                     std::int64_t rows,
@@ -25,8 +25,8 @@ void concat_columns(CudaStream stream,
                     std::span<ColumnBlock const> blocks,
                     std::int64_t rows,
                     float* packed);
-/// Copies columns to blocks, the reverse of concat_columns(): blocks[k] = packed[:, start : start +
-/// width]. A block with null data is skipped.
+/// Copies the columns of a packed matrix to separate matrices, the reverse of concat_columns():
+/// blocks[k] = packed[:, start : start + width]. A block with null data is skipped.
 void split_columns(HostStream stream,
                    float const* packed,
                    std::span<ColumnBlock const> blocks,
@@ -36,13 +36,13 @@ void split_columns(CudaStream stream,
                    std::span<ColumnBlock const> blocks,
                    std::int64_t rows);
 
-/// The number of inputs that one launch of add() reads. More inputs take several launches, with the
-/// sum of the earlier ones in `output`.
+/// The number of inputs that one launch of add() reads. More inputs take several launches, which
+/// pass their sums on in `output`.
 inline constexpr std::size_t kAddInputsPerLaunch = 64;
 /// Computes output[i] = inputs[0][i] + inputs[1][i] + …, added in this order, in parts of 32 inputs
 /// as described in kernels/common/long_sum.hpp. Sums are rounded to float32 between launches. The
-/// host and the CUDA implementation give the same bits. output may be one of the first 64 inputs.
-/// Throws std::invalid_argument if output is a later input, or if there is no input.
+/// host and the CUDA implementation give the same bits. The output may be one of the first 64
+/// inputs. Throws std::invalid_argument if the output is a later input, or if there is no input.
 void add(HostStream stream,
          std::span<float const* const> inputs,
          float* output,
@@ -52,14 +52,16 @@ void add(CudaStream stream,
          float* output,
          std::int64_t count);
 
-/// Computes output[i] = factor * input[i]. May be in place.
+/// Computes output[i] = factor * input[i]. The output may be the input.
 void scale(HostStream stream, float const* input, float factor, float* output, std::int64_t count);
 void scale(CudaStream stream, float const* input, float factor, float* output, std::int64_t count);
 
-/// Computes output[i] = 1 / (1 + exp(-input[i])), without overflow. May be in place.
+/// Computes the sigmoid output[i] = 1 / (1 + exp(-input[i])), without overflow. The output may be
+/// the input.
 void sigmoid(HostStream stream, float const* input, float* output, std::int64_t count);
 void sigmoid(CudaStream stream, float const* input, float* output, std::int64_t count);
-/// Computes input_gradient[i] = output_gradient[i] * output[i] * (1 - output[i]).
+/// Computes the gradient of sigmoid(): input_gradient[i] = output_gradient[i] * output[i] * (1 -
+/// output[i]).
 void sigmoid_gradient(HostStream stream,
                       float const* output,
                       float const* output_gradient,
@@ -72,8 +74,8 @@ void sigmoid_gradient(CudaStream stream,
                       std::int64_t count);
 
 /// Computes output[0] = factor * (sum of input), with float partial sums in a fixed tree. Every
-/// run, on the host or on CUDA, gives the same bits. workspace: reduce_workspace_bytes(stream,
-/// count) bytes, 0 for up to 65536 elements.
+/// run, on the host or on CUDA, gives the same bits. `workspace` must have
+/// reduce_workspace_bytes(stream, count) bytes, which is 0 for up to 65536 elements.
 std::size_t reduce_workspace_bytes(HostStream stream, std::int64_t count);
 std::size_t reduce_workspace_bytes(CudaStream stream, std::int64_t count);
 void reduce_sum(HostStream stream,
@@ -94,19 +96,20 @@ void broadcast_scalar(
 void broadcast_scalar(
     CudaStream stream, float const* value, float factor, float* output, std::int64_t count);
 
-/// Computes losses[i] = max(x, 0) - x * z + log(1 + exp(-|x|)) for logit x and its label z in [0,
-/// 1], and gradients[i] = sigmoid(x) - z. Both are NaN for a label outside [0, 1].
+/// Computes the binary cross-entropy losses[i] = max(x, 0) - x * z + log(1 + exp(-|x|)) for logit x
+/// and its label z in [0, 1], and gradients[i] = sigmoid(x) - z. Both are NaN for a label outside
+/// [0, 1].
 struct BceArgs {
   float const* logits;
   float const* labels;
   float* losses;
-  float* gradients;  ///< null if not wanted
+  float* gradients;  ///< null if not requested
   std::int64_t count;
 };
 void bce_with_logits(HostStream stream, BceArgs const& args);
 void bce_with_logits(CudaStream stream, BceArgs const& args);
-/// Computes output[i] = factor * value[0] * input[i], which scales a saved gradient by its upstream
-/// scalar.
+/// Computes output[i] = factor * value[0] * input[i], which multiplies a saved gradient by the
+/// scalar gradient of the loss.
 void scale_by_scalar(HostStream stream,
                      float const* input,
                      float const* value,

@@ -13,7 +13,7 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// The number of bytes that memory delivers in the time of one exponential.
+/// The cost of one exponential in bytes: the number of bytes that memory delivers in the same time.
 constexpr std::int64_t kExponentialBytes = 64;
 
 /// The number of inputs that add() adds in float32 before it continues in float64, see
@@ -21,8 +21,8 @@ constexpr std::int64_t kExponentialBytes = 64;
 constexpr std::size_t kInputsOfPart = kTermsOfPart;
 static_assert(kAddInputsPerLaunch % kInputsOfPart == 0);
 
-/// Calls function(i) for every i below `count`, on several threads if the work is worth it; `bytes`
-/// is the number of bytes that each call moves.
+/// Calls function(i) for every i in [0, count), on several threads if the work is worth waking
+/// them; `bytes` is the number of bytes that each call reads and writes.
 template <class Function>
 void for_each_item(std::int64_t count, std::int64_t bytes, Function const& function) {
   parallel_ranges(count, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
@@ -111,7 +111,8 @@ void add(HostStream stream,
          std::int64_t count) {
   require_addable(inputs, output);
   stream.run([inputs = std::vector(inputs.begin(), inputs.end()), output, count] {
-    // A strip of sums stays in the first-level cache, and allows `output` to alias any input.
+    // The sums are computed in strips, because a strip stays in the first-level cache, and `output`
+    // may then be any of the inputs.
     constexpr std::int64_t kStrip = 1024;
     auto const bytes = kStrip * static_cast<std::int64_t>((inputs.size() + 1) * sizeof(float));
     for_each_item((count + kStrip - 1) / kStrip, bytes, [&](std::int64_t strip) {
@@ -133,7 +134,7 @@ void add(HostStream stream,
         std::copy_n(sums, length, whole);
         for (auto k = kInputsOfPart; k < inputs.size(); k += kInputsOfPart) {
           if (k % kAddInputsPerLaunch == 0) {
-            for (std::int64_t i = 0; i < length; ++i) {  // rounds like the output of a CUDA launch
+            for (std::int64_t i = 0; i < length; ++i) {  // rounds to float32 like a CUDA launch
               whole[i] = static_cast<double>(static_cast<float>(whole[i]));
             }
           }

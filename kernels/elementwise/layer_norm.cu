@@ -15,12 +15,13 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-// The kernels of short rows multiply by the share of a column, 1 / width, instead of dividing by
-// the width, and take a reciprocal root from rsqrtf(), whose error is at most 2 units in the last
-// place: exact divisions and roots take many instructions, which counts where a row is short.
+// Layer normalization of short rows avoids exact divisions and roots, which take many instructions:
+// the kernels multiply by 1 / width instead of dividing by the width, and take a reciprocal root
+// from rsqrtf(), whose error is at most 2 units in the last place.
 
-/// The least number of blocks that a multiprocessor holds at once, for rows that a block shares:
-/// the sums of long rows have a float64 each, which needs registers.
+/// The least number of blocks that a multiprocessor holds at once, for rows that a block shares.
+/// Long rows allow fewer blocks, because each of their sums has a float64 total, which needs
+/// registers.
 template <bool kIsLong>
 inline constexpr int kBlocksOfRows = kIsLong ? 6 : 8;
 
@@ -28,8 +29,8 @@ inline constexpr int kBlocksOfRows = kIsLong ? 6 : 8;
 /// does not cost them digits (Chan, Golub, LeVeque: Algorithms for computing the sample variance,
 /// 1983).
 struct RowMean {
-  float first;       ///< the row's first element
-  float from_there;  ///< from the first element to the mean
+  float first;       ///< first element of the row
+  float from_there;  ///< the mean minus the first element
 
   [[nodiscard]] __device__ float deviation_of(float x) const { return (x - first) - from_there; }
 };
@@ -184,9 +185,10 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
 constexpr int kTileColumns = 32;
 constexpr int kTileRows = kBlockThreads / kTileColumns;
 
-/// One pass over the rows in chunks, or over the sums of the chunks.
+/// One pass of a layer norm's parameter gradients: over the rows in chunks, or over the sums of the
+/// chunks.
 ///
-///   block = columns [32 tile, 32 tile + 32) of a chunk
+///   each block takes columns [32 tile, 32 tile + 32) of a chunk
 ///   thread (c, r) adds rows r, r + 8, … of column c of the chunk
 ///   thread (c, 0) then adds the 8 sums of column c
 struct ParameterPass {
@@ -196,12 +198,12 @@ struct ParameterPass {
   std::int64_t tiles;
   std::int64_t chunk_length;
   std::int64_t chunk_stride;  ///< floats from one chunk's sums to the next one's
-  float* gains;               ///< sums of the first chunk
+  float* gains;               ///< sums of the first chunk, for the gradient of the gain
   float* shifts;
 };
 
-/// Adds the terms of the parameter gradients. `kIsLong` is for threads that have more than
-/// kTermsOfPart rows of a chunk.
+/// Adds the terms of the gradients of a layer norm's gain and shift. `kIsLong` is for threads that
+/// have more than kTermsOfPart rows of a chunk.
 template <bool kIsLong>
 __global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
     parameter_gradient_kernel(__grid_constant__ ParameterPass const pass) {
@@ -257,8 +259,8 @@ __global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
   pass.shifts[chunk * pass.chunk_stride + column] = shift;
 }
 
-/// Returns the rows of a chunk: about 64 or more, for about 1024 blocks, and enough that the second
-/// pass, over at most 256 chunks, stays short.
+/// Returns the number of rows per chunk: about 64 or more, so that there are about 1024 blocks, and
+/// enough that the second pass, over at most 256 chunks, is short.
 std::int64_t rows_a_chunk(std::int64_t rows, std::int64_t tiles) {
   constexpr std::int64_t kEnoughBlocks = 1024;
   constexpr std::int64_t kLeastRows = 64;

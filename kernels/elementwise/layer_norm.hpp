@@ -11,7 +11,8 @@ namespace msstream::ops::kernels {
 /// Computes output[row, c] = (input[row, c] - mean) * reciprocal * gain[c] + shift[c], with the
 /// row's mean and reciprocal = 1 / sqrt(variance + epsilon). The variance is the mean of the
 /// squared deviations, computed in a second pass. The rounding errors of a deviation are a few
-/// units of its own last place, however large the mean is. May be in place. `width` is at least 1.
+/// units of its own last place, however large the mean is. The output may be the input. `width` is
+/// at least 1.
 struct LayerNormArgs {
   float const* input;  ///< [rows, width]
   float const* gain;   ///< [width]
@@ -22,14 +23,15 @@ struct LayerNormArgs {
   std::int64_t rows;
   std::int64_t width;
   float epsilon;
-  float* mean_rests = nullptr;  ///< [rows], the rounding errors of the means; or null
+  /// The rounding errors of the means, [rows], or null if not requested.
+  float* mean_rests = nullptr;
 };
 void layer_norm(HostStream stream, LayerNormArgs const& args);
 void layer_norm(CudaStream stream, LayerNormArgs const& args);
 
-/// Computes dx = reciprocal * (g - mean of g - n * mean of g * n), where n = (x - mean) *
-/// reciprocal, g = dy * gain, and the means are over the row. Without `mean_rests` every deviation
-/// has the rounding error of the mean.
+/// Computes the input gradient of layer_norm(): dx = reciprocal * (g - mean of g - n * mean of g *
+/// n), where n = (x - mean) * reciprocal, g = dy * gain, and the means are over the row. Without
+/// `mean_rests` every deviation has the rounding error of the mean.
 struct LayerNormInputGradientArgs {
   float const* input;            ///< [rows, width]
   float const* gain;             ///< [width]
@@ -39,14 +41,14 @@ struct LayerNormInputGradientArgs {
   float* input_gradient;         ///< [rows, width]
   std::int64_t rows;
   std::int64_t width;
-  float const* mean_rests = nullptr;  ///< [rows], or null for zeros
+  float const* mean_rests = nullptr;  ///< [rows], rounding errors of the means; null for zeros
 };
 void layer_norm_input_gradient(HostStream stream, LayerNormInputGradientArgs const& args);
 void layer_norm_input_gradient(CudaStream stream, LayerNormInputGradientArgs const& args);
 
-/// Computes gain_gradient[c] = sum over the rows of dy * n, where n = (x - mean) * reciprocal, and
-/// shift_gradient[c] = sum over the rows of dy. Both are 0 without rows. The order of the additions
-/// depends on the sizes alone.
+/// Computes the parameter gradients of layer_norm(): gain_gradient[c] = sum over the rows of dy *
+/// n, where n = (x - mean) * reciprocal, and shift_gradient[c] = sum over the rows of dy. Both are
+/// 0 without rows. The order of the additions depends on the sizes alone.
 struct LayerNormParameterGradientArgs {
   float const* input;            ///< [rows, width]
   float const* means;            ///< [rows]
@@ -57,9 +59,10 @@ struct LayerNormParameterGradientArgs {
   void* workspace;        ///< layer_norm_workspace_bytes(stream, rows, width), 4-byte aligned
   float* gain_gradient;   ///< [width]
   float* shift_gradient;  ///< [width]
-  float const* mean_rests = nullptr;  ///< [rows], or null for zeros
+  float const* mean_rests = nullptr;  ///< [rows], rounding errors of the means; null for zeros
 };
-/// Returns the bytes of workspace, without a query of the device. 0 where one launch suffices.
+/// Returns the bytes of workspace that layer_norm_parameter_gradient() needs, without a query of
+/// the device. Returns 0 where one launch suffices.
 std::size_t layer_norm_workspace_bytes(HostStream stream, std::int64_t rows, std::int64_t width);
 std::size_t layer_norm_workspace_bytes(CudaStream stream, std::int64_t rows, std::int64_t width);
 void layer_norm_parameter_gradient(HostStream stream, LayerNormParameterGradientArgs const& args);

@@ -20,8 +20,8 @@ void layer_norm(HostStream stream, LayerNormArgs const& args) {
     for (std::int64_t row = 0; row < args.rows; ++row) {
       float const* const input = args.input + row * args.width;
       float* const output = args.output + row * args.width;
-      // Deviations are taken from the first element first, so that a large mean does not cost them
-      // digits.
+      // The mean is computed from differences to the row's first element, so that a large mean does
+      // not cost the deviations digits.
       float const first = input[0];
       float const from_there =
           sum_of_terms(args.width, [=](std::int64_t c) { return input[c] - first; }) / width;

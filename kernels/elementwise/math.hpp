@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-/// The scalar formulae that the host and CUDA implementations both evaluate, operation for
-/// operation.
+/// Scalar formulae that the host and CUDA implementations both evaluate, operation for operation
+/// alike.
 namespace msstream::ops::kernels {
 
 /// Returns 1 / (1 + exp(-x)). The exponent is never positive, so nothing overflows.

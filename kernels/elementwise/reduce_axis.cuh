@@ -17,8 +17,8 @@ namespace msstream::ops::kernels {
 
 inline constexpr std::int64_t kEnoughBlocks = 1024;  // about seven per multiprocessor of an H200
 
-/// The arguments of one launch. If the axis is cut into several chunks, the launch gives one
-/// partial result per chunk, which a second launch combines.
+/// The arguments of one launch of a reduction. If the axis is cut into several chunks, the launch
+/// gives one partial result per chunk, which a second launch combines.
 struct ReducePass {
   float const* input;     ///< [outer, axis, inner]
   float const* extremum;  ///< [outer, inner]: compared with the elements; null if unused
@@ -38,7 +38,8 @@ struct Itself {
   __device__ Itself(ReducePass const&, std::int64_t) {}
   __device__ float operator()(float element) const { return element; }
 };
-/// An element's contribution to a count of extrema: 1 if the element is the extremum, otherwise 0.
+/// An element's contribution to the number of elements that equal the extremum: 1 if the element
+/// equals the extremum, otherwise 0.
 struct IsExtremum {
   float extremum;
   __device__ IsExtremum(ReducePass const& pass, std::int64_t place)
@@ -68,7 +69,7 @@ __device__ float reduce_steps(Reducer,
   return total.get();
 }
 
-/// Reduces short contiguous rows, with a power of two of lanes per row, up to a warp.
+/// Reduces short contiguous rows, with a power of two of lanes per row, at most a warp.
 template <class Reducer, class Element>
 __global__ void __launch_bounds__(kBlockThreads)
     rows_by_lanes_kernel(__grid_constant__ ReducePass const pass, int log2_lanes) {
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   int const rows = kBlockThreads >> log2_columns;
   int const row = static_cast<int>(threadIdx.x) >> log2_columns;
   std::int64_t const tiles = ceil_div<std::int64_t>(pass.view.inner, columns);
-  std::int64_t const slab = blockIdx.x / tiles;  // a chunk of one index of `outer`
+  std::int64_t const slab = blockIdx.x / tiles;  // a chunk of the axis at one index of `outer`
   std::int64_t const outer = slab / pass.chunks;
   std::int64_t const chunk = slab - outer * pass.chunks;
   std::int64_t const column =
@@ -149,7 +150,7 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
     Element const element(pass, outer * pass.view.inner + column);
     std::int64_t const end = pass.end_of_chunk(chunk);
     float const* const from = pass.input + outer * pass.view.axis * pass.view.inner + column;
-    constexpr int kInFlight = 16;  // loads at a time, also at the end of the chunk
+    constexpr int kInFlight = 16;  // number of loads in flight, also at the end of the chunk
     static_assert(kInFlight <= kTermsOfPart);
     for (std::int64_t a = chunk * pass.chunk_length + row; a < end; a += kInFlight * rows) {
       float values[kInFlight];
@@ -187,8 +188,8 @@ enum class ReduceWay : std::uint8_t {
   columns_by_tiles
 };
 
-/// How a view is reduced. The plan, and therefore the order of the additions, depends only on the
-/// sizes of the view.
+/// The kernel and the division with which a view is reduced. The plan, and therefore the order of
+/// the additions, depends only on the sizes of the view.
 struct ReducePlan {
   ReduceWay way;
   int log2 = 0;  ///< log2 of the lanes per row, or of the columns per tile
@@ -201,8 +202,8 @@ inline int log2_of_lanes(std::int64_t wanted) {
   return std::bit_width(static_cast<unsigned>(most - 1));
 }
 
-/// Cuts the axis into chunks of at least `least` elements, for about kEnoughBlocks blocks. With a
-/// single chunk there would be `blocks` blocks.
+/// Returns a copy of the plan that cuts the axis into chunks of at least `least` elements, for
+/// about kEnoughBlocks blocks. With a single chunk there would be `blocks` blocks.
 inline ReducePlan chunked(ReducePlan plan,
                           std::int64_t axis,
                           std::int64_t blocks,
@@ -213,15 +214,16 @@ inline ReducePlan chunked(ReducePlan plan,
   return plan;
 }
 
-/// Returns the plan for a view with at least one output.
+/// Returns the plan of the reduction of a view with at least one output.
 inline ReducePlan reduce_plan(AxisView const& view, bool may_chunk = true) {
   constexpr std::int64_t kLongestOfAWarp = 1024;
   constexpr std::int64_t kLeastOfABlock = 4096;
   constexpr std::int64_t kLongestOfAThread = 64;
   constexpr std::int64_t kManyThreads = std::int64_t{1} << 17U;
   constexpr std::int64_t kLeastOfAThread = 8;
-  // The longest axis that narrow tiles take whole. They need at most two rounds of loads for it
-  // instead of one, which takes less time than a second launch that combines chunks.
+  // The longest axis that a narrow tile of columns reduces without chunks. Such an axis takes at
+  // most two rounds of loads instead of one, which is faster than a second launch that combines
+  // chunks.
   constexpr std::int64_t kLongestOfATile = 1024;
   constexpr std::int64_t kFewBlocks = 256;  // two per multiprocessor
   constexpr int kLog2OfASector = 3;         // log2 of the floats in 32 bytes, the smallest transfer
@@ -279,8 +281,8 @@ void launch_reduction(CudaStream stream, ReducePlan const& plan, ReducePass cons
   check_launch("reduce_axis");
 }
 
-/// Computes output[o, i] = factor * (the reduction over a of element(input[o, a, i])). It takes one
-/// launch, or two that pass the chunks' results through `workspace`, which has
+/// Computes output[o, i] = factor * (the reduction over a of element(input[o, a, i])), in one
+/// launch or in two that pass partial results through `workspace`, which must have
 /// reduce_axis_workspace_bytes() bytes.
 template <class Reducer, class Element>
 void reduce(CudaStream stream,

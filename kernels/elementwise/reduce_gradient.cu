@@ -11,7 +11,8 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// Maps the index of an element of [outer, axis, inner] to the index of its output.
+/// Maps the index of an element of [outer, axis, inner] to the index of its output in [outer,
+/// inner].
 template <class Index>
 struct OutputOf {
   Index inner;
@@ -23,8 +24,8 @@ struct OutputOf {
   }
 };
 
-/// Writes `Lanes` neighbouring elements per thread. They belong to the same output if inner is 1,
-/// otherwise to neighbouring ones.
+/// Repeats values along the middle axis, and writes `Lanes` neighbouring elements per thread. The
+/// elements have one output in common if inner is 1, and neighbouring outputs otherwise.
 template <int Lanes, class Index>
 __global__ void __launch_bounds__(kBlockThreads) repeat_axis_kernel(OutputOf<Index> output_of,
                                                                     float const* values,
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   args.input_gradient[place] = shares ? args.output_gradient[result] / sharers[result] : 0.0F;
 }
 
-/// Calls call(OutputOf), with 32-bit divisions if they suffice.
+/// Calls call(OutputOf), which uses 32-bit divisions if 32 bits suffice for the view's indices.
 template <class Call>
 void with_output_of(AxisView const& view, Call const& call) {
   if (view.count() <= std::numeric_limits<std::int32_t>::max()) {
@@ -71,7 +72,7 @@ void with_output_of(AxisView const& view, Call const& call) {
 }
 
 struct SharerMemory {
-  float* sharers;  ///< [outputs]: how many elements share each extremum
+  float* sharers;  ///< [outputs]: number of elements that equal each extremum
   void* reduction_workspace;
   std::size_t bytes;
 

@@ -9,7 +9,8 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// Reduces 16 lanes first, so that the loop vectorises, and then the lanes, front to back.
+/// Reduces the elements of a row into 16 lanes first, so that the loop vectorises, and then
+/// combines the lanes, first lane first.
 template <class Reducer>
 float reduce_row(Reducer, float const* row, std::int64_t count) {
   constexpr std::int64_t kLanes = 16;
@@ -35,7 +36,8 @@ float reduce_row(Total, float const* row, std::int64_t count) {
   return sum_of_terms(count, [=](std::int64_t i) { return row[i]; });
 }
 
-/// Reduces row by row of `inner`, so that the input is read once from front to back.
+/// Reduces all columns together, row by row of `inner`, so that the input is read once from front
+/// to back.
 template <class Reducer>
 void reduce_columns(Reducer, AxisView const& view, float const* input, float* totals) {
   std::fill_n(totals, view.inner, Reducer::nothing());

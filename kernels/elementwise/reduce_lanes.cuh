@@ -8,7 +8,7 @@
 namespace msstream::ops::kernels {
 
 /// Returns the reduction over lanes whose numbers differ only in the bits below `lanes`, a power of
-/// two. All lanes of the warp must call it, and all get the result.
+/// two. All lanes of the warp must call reduce_lanes(), and all get the result.
 template <class Reducer>
 __device__ float reduce_lanes(float value, int lanes) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
@@ -17,8 +17,8 @@ __device__ float reduce_lanes(float value, int lanes) {
   return value;
 }
 
-/// Returns the reduction over a block of kBlockThreads threads. All its threads must call it, and
-/// all get the result.
+/// Returns the reduction over a block of kBlockThreads threads. All threads of the block must call
+/// reduce_block(), and all get the result.
 template <class Reducer>
 __device__ float reduce_block(float value) {
   constexpr int kWarps = kBlockThreads / 32;

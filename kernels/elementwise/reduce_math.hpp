@@ -7,15 +7,15 @@
 
 #include <cmath>
 
-/// The reductions that the CPU and the CUDA implementation share: the initial value of each, and
-/// how it combines two values.
+/// The reductions that the CPU and the CUDA implementation share: each has an initial value and
+/// combines two values.
 namespace msstream::ops::kernels {
 
 struct Total {
   MSSTREAM_HOST_DEVICE static constexpr float nothing() { return 0.0F; }
   MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a + b; }
 };
-/// The maximum. A NaN on either side is kept, because no comparison with NaN holds.
+/// The maximum as a reduction. A NaN on either side is kept, because no comparison with NaN holds.
 struct Largest {
   MSSTREAM_HOST_DEVICE static constexpr float nothing() { return -HUGE_VALF; }
   MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a > b || a != a ? a : b; }
@@ -25,7 +25,8 @@ struct Smallest {
   MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a < b || a != a ? a : b; }
 };
 
-/// A reduction of many elements. The caller must call fold() after at most kTermsOfPart elements.
+/// A running reduction of many elements. The caller must call fold() after at most kTermsOfPart
+/// elements.
 template <class Reducer>
 class Running {
  public:
@@ -39,13 +40,14 @@ class Running {
 template <>
 class Running<Total> : public LongSum {};
 
-/// Returns whether an element shares in the gradient of an extremum: whether it equals the
-/// extremum, where NaN equals NaN.
+/// Returns whether an element equals the extremum, where NaN equals NaN, and therefore shares in
+/// the extremum's gradient.
 MSSTREAM_HOST_DEVICE inline bool is_extremum(float element, float extremum) {
   return element == extremum || (element != element && extremum != extremum);
 }
 
-/// Calls `visit` with the reduction's object: Total, Largest or Smallest.
+/// Calls `visit` with an object of the class that implements the reduction: Total, Largest or
+/// Smallest.
 template <class Visit>
 void with_reduction(Reduction reduction, Visit const& visit) {
   switch (reduction) {

@@ -10,14 +10,15 @@
 #include <cstdint>
 #include <type_traits>
 
-/// Kernels that go over a row more than once. A short row stays in the registers of up to a warp; a
-/// long one is read again by its block, at best from the cache.
+/// Division of rows among threads, for kernels that read a row more than once. A short row stays in
+/// the registers of up to a warp; a long row is read again by its block, at best from the cache.
 namespace msstream::ops::kernels {
 
-/// The longest row that lanes share: 32 registers of each lane of a warp.
+/// The longest row that the lanes of a warp keep in registers: 32 registers of each lane.
 inline constexpr std::int64_t kLongestRowOfLanes = 1024;
 
-/// The row of a thread, and its elements of the row: columns lane, lane + lanes, …
+/// The row that a thread works on, and the thread's elements of the row: columns lane, lane +
+/// lanes, …
 struct RowOfLanes {
   int lanes;  ///< lanes per row, a power of two
   int lane;
@@ -28,8 +29,8 @@ struct RowOfLanes {
         lane(static_cast<int>(threadIdx.x) & (lanes - 1)),
         row(grid_thread() >> log2_lanes) {}
 
-  /// Calls each(k, column) for this thread's columns below `columns`. k numbers them from 0 and is
-  /// known at compile time, so that it can index registers.
+  /// Calls each(k, column) for the calling thread's columns below `columns`. k numbers the columns
+  /// from 0 and is known at compile time, so that it can be used as an index of registers.
   template <int PerLane, class Each>
   __device__ void for_each(std::int64_t columns, Each const& each) const {
 #pragma unroll
@@ -42,8 +43,8 @@ struct RowOfLanes {
   }
 };
 
-/// Calls launch(elements per lane as a constant, log2 of the lanes, blocks) for rows of at most
-/// kLongestRowOfLanes elements.
+/// Calls launch(elements per lane as a constant, log2 of the lanes per row, blocks) for rows of at
+/// most kLongestRowOfLanes elements.
 template <class Launch>
 void with_row_lanes(std::int64_t rows, std::int64_t columns, Launch const& launch) {
   auto const width = static_cast<unsigned>(std::max<std::int64_t>(columns, 1));
@@ -66,7 +67,7 @@ void with_row_lanes(std::int64_t rows, std::int64_t columns, Launch const& launc
 }
 
 /// The least number of blocks that a multiprocessor holds at once, for kernels that keep several
-/// values of each of a lane's `PerLane` elements. It limits the registers.
+/// values of each of a lane's `PerLane` elements. The number limits the registers per thread.
 template <int PerLane>
 inline constexpr int kBlocksOfLanes = PerLane == 32   ? 2
                                       : PerLane == 16 ? 3
@@ -82,13 +83,15 @@ __device__ void for_each_of_block(std::int64_t columns, Each const& each) {
   }
 }
 
-/// Returns whether the sums of a row that a block shares have at most kTermsOfPart terms a thread.
+/// Returns whether each thread of a block that shares a row has at most kTermsOfPart elements of
+/// the row, so that sums need no float64 totals.
 constexpr bool is_one_part_of_block(std::int64_t columns) {
   return columns <= kTermsOfPart * kBlockThreads;
 }
 
 /// Calls each(column) for the calling thread's columns of a row that its block shares, and fold()
-/// after at most kTermsOfPart of them: for long sums. `kIsLong` is false for rows of one part.
+/// after at most kTermsOfPart columns, for sums that need float64 totals. `kIsLong` is false for
+/// rows so short that fold() need not be called.
 template <bool kIsLong, class Each, class Fold>
 __device__ void for_each_of_block(std::int64_t columns, Each const& each, Fold const& fold) {
   if constexpr (kIsLong) {

@@ -14,7 +14,7 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// Returns how many columns of a row take part in its softmax.
+/// Returns the number of columns of a row that take part in its softmax.
 __device__ std::int64_t length_of(SoftmaxArgs const& args, std::int64_t row) {
   if (args.lengths == nullptr) {
     return args.columns;
@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   });
 }
 
-/// The class of a row, and whether it is valid. An invalid class is recorded by the one thread that
-/// `notes`, of those that share the row.
+/// The class of a row of a cross-entropy, and whether the class is valid. Of the threads that share
+/// the row, the one with `notes` records an invalid class.
 struct ChosenClass {
   std::int64_t column = 0;
   bool valid = false;

@@ -9,25 +9,25 @@
 
 namespace msstream::ops::kernels {
 
-/// Computes output[row, c] = exp(input[row, c] - m) / (the sum of such exponentials over the
-/// columns that count), where m is the largest input among these columns, so that nothing
-/// overflows. The first lengths[r / rows_a_length] columns of row r count, clamped to [0, columns];
-/// the other columns get 0. A NaN among the columns that count makes all of them NaN. May be in
-/// place.
+/// Computes the softmax of rows: output[row, c] = exp(input[row, c] - m) / (the sum of such
+/// exponentials over the columns that take part), where m is the largest input among these columns,
+/// so that nothing overflows. The first lengths[r / rows_a_length] columns of row r take part,
+/// clamped to [0, columns]; the other columns get 0. A NaN among the columns that take part makes
+/// all of them NaN. The output may be the input.
 struct SoftmaxArgs {
   float const* input;  ///< [rows, columns]
   float* output;       ///< [rows, columns]
   std::int64_t rows;
   std::int64_t columns;
-  std::int64_t const* lengths = nullptr;  ///< device memory, or null if all columns count
+  std::int64_t const* lengths = nullptr;  ///< device memory, or null if all columns take part
   std::int64_t rows_a_length = 1;
 };
 void softmax(HostStream stream, SoftmaxArgs const& args);
 void softmax(CudaStream stream, SoftmaxArgs const& args);
 
-/// Computes input_gradient = y * (dy - (sum over the row of y * dy)), where y is the output and dy
-/// its gradient. The result is 0 wherever y is 0, even if dy is infinite or NaN there. May be in
-/// place.
+/// Computes the gradient of softmax(): input_gradient = y * (dy - (sum over the row of y * dy)),
+/// where y is the output and dy its gradient. The result is 0 wherever y is 0, even if dy is
+/// infinite or NaN there. The result may overwrite an input.
 struct SoftmaxGradientArgs {
   float const* output;           ///< [rows, columns]
   float const* output_gradient;  ///< [rows, columns]
@@ -38,9 +38,9 @@ struct SoftmaxGradientArgs {
 void softmax_gradient(HostStream stream, SoftmaxGradientArgs const& args);
 void softmax_gradient(CudaStream stream, SoftmaxGradientArgs const& args);
 
-/// Computes losses[row] = log(sum over c of exp(logits[row, c])) - logits[row, class] and
-/// gradients[row, c] = softmax(logits[row])[c] - (1 if c is the class). A row whose class is
-/// outside [0, columns) is reported, and its loss and gradients are 0.
+/// Computes the softmax cross-entropy losses[row] = log(sum over c of exp(logits[row, c])) -
+/// logits[row, class] and gradients[row, c] = softmax(logits[row])[c] - (1 if c is the class). A
+/// row whose class is outside [0, columns) is reported, and its loss and gradients are 0.
 struct CrossEntropyArgs {
   float const* logits;          ///< [rows, columns]
   std::int64_t const* classes;  ///< [rows]

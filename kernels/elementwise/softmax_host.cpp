@@ -19,8 +19,8 @@ struct Normaliser {
   float sum;  ///< sum of exp(element - largest)
 };
 
-/// Returns the largest element and the sum of the exponentials, and writes exp(below(element,
-/// largest)) to `output`.
+/// Writes exp(below(element, largest)) to `output` for each element of `input`, where `largest` is
+/// the largest element. Returns the largest element and the sum of the exponentials.
 template <class Below>
 Normaliser exponentials(float const* input, float* output, std::int64_t count, Below const& below) {
   Normaliser found{Largest::nothing(), 0.0F};

@@ -9,7 +9,7 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-/// The number of threads for a row that no warp can hold.
+/// The number of threads for each row that is too long for the registers of a warp.
 constexpr int kLongRowThreads = 512;
 
 template <int PerLane, int SortedPerLane>
@@ -18,7 +18,7 @@ void launch_by_warp(CudaStream stream, TopKArgs const& args) {
       <<<grid_for(args.rows, kTopWarps), kTopThreads, 0, stream>>>(args);
 }
 
-/// Launches the kernel for rows that a warp cannot sort entirely.
+/// Launches the top-k kernel for rows that a warp holds in registers but cannot sort entirely.
 template <int PerLane>
 void launch_by_bound(CudaStream stream, TopKArgs const& args) {
   if (args.k <= 32) {

@@ -22,14 +22,16 @@ struct TopKArgs {
   std::int64_t* indices;  ///< [rows, k]
   void* workspace;        ///< top_k_workspace_bytes(stream, columns) bytes, 8-byte aligned
 };
-/// Returns the bytes of workspace, without a query of the device. 0 on CUDA.
+/// Returns the bytes of workspace that top_k() needs, without a query of the device. Returns 0 on
+/// CUDA.
 std::size_t top_k_workspace_bytes(HostStream stream, std::int64_t columns);
 std::size_t top_k_workspace_bytes(CudaStream stream, std::int64_t columns);
 void top_k(HostStream stream, TopKArgs const& args);
 void top_k(CudaStream stream, TopKArgs const& args);
 
-/// Sets value_gradients[r, indices[r, j]] = top_gradient[r, j], and all other elements to 0.
-/// Indices outside [0, columns) are ignored. The indices of a row must be distinct.
+/// Computes the gradient of top_k(): value_gradients[r, indices[r, j]] = top_gradient[r, j], and 0
+/// for all other elements. Indices outside [0, columns) are ignored. The indices of a row must be
+/// distinct.
 struct TopKGradientArgs {
   float const* top_gradient;    ///< [rows, k]
   std::int64_t const* indices;  ///< [rows, k]

@@ -8,9 +8,10 @@
 
 #include <cstdint>
 
-/// Finds the greatest elements of a row with one block. Digit by digit of their keys, the block
-/// finds a bound that no more keys reach than it can sort, and then sorts the keys that reach it
-/// (radix select: Alabi et al., Fast k-selection algorithms for graphics processing units, 2012).
+/// Finds the greatest elements of a row with one block. Going through their keys digit by digit,
+/// the block finds a threshold that at least k keys reach but no more than the block can sort, and
+/// then sorts the keys that reach the threshold (radix select: Alabi et al., Fast k-selection
+/// algorithms for graphics processing units, 2012).
 namespace msstream::ops::kernels {
 
 inline constexpr unsigned kSortedKeys =
@@ -18,7 +19,7 @@ inline constexpr unsigned kSortedKeys =
 inline constexpr int kDigitBits = 11;
 inline constexpr unsigned kDigits = 1U << kDigitBits;
 
-/// Calls each(key) for the thread's elements of a row, with eight loads in flight at once.
+/// Calls each(key) for the calling thread's elements of a row, with eight loads in flight.
 template <int Threads, class Each>
 __device__ void for_each_key(float const* row, std::int64_t columns, Each const& each) {
   constexpr int kInFlight = 8;
@@ -44,19 +45,20 @@ struct ThresholdMemory {
   typename cub::BlockScan<unsigned, Threads>::TempStorage scan;
   unsigned digit;    ///< digit of the k-th greatest key
   unsigned above;    ///< number of keys with a greater digit
-  unsigned with_it;  ///< number of keys with this digit
+  unsigned with_it;  ///< number of keys whose digit is `digit`
 };
 
-/// Returns a key that at least k keys of the row reach, and at most kSortedKeys. All threads of the
-/// block must call it, and all get the result.
+/// Returns a threshold that at least k keys of the row reach, and at most kSortedKeys. All threads
+/// of the block must call find_threshold(), and all get the result.
 template <int Threads>
 __device__ std::uint64_t find_threshold(float const* row,
                                         TopKArgs const& args,
                                         ThresholdMemory<Threads>& shared) {
   constexpr unsigned kPerThread = kDigits / Threads;
-  std::uint64_t prefix = 0;                     // first bits of the k-th greatest key
-  std::uint64_t known = 0;                      // mask of the bits in `prefix`
-  auto wanted = static_cast<unsigned>(args.k);  // how many keys with this prefix to find
+  std::uint64_t prefix = 0;  // first bits of the k-th greatest key
+  std::uint64_t known = 0;   // mask of the bits in `prefix`
+  // The number of keys with the prefix that remain to be found.
+  auto wanted = static_cast<unsigned>(args.k);
   for (int shift = 64; shift > 0;) {
     int const bits = min(kDigitBits, shift);
     shift -= bits;
@@ -64,7 +66,8 @@ __device__ std::uint64_t find_threshold(float const* row,
       shared.digits[digit] = 0;
     }
     __syncthreads();
-    // Counts equal neighbours in a register: in a row of one value, all would use one counter.
+    // Equal digits one after the other are counted in a register first: in a row of one value, all
+    // threads would increment one counter.
     unsigned last = 0;
     unsigned run = 0;
     for_each_key<Threads>(row, args.columns, [&](std::uint64_t key) {
@@ -82,7 +85,7 @@ __device__ std::uint64_t find_threshold(float const* row,
       atomicAdd(&shared.digits[last], run);
     }
     __syncthreads();
-    // Each thread has a few neighbouring digits, the first thread the greatest.
+    // Each thread has a few neighbouring digits; the first thread has the greatest ones.
     auto const greatest = kDigits - 1 - threadIdx.x * kPerThread;
     unsigned sum = 0;
 #pragma unroll
@@ -105,7 +108,7 @@ __device__ std::uint64_t find_threshold(float const* row,
     known |= std::uint64_t{(1U << bits) - 1} << shift;
     wanted -= shared.above;
     auto const reaching = static_cast<unsigned>(args.k) - wanted + shared.with_it;
-    __syncthreads();  // all threads have read what the next digit overwrites
+    __syncthreads();  // all threads have read the values that the next digit overwrites
     if (reaching <= kSortedKeys) {
       break;
     }

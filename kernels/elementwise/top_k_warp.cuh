@@ -8,14 +8,14 @@
 #include <cstdint>
 
 /// Finds the greatest elements of a row with one warp, which holds the row in its registers. The
-/// warp searches for a bound that at least k elements reach, and no more than it can sort, and
-/// sorts the elements that reach it.
+/// warp searches for a bound that at least k elements reach, but no more than it can sort, and then
+/// sorts the elements that reach the bound.
 namespace msstream::ops::kernels {
 
 inline constexpr int kTopThreads = 256;
 inline constexpr int kTopWarps = kTopThreads / 32;
-/// The number of elements of the row that are tried as bounds, one after the other, before a binary
-/// search over the bits of the bound.
+/// The number of sampled elements of a row that are tried as bounds for its k greatest elements,
+/// before a binary search over the bits of the bound.
 inline constexpr int kTriedSamples = 4;
 
 /// Sorts 32 * PerLane keys in descending order. Key i is in lane i / PerLane, at index i % PerLane
@@ -51,8 +51,9 @@ __device__ void sort_in_warp(Key (&keys)[PerLane], int lane) {
   }
 }
 
-/// The orders, as top_order() defines them, of a row's elements. Element k * 32 + lane is in that
-/// lane, at index k. Beyond the row they are 0, which is the order of no element.
+/// The elements of a row as integers that order like the elements (top_order()), in the registers
+/// of a warp. Element k * 32 + lane is in that lane, at index k. Beyond the row the integers are 0,
+/// which no element has.
 template <int PerLane>
 struct WarpRow {
   std::uint32_t orders[PerLane];
@@ -84,7 +85,7 @@ struct WarpRow {
     return greatest;
   }
 
-  /// Returns how many of the lane's elements reach the bound.
+  /// Returns how many of the calling lane's elements are greater than or equal to the bound.
   __device__ unsigned count_in_lane(std::uint32_t bound) const {
     unsigned count = 0;
 #pragma unroll
@@ -97,7 +98,7 @@ struct WarpRow {
     return __reduce_add_sync(kAllLanes, count_in_lane(bound));
   }
 
-  /// Keeps only the first `kept` elements of an order, and sets the other elements of that order to
+  /// Keeps only the first `kept` of the elements that equal `order`, and sets the others of them to
   /// 0.
   __device__ void keep_first(unsigned kept, std::uint32_t order) {
     auto const lower_lanes = (1U << lane) - 1;
@@ -113,20 +114,20 @@ struct WarpRow {
   }
 };
 
-/// Narrows a range of orders that contains a bound which at least k elements reach, and at most
-/// `most` elements if such a bound exists.
+/// A search for a bound that at least k elements of a row reach, and at most `most` elements if
+/// such a bound exists. Narrows a range that contains the bound.
 template <int PerLane>
 struct BoundSearch {
   WarpRow<PerLane> const& row;
   unsigned k;
   unsigned most;
-  std::uint32_t low = 1;  ///< `reaching` elements reach it, at least k
-  std::uint32_t high;     ///< no greater bound is reached by k elements
+  std::uint32_t low = 1;  ///< `reaching` elements are at or above `low`, at least k
+  std::uint32_t high;     ///< k elements reach no bound greater than `high`
   unsigned reaching;
 
   __device__ bool is_done() const { return reaching <= most || low >= high; }
 
-  /// Narrows the range at `middle`. Returns whether at least k elements reach it.
+  /// Narrows the range of bounds at `middle`. Returns whether at least k elements reach `middle`.
   __device__ bool narrow(std::uint32_t middle) {
     auto const count = row.count(middle);
     if (count >= k) {
@@ -139,16 +140,16 @@ struct BoundSearch {
   }
 
   /// Tries the k-th greatest of the lanes' greatest elements as a bound. Each of k lanes has an
-  /// element that reaches it; of random elements, few others do. k must be at most 32, and the row
-  /// must have at least k elements.
+  /// element that reaches the bound; if the elements are in random order, few others do. k must be
+  /// at most 32, and the row must have at least k elements.
   __device__ void narrow_by_greatest_of_lanes(std::uint32_t greatest) {
     std::uint32_t sorted[1] = {greatest};
     sort_in_warp(sorted, row.lane);
     narrow(__shfl_sync(kAllLanes, sorted[0], static_cast<int>(k) - 1));
   }
 
-  /// Sorts samples from all over the row, and tries those as bounds that are where the k-th
-  /// greatest of the row should be.
+  /// Sorts samples from all over the row, and tries those samples as bounds whose rank is about
+  /// that of the row's k-th greatest element.
   __device__ void narrow_by_samples(std::uint32_t sample, unsigned columns) {
     std::uint32_t sorted[1] = {sample};
     sort_in_warp(sorted, row.lane);
@@ -176,8 +177,8 @@ struct BoundSearch {
   }
 };
 
-/// Writes the keys of at least k of the greatest elements one after the other, and returns their
-/// number.
+/// Writes the keys of at least the k greatest elements of a row one after the other to `keys`, and
+/// returns the number of keys.
 template <int PerLane, int SortedPerLane>
 __device__ unsigned collect_greatest(float const* values,
                                      TopKArgs const& args,

@@ -9,7 +9,8 @@
 /// The keys by which top_k() orders elements, for both the CPU and the CUDA implementation.
 namespace msstream::ops::kernels {
 
-/// Returns a number that is greater for a greater element, greatest for NaN, and never 0.
+/// Returns an integer that orders like the element: greater for a greater element, greatest for
+/// NaN, and never 0.
 MSSTREAM_HOST_DEVICE inline std::uint32_t top_order(float value) {
   constexpr std::uint32_t kSign = 0x80000000U;
   if (value != value) {
@@ -19,8 +20,8 @@ MSSTREAM_HOST_DEVICE inline std::uint32_t top_order(float value) {
   return (bits & kSign) != 0 ? ~bits : bits | kSign;
 }
 
-/// Returns whether value_of_order() can restore the element: not a zero, because both zeros have
-/// one order, and not a NaN, because all NaNs have one.
+/// Returns whether value_of_order() can restore the element from an integer of top_order(): no
+/// zero, because both zeros have one integer, and no NaN, because all NaNs have one.
 MSSTREAM_HOST_DEVICE inline bool tells_value(std::uint32_t order) {
   return order != 0xFFFFFFFFU && order != 0x80000000U;
 }
@@ -29,9 +30,9 @@ MSSTREAM_HOST_DEVICE inline float value_of_order(std::uint32_t order) {
   return std::bit_cast<float>((order & kSign) != 0 ? order ^ kSign : ~order);
 }
 
-/// Returns an element's order and its column as one number. Greater elements have greater keys; of
-/// two equal elements, the one in the lower column has the greater key. No two keys of a row are
-/// equal, and none is 0.
+/// Returns the sort key of an element, made of its top_order() and its column. Greater elements
+/// have greater keys; of two equal elements, the one in the lower column has the greater key. No
+/// two keys of a row are equal, and none is 0.
 MSSTREAM_HOST_DEVICE inline std::uint64_t key_of_order(std::uint32_t order, std::uint32_t column) {
   return std::uint64_t{order} << 32U | (0xFFFFFFFFU - column);
 }

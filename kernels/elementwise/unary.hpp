@@ -7,7 +7,7 @@
 
 namespace msstream::ops::kernels {
 
-/// A function of one element x.
+/// The functions of one element x that unary() computes.
 enum class UnaryFunction : std::uint8_t {
   square,
   sqrt,
@@ -18,14 +18,14 @@ enum class UnaryFunction : std::uint8_t {
   log,
 };
 
-/// Returns whether the gradient of a function is computed from the function's output; otherwise it
-/// is computed from its input.
+/// Returns whether the gradient of a function is computed from the function's output instead of its
+/// input.
 constexpr bool gradient_reads_output(UnaryFunction function) {
   return function == UnaryFunction::sqrt || function == UnaryFunction::relu ||
          function == UnaryFunction::exp;
 }
 
-/// Computes output[i] = function(input[i]). May be in place.
+/// Computes output[i] = function(input[i]). The output may be the input.
 struct UnaryArgs {
   UnaryFunction function;
   float epsilon;  ///< used by sqrt_abs
@@ -36,8 +36,9 @@ struct UnaryArgs {
 void unary(HostStream stream, UnaryArgs const& args);
 void unary(CudaStream stream, UnaryArgs const& args);
 
-/// Computes input_gradient[i] = output_gradient[i] * function'(saved[i]). May be in place. The
-/// derivatives of abs, sqrt_abs and relu at 0 are taken as 0.
+/// Computes the gradient of unary(): input_gradient[i] = output_gradient[i] * function'(saved[i]).
+/// The result may overwrite an input. The derivatives of abs, sqrt_abs and relu at 0 are taken as
+/// 0.
 struct UnaryGradientArgs {
   UnaryFunction function;
   float epsilon;       ///< used by sqrt_abs

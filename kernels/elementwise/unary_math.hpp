@@ -10,7 +10,7 @@
 /// The functions of one element and their gradients, for both the CPU and the CUDA implementation.
 namespace msstream::ops::kernels {
 
-/// Returns 1, -1 or 0; NaN stays NaN.
+/// Returns the sign of x as 1, -1 or 0; NaN stays NaN.
 MSSTREAM_HOST_DEVICE inline float sign_of(float x) {
   return x > 0.0F ? 1.0F : (x < 0.0F ? -1.0F : x * 0.0F);
 }
@@ -31,7 +31,7 @@ struct SquareRootOfMagnitude {
   float epsilon;
   MSSTREAM_HOST_DEVICE float operator()(float x) const { return std::sqrt(std::fabs(x) + epsilon); }
   MSSTREAM_HOST_DEVICE float gradient(float x, float dy) const {
-    // Avoids 0 / 0: without epsilon, the root at x = 0 is 0.
+    // The case x = 0 avoids 0 / 0: if epsilon is 0, the root at x = 0 is 0.
     return x == 0.0F ? 0.0F : sign_of(x) * dy / (2.0F * std::sqrt(std::fabs(x) + epsilon));
   }
 };
@@ -48,7 +48,7 @@ struct Logarithm {
   MSSTREAM_HOST_DEVICE float gradient(float x, float dy) const { return dy / x; }
 };
 
-/// Calls `visit` with the object of `function`.
+/// Calls `visit` with the function object that computes `function`.
 template <class Visit>
 void with_function(UnaryFunction function, float epsilon, Visit const& visit) {
   switch (function) {

@@ -12,8 +12,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Throws std::invalid_argument if a type or the width of a lookup is not supported or, for a
-/// lookup that writes argmax, the number of positions of ids.
+/// Throws std::invalid_argument if a lookup does not support the type of its ids, table or output,
+/// the width of its rows or, if it writes argmax, the number of its ids.
 inline void require_lookup(LookupArgs const& args) {
   require_id_type("embedding_lookup", args.bags.id_dtype);
   require_real_type("embedding_lookup: a table", args.table_dtype);
@@ -24,8 +24,8 @@ inline void require_lookup(LookupArgs const& args) {
   }
 }
 
-/// Throws std::invalid_argument if a lookup in many tables does not support the types of the ids or
-/// the output. plan_tables() checks the types of the tables.
+/// Throws std::invalid_argument if a lookup in many tables does not support the type of its ids or
+/// its output. plan_tables() checks the types of the tables.
 inline void require_tables_lookup(TablesLookupArgs const& args) {
   require_id_type("embedding_tables_lookup", args.id_dtype);
   require_real_type("embedding_tables_lookup: an output", args.output_dtype);

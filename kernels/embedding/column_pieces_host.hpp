@@ -10,8 +10,9 @@ namespace msstream::ops::kernels {
 template <std::int64_t Count>
 using Columns = std::integral_constant<std::int64_t, Count>;
 
-/// Calls function(first column, Columns<…>) for pieces that together cover all columns of a row;
-/// pieces may overlap. Their sizes are known at compile time, so that sums stay in registers.
+/// Calls function(first column, Columns<…>) for pieces of neighbouring columns that together cover
+/// all columns of a row; pieces may overlap. The sizes of pieces are known at compile time, so that
+/// sums stay in registers.
 template <class Function>
 void for_each_piece(std::int64_t width, Function const& function) {
   std::int64_t column = 0;
@@ -36,8 +37,8 @@ void for_each_piece(std::int64_t width, Function const& function) {
   }
 }
 
-/// Calls each(column) for all columns of a piece. Without the pragma, GCC would unroll the loop
-/// before it vectorises it, and would then not use vectors of 16 floats.
+/// Calls each(column) for all columns of a piece. Without the pragma in it, GCC would unroll the
+/// loop before it vectorises it, and would then not use vectors of 16 floats.
 template <std::int64_t Count, class Each>
 void for_each_column(Each const& each) {
 #if defined(__GNUC__) && !defined(__clang__)

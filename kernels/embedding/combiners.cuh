@@ -25,8 +25,8 @@ __device__ Columns<Count> quotient(Columns<Count> sum, float divisor) {
   return sum;
 }
 
-/// Returns the value that sums begin with: 0 or, if nothing is pooled, -0, which leaves the sign of
-/// any value that is added to it.
+/// Returns the value at which the sum of a bag starts: 0 or, if nothing is pooled, -0, which keeps
+/// the sign of any value that is added to it.
 template <int Count>
 __device__ Columns<Count> first_sum(Pooling pooling) {
   Columns<Count> sum;
@@ -51,10 +51,11 @@ class SumCombiner {
     sum_.add(row);
     ++rows_;
   }
-  /// Adds the sum of a part to `whole`, after each kRowsOfPart positions of a longer bag.
+  /// Adds the float32 sum of a part of a bag to the float64 total `whole`. Called after each
+  /// kRowsOfPart positions of a longer bag.
   __device__ void fold(Whole& whole, bool is_first) { whole.fold(sum_, is_first); }
-  /// Takes the total from `whole`, after the last position of a bag of more than kRowsOfPart
-  /// positions.
+  /// Replaces the sum by the float64 total `whole`. Called after the last position of a bag of more
+  /// than kRowsOfPart positions.
   __device__ void unfold(Whole const& whole) { sum_ = whole.get(sum_); }
   [[nodiscard]] __device__ bool is_empty() const { return rows_ == 0; }
   [[nodiscard]] __device__ Columns<Count> finish(Pooling pooling) const {
@@ -65,7 +66,7 @@ class SumCombiner {
                     : pooling == Pooling::sqrtn ? __fsqrt_rn(count)
                                                 : 1.0F);
   }
-  /// Returns the result of a bag of at most one row, which is its own mean.
+  /// Returns the result of a bag of at most one row: the row, which is its own mean, or zeros.
   [[nodiscard]] __device__ Columns<Count> finish_one() const {
     return is_empty() ? Columns<Count>{} : sum_;
   }
@@ -107,7 +108,7 @@ class WeightedCombiner {
 
  private:
   Columns<Count> sum_;
-  double weights_ = 0.0;  ///< sum of the weights, or for sqrtn of their squares
+  double weights_ = 0.0;  ///< sum of the weights; for sqrtn, sum of their squares
   bool squares_weights_;
   bool is_empty_ = true;
 };
@@ -139,7 +140,7 @@ class MaxCombiner {
     }
     is_empty_ = false;
   }
-  /// Does nothing, because a maximum is not computed in parts.
+  /// Does nothing, because a maximum needs no float64 total.
   __device__ void fold(Whole const&, bool) {}
   __device__ void unfold(Whole const&) {}
   [[nodiscard]] __device__ bool is_empty() const {
@@ -151,7 +152,8 @@ class MaxCombiner {
   [[nodiscard]] __device__ Columns<Count> finish_one() const {
     return most_;
   }
-  /// Returns the positions as floats of the same bits, so that they can be stored like floats.
+  /// Returns the positions of the largest elements as floats with the bits of the integers, so that
+  /// they can be stored like floats.
   [[nodiscard]] __device__ Columns<Count> places() const {
     Columns<Count> bits;
 #pragma unroll

@@ -13,12 +13,12 @@
 
 namespace msstream::ops::kernels {
 
-/// One of many tables as the kernels see it. The caller sets the members up to `pooling`;
-/// plan_tables() sets the members after it.
+/// The description of one of many tables for lookup kernels. The caller sets the members up to
+/// `pooling`; plan_tables() sets the members after it.
 struct alignas(16) TableDescriptor {
   void const* table = nullptr;  ///< [rows, width] of `dtype`, in device memory
   std::int64_t rows = 0;
-  std::int64_t default_id = -1;    ///< id of a bag without a valid id; none if below 0
+  std::int64_t default_id = -1;    ///< id used for a bag without a valid id; none if negative
   std::int32_t width = 1;          ///< at least 1
   std::int32_t hotness = 1;        ///< ids per bag if bags have no offsets
   DType dtype = DType::float32;    ///< float32, float16 or bfloat16
@@ -26,21 +26,22 @@ struct alignas(16) TableDescriptor {
 
   std::uint8_t columns_a_lane = 1;  ///< columns of one load: the most that are aligned, or one
   std::uint8_t log2_lanes = 0;      ///< log2 of the number of lanes that share a row
-  std::int32_t first_tile[2] = {};  ///< this table's first fixed tile and first pooled tile
+  std::int32_t first_tile[2] = {};  ///< the table's first gathered tile and first pooled tile
   std::int64_t first_hotness = 0;   ///< the sum of the hotness of all earlier tables
   std::int64_t first_column = 0;    ///< the sum of the widths of all earlier tables
 };
 static_assert(sizeof(TableDescriptor) == 64);
 
-/// Many tables, and the division of their work among warps. A chunk of kChunkBags bags of every
-/// table is cut into tiles, one per warp. A tile has as many bags as a warp serves at once, which
-/// depends on the table's row width. The plan does not depend on the batch, so that it is uploaded
-/// to the device only once.
+/// The tables of a lookup in many tables, and the division of the work among warps. A chunk of
+/// kChunkBags bags of every table is cut into tiles, one per warp. A tile has as many bags as a
+/// warp processes at once, which depends on the table's row width. The plan does not depend on the
+/// batch, so that it is uploaded to the device only once.
 struct TablePlan {
   std::vector<TableDescriptor> tables;
-  /// The table number of each fixed tile of a chunk, followed by that of each pooled tile.
+  /// The table number of each gathered tile of a chunk (bags of one id), followed by that of each
+  /// pooled tile.
   std::vector<std::int32_t> table_of_tile;
-  std::vector<std::int64_t> first_rows;  ///< [tables + 1]: a table's first row among all rows
+  std::vector<std::int64_t> first_rows;  ///< [tables + 1]: number of rows in all earlier tables
   std::int64_t fixed_tiles = 0;          ///< tiles that gather bags of hotness 1, several per lane
   std::int64_t pooled_tiles = 0;         ///< tiles that pool all their bags
   std::int64_t hotness = 0;              ///< the sum of all tables' hotness
@@ -54,13 +55,13 @@ struct TablePlan {
 [[nodiscard]] TablePlan plan_tables(std::vector<TableDescriptor> tables);
 
 /// Pools embedding rows of many tables: output[b, first_column(t) : + width(t)] is the pooling of
-/// bag b of table t, for b < batch, with the values of embedding_lookup(). The host and the CUDA
-/// implementation give the same bits.
+/// bag b of table t, for b < batch, with the same values as from embedding_lookup(). The host and
+/// the CUDA implementation give the same bits.
 ///
 /// Ids are stored table by table. Without offsets, bag b of table t has the `hotness(t)` ids from
 /// batch * first_hotness(t) + b * hotness(t) on. With offsets, [tables * batch + 1] and ascending,
-/// it has the ids at [offsets[t * batch + b], offsets[t * batch + b + 1]), or none if BagOffsets
-/// calls the bag bad.
+/// bag b of table t has the ids at [offsets[t * batch + b], offsets[t * batch + b + 1]), or none if
+/// these offsets are invalid (BagOffsets::is_bad).
 struct TablesLookupArgs {
   TablePlan const* plan;              ///< host memory, read before the call returns
   TableDescriptor const* tables;      ///< plan->tables in device memory
@@ -71,8 +72,9 @@ struct TablesLookupArgs {
   std::int64_t capacity = 0;
   void const* offsets = nullptr;  ///< [offset_bags + 1] of `id_dtype`, or null
   std::int64_t offset_bags = 0;   ///< tables * batch if there are offsets
-  /// The number of bags of each table that exist, a scalar ≤ batch, or null if all exist. Output
-  /// rows beyond it are set to 0. The ids have the layout of the whole batch.
+  /// The number of bags of each table that exist, a device scalar ≤ batch, or null if all exist.
+  /// Output rows of bags that do not exist are set to 0. The ids have the layout of the whole
+  /// batch.
   std::int64_t const* batch_count = nullptr;
   float const* weights = nullptr;  ///< [capacity], or null if all weights are 1
   IdReport report = {};

@@ -27,7 +27,7 @@ struct GatherMoves {
   }
 };
 
-/// The distinct ids that are rows of the table, and the positions of each.
+/// The distinct ids of a scatter that are rows of the table, and the positions of each id.
 struct PlacesOfIds {
   std::int64_t* ids;
   std::int32_t* starts;
@@ -35,7 +35,7 @@ struct PlacesOfIds {
   std::int32_t* ranks;
   std::int64_t* count;
   void* deduplication;
-  std::int64_t* row_of_place = nullptr;  ///< [capacity]; null if not wanted
+  std::int64_t* row_of_place = nullptr;  ///< [capacity]; null if not requested
   std::size_t bytes;
 
   PlacesOfIds(void* memory, CudaStream stream, std::int64_t capacity, bool tells_rows) {
@@ -66,7 +66,8 @@ struct LastPlaceMoves {
   }
 };
 
-/// Writes the row of each id to `row_of_place` at the last position of the id.
+/// Writes for each distinct id its row to `row_of_place` at the last position of the id, so that
+/// other positions of the id are ignored.
 __global__ void __launch_bounds__(kThreads)
     write_rows_of_places_kernel(PlacesOfIds places, std::int64_t capacity) {
   auto const rank = grid_thread();
@@ -152,7 +153,8 @@ void scatter_rows(CudaStream stream, ScatterRowsArgs const& args) {
   if (args.keeps_others) {
     return assign_rows(stream, args);
   }
-  // Every output row is written, so each looks up the last position of its id, like a gather.
+  // As every output row is written, each looks up the last position of its id, and a gather then
+  // copies the rows.
   auto* const place_of_row = static_cast<std::int32_t*>(targets.workspace);
   set_to_none(stream, place_of_row, scatter_rows_workspace_bytes(stream, 0, targets.rows, false));
   if (targets.capacity > 0) {

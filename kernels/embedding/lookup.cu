@@ -42,7 +42,7 @@ void launch(CudaStream stream,
 template <class T, int Count, template <int> class Combiner, class Id>
 void launch_ids(CudaStream stream, LookupArgs const& args, IdBags<Id> const& bags) {
   RowLanes const shape(args.width, Count);
-  // Maxima and weighted sums of many short bags are too rare for separate kernels.
+  // Maxima and weighted sums of many short bags are too rare to have separate kernels.
   constexpr bool kHasShort = std::is_same_v<Combiner<Count>, SumCombiner<Count>>;
   constexpr bool kHasFewSums = kHasShort && Count <= 4;
   constexpr int kLanesOfSharedIds = 8;
@@ -83,7 +83,8 @@ void launch_combiner(CudaStream stream, LookupArgs const& args) {
   });
 }
 
-/// Launches the kernel with the widest loads that the width and the alignment of all arrays allow.
+/// Launches the lookup kernel with the widest loads that the width and the alignment of all arrays
+/// allow.
 template <class T>
 void launch_widest(CudaStream stream, LookupArgs const& args) {
   auto const allows = [&](int count) {

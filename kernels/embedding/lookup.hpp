@@ -13,7 +13,7 @@
 namespace msstream::ops::kernels {
 
 /// Pools embedding rows: output[b, :] is the pooling of table[id, :] over the valid ids of bag b.
-/// Rows are accumulated in float in the order of the ids; runs of 32 ids are summed in float, and
+/// Rows are accumulated in float in the order of the ids; runs of 64 ids are summed in float, and
 /// the sums of the runs are added in double. The result is rounded to nearest even. The host and
 /// the CUDA implementation give the same bits.
 struct LookupArgs {
@@ -26,9 +26,9 @@ struct LookupArgs {
   IdReport report;
   void* output;        ///< [bags, width] of `output_dtype`; [capacity, width] for Pooling::none
   DType output_dtype;  ///< float32, float16 or bfloat16
-  /// For Pooling::max, [bags, width], or null. Receives for each output element the index of the id
-  /// whose row supplied it, the first of equal ones; capacity + b if the default id of bag b
-  /// supplied it; -1 if there is no row.
+  /// For Pooling::max, an output array [bags, width], or null. Receives for each output element the
+  /// index of the id whose row has the maximum, the first of equal ones; capacity + b if it is the
+  /// default id of bag b; -1 if the bag has no row.
   std::int32_t* argmax = nullptr;
 };
 void embedding_lookup(HostStream stream, LookupArgs const& args);

@@ -20,8 +20,8 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The destination of the sums of output rows: the output itself if it holds floats, otherwise a
-/// buffer of floats for one row, which is then narrowed.
+/// The memory in which the host sums output rows of a lookup: the output itself if it holds floats,
+/// otherwise a buffer of floats for one row, which is then converted to the output's type.
 class HostOutput {
  public:
   explicit HostOutput(LookupArgs const& args) : args_(args) {
@@ -30,7 +30,8 @@ class HostOutput {
     }
   }
 
-  /// Makes an output row by calling make(columns [width]), and stores it in the type of the output.
+  /// Calls make(columns [width]), which computes an output row in floats, and stores the row in the
+  /// type of the output.
   template <class Make>
   void write_row(std::int64_t row, Make const& make) {
     bool const holds_floats = args_.output_dtype == DType::float32;
@@ -53,7 +54,7 @@ class HostOutput {
   std::vector<float> row_;
 };
 
-/// A lookup: its bags, and the pooling of the rows of a bag into one.
+/// A lookup on the host: the bags, and the pooling of the rows of a bag into one.
 template <class T, class Id>
 class HostLookup {
  public:
@@ -63,7 +64,7 @@ class HostLookup {
         table_(static_cast<T const*>(args.table)),
         existing_(bags.existing()) {}
 
-  /// Writes all output rows.
+  /// Writes all output rows of the lookup.
   void write() const {
     auto const bytes = args_.width * static_cast<std::int64_t>(sizeof(T));
     auto const write_some = [this](auto begin, auto end) { this->write(begin, end); };
@@ -103,13 +104,13 @@ class HostLookup {
     count_out_of_range(args_.report, bad);
   }
 
-  /// Springs the trap for a bad bag. Returns 1, because a bad bag counts as one bad id.
+  /// Reports a bag with invalid offsets. Returns 1, because such a bag counts as one bad id.
   [[nodiscard]] std::uint64_t tell_bad(std::int64_t bag) const {
     spring_trap(args_.report, bags_.bag_offsets(), bag);
     return 1;
   }
 
-  /// A piece of neighbouring columns of an output row, and the location of their floats.
+  /// A piece of neighbouring columns of an output row, and the memory for their floats.
   template <std::int64_t Count>
   struct Piece {
     std::int64_t column;
@@ -119,8 +120,8 @@ class HostLookup {
   template <std::int64_t Count>
   using Sums = std::array<float, static_cast<std::size_t>(Count)>;
 
-  /// Calls make(row, Piece, RowPrefetch) for all columns of the rows [first, last); returns the
-  /// number of bad ids.
+  /// Calls make(row, Piece, RowPrefetch) for all columns of the output rows [first, last). Returns
+  /// the number of bad ids.
   template <class Make>
   std::uint64_t write_pieces(std::int64_t first,
                              std::int64_t last,
@@ -145,8 +146,8 @@ class HostLookup {
     return {table_, args_.rows, args_.width, bags_.ids, end};
   }
 
-  /// Calls visit(row of the table, position of the id) for each valid id; returns the number of
-  /// others.
+  /// Calls visit(row of the table, position of the id) for each valid id at `places`. Returns the
+  /// number of invalid ids.
   template <class Visit>
   std::uint64_t for_each_row(PlaceRange places, Ahead const& ahead, Visit const& visit) const {
     std::uint64_t bad = 0;
@@ -161,22 +162,23 @@ class HostLookup {
         ++bad;
       }
     }
-    // The report follows the loop, because an atomic operation in the loop would keep the sums out
-    // of registers.
+    // Bad ids are reported after the loop, because an atomic operation in the loop would keep the
+    // sums out of registers.
     if (bad > 0) {
       spring_trap(args_.report, bags_.ids[bad_place], args_.rows);
     }
     return bad;
   }
 
-  /// Returns the row that stands in for a bag without a valid id; null if there is none.
+  /// Returns the row of the default id, which is used for a bag without a valid id; null if there
+  /// is none.
   [[nodiscard]] T const* default_row(std::int64_t bag) const {
     return bag < existing_ && is_in_range(bags_.default_id, args_.rows)
                ? table_ + bags_.default_id * args_.width
                : nullptr;
   }
 
-  /// Adds the rows of the ids at `places` to the sums; returns the number of bad ids.
+  /// Adds the rows of the ids at `places` to the sums. Returns the number of bad ids.
   template <bool IsWeighted, std::int64_t Count>
   [[gnu::always_inline]] std::uint64_t add_to(Sums<Count>& sums,
                                               PoolingDivisor& divisor,
@@ -215,7 +217,8 @@ class HostLookup {
         [&](std::int64_t c) { piece.floats[c] = by == 0.0F ? 0.0F : sums[c] / by; });
   }
 
-  // Not inlined: the sums stay in registers only if no other code sees their addresses.
+  // sum() is not inlined, because the sums stay in registers only if no other code sees their
+  // addresses.
   template <bool IsWeighted, std::int64_t Count>
   [[gnu::noinline]] std::uint64_t sum(PlaceRange places,
                                       std::int64_t bag,
@@ -231,7 +234,8 @@ class HostLookup {
     return bad;
   }
 
-  /// Sums a bag of more than kRowsOfPart positions in parts, as common/long_sum.hpp describes.
+  /// Sums a bag of more than kRowsOfPart positions in float32 parts and a float64 total, as
+  /// common/long_sum.hpp describes.
   template <bool IsWeighted, std::int64_t Count>
   [[gnu::noinline]] std::uint64_t sum_in_parts(PlaceRange places,
                                                std::int64_t bag,
@@ -252,7 +256,8 @@ class HostLookup {
     return bad;
   }
 
-  /// Writes one row if nothing is pooled. The row is not added to 0, which would turn -0 into +0.
+  /// Writes the output row of one id if nothing is pooled. The row is not added to 0, which would
+  /// turn -0 into +0.
   template <std::int64_t Count>
   [[gnu::noinline]] std::uint64_t scale(PlaceRange places,
                                         Piece<Count> piece,
@@ -278,7 +283,8 @@ class HostLookup {
     bool is_first = true;
     auto const bad = for_each_row(places, ahead, [&](T const* row, std::int64_t place) {
       for_each_column<Count>([&](std::int64_t c) {
-        // The loop has no branches, so that it compares several columns at once.
+        // The comparison of maxima has no branches, so that the loop processes several columns at
+        // once.
         auto const value = to_float(row[piece.column + c]);
         bool const is_first_nan = (value != value) & (largest[c] == largest[c]);
         bool const is_larger = is_first | (value > largest[c]) | is_first_nan;

@@ -13,7 +13,7 @@
 
 namespace msstream::ops::kernels {
 
-/// A range of neighbouring positions of ids that a group of lanes processes.
+/// The range of positions of ids that a group of lanes processes.
 struct GroupPlaces {
   std::int64_t begin;
   int count;
@@ -28,8 +28,8 @@ __device__ inline int place_count(std::int64_t places) {
   return static_cast<int>(clamped(places, std::numeric_limits<std::int32_t>::max() - 32));
 }
 
-/// Returns the positions of a bag, none if the bag does not exist. If nothing is pooled, each
-/// position is a bag.
+/// Returns the positions of a bag's ids, none if the bag does not exist. If nothing is pooled, each
+/// position is a bag of its own.
 template <class Id>
 __device__ GroupPlaces places_of_bag(IdBags<Id> const& bags, bool pools, std::int64_t bag) {
   if (!pools) {
@@ -43,9 +43,9 @@ __device__ GroupPlaces places_of_bag(IdBags<Id> const& bags, bool pools, std::in
   return {places.begin, place_count(places.end - places.begin)};
 }
 
-/// Like places_of_bag(bags, pools, bag), but computed by a group of lanes, which judges the bag
-/// unless all bags of the warp are known to be `good`, and reports a bad bag if `reports`. All
-/// lanes of a warp must call this together.
+/// Returns the positions of a bag's ids, computed by a group of lanes, which checks the bag's
+/// offsets unless all bags of the warp are known to be `good`. Invalid offsets are reported if
+/// `reports` is true. All lanes of a warp must call places_of_bag() together.
 template <class Id>
 __device__ GroupPlaces places_of_bag(LookupArgs const& args,
                                      IdBags<Id> const& bags,
@@ -67,8 +67,8 @@ __device__ GroupPlaces places_of_bag(LookupArgs const& args,
   return {places.begin, place_count(places.end - places.begin)};
 }
 
-/// Returns the positions of the `Bags` bags from `first` on. Requires that has_one_place_each()
-/// returns true for these bags.
+/// Returns the positions of the ids of `Bags` bags from `first` on. has_one_place_each() must have
+/// returned true for these bags.
 template <int Bags, class Id>
 __device__ GroupPlaces places_of_bags(IdBags<Id> const& bags, bool pools, std::int64_t first) {
   if (!pools) {
@@ -80,11 +80,11 @@ __device__ GroupPlaces places_of_bags(IdBags<Id> const& bags, bool pools, std::i
   if (bags.offsets == nullptr) {
     return {first, static_cast<int>(clamped(bags.existing() - first, Bags))};
   }
-  return {bags.offsets[first], Bags};  // has_one_place_each() has found no bad bag
+  return {bags.offsets[first], Bags};  // has_one_place_each() has checked the offsets
 }
 
-/// If this returns true, none of the bags of the groups of a warp, `Bags` per group from `first`
-/// on, is bad. The lanes of a group judge its bags together.
+/// Returns true only if all bags of the groups of a warp, `Bags` per group from `first` on, have
+/// valid offsets. The lanes of a group check its bags together.
 template <int Bags, class Id>
 __device__ bool all_look_good(IdBags<Id> const& bags,
                               bool pools,
@@ -99,8 +99,9 @@ __device__ bool all_look_good(IdBags<Id> const& bags,
   return __all_sync(0xFFFFFFFFU, looks) != 0;
 }
 
-/// Returns whether all bags of the groups of a warp, `Bags` per group from `first` on, are known to
-/// be `good` and have one position each. If bags are jagged, each lane checks one bag of its group.
+/// Returns whether all bags of the groups of a warp, `Bags` per group from `first` on, have one
+/// position each. Jagged bags must be known to be `good`, that is, to have valid offsets; each lane
+/// checks one bag of its group.
 template <int Bags, class Id>
 __device__ bool has_one_place_each(
     IdBags<Id> const& bags, bool pools, std::int64_t first, RowLanes const& shape, bool good) {
@@ -119,8 +120,9 @@ __device__ bool has_one_place_each(
 template <class Row>
 inline constexpr Row kNoRow = static_cast<Row>(-1);
 
-/// The ids that the lanes of a group read side by side, one position per lane, and exchange. For
-/// groups of at least `InFlight` lanes and tables of fewer than 2^32 - 1 rows.
+/// A source of ids for a group of lanes: the lanes read ids side by side, one position per lane,
+/// and exchange them. For groups of at least `InFlight` lanes and tables of fewer than 2^32 - 1
+/// rows.
 template <class Id, int InFlight, bool kWeighted>
 class SharedIds {
  public:
@@ -130,10 +132,10 @@ class SharedIds {
   __device__ explicit SharedIds(RowLanes const& shape)
       : lanes_(shape.lanes()), lane_(shape.lane()) {}
 
-  /// Returns how many positions are read at a time.
+  /// Returns how many positions of ids are read at a time.
   [[nodiscard]] __device__ int places() const { return lanes_; }
   /// Requests the ids of the group's positions from number `next` on. May be called before the rows
-  /// received last have been used.
+  /// of the ids received last have been used.
   __device__ void request(IdBags<Id> const& bags, GroupPlaces const& places, int next) {
     auto const place = places.begin + next + lane_;
     requested_ = places.has(next + lane_);
@@ -144,8 +146,8 @@ class SharedIds {
       }
     }
   }
-  /// Waits for the requested ids. All lanes of the warp must call this together. Returns whether
-  /// all ids that the warp requested are rows of the table.
+  /// Waits for the requested ids. Returns whether all ids that the warp requested are rows of the
+  /// table. All lanes of the warp must call receive() together.
   __device__ bool receive(LookupArgs const& args, bool reports, OutOfRangeCount& bad) {
     bool const is_valid = requested_ && is_in_range(id_, args.rows);
     bool const is_bad = requested_ && !is_valid;
@@ -156,13 +158,13 @@ class SharedIds {
     }
     return __any_sync(0xFFFFFFFFU, is_bad) == 0;
   }
-  /// Returns the row of received id number `first` + k, or kNoRow. `first` is a multiple of
-  /// InFlight. All lanes of the warp must call this together.
+  /// Returns the row number of received id number `first` + k, or kNoRow. `first` is a multiple of
+  /// InFlight. All lanes of the warp must call row() together.
   [[nodiscard]] __device__ Row row(int first, int k) const {
     return __shfl_sync(0xFFFFFFFFU, row_, first + k, lanes_);
   }
-  /// Returns the weight of received id number `first` + k, if that is a row. All lanes of the warp
-  /// must call this together.
+  /// Returns the weight of received id number `first` + k, if the id is a row of the table. All
+  /// lanes of the warp must call weight() together.
   [[nodiscard]] __device__ float weight(int first, int k) const {
     return kWeighted ? __shfl_sync(0xFFFFFFFFU, weight_, first + k, lanes_) : 1.0F;
   }
@@ -177,7 +179,8 @@ class SharedIds {
   float weight_ = 1.0F;
 };
 
-/// The ids that each lane reads for itself. For groups of few lanes, and tables of any size.
+/// A source of ids for a group of lanes, in which each lane reads all ids itself. For groups of few
+/// lanes, and tables of any size.
 template <class Id, int InFlight, bool kWeighted>
 class OwnIds {
  public:

@@ -17,17 +17,18 @@ namespace msstream::ops::kernels {
 //
 //   warp     | lanes 0-7 | lanes 8-15 | lanes 16-23 | lanes 24-31 |
 //   bag      |     b     |   b + 1    |    b + 2    |    b + 3    |
-//   a lane:    columns [lane * Count, lane * Count + Count), then those lanes * Count further on
+//   a lane:    columns [lane * Count, lane * Count + Count), and again every lanes * Count columns
 //
 // A kernel consists of a source of ids (SharedIds or OwnIds), a loader (reads an id's columns) and
 // a combiner (pools rows into one). All lanes of a warp stay to the end and take the same branches,
 // because they exchange ids and report bad ones together.
 
-/// Reads a lane's columns of table rows.
+/// Reads the columns of table rows that the calling lane processes.
 template <class T, int Count>
 class TableLoader {
  public:
-  /// Takes a pointer to the lane's columns of row 0, `first_columns`.
+  /// Constructs a loader from a pointer to the lane's columns in row 0, `first_columns`, and the
+  /// width of a row.
   __device__ TableLoader(T const* first_columns, std::int64_t row_width)
       : columns_(first_columns), width_(row_width) {}
 
@@ -37,7 +38,8 @@ class TableLoader {
   }
 
  private:
-  /// Computes the address in one instruction: both the row number and a row's bytes are below 2^32.
+  /// Computes the address of a row in one instruction: both the row number and a row's bytes are
+  /// below 2^32.
   __device__ T const* at(std::uint32_t row) const {
     auto const row_bytes = static_cast<std::uint32_t>(width_) * std::uint32_t{sizeof(T)};
     T const* from;
@@ -50,7 +52,7 @@ class TableLoader {
   std::int64_t width_;
 };
 
-/// Writes a lane's columns of the rows of bags.
+/// Writes the columns of bags' output rows that the calling lane processes.
 template <class Combiner, class Loader, class Id>
 struct BagWriter {
   LookupArgs const& args;
@@ -58,7 +60,8 @@ struct BagWriter {
   Loader const& loader;
   unsigned column;
 
-  /// Adds the row of the default id, if there is one and the bag has no valid id.
+  /// Adds the row of the default id to the result of a bag that has no valid id, if there is a
+  /// default id.
   __device__ void add_default(Combiner& combiner, std::int64_t bag) const {
     if (combiner.is_empty() && args.pooling != Pooling::none &&
         is_in_range(bags.default_id, args.rows) && bag < bags.existing()) {
@@ -78,8 +81,9 @@ struct BagWriter {
   }
 };
 
-/// Requests kInFlight rows, those that `ids` received from number `first` on, then calls add(k,
-/// row, whether there is a row, weight) for each in order. `all` is true if all of them are rows.
+/// Requests the rows of kInFlight received ids, from number `first` on, then calls add(k, row,
+/// whether there is a row, weight) for each in order. `all` is true if every one of these ids is a
+/// row of the table.
 template <int kInFlight, class All, class Loader, class Ids, class Add>
 __device__ void add_rows(All all, Loader const& loader, Ids const& ids, int first, Add const& add) {
   decltype(loader.load(std::int64_t{})) packed[kInFlight];
@@ -97,9 +101,9 @@ __device__ void add_rows(All all, Loader const& loader, Ids const& ids, int firs
   }
 }
 
-/// Like add_rows(), but for the first `count` ids that `ids` received, all of them rows; `count` is
-/// a multiple of kInFlight. Requests another row for each row that is added, instead of all at
-/// once.
+/// Calls add() for the rows of the first `count` received ids, all of which must be rows of the
+/// table; `count` is a multiple of kInFlight. Requests another row for each row that is added,
+/// unlike add_rows(), which requests kInFlight rows at once.
 template <int kInFlight, class Loader, class Ids, class Add>
 __device__ void roll_rows(Loader const& loader, Ids const& ids, int count, Add const& add) {
   decltype(loader.load(std::int64_t{})) packed[kInFlight];
@@ -123,8 +127,8 @@ __device__ void roll_rows(Loader const& loader, Ids const& ids, int count, Add c
 }
 
 /// Pools the rows of one bag by a group of lanes, in the order of the positions. All lanes of a
-/// warp call this together and continue until the longest of their bags ends; up to the end of the
-/// shortest bag they need not check which ids exist.
+/// warp call pool_bag() together and continue until the longest of their bags ends; up to the end
+/// of the shortest bag they need not check which ids exist.
 template <class Tuning, class Ids, class Combiner, class Writer>
 __device__ void pool_bag(Writer const& writer,
                          RowLanes const& shape,
@@ -135,7 +139,8 @@ __device__ void pool_bag(Writer const& writer,
                          OutOfRangeCount& bad) {
   constexpr int kInFlight = Tuning::kRowsInFlight;
   static_assert(kRowsOfPart % 32 == 0 && kRowsOfPart % kInFlight == 0, "parts end between rounds");
-  // The reductions also show the compiler that all lanes take the same branches.
+  // The reductions of the counts over the warp also show the compiler that all lanes take the same
+  // branches.
   int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
   int const shortest = __reduce_min_sync(0xFFFFFFFFU, places.count);
   Combiner combiner(writer.args.pooling);
@@ -193,7 +198,7 @@ __device__ void pool_bag(Writer const& writer,
   }
 }
 
-/// Writes the rows of `kBags` bags of one position each by a group of lanes. `kInFlight` rows are
+/// Writes the output rows of `kBags` bags of one id each by a group of lanes. `kInFlight` rows are
 /// requested before the first of them is written.
 template <int kBags, int kInFlight, class Ids, class Combiner, class Writer>
 __device__ void gather_bags(Writer const& writer,
@@ -236,7 +241,7 @@ __device__ void gather_bags(Writer const& writer,
   }
 }
 
-/// Performs one lookup. A group of lanes takes Tuning::kBagsAGroup bags.
+/// Performs one embedding lookup. A group of lanes processes Tuning::kBagsAGroup bags.
 template <class T,
           int Count,
           class Id,
@@ -262,8 +267,8 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
   for (unsigned turn = 0; turn < shape.width; turn += shape.lanes() * Count) {
     auto const column = turn + shape.lane() * Count;
     bool const has_column = column < shape.width;
-    // Lanes behind the last column read the first one, which costs nothing, as another lane also
-    // reads it.
+    // Lanes beyond the last column read the first column, which costs nothing, because another lane
+    // reads it anyway.
     Loader const loader(static_cast<T const*>(args.table) + (has_column ? column : 0), shape.width);
     BagWriter<Combiner, Loader, Id> const writer{args, bags, loader, column};
     bool const reports = turn == 0;

@@ -9,7 +9,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Offsets of bags that ascend even if some bags are bad: those of BagOffsets::ascending().
+/// Offsets of bags that ascend even if some of the original offsets are invalid, by
+/// BagOffsets::ascending().
 template <class Id>
 struct AscendingOffsets {
   BagOffsets<Id> offsets;
@@ -19,9 +20,9 @@ struct AscendingOffsets {
   }
 };
 
-/// Calls `function(begin, end)` for ranges that together are all existing bags, like
-/// parallel_rows(). The ranges have about the same number of positions each, and at least `grain`
-/// items, counting positions and bags.
+/// Calls `function(begin, end)` for ranges that together are all existing bags, on the calling
+/// thread and on idle helper threads. The ranges have about the same number of positions each, and
+/// at least `grain` items, counting positions and bags.
 template <class Id, class Function>
 void parallel_bags(IdBags<Id> const& bags, std::int64_t grain, Function&& function) {
   if (bags.offsets != nullptr) {

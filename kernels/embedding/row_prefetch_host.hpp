@@ -10,12 +10,12 @@
 namespace msstream::ops::kernels {
 
 /// Prefetches the table rows of ids some positions before they are read, because a processor's own
-/// look-ahead covers only a few rows.
+/// prefetcher covers only a few rows.
 template <class T, class Id>
 class RowPrefetch {
  public:
-  /// Prepares prefetches for the positions below `end`. If the table is so small that it stays in
-  /// the cache, there are none.
+  /// Prepares prefetches of the rows of the ids at the positions below `end`. If the table is so
+  /// small that it stays in the cache, nothing is prefetched.
   RowPrefetch(
       T const* table, std::int64_t rows, std::int64_t width, Id const* ids, std::int64_t end)
       : table_(reinterpret_cast<std::byte const*>(table)),
@@ -26,8 +26,8 @@ class RowPrefetch {
             kBytesAhead / std::max<std::int64_t>(1, row_bytes()), kLeastRowsAhead, kMostRowsAhead)),
         end_(rows * row_bytes() > kCachedBytes ? end - places_ : 0) {}
 
-  /// Prefetches the row of the id that follows `place` at the prefetch distance. Inlined, because
-  /// to GCC a function that only prefetches has no effect.
+  /// Prefetches the row of the id that is the prefetch distance after `place`. Inlined, because GCC
+  /// takes a function that only prefetches to have no effect.
   [[gnu::always_inline]] void ahead_of(std::int64_t place) const {
     if (place < end_) {
       std::int64_t const id = ids_[place + places_];
@@ -53,7 +53,7 @@ class RowPrefetch {
   std::int64_t rows_;
   std::uint64_t row_bytes_;
   Id const* ids_;
-  std::int64_t places_;  ///< the prefetch distance
+  std::int64_t places_;  ///< the prefetch distance, in positions
   std::int64_t end_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace msstream::ops::kernels {
 
-/// Stores columns with streaming stores of up to 16 bytes if the address is aligned to them,
+/// Stores columns with streaming stores of up to 16 bytes if the address is aligned to that size,
 /// otherwise element by element. Addresses may be unaligned, because neighbouring tables may be of
 /// any width.
 template <class Out, int Count>

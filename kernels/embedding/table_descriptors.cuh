@@ -9,11 +9,12 @@
 #include <climits>
 #include <cstdint>
 
-// The access of a kernel to the descriptors of tables, and to the table that a tile belongs to.
+// The access of a lookup kernel to the descriptors of tables, and to the table that a tile belongs
+// to.
 
 namespace msstream::ops::kernels {
 
-/// The most descriptors that are kernel parameters, which cost nothing to read.
+/// The most table descriptors that are passed as kernel parameters, which cost nothing to read.
 inline constexpr int kInlineTables = 32;
 
 struct InlineTables {

@@ -10,8 +10,9 @@
 
 namespace msstream::ops::kernels {
 
-/// The result of looking up one id: its row, or -1 if the id is bad or in a bad bag. The CPU and
-/// the CUDA implementation share this arithmetic.
+/// The result of looking up one id in tables that are stored one after the other: its row, or -1 if
+/// the id is bad or in a bag with invalid offsets. The CPU and the CUDA implementation share the
+/// arithmetic.
 struct TableRow {
   std::int64_t id;
   std::int64_t row;

@@ -8,10 +8,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Looks up one position per thread. All lanes stay to the end, because a warp reports its bad ids
-// together. The ids of one warp may belong to several tables, and the trap gives the number of rows
-// of the reported id's table. `kHasOffsets` is false for bags of a fixed size, whose kernel then
-// has no code for bad bags.
+// Computes the row of one id per thread. All lanes stay to the end, because a warp reports its bad
+// ids together. The ids of one warp may belong to several tables, and the report gives the number
+// of rows of the reported id's table. `kHasOffsets` is false for bags of a fixed size, whose kernel
+// then has no code for invalid offsets.
 template <bool kHasOffsets>
 __global__ void __launch_bounds__(kThreads)
     table_rows_kernel(__grid_constant__ TableRowsArgs const args, IdBags<std::int64_t> bags) {

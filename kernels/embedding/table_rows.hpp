@@ -10,8 +10,9 @@
 
 namespace msstream::ops::kernels {
 
-/// Computes rows among those of many tables that are stored one after the other. Bag b belongs to
-/// table b mod `tables`, and rows[i] = first_rows[table] + the row of ids[i] within its table.
+/// Computes row numbers for ids of many tables whose rows are stored one after the other. Bag b
+/// belongs to table b mod `tables`, and rows[i] = first_rows[table] + the row of ids[i] within its
+/// table.
 ///
 /// The row within the table is bucket_of(id, salt, rows of the table) if `hashed`. Otherwise it is
 /// the id itself; if the table does not have that row, rows[i] is -1 and the id is reported. Rows

@@ -24,8 +24,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Processes one tile per warp. The launch bounds ask for only one block per multiprocessor, which
-/// leaves the number of registers to the compiler.
+/// Processes one tile of bags per warp. The launch bounds ask for only one block per
+/// multiprocessor, which leaves the number of registers to the compiler.
 template <class Tables, TableKinds Kinds>
 __global__ void __launch_bounds__(kThreads, 1)
     embedding_tables_kernel(__grid_constant__ Tables const tables,
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   int const number = tables.table_of(tile_of_chunk);
   auto const& table = tables.get(number);
   bool const gathers = Kinds != TableKinds::any || is_gathered(args, table);
-  // Selects without an index, because an indexed array does not stay in registers.
+  // The element is selected without an index, because an indexed array does not stay in registers.
   int const first_tile = pools_all(args) ? table.first_tile[1] : table.first_tile[0];
   auto const first_bag = first_of_chunk + (std::int64_t{tile_of_chunk - first_tile}
                                            << log2_bags_of_tile(table, gathers));

@@ -20,15 +20,15 @@ namespace msstream::ops::kernels {
 
 inline constexpr int kPooledRowsInFlight = 8;
 
-/// The kinds of tables that a launch supports. The fewer a kernel supports, the fewer registers it
-/// needs, and the more warps are resident.
+/// The kinds of tables that a launch supports. The fewer kinds a kernel supports, the fewer
+/// registers it needs, and the more warps are resident.
 enum class TableKinds : std::uint8_t {
   float_gathers,  ///< hotness 1, float32 tables with 16-byte loads, float32 output
   gathers,        ///< hotness 1, any types
   any,
 };
 
-/// The work of one warp: some bags of a table.
+/// The work of one warp in a lookup in many tables: some bags of a table.
 struct TableTile {
   TableDescriptor const& table;
   int number;              ///< the table's number
@@ -89,7 +89,8 @@ __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
     auto const loaded = __shfl_sync(0xFFFFFFFFU, row, (first + k) % 32);
     rows[k] = k < bags_a_group && is_in_range(loaded, table.rows) ? loaded : -1;
   }
-  // A sum begins with +0, so that -0 in a table becomes +0; a maximum keeps the element as it is.
+  // The row is added to +0, because a sum begins with +0, so that -0 in a table becomes +0; for a
+  // maximum it is added to -0, which keeps the element as it is.
   float const zero = table.pooling == Pooling::max ? -0.0F : 0.0F;
   auto const* const weights = static_cast<T const*>(table.table);
   int const group_lane = lane & ((1 << log2_lanes) - 1);
@@ -117,7 +118,7 @@ __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
   }
 }
 
-/// The state of pooling the rows of a bag into one.
+/// The state of pooling the rows of a bag into one: the pooled columns and the divisor.
 template <int Count>
 struct TablePooling {
   Columns<Count> pooled;
@@ -150,8 +151,8 @@ struct TablePooling {
   }
 };
 
-/// Pools bags of any length. A group of lanes takes a bag, and requests several rows before it adds
-/// the first.
+/// Pools the bags of a tile, of any length. A group of lanes takes a bag, and requests several rows
+/// before it adds the first.
 template <class T, int Count>
 __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
                                           TableTile const& tile,

@@ -9,8 +9,8 @@
 
 namespace msstream::ops::kernels {
 
-/// The number of bags of each table that one round of tiles covers: as many as a warp serves if
-/// each lane reads whole rows.
+/// The number of bags of each table that one chunk of tiles covers: as many as a warp processes at
+/// once if each lane reads whole rows.
 inline constexpr std::int64_t kChunkBags = 32;
 /// The base-2 logarithm of the number of bags of hotness 1 that a group of lanes has in flight.
 inline constexpr int kLog2BagsInFlight = 2;
@@ -22,8 +22,8 @@ inline constexpr int kLog2BagsInFlight = 2;
   return 5 - lanes + (!gathers ? 0 : lanes < kLog2BagsInFlight ? lanes : kLog2BagsInFlight);
 }
 
-/// Returns whether every bag is pooled, because there are offsets or weights, which a gather does
-/// not support.
+/// Returns whether bags of every table are pooled rather than gathered, because there are offsets
+/// or weights, which a gather does not support.
 [[nodiscard]] constexpr bool pools_all(TablesLookupArgs const& args) {
   return args.offsets != nullptr || args.weights != nullptr;
 }
@@ -36,7 +36,7 @@ inline constexpr int kLog2BagsInFlight = 2;
   return args.batch_count != nullptr ? clamped(*args.batch_count, args.batch) : args.batch;
 }
 
-/// Returns the offsets of the args.offset_bags bags of all tables; for lookups with offsets only.
+/// Returns the offsets of the args.offset_bags bags of all tables. Only for lookups with offsets.
 template <class Id>
 [[nodiscard]] constexpr BagOffsets<Id> offsets_of(TablesLookupArgs const& args) {
   return {static_cast<Id const*>(args.offsets), args.offset_bags, args.capacity};
@@ -55,7 +55,8 @@ template <class Id>
   return {begin, begin + table.hotness};
 }
 
-/// Returns whether an element replaces the largest so far; NaN is larger than all numbers.
+/// Returns whether an element replaces the largest one so far in a maximum; NaN is larger than all
+/// numbers.
 [[nodiscard]] constexpr bool is_larger(float element, float largest) {
   return element > largest || (element != element && largest == largest);
 }

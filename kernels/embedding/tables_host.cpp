@@ -18,7 +18,7 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The row of one bag while it is computed, as wide as the widest table.
+/// The output row of one bag while it is computed, with room for the widest table.
 class PooledRow {
  public:
   explicit PooledRow(std::int64_t widest) : row_(static_cast<std::size_t>(widest)) {}
@@ -28,15 +28,16 @@ class PooledRow {
     std::fill_n(row_.begin(), width, 0.0F);
     std::fill(whole_.begin(), whole_.end(), 0.0);
   }
-  /// Adds the sum of a part to the total, after each kRowsOfPart positions of a longer bag.
+  /// Adds the float32 sum of a part of the bag to the float64 total. Called after each kRowsOfPart
+  /// positions of a longer bag.
   void fold() {
     whole_.resize(row_.size());
     for (std::size_t c = 0; c < static_cast<std::size_t>(width_); ++c) {
       whole_[c] += static_cast<double>(std::exchange(row_[c], 0.0F));
     }
   }
-  /// Replaces the row by the total of its parts, after the last position of a bag of more than
-  /// kRowsOfPart positions.
+  /// Replaces the row by the float64 total of its parts. Called after the last position of a bag of
+  /// more than kRowsOfPart positions.
   void unfold() {
     fold();
     std::transform(whole_.begin(), whole_.begin() + width_, row_.begin(), [](double sum) {
@@ -129,17 +130,17 @@ void pool_bag_of_table(TablesLookupArgs const& args,
   }
 }
 
-/// The table descriptors in device memory, which on the host the work can read directly, and the
-/// sizes of the tables.
+/// The table descriptors in device memory, which the host runtime can read directly, and the sizes
+/// of the tables.
 struct TablesInReach {
   TableDescriptor const* at;
   std::int64_t count;
-  std::int64_t width;    ///< of all tables together
-  std::int64_t widest;   ///< of the widest table
-  std::int64_t hotness;  ///< of all tables together
+  std::int64_t width;    ///< sum over all tables
+  std::int64_t widest;   ///< width of the widest table
+  std::int64_t hotness;  ///< sum over all tables
 };
 
-/// Writes the outputs of the bags [first, last) of each table.
+/// Writes the output rows of the bags [first, last) of each table.
 template <class Id>
 void look_up_bags(TablesLookupArgs const& args,
                   TablesInReach const& tables,
@@ -178,8 +179,8 @@ void look_up_bags(TablesLookupArgs const& args,
 
 template <class Id>
 void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
-  // Estimates the work as if all tables had rows of one width and, if there are offsets, which only
-  // the device knows, bags of one length.
+  // The estimate of the work assumes that all tables have rows of one width and, if there are
+  // offsets, whose values only the device knows, bags of one length.
   auto const ids_of_bag = args.offsets != nullptr
                               ? args.capacity / std::max<std::int64_t>(1, args.batch)
                               : tables.hotness;

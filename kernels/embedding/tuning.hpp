@@ -14,12 +14,12 @@ namespace msstream::ops::kernels {
 //   kThreads        threads per block
 //   kBlocksAnSm     blocks per SM that the registers leave room for
 //   kRowsInFlight   rows that a lane requests before it adds the first
-//   kRollsRows      a lane requests one row for each that it adds, instead of all once all are
-//   added kBagsAGroup     bags per group of lanes, which takes each step for all of them at once
+//   kRollsRows      whether a lane requests a row for each that it adds, not all at once
+//   kBagsAGroup     bags per group of lanes, which takes each step for all of them at once
 
-/// Bags of several ids. Blocks are small, so that the last of them end together. There are many
-/// warps: if ids recur soon, most rows are in a near cache, and warps have to fill the wait for the
-/// few others.
+/// The launch of lookups in bags of several ids. Blocks are small, so that the last of them end
+/// together. There are many warps: if ids recur soon, most rows are in a near cache, and warps have
+/// to hide the latency of the few others.
 struct LongBags {
   static constexpr int kThreads = 64;
   static constexpr int kBlocksAnSm = 24;
@@ -28,7 +28,8 @@ struct LongBags {
   static constexpr int kBagsAGroup = 1;
 };
 
-/// Like LongBags, but for sums of half-precision rows, of which a lane has more.
+/// The launch of lookups in bags of several ids for sums of half-precision rows, of which a lane
+/// has more columns.
 struct LongBagsOfHalves {
   static constexpr int kThreads = 64;
   static constexpr int kBlocksAnSm = 18;
@@ -37,7 +38,8 @@ struct LongBagsOfHalves {
   static constexpr int kBagsAGroup = 1;
 };
 
-/// Like LongBags, but for lanes that also keep weights or the positions of maxima.
+/// The launch of lookups in bags of several ids for lanes that also keep weights or the positions
+/// of maxima.
 struct LongBagsOfMoreSums {
   static constexpr int kThreads = 128;
   static constexpr int kBlocksAnSm = 5;
@@ -46,7 +48,8 @@ struct LongBagsOfMoreSums {
   static constexpr int kBagsAGroup = 1;
 };
 
-/// Bags of about one id, where each step from offset to id to row waits for memory.
+/// The launch of lookups in bags of about one id, where each step from offset to id to row waits
+/// for memory.
 struct ShortBags {
   static constexpr int kThreads = 128;
   static constexpr int kBlocksAnSm = 8;
@@ -55,7 +58,7 @@ struct ShortBags {
   static constexpr int kBagsAGroup = 8;
 };
 
-/// Like ShortBags, but for lanes that keep more than four sums.
+/// The launch of lookups in bags of about one id for lanes that keep more than four sums.
 struct ShortBagsOfMoreSums {
   static constexpr int kThreads = 128;
   static constexpr int kBlocksAnSm = 6;
@@ -64,8 +67,8 @@ struct ShortBagsOfMoreSums {
   static constexpr int kBagsAGroup = 8;
 };
 
-/// Bags of several ids in tables of narrow rows. So many groups share a warp that more rows per
-/// lane would only cost registers.
+/// The launch of lookups in bags of several ids in tables of narrow rows. So many groups share a
+/// warp that more rows per lane would only cost registers.
 struct LongBagsOfNarrowRows {
   static constexpr int kThreads = 256;
   static constexpr int kBlocksAnSm = 4;
@@ -82,9 +85,9 @@ struct ShortBagsOfNarrowRows {
   static constexpr int kBagsAGroup = 4;
 };
 
-/// Returns whether a group of lanes should walk several bags: if all bags, or most bags if they are
-/// jagged, have about one position. If groups are few, it should not: one bag per group then fills
-/// the GPU once, and more bags per group would leave it idle.
+/// Returns whether each group of lanes should process several bags: true if all bags, or most bags
+/// if they are jagged, have about one position. If groups are few, the result is false: one bag per
+/// group then fills the GPU once, and more bags per group would leave it idle.
 [[nodiscard]] constexpr bool has_many_short_bags(std::int64_t bags,
                                                  std::int64_t places,
                                                  bool is_jagged,

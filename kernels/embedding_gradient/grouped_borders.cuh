@@ -9,8 +9,8 @@
 
 namespace msstream::ops::kernels {
 
-/// The locations of the tails of a row that began in part `first` and ends in part `last`: one tail
-/// per part, but only one per block of parts if the row covers the whole block.
+/// The locations of the partial sums (tails) of a row that began in part `first` and ends in part
+/// `last`: one tail per part, but only one per block of parts if the row covers the whole block.
 struct TailsOfRow {
   std::uint32_t first;
   std::uint32_t leading;  ///< the number of single parts, which come first
@@ -38,11 +38,12 @@ struct TailsOfRow {
   }
 };
 
-inline constexpr int kBordersABlock = 32;  ///< lane l of every warp has part l of the block
+inline constexpr int kBordersABlock = 32;  ///< lane l of every warp checks part l of the block
 
-/// Completes rows that lie in several parts. One lane per part checks whether a row ends in it that
-/// began in an earlier part. The warps take such rows in turn, and add the tails of the earlier
-/// parts and the head of this part. No other warp finishes the row.
+/// Completes rows whose sorted positions lie in several parts. One lane per part checks whether a
+/// row ends in the part that began in an earlier part. The warps take such rows in turn, and add
+/// the partial sums of the earlier parts (tails) and of the row's last part (head). No other warp
+/// finishes the row.
 template <class Sink>
 __global__ void __launch_bounds__(kGroupedThreads)
     grouped_borders_kernel(__grid_constant__ GroupedPlaces const places,

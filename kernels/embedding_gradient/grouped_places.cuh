@@ -11,16 +11,18 @@
 
 namespace msstream::ops::kernels {
 
-/// The positions to add, sorted by rank, so that equal ranks are neighbours.
+/// The positions whose rows are added up, sorted by rank (the number of the sum), so that equal
+/// ranks are neighbours.
 struct GroupedPlaces {
-  std::int32_t const* ranks;  ///< [capacity]: the sum that each entry adds to; ascending, then -1
+  /// The number of the sum that each entry adds to, [capacity]; ascending, then -1.
+  std::int32_t const* ranks;
   std::int32_t const* positions;  ///< [capacity]: the position of each entry
   std::int32_t const* starts;     ///< the first entry of each rank
   std::int64_t capacity;
 };
 
-/// The division of the positions into equal parts, enough of them to fill a large GPU. Depends on
-/// the capacity and the width alone.
+/// The division of sorted positions into equal parts, enough of them to fill a large GPU. Depends
+/// on the capacity and the width alone.
 struct PartsOfPlaces {
   std::int64_t places;
   std::int64_t parts;
@@ -36,8 +38,8 @@ struct PartsOfPlaces {
   static constexpr std::int64_t kStep = 16;  ///< a multiple of the rows that a sink has in flight
 };
 
-/// The positions of one part, and whether its first row began in an earlier part. There are fewer
-/// than 2^31 positions.
+/// One of the parts into which sorted positions are divided, with the information whether the
+/// part's first row began in an earlier part. There are fewer than 2^31 positions.
 struct PartOfPlaces {
   std::uint32_t part;
   std::uint32_t begin;
@@ -52,33 +54,33 @@ struct PartOfPlaces {
         end(static_cast<std::uint32_t>(min((number + 1) * parts.places, places.capacity))),
         has_head(begin > 0 && begin < end && goes_on(places, begin)) {}
 
-  /// Returns whether a row has positions on both sides of a border.
+  /// Returns whether a row has positions on both sides of a border between parts.
   static __device__ bool goes_on(GroupedPlaces const& places, std::uint32_t border) {
     return places.ranks[border] >= 0 && places.ranks[border - 1] == places.ranks[border];
   }
 };
 
-/// The data of a position that must be known before its row is requested.
+/// The data of a position that must be known before the position's row is requested.
 struct alignas(16) StagedPlace {
-  std::int32_t row;     ///< the row to add; -1 if there is none
+  std::int32_t row;     ///< the row to add; -1 if nothing is added
   std::int32_t detail;  ///< for a maximum the position itself, otherwise the bits of its factor
   std::int64_t target;  ///< target of the sum that ends here; -1 if none ends
 
-  /// Reads the target again when it is needed, because keeping the targets of all rows in flight
-  /// takes too many registers.
+  /// Reads the target from shared memory when it is needed, because keeping the targets of all rows
+  /// in flight would take too many registers.
   __device__ std::int64_t target_again() const {
     return *const_cast<std::int64_t const volatile*>(&target);
   }
 };
 
-/// The next positions of a part. The lanes of a group look them up together, one each, and keep
-/// them in shared memory, so that they wait only once for all of them.
+/// The next positions that a group of lanes processes, in shared memory. The lanes look up the
+/// positions together, one each, so that they wait only once for all of them.
 struct StagedPlaces {
   std::uint32_t count;  ///< a multiple of the number of rows that sinks have in flight
   StagedPlace* places;
 
-  /// Returns the number of positions per group: at least one per lane, and few enough that the many
-  /// groups of narrow rows fit in a block's shared memory.
+  /// Returns the number of positions that a group of lanes looks up at once: at least one per lane,
+  /// and few enough that the many groups of narrow rows fit in a block's shared memory.
   static __host__ __device__ int count_of(RowLanes const& shape) {
     constexpr int kLeast = 8;
     return shape.lanes() > kLeast ? shape.lanes() : kLeast;
@@ -99,8 +101,8 @@ struct StagedPlaces {
   }
 };
 
-/// Looks up one position of a part: its row, its factor, and the target of the sum that ends with
-/// it.
+/// Looks up one sorted position: the row to add, its factor, and the target of the sum that ends
+/// with the position.
 template <class Rows, class Sink>
 __device__ StagedPlace stage_place(GroupedPlaces const& places,
                                    PlaceSource const& source,

@@ -13,17 +13,17 @@ namespace msstream::ops::kernels {
 inline constexpr int kGroupedThreads = 256;
 inline constexpr int kGroupedWarps = kGroupedThreads / 32;
 
-/// A range of terms that one warp of a block contributes, all of them for one sum.
+/// A range of terms that one warp of a block adds to a single sum.
 struct WarpRange {
   PlaceRange range;
-  std::int64_t rank;   ///< the sum that the terms are for
-  std::int64_t start;  ///< for use by load_of(), like `part`
+  std::int64_t rank;   ///< number of the sum that the terms are added to
+  std::int64_t start;  ///< for use by load_of(), as is `part`
   std::int64_t part;
   bool exists;
 };
 
-/// Returns the sum of load(i) over a range, computed by one warp: the groups of lanes take terms in
-/// turn, then a tree adds the sums of the groups. All lanes of a group receive the result.
+/// Returns the sum of load(i) over a range, computed by one warp: the groups of lanes take terms
+/// alternately, then a tree adds the sums of the groups. All lanes of the warp receive the result.
 template <class Load>
 __device__ Columns<4> sum_of_range(PlaceRange range, RowLanes const& shape, Load const& load) {
   constexpr int kInFlight = 8;
@@ -53,8 +53,8 @@ __device__ Columns<4> sum_of_range(PlaceRange range, RowLanes const& shape, Load
   return sum;
 }
 
-/// Returns the sum of load(i) over a range of any length, computed by one warp in parts, as
-/// common/long_sum.hpp describes.
+/// Returns the sum of load(i) over a range of any length, computed by one warp in float32 parts and
+/// a float64 total, as common/long_sum.hpp describes.
 template <class Load>
 __device__ Columns<4> sum_of_long_range(PlaceRange range, RowLanes const& shape, Load const& load) {
   std::int64_t const places_of_part = kTermsOfPart * (32 >> shape.log2_lanes);
@@ -67,9 +67,10 @@ __device__ Columns<4> sum_of_long_range(PlaceRange range, RowLanes const& shape,
   return range.begin < range.end ? whole.get(sum) : sum;
 }
 
-/// Sums one range per warp; the whole block adds a long range. All threads of the block must call
-/// this together. load_of(range) returns a function of (i, column) that returns four columns. All
-/// lanes of one group call finish(range, column, sum), once for every four columns of a lane.
+/// Sums one range of terms per warp; a long range is added by the whole block. All threads of the
+/// block must call sum_ranges() together. load_of(range) returns a function of (i, column) that
+/// returns four columns. All lanes of one group call finish(range, column, sum), once for every
+/// four columns of a lane.
 template <class LoadOf, class Finish>
 __device__ void sum_ranges(WarpRange const& mine,
                            RowLanes const& shape,

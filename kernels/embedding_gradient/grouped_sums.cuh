@@ -25,7 +25,7 @@ namespace msstream::ops::kernels {
 //
 // A sink (embedding_gradient/row_sinks.cuh) processes each finished row.
 
-/// The partial sums that the parts leave to the second launch.
+/// The partial sums of rows whose sorted positions lie in several parts; a second launch adds them.
 struct GroupedBorders {
   float* tails;  ///< [parts, width]
   float* heads;  ///< [parts, width]
@@ -37,8 +37,9 @@ struct GroupedBorders {
   }
 };
 
-/// Adds four columns of a part's positions and finishes its rows. Returns whether the last row
-/// continues behind the part; if it does, `sum` is the part's sum of that row.
+/// Adds four columns of the rows at the sorted positions of one part, and finishes each row that
+/// ends in the part. Returns whether the last row continues after the part; if it does, `sum` is
+/// the part's sum of that row.
 template <class Rows, class Sink>
 __device__ bool sum_part(GroupedPlaces const& places,
                          PlaceSource const& source,
@@ -110,7 +111,7 @@ __device__ bool sum_part(GroupedPlaces const& places,
 }
 
 /// Adds the sums of the groups of lanes of a block, in the order of the groups, and returns the
-/// result to the first group. All threads of the block must call this together.
+/// result to the first group. All threads of the block must call sum_of_groups() together.
 __device__ inline Columns<4> sum_of_groups(Columns<4> const& mine, RowLanes const& shape) {
   __shared__ float4 columns[kGroupedThreads];
   __syncthreads();
@@ -134,7 +135,7 @@ __device__ inline Columns<4> sum_of_groups(Columns<4> const& mine, RowLanes cons
   return sum;
 }
 
-/// Sums one part per group of lanes.
+/// Sums the rows of one part of the sorted positions per group of lanes.
 template <class Rows, class Sink>
 __global__ void __launch_bounds__(kGroupedThreads, Rows::kIsMax ? 2 : Sink::kBlocks)
     grouped_parts_kernel(__grid_constant__ GroupedPlaces const places,
@@ -152,7 +153,7 @@ __global__ void __launch_bounds__(kGroupedThreads, Rows::kIsMax ? 2 : Sink::kBlo
                           places.ranks[block_begin] == places.ranks[block_end];
   PartOfPlaces const part(places, parts, grid_thread() >> shape.log2_lanes);
   if (part.begin >= part.end || places.ranks[part.begin] < 0) {
-    return;  // does not happen in a block of one row
+    return;  // does not happen if one row covers the block
   }
   auto const step = sink.step();
   std::int64_t const columns = shape.lanes() * 4;
@@ -170,10 +171,10 @@ __global__ void __launch_bounds__(kGroupedThreads, Rows::kIsMax ? 2 : Sink::kBlo
   }
 }
 
-/// Returns in how many passes the columns are processed, each pass over all positions, so that rows
-/// that are read repeatedly stay in the L2 cache. The sums do not depend on it. Two passes are used
-/// only if half a warp then holds a row's columns: a block of half the threads then has as many
-/// parts.
+/// Returns the number of passes over all positions, each for a share of the columns, so that rows
+/// that are read repeatedly stay in the L2 cache. The sums do not depend on the number of passes.
+/// Two passes are used only if half a warp then holds a row's columns: a block of half the threads
+/// then has as many parts.
 template <class Rows, class Sink>
 int column_turns(std::int64_t width, std::int64_t row_count) {
   constexpr std::int64_t kKept = std::int64_t{24} << 20U;
@@ -182,8 +183,8 @@ int column_turns(std::int64_t width, std::int64_t row_count) {
   return can_cut && bytes > kKept && bytes <= 2 * kKept ? 2 : 1;
 }
 
-/// Sums the rows of each rank and finishes the sums. At most `row_count` different rows are added,
-/// most of them several times.
+/// Sums the rows of each rank and passes the sums to the sink. At most `row_count` different rows
+/// are added, most of them several times.
 template <class Rows, class Sink>
 void launch_grouped_sums(CudaStream stream,
                          GroupedPlaces const& places,
@@ -195,7 +196,8 @@ void launch_grouped_sums(CudaStream stream,
                          GroupedBorders const& borders) {
   PartsOfPlaces const parts(places.capacity, width);
   auto const turns = column_turns<Rows, Sink>(width, row_count);
-  RowLanes const shape(width, 4 * turns);  // fewer lanes per part, and as many parts per block
+  // With more passes there are fewer lanes per part, and as many parts per block.
+  RowLanes const shape(width, 4 * turns);
   dim3 const grid(grid_for(parts.parts, parts.a_block), static_cast<unsigned>(turns));
   grouped_parts_kernel<<<grid,
                          kGroupedThreads / turns,

@@ -12,8 +12,9 @@
 
 namespace msstream::ops::kernels {
 
-/// Divides numbers below 2^31 by a number that the host knows, with a multiplication (Granlund &
-/// Montgomery, Division by Invariant Integers using Multiplication, 1994).
+/// Divides numbers below 2^31 by a divisor that the host knows before the launch, with a
+/// multiplication (Granlund & Montgomery, Division by Invariant Integers using Multiplication,
+/// 1994).
 struct KnownDivisor {
   std::uint32_t multiplier;
   int shift;
@@ -29,12 +30,12 @@ struct KnownDivisor {
   }
 };
 
-/// The row of the output gradient that each position of the ids reads, and the factor by which the
-/// row is multiplied.
+/// The row of the output gradient that belongs to each position of the ids, and the factor by which
+/// the row is multiplied.
 struct PlaceSource {
   std::int32_t const* bags;  ///< [positions]: the row, -1 if nothing is added; null if computed
   float const* factors;      ///< [positions]; null if all are 1
-  std::int32_t capacity;     ///< number of ids; each later position stands for one bag
+  std::int32_t capacity;     ///< number of ids; later positions are one per bag, for its default id
   KnownDivisor hotness;      ///< ids per bag; 1 if nothing is pooled
 
   __device__ std::int32_t row_of(std::int32_t place) const {
@@ -48,8 +49,8 @@ struct PlaceSource {
   }
 };
 
-/// Like PlaceSource, but searches the bag of each position: for so few positions that listing their
-/// rows first would cost more.
+/// The row of the output gradient that belongs to each position of the ids, found by searching the
+/// position's bag: for so few positions that listing the rows first would cost more.
 template <class Id>
 struct SearchedSource {
   IdBags<Id> bags;
@@ -60,8 +61,8 @@ struct SearchedSource {
   __device__ float factor_of(std::int32_t place) const { return bags.weight(place); }
 };
 
-/// Loads four columns of a row of the output gradient for a position. A sum takes all of them; a
-/// maximum takes only the columns whose maximum came from this position, and zeros otherwise.
+/// Loads four columns of the output gradient's row for a position. A sum takes all four columns; a
+/// maximum takes only those columns whose maximum came from the position, and zeros otherwise.
 template <class T, bool IsMax, bool IsWhole>
 struct GradientRows {
   static constexpr bool kIsMax = IsMax;

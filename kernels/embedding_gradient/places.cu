@@ -15,8 +15,8 @@ constexpr int kThreads = 256;
 constexpr int kItems = 4;
 constexpr int kTile = kThreads * kItems;
 
-/// Computes the divisor of each bag, one warp per bag. Weights are added in the order of the ids,
-/// like in the lookup.
+/// Computes the pooling divisor of each bag, one warp per bag. Weights are added in the order of
+/// the ids, as in the lookup.
 template <class Id>
 __global__ void __launch_bounds__(kThreads) bag_divisors_kernel(IdBags<Id> const bags,
                                                                 std::int64_t rows,
@@ -56,15 +56,15 @@ struct Larger {
 using BagScan = cub::BlockScan<std::uint32_t, kThreads>;
 
 /// Finds the bags of a tile of jagged positions that starts at `begin`; -1 for a position of no
-/// bag. The first position of each bag and the first one behind it are marked, and a scan spreads
+/// bag. The first position of each bag and the first one after it are marked, and a scan spreads
 /// the marks to the positions that follow. Thread t has the positions [kItems * t, kItems * (t +
-/// 1)) of the tile. All threads of the block must call this together.
+/// 1)) of the tile. All threads of the block must call find_bags() together.
 template <class Id>
 __device__ void find_bags(IdBags<Id> const& bags,
                           std::int64_t begin,
                           std::int32_t (&found)[kItems]) {
-  // The mark of bag b is 2 * b + 2 where it begins and 2 * b + 3 behind its end, unless the next
-  // bag begins there, whose mark is larger. 0 means no mark.
+  // The mark of bag b is 2 * b + 2 where it begins and 2 * b + 3 after its end, unless the next bag
+  // begins there, whose mark is larger. 0 means no mark.
   __shared__ std::uint32_t marks[kTile];
   __shared__ typename BagScan::TempStorage scan;
   __shared__ std::int64_t ends[2];  ///< the first and last bag that may have positions in the tile
@@ -113,8 +113,8 @@ __device__ void find_bags(IdBags<Id> const& bags,
   }
 }
 
-/// Writes the list of the bags that positions read and, unless it is null, the list of their
-/// factors.
+/// Writes for each position its bag and, unless `factors` is null, the factor by which the gradient
+/// of the bag's output row is multiplied.
 template <class Id>
 __global__ void __launch_bounds__(kThreads) list_places_kernel(IdBags<Id> const bags,
                                                                std::int64_t places,
@@ -143,7 +143,8 @@ __global__ void __launch_bounds__(kThreads) list_places_kernel(IdBags<Id> const 
     }
     bool const is_default = place >= bags.capacity;
     std::int64_t const bag = is_default ? place - bags.capacity : found[k];
-    // Positions behind the existing bags are listed, too, although nothing reads them.
+    // Bags and factors are also written for positions beyond the existing bags, although nothing
+    // reads them.
     bool const has_divisor = divisors != nullptr && !is_default && bag >= 0 && bag < existing;
     float const divisor = has_divisor ? divisors[bag] : 1.0F;
     place_bags[place] = divisor != 0.0F ? static_cast<std::int32_t>(bag) : -1;

@@ -16,7 +16,7 @@ inline bool has_few_places(BagView const& bags) {
   return place_capacity(bags) <= kFewPlaces;
 }
 
-/// Returns whether bags divide by something other than 1.
+/// Returns whether the pooling may divide a bag's sum by a number other than 1.
 inline bool has_divisors(BagView const& bags, Pooling pooling) {
   bool const one_id_a_bag = bags.offsets == nullptr && bags.hotness == 1;
   return divides(pooling) && (bags.weights != nullptr || !one_id_a_bag);
@@ -24,13 +24,14 @@ inline bool has_divisors(BagView const& bags, Pooling pooling) {
 inline bool has_factors(BagView const& bags, Pooling pooling) {
   return has_divisors(bags, pooling) || (bags.weights != nullptr && pooling != Pooling::max);
 }
-/// Returns whether the rows that positions read are listed before they are used, instead of
-/// computed.
+/// Returns whether the bags and factors of all positions are written to memory before they are
+/// used, instead of computed when used.
 inline bool lists_places(BagView const& bags, Pooling pooling) {
   return has_factors(bags, pooling) || (bags.offsets != nullptr && pooling != Pooling::none);
 }
 
-/// The memory of the lists of positions and bags; null for lists that are not needed.
+/// The workspace for the bags and factors of positions and the divisors of bags; null for arrays
+/// that are not needed.
 struct PlaceLists {
   std::int32_t* bags = nullptr;  ///< [places]
   float* factors = nullptr;      ///< [places]
@@ -50,7 +51,7 @@ struct PlaceLists {
 };
 
 /// Returns the source that maps positions to rows of the output gradient. Enqueues the kernels that
-/// write the lists of the source, if it needs lists.
+/// write the source's arrays, if it needs any.
 PlaceSource make_place_source(CudaStream stream,
                               RowGradientArgs const& args,
                               PlaceLists const& lists);

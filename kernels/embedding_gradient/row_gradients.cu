@@ -10,8 +10,8 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// Sums the gradients of rows if there are few positions: a warp takes a row, or the whole block if
-/// the row has many positions.
+/// Sums the gradients of rows in a single launch if there are few positions: a warp takes a row, or
+/// the whole block if the row has many positions.
 template <class Source, class Rows, bool IsWhole>
 __global__ void __launch_bounds__(kGroupedThreads, 2)
     few_places_kernel(__grid_constant__ RowGradientArgs const args,

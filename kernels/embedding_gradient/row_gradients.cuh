@@ -11,7 +11,8 @@
 
 namespace msstream::ops::kernels {
 
-/// The memory needed to sum the gradients of rows. There are no borders if there are few positions.
+/// The workspace for summing the gradients of rows. If there are few positions, no partial sums
+/// need memory.
 struct RowGradientMemory {
   std::optional<GroupedBorders> borders;
   PlaceLists lists;

@@ -16,7 +16,7 @@
 
 namespace msstream::ops::kernels {
 
-/// Sums the contributions of a lookup's positions to the gradients of table rows.
+/// Sums the gradients of table rows on the host, over the positions of a lookup.
 template <class T, class Id>
 class HostRowGradients {
  public:
@@ -32,15 +32,14 @@ class HostRowGradients {
     }
   }
 
-  /// Calls `function(begin, end)` on several threads, for ranges that together cover the unique
-  /// ids.
+  /// Calls `function(begin, end)` on several threads, for ranges that together are all unique ids.
   template <class Function>
   void for_ranges(Function const& function) const {
     auto const bytes = args_.width * static_cast<std::int64_t>(sizeof(T));
     parallel_rows(args_.starts, *args_.unique_count, grain_of(bytes), function);
   }
 
-  /// Computes the gradient [width] of the u-th unique id.
+  /// Computes the gradient [width] of the row of the u-th unique id.
   template <class Columns>
   void sum(Columns columns, std::int64_t u, float* sums) const {
     auto const begin = args_.starts[u];
@@ -93,11 +92,11 @@ class HostRowGradients {
 
   RowGradientArgs const& args_;
   IdBags<Id> bags_;
-  std::vector<float> divisors_;  ///< of each bag; empty if all are 1
+  std::vector<float> divisors_;  ///< divisor of each bag; empty if all are 1
 };
 
-/// Calls function(std::type_identity<HostRowGradients<…>>, bags). Throws std::invalid_argument for
-/// unsupported types.
+/// Calls function(std::type_identity<HostRowGradients<…>>, bags) with the types of the ids and the
+/// output gradient. Throws std::invalid_argument for unsupported types.
 template <class Function>
 void with_row_gradients(RowGradientArgs const& args, Function const& function) {
   with_id_type("embedding_gradient", args.bags, [&]<class Id>(IdBags<Id> const& bags) {

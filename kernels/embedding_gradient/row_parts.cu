@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Writes each merged row with a group of lanes.
+/// Copies the rows and ids of one part of a row gradient into the merged gradient, each row with a
+/// group of lanes.
 template <int Count>
 __global__ void merge_rows_kernel(MergeRowsArgs args, RowLanes shape) {
   auto const row = grid_thread() >> shape.log2_lanes;

@@ -8,12 +8,12 @@
 namespace msstream::ops::kernels {
 
 /// Copies one part of a row gradient to its position in a merged gradient: the first *count ids and
-/// rows of values, then ids of -1 up to the capacity. A grouping of ids leaves out -1, so that
-/// values beyond *count are not written.
+/// rows of values, then ids of -1 up to the capacity. deduplicate() leaves out ids of -1, so that
+/// values beyond *count need not be written.
 struct MergeRowsArgs {
   std::int64_t const* ids;
   float const* values;        ///< [capacity, width]
-  std::int64_t const* count;  ///< device scalar ≤ capacity: the rows of the part
+  std::int64_t const* count;  ///< device scalar ≤ capacity: number of rows in the part
   std::int64_t capacity;
   std::int64_t width;
   std::int64_t* merged_ids;

@@ -8,14 +8,14 @@
 
 namespace msstream::ops::kernels {
 
-// A sink decides what happens to a row that has been summed up. It maps the rank of a sum to its
-// target, a row of the sink's memory:
+// A sink receives each row of gradients that has been summed up. It maps the rank (number) of a sum
+// to its target, a row of the sink's memory:
 //
 //   Ahead      holds four columns of a target, loaded together with the rows to add
 //   squares()  adds up the squares of the sums of several rows, if the sink needs them
 //   finish()   takes a sum; all lanes that share the row call squares() and finish()
 
-/// Stores the sums: the sum of rank r becomes row r.
+/// A sink that stores the sums of gradients: the sum of rank r becomes row r.
 template <bool IsWhole>
 struct StoreSums {
   static constexpr int kInFlight = 4;
@@ -43,7 +43,7 @@ struct StoreSums {
                          std::int64_t width) const {
     auto* const to = sums + row * width;
     if constexpr (IsWhole) {
-      if (column < width) {  // a streaming store: the sum is not read soon
+      if (column < width) {  // a streaming store, because the sum is not read soon
         __stcs(reinterpret_cast<float4*>(to + column),
                make_float4(sum.at[0], sum.at[1], sum.at[2], sum.at[3]));
       }
@@ -53,7 +53,8 @@ struct StoreSums {
   }
 };
 
-/// Updates the rows of a table by the sums, which are stored nowhere.
+/// A sink that updates the rows of a table by the sums of their gradients, which are stored
+/// nowhere.
 template <OptimizerKind Kind, class Weight>
 struct MoveRows {
   static constexpr bool kIsLight =

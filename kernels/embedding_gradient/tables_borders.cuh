@@ -7,12 +7,12 @@
 
 #include <cstdint>
 
-/// The second launch of the sums of embedding_gradient/tables_sums.cuh: completes rows that lie in
-/// several parts.
+/// The second launch of the sums of embedding_gradient/tables_sums.cuh: completes rows whose
+/// positions lie in several parts.
 namespace msstream::ops::kernels {
 
-/// Returns the sum of the rows [begin, end) of `tails` and then of `head`, unless it is null, added
-/// in order by one warp.
+/// Returns the sum of the rows [begin, end) of `tails` and of `head`, unless it is null, added in
+/// that order by one warp.
 __device__ inline Columns<kTableSumCount> sum_of_tails(float const* tails,
                                                        std::int64_t width,
                                                        PlaceRange range,
@@ -46,12 +46,12 @@ __device__ inline Columns<kTableSumCount> sum_of_tails(float const* tails,
   return is_folded ? whole.get(sum) : sum;
 }
 
-/// A row that began in an earlier part and ends in this one: its sum is that of the tails of the
-/// earlier parts and the head of this part.
+/// A row of gradients whose sorted positions begin in an earlier part and end in the given one. Its
+/// sum is that of the partial sums of the earlier parts (tails) and of the given part (head).
 struct TableSumBorder {
   PlaceRange tails{0, 0};
   std::int64_t part = 0;
-  std::int32_t rank = -1;  ///< below 0 if there is no such row
+  std::int32_t rank = -1;  ///< negative if there is no such row
   std::int32_t width = 0;
 
   __device__ TableSumBorder(TablesGradientArgs const& args,
@@ -75,9 +75,9 @@ struct TableSumBorder {
   }
 };
 
-// Completes rows that lie in several parts: a warp per part, or the whole block if a row has many
-// tails. No other warp writes the row. The blocks behind those of the parts find where each table
-// begins.
+// Completes rows of gradients whose sorted positions lie in several parts: a warp per part, or the
+// whole block if a row has many partial sums. No other warp writes the row. The blocks after those
+// for the parts find the first distinct row of each table.
 static __global__ void __launch_bounds__(kTableSumThreads)
     table_sum_borders_kernel(TablesGradientArgs const args,
                              TableSumParts parts,

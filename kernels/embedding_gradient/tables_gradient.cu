@@ -12,7 +12,7 @@
 namespace msstream::ops::kernels {
 namespace {
 
-// Calls tell_places() for all bags, one thread per bag.
+// Describes the positions of the ids of all bags (tell_places()), one thread per bag.
 template <class Id, class Row>
 __global__ void __launch_bounds__(kTableSumThreads, 4)
     tell_places_kernel(TablePlacesArgs const args, bool has_default_ids, std::int64_t all_bags) {
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kTableSumThreads, 4)
   }
 }
 
-/// The partial sums that the parts leave to the second launch.
+/// The partial sums of rows whose sorted positions lie in several parts; a second launch adds them.
 struct TableSumBorders {
   float* tails;  ///< [parts, widest]
   float* heads;  ///< [parts, widest]

@@ -11,20 +11,21 @@
 
 namespace msstream::ops::kernels {
 
-/// Returns the number of places of ids in a lookup: one per id, and one more per bag of all tables
-/// if any table has a default id.
+/// Returns the number of positions that a lookup in many tables reads ids from: one per id, and one
+/// more per bag of all tables if any table has a default id.
 [[nodiscard]] inline std::int64_t place_capacity(TablesLookupArgs const& bags) {
   auto const& plan = *bags.plan;
   auto const all_bags = static_cast<std::int64_t>(plan.tables.size()) * bags.batch;
   return bags.capacity + (plan.has_default_ids ? all_bags : 0);
 }
 
-/// Describes each place of a lookup, which is the position of an id or the default id of a bag: its
-/// row among the rows of all tables, first_rows[table] + id, or -1 without a valid id; its bag,
-/// table * batch + bag; and its factor, the weight divided by the pooling divisor of the bag. A
-/// place that belongs to no bag gets a row of -1; its bag and its factor are not written.
+/// Describes each position of a lookup in many tables, which is that of an id or of the default id
+/// of a bag: its row among the rows of all tables, first_rows[table] + id, or -1 without a valid
+/// id; its bag, table * batch + bag; and its factor, the weight divided by the pooling divisor of
+/// the bag. A position that belongs to no bag gets a row of -1; its bag and its factor are not
+/// written.
 struct TablePlacesArgs {
-  TablesLookupArgs bags;           ///< all but the report and the output; no table has Pooling::max
+  TablesLookupArgs bags;           ///< report and output are unused; no table has Pooling::max
   std::int64_t const* first_rows;  ///< plan->first_rows in device memory
   void* rows;                      ///< [places] of `row_dtype`
   DType row_dtype;                 ///< int32 or int64
@@ -34,18 +35,20 @@ struct TablePlacesArgs {
 void embedding_tables_places(HostStream stream, TablePlacesArgs const& args);
 void embedding_tables_places(CudaStream stream, TablePlacesArgs const& args);
 
-/// Sums gradients over the places of ids: values[u, : width(t)] = sum over the places p of the u-th
-/// distinct row, which belongs to table t, of factor(p) * output_gradient[bag(p), first_column(t) :
-/// + width(t)], for u < *unique_count, and table_starts[t] = the number of distinct rows of earlier
-/// tables. Elements beyond are not written. Accumulated in float. Deterministic: in the order of
-/// the places on the host; on CUDA by a tree that depends on the arguments alone.
+/// Sums the gradients of the distinct rows of many tables: values[u, : width(t)] = sum over the
+/// positions p of the u-th distinct row, which belongs to table t, of factor(p) *
+/// output_gradient[bag(p), first_column(t) : + width(t)], for u < *unique_count, and
+/// table_starts[t] = the number of distinct rows of earlier tables. Elements beyond are not
+/// written. Accumulated in float. Deterministic: in the order of the positions on the host; on CUDA
+/// by a tree that depends on the arguments alone.
 struct TablesGradientArgs {
   TablePlan const* plan;          ///< host memory, read before the call returns
   TableDescriptor const* tables;  ///< plan->tables in device memory
   std::int64_t const* first_rows;
   std::int64_t batch;
   std::int64_t places;
-  std::int64_t const* unique_rows;  ///< from deduplicate(), like starts to unique_count
+  /// A result of deduplicate(), as are starts, positions, ranks and unique_count.
+  std::int64_t const* unique_rows;
   std::int32_t const* starts;
   std::int32_t const* positions;
   std::int32_t const* ranks;
@@ -58,7 +61,8 @@ struct TablesGradientArgs {
   std::int64_t* table_starts;          ///< [tables + 1]
   void* workspace;                     ///< embedding_tables_gradient_workspace_bytes(…)
 };
-/// Returns the bytes of workspace, without a query of the device. 0 on the host.
+/// Returns the bytes of workspace that embedding_tables_gradient() needs, without a query of the
+/// device. Returns 0 on the host.
 std::size_t embedding_tables_gradient_workspace_bytes(HostStream stream,
                                                       std::int64_t places,
                                                       std::int64_t widest);

@@ -10,12 +10,12 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The sizes of a plan that the host implementation needs. They are copied, because the caller need
-/// not keep the plan until the work runs.
+/// The sizes of a TablePlan that the host implementation needs. The sizes are copied, because the
+/// caller need not keep the plan until the work runs.
 struct TableSizes {
   std::int64_t count;
-  std::int64_t width;   ///< of all tables together
-  std::int64_t widest;  ///< of the widest table
+  std::int64_t width;   ///< sum over all tables
+  std::int64_t widest;  ///< width of the widest table
 
   explicit TableSizes(TablePlan const& plan)
       : count(static_cast<std::int64_t>(plan.tables.size())),

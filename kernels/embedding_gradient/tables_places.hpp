@@ -11,8 +11,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Writes the results of embedding_tables_places() for one bag of one table, in one thread. Used by
-/// the host and the CUDA implementation.
+/// Computes the results of embedding_tables_places() for one bag of one table, in one thread, for
+/// both the host and the CUDA implementation.
 template <class Id, class Row>
 MSSTREAM_HOST_DEVICE void tell_places(TablePlacesArgs const& args,
                                       TableDescriptor const& table,
@@ -45,7 +45,7 @@ MSSTREAM_HOST_DEVICE void tell_places(TablePlacesArgs const& args,
       float const weight = is_weighted ? bags.weights[place] : 1.0F;
       args.factors[place] = by == 0.0F ? 0.0F : factor_from(weight, by);
       if (by == 0.0F) {
-        rows[place] = -1;  // 0 times an infinite gradient would not be 0
+        rows[place] = -1;  // with a factor of 0, an infinite gradient would give NaN
       }
     }
   }
@@ -60,7 +60,7 @@ MSSTREAM_HOST_DEVICE void tell_places(TablePlacesArgs const& args,
   }
 }
 
-/// Returns whether there may be positions that belong to no existing bag.
+/// Returns whether a lookup may have positions that belong to no existing bag.
 [[nodiscard]] constexpr bool has_unused_places(TablesLookupArgs const& bags) {
   return bags.offsets != nullptr || bags.batch_count != nullptr;
 }

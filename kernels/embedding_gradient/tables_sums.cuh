@@ -57,8 +57,8 @@ struct TableSumPart {
   }
 };
 
-/// Loads the first `count` of up to kTableSumCount columns, with zeros for the others. The columns
-/// of tables of any width are adjacent, so that rows may begin at any alignment.
+/// Loads the first `count` of up to kTableSumCount columns, and sets the other columns to zero. The
+/// columns of tables of any width are adjacent, so that rows may begin at any alignment.
 template <class T>
 __device__ Columns<kTableSumCount> load_some_columns(T const* from, int count) {
   constexpr std::uintptr_t kBytes = kTableSumCount * sizeof(T);
@@ -90,7 +90,7 @@ __device__ inline void store_some_columns(float* to,
   }
 }
 
-/// The location of the gradient that a sorted position adds, and its width and factor.
+/// The location of the gradient that belongs to a sorted position, and its width and factor.
 struct TableSumSource {
   std::int64_t element;
   int width;

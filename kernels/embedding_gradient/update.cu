@@ -13,8 +13,8 @@ namespace msstream::ops::kernels {
 namespace {
 
 /// Returns whether one kernel can both sum the gradients and update the rows. If not, the gradients
-/// go through memory to update_rows(). Does not depend on pointers, so that the workspace can be
-/// sized without them.
+/// are written to the workspace, from which update_rows() reads them. Does not depend on pointers,
+/// so that the workspace can be sized without them.
 bool is_fused(OptimizerKind kind, RowGradientArgs const& args) {
   constexpr std::int64_t kWidestOfLanes = 128;
   return args.pooling != Pooling::max && args.gradient_dtype == DType::float32 &&
@@ -22,7 +22,8 @@ bool is_fused(OptimizerKind kind, RowGradientArgs const& args) {
          (kind != OptimizerKind::rowwise_adagrad || args.width <= kWidestOfLanes);
 }
 
-/// Returns whether four columns of each row can be loaded at once from all arrays.
+/// Returns whether four columns of a row can be loaded with one access from each of the arrays of
+/// an update.
 bool is_whole(EmbeddingUpdateArgs const& args, OptimizerKind kind) {
   auto const fits = [](void const* data, std::size_t bytes) {
     return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
@@ -33,7 +34,7 @@ bool is_whole(EmbeddingUpdateArgs const& args, OptimizerKind kind) {
          (has_row_state || fits(args.state0, 16)) && fits(args.state1, 16);
 }
 
-/// The memory that an update needs in addition to its arguments.
+/// The workspace of an embedding update.
 struct UpdateMemory {
   std::optional<RowGradientMemory> fused;
   float* row_gradients = nullptr;  ///< [places, width]; null if the update is fused

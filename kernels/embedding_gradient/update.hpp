@@ -11,25 +11,24 @@
 
 namespace msstream::ops::kernels {
 
-/// Applies one optimizer step to the rows of a table that a lookup has read, without their
-/// gradients in memory. Each row is updated once, with the gradient that embedding_row_gradients()
-/// computes, in float, and rounded to nearest even. Gives the same bits as
-/// embedding_row_gradients() followed by update_rows().
+/// Applies one optimizer step to the rows of a table that a lookup has read, without storing the
+/// rows' gradients in memory. Each row is updated once, with the gradient that
+/// embedding_row_gradients() computes, in float, and rounded to nearest even. Gives the same bits
+/// as embedding_row_gradients() followed by update_rows().
 ///
-/// The CUDA implementation writes gradients into the workspace all the same for Pooling::max, for
-/// an output gradient that is not float32, for up to 2,048 places of ids, for widths that are not a
-/// multiple of 4, and for a width above 128 with a rule that has one state per row.
+/// The CUDA implementation nevertheless writes gradients into the workspace for Pooling::max, for
+/// an output gradient that is not float32, for up to 2,048 positions of ids, for widths that are
+/// not a multiple of 4, and for a width above 128 with a rule that has one state per row.
 struct EmbeddingUpdateArgs {
-  RowGradientArgs gradient;        ///< without row_gradients; its workspace is that of the update
+  RowGradientArgs gradient;        ///< row_gradients is unused; the workspace is that of the update
   std::int64_t const* unique_ids;  ///< [places], from deduplicate()
   void* table;  ///< [rows, width] of `table_dtype`; aligned to four elements if the width is a
                 ///< multiple of 4
   DType table_dtype;  ///< float32, float16 or bfloat16
-  float* state0;      ///< like state1: as in RowUpdate, 16-byte aligned if the table must be
-                      ///< aligned
+  float* state0;      ///< as in RowUpdate; 16-byte aligned if the table must be aligned
   float* state1;
 };
-/// Returns the bytes of workspace, without a query of the device.
+/// Returns the bytes of workspace that embedding_update() needs, without a query of the device.
 std::size_t embedding_update_workspace_bytes(HostStream stream,
                                              OptimizerKind kind,
                                              RowGradientArgs const& gradient);

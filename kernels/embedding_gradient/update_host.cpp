@@ -16,8 +16,9 @@ using RowMover = void (*)(StepRule const&,
                           std::int64_t row,
                           float const* gradient);
 
-/// Returns the function that updates rows of a table of type `dtype` by an optimizer of `kind`. It
-/// is a pointer, so that the code that sums gradients is not compiled for every such function.
+/// Returns the function that updates rows of a table of type `dtype` by an optimizer of `kind`. The
+/// result is a pointer, so that the code that sums gradients is not compiled once per optimizer and
+/// type.
 RowMover row_mover(OptimizerKind kind, DType dtype) {
   RowMover mover = nullptr;
   with_kind(kind, [&](auto known_kind) {

@@ -14,14 +14,15 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kInFlight = 4;  ///< positions per group of lanes
 
-/// The row of the table and the row of the output gradient that belong to a position; below 0 if
-/// there is none.
+/// The row of the table and the row of the output gradient that belong to a position of the ids;
+/// negative if there is no such row.
 struct RowPair {
   std::int64_t table = -1;
   std::int64_t output = -1;
 };
 
-/// Finds the pairs of rows of neighbouring positions. Positions of one bag share one search.
+/// Finds the rows of the table and of the output gradient for neighbouring positions of the ids.
+/// Positions of one bag share one search.
 template <class Id>
 __device__ void find_pairs(WeightGradientArgs const& args,
                            IdBags<Id> const& bags,

@@ -11,8 +11,8 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// Returns the inner product of a row and a gradient. Adds 32 sums, each over every 32nd column,
-/// which the compiler vectorises, and then folds them in halves.
+/// Returns the inner product of a table row and a gradient. Adds 32 sums, each over every 32nd
+/// column, which the compiler vectorises, and then folds the sums in halves.
 template <class T>
 float product(T const* row, float const* gradient, std::int64_t width) {
   constexpr std::size_t kSums = 32;

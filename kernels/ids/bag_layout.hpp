@@ -12,7 +12,7 @@
 
 namespace msstream::ops::kernels {
 
-/// A BagView whose ids are of type Id.
+/// Ids grouped into bags, like a BagView, but with ids of the known type Id.
 template <class Id>
 struct IdBags {
   Id const* ids;
@@ -23,7 +23,7 @@ struct IdBags {
   std::int64_t capacity;
   std::int64_t hotness;
   std::int64_t default_id;
-  bool ascend = false;  ///< true if the offsets are known to ascend, see BagOffsets::ascend
+  bool ascend = false;  ///< true if the offsets are known to ascend (BagOffsets::ascend)
 
   explicit IdBags(BagView const& view)
       : ids(static_cast<Id const*>(view.ids)),
@@ -44,21 +44,21 @@ struct IdBags {
     }
     return bag_offsets().places_of(bag);
   }
-  /// Returns whether the offsets of an existing bag make it bad, and therefore empty.
+  /// Returns whether an existing bag has invalid offsets and is therefore treated as empty.
   [[nodiscard]] constexpr bool is_bad(std::int64_t bag) const {
     return offsets != nullptr && bag_offsets().is_bad(bag);
   }
-  /// Returns the offsets of the existing bags; for bags with offsets only.
+  /// Returns the offsets of the existing bags. Only for bags that have offsets.
   [[nodiscard]] constexpr BagOffsets<Id> bag_offsets() const {
     return {offsets, existing(), capacity, ascend};
   }
-  /// Returns a range that contains the positions of all existing bags; if no bag is bad, it
-  /// contains no other positions.
+  /// Returns a range that contains the positions of all existing bags. If no bag has invalid
+  /// offsets, the range contains no other positions.
   [[nodiscard]] constexpr PlaceRange existing_places() const {
     return offsets != nullptr ? bag_offsets().all_places() : PlaceRange{0, existing() * hotness};
   }
-  /// Returns the bag that holds a position of existing_places(), or -1 if that bag is bad. A
-  /// position p from `capacity` on stands for the default id of bag p - capacity. Positions are
+  /// Returns the bag that contains a position of existing_places(), or -1 if the bag has invalid
+  /// offsets. A position p ≥ `capacity` means the default id of bag p - capacity. Positions are
   /// below 2^31, which allows a 32-bit division, several times cheaper on a GPU.
   [[nodiscard]] constexpr std::int64_t bag_of(std::int64_t place) const {
     if (place >= capacity) {
@@ -68,7 +68,8 @@ struct IdBags {
                ? bag_offsets().bag_of(place)
                : static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(hotness);
   }
-  /// Returns a copy with `ascend` set by BagOffsets::looked_at(), if there are offsets.
+  /// Returns a copy of the bags with `ascend` set to whether all offsets ascend, which
+  /// BagOffsets::looked_at() checks. Without offsets `ascend` is false.
   [[nodiscard]] IdBags looked_at() const {
     auto bags_looked_at = *this;
     bags_looked_at.ascend = offsets != nullptr && bag_offsets().looked_at().ascend;
@@ -82,8 +83,8 @@ struct IdBags {
 /// Throws std::invalid_argument unless `dtype` is a type of ids: int32 or int64.
 void require_id_type(char const* operation, DType dtype);
 
-/// Calls function(IdBags<Id>(view)) with the view's id type. Throws std::invalid_argument unless
-/// that is int32 or int64.
+/// Calls function(IdBags<Id>(view)), where Id is the view's id type. Throws std::invalid_argument
+/// unless the type is int32 or int64.
 template <class Function>
 void with_id_type(char const* operation, BagView const& view, Function const& function) {
   require_id_type(operation, view.id_dtype);

@@ -9,8 +9,9 @@
 
 namespace msstream::ops::kernels {
 
-/// Returns offsets.candidate_for(place), computed by a group of lanes. The lanes read the offsets
-/// of several search levels at once, because the load of each level depends on the one before.
+/// Returns the only bag that may contain a position, as BagOffsets::candidate_for() does, computed
+/// by a group of lanes. The lanes read the offsets of several search levels at once, because the
+/// load of each level depends on the one before.
 template <class Id>
 __device__ std::int64_t candidate_for(LaneGroup const& group,
                                       BagOffsets<Id> const& offsets,
@@ -38,10 +39,11 @@ __device__ std::int64_t candidate_for(LaneGroup const& group,
   return found;
 }
 
-/// Returns whether thread `thread` of `threads` finds no fault in its share of the checks of the
-/// bags [first, last], at least one bag. If every thread returns true, no bag of the range is bad.
-/// The threads share the comparisons with the judging offsets (see BagOffsets), which otherwise
-/// cost each bag's thread a logarithmic number of loads. No load depends on another.
+/// Returns whether thread `thread` of `threads` finds no error in its share of the checks of the
+/// bags [first, last], at least one bag. If every thread returns true, all bags of the range have
+/// valid offsets. The threads share the comparisons with the judging offsets (see BagOffsets),
+/// which otherwise cost each bag's thread a logarithmic number of loads. No load depends on
+/// another.
 template <class Id>
 __device__ bool looks_good(
     BagOffsets<Id> const& offsets, std::int64_t first, std::int64_t last, int thread, int threads) {
@@ -57,8 +59,9 @@ __device__ bool looks_good(
   return good;
 }
 
-/// Returns whether a bag that failed a quick check is bad, and reports a bad bag if `reports`. Not
-/// inlined and with arguments by value, so that the rare case costs the caller no registers.
+/// Returns whether a bag that failed a quick check has invalid offsets, and if so, reports the bag
+/// if `reports` is true. Not inlined and with arguments by value, so that the rare case costs the
+/// caller no registers.
 template <class Id>
 __device__ __noinline__ bool is_bad_and_reported(BagOffsets<Id> offsets,
                                                  std::int64_t bag,
@@ -72,9 +75,10 @@ __device__ __noinline__ bool is_bad_and_reported(BagOffsets<Id> offsets,
 }
 
 /// Returns the positions of a bag's ids, computed by a group of `lanes` lanes, of which `lane` is
-/// the caller; none if the bag is bad or does not exist. Each lane compares the bag with different
-/// judging offsets (see BagOffsets). A bad bag is reported if `reports`. All lanes of a warp must
-/// call this together; each group has its own bag.
+/// the caller. Returns no positions if the bag does not exist or has invalid offsets; invalid
+/// offsets are reported if `reports` is true. Each lane compares the bag with different judging
+/// offsets (see BagOffsets). All lanes of a warp must call places_by_lanes() together; each group
+/// has its own bag.
 template <class Id>
 __device__ PlaceRange places_by_lanes(BagOffsets<Id> const& offsets,
                                       std::int64_t bag,

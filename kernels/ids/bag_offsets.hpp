@@ -5,26 +5,26 @@
 
 namespace msstream::ops::kernels {
 
-/// The index range [begin, end) of an array.
+/// A range [begin, end) of indices into an array.
 struct PlaceRange {
   std::int64_t begin;
   std::int64_t end;
 };
 
-/// Returns the length of a bag of which only the bounds are known; 0 if `begin` is negative or the
-/// bounds descend.
+/// Returns the length of a bag from its two offsets; 0 if `begin` is negative or the offsets
+/// descend.
 [[nodiscard]] constexpr std::int64_t length_between(std::int64_t begin, std::int64_t end) {
   return begin >= 0 && end > begin ? end - begin : 0;
 }
 
 /// Unchecked offsets [bags + 1] in device memory: bag b has the positions [at[b], at[b + 1]) of an
-/// array of `capacity` elements, or none if the bag is bad. Bags that are not bad never overlap,
-/// whatever the offsets are, so that every operation finds the same bag for a position and reads no
-/// position that does not exist.
+/// array of `capacity` elements, or none if the bag is bad (has invalid offsets). Bags that are not
+/// bad never overlap, whatever the offsets are, so that every operation finds the same bag for a
+/// position and reads no position that does not exist.
 ///
 /// A bag is bad if its bounds are outside [0, capacity], or descend, or contradict an offset that
 /// judges the bag: offset 0, the last offset, and the offsets that a binary search for the bag
-/// compares with. A judge before the bag must not be above the bag's begin, a judge behind it not
+/// compares with. A judge before the bag must not be above the bag's begin, a judge after it not
 /// below the bag's end. If a judge is outside [0, capacity], the first of the next three offsets
 /// that is inside replaces it; if none is, `capacity` does. Offsets that ascend within [0,
 /// capacity] have no bad bag. Of two bags that overlap at least one is bad, because one offset
@@ -48,14 +48,14 @@ struct BagOffsets {
     return !is_within(begin, 0, end) || !is_within(end, 0, capacity) ||
            (!all_agree_at_once(bag) && !agrees(bag, begin, end));
   }
-  /// Returns whether a bag has a judge `number`, counted from 0. A judge is an offset that the bag
-  /// must not contradict.
+  /// Returns whether a bag has a judge `number`, counted from 0. A judge is an offset that a bag
+  /// with valid offsets must not contradict.
   [[nodiscard]] constexpr bool has_judge(std::int64_t number) const {
     return number < kEnds || (number < kEnds + kMostLevels && (bags >> (number - kEnds + 1)) > 0);
   }
-  /// Returns whether judge `number` of a bag, an offset that the bag must not contradict, is within
-  /// [0, capacity] itself and agrees with the bag's bounds. This quick test comes first because
-  /// nearly all bags pass it.
+  /// Returns whether judge `number` of a bag (an offset that the bag must not contradict) is within
+  /// [0, capacity] and agrees with the bag's bounds. The quick test comes before the full one
+  /// because nearly all bags pass it.
   [[nodiscard]] constexpr bool agrees_at_once(std::int64_t bag,
                                               Id begin,
                                               Id end,
@@ -69,13 +69,15 @@ struct BagOffsets {
   }
   /// Checks bag first + `number` of the bags [first, last], if there is one, and judge `number` (an
   /// offset that a bag must not contradict) of the first bag if the judge is before the range, and
-  /// of the last bag if it is behind the range. Returns whether the bounds of the bag ascend within
-  /// [0, capacity], and the judges are within it and contradict none of the bags. If this holds for
-  /// every number, none of the bags is bad: an offset judges all bags of the search range whose
-  /// middle it is, so an outside judge of any of these bags also judges the first or the last one.
+  /// of the last bag if it is after the range. Returns whether the bounds of the bag ascend within
+  /// [0, capacity], and the judges are within it and contradict none of the bags. If the result is
+  /// true for every number, none of the bags is bad: an offset judges all bags of the search range
+  /// whose middle it is, so an outside judge of any of these bags also judges the first or the last
+  /// one.
   ///
-  /// The last bag replaces a bag that does not exist, and a bound of the range a judge; they pass
-  /// if the other numbers do. Thus no load depends on another, and all can be in flight at once.
+  /// The last bag replaces a bag that does not exist, and a bound of the range replaces a judge
+  /// that does not exist or is within the range; the replacements pass if the other numbers do.
+  /// Thus no load depends on another, and all can be in flight at once.
   [[nodiscard]] constexpr bool passes(std::int64_t first,
                                       std::int64_t last,
                                       std::int64_t number) const {
@@ -97,17 +99,17 @@ struct BagOffsets {
     return (begin >= 0) & (begin <= end) & (end <= capacity) & (judge_before >= 0) &
            (judge_before <= range_begin) & (judge_behind >= range_end) & (judge_behind <= capacity);
   }
-  /// Returns the positions of a bag; none if the bag is bad.
+  /// Returns the positions of a bag; none if the bag has invalid offsets.
   [[nodiscard]] constexpr PlaceRange places_of(std::int64_t bag) const {
     return is_bad(bag) ? PlaceRange{0, 0} : PlaceRange{at[bag], at[bag + 1]};
   }
-  /// Returns a range that contains all bags that are not bad.
+  /// Returns a range of positions that contains all bags with valid offsets.
   [[nodiscard]] constexpr PlaceRange all_places() const {
     auto const begin = judge(0);
     auto const end = judge(bags);
     return {begin, end < begin ? begin : end};
   }
-  /// Returns the bag that contains a position, or -1 if no bag does.
+  /// Returns the bag that contains a position, or -1 if no bag with valid offsets does.
   [[nodiscard]] constexpr std::int64_t bag_of(std::int64_t place) const {
     auto const bag = candidate_for(place);
     if (bag >= bags || is_bad(bag)) {
@@ -127,9 +129,9 @@ struct BagOffsets {
     }
     return found;
   }
-  /// Returns offset `border`, limited by the offsets that judge it: the results ascend with
-  /// `border` within [0, capacity], and are the offsets themselves at the bounds of bags that are
-  /// not bad.
+  /// Returns offset `border` (the bound between two bags), limited by the offsets that judge it.
+  /// The results ascend with `border` within [0, capacity], and equal the offsets at the bounds of
+  /// bags with valid offsets.
   [[nodiscard]] constexpr std::int64_t ascending(std::int64_t border) const {
     if (ascend) {
       return at[border];
@@ -152,8 +154,8 @@ struct BagOffsets {
     }
     return low;
   }
-  /// Returns a copy with `ascend` set according to a check of all offsets. The host can afford that
-  /// check once per operation.
+  /// Returns a copy of the offsets with `ascend` set to whether all offsets ascend within [0,
+  /// capacity]. Reads all offsets, which the host can afford once per operation.
   [[nodiscard]] constexpr BagOffsets looked_at() const {
     bool all = at[0] >= 0 && at[bags] <= capacity;
     for (std::int64_t bag = 0; bag < bags; ++bag) {
@@ -162,9 +164,8 @@ struct BagOffsets {
     return {at, bags, capacity, all};
   }
 
-  /// Returns the value by which offset `border` judges bags: its own if that is within [0,
-  /// capacity], otherwise that of the first of the next three offsets that is, otherwise
-  /// `capacity`.
+  /// Returns the value with which bags must agree at offset `border`: the offset if it is within
+  /// [0, capacity], otherwise the first of the next three offsets that is, otherwise `capacity`.
   [[nodiscard]] constexpr std::int64_t judge(std::int64_t border) const {
     constexpr std::int64_t kSubstitutes = 3;
     for (auto i = border; i <= bags && i <= border + kSubstitutes; ++i) {
@@ -193,8 +194,9 @@ struct BagOffsets {
     }
     return step;
   }
-  static constexpr int kEnds = 2;  ///< the offsets that judge all bags: the first and the last
-  static constexpr int kMostLevels = 62;  ///< the most levels of a search: the bits of a count
+  /// The number of offsets that judge all bags: the first and the last.
+  static constexpr int kEnds = 2;
+  static constexpr int kMostLevels = 62;  ///< most levels of a binary search: the bits of a count
 
   /// Returns the index of judge `number` of a bag (an offset that the bag must not contradict);
   /// above `bags` if the binary search for the bag has no such judge. One of the bag's two bounds

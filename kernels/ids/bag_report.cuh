@@ -8,7 +8,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Springs the trap for a bad bag, if the report has a trap.
+/// Writes a bag with invalid offsets into the report's IdTrap, which the host reads, if the report
+/// has one.
 template <class Id>
 __device__ void spring_trap(IdReport const& report,
                             BagOffsets<Id> const& offsets,
@@ -18,7 +19,8 @@ __device__ void spring_trap(IdReport const& report,
   }
 }
 
-/// Reports a bad bag. To be called by one thread.
+/// Reports a bag with invalid offsets: increments the report's count and writes the bag into its
+/// IdTrap. Must be called by one thread.
 template <class Id>
 __device__ void report_bad(IdReport const& report,
                            BagOffsets<Id> const& offsets,

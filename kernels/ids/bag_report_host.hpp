@@ -8,7 +8,7 @@
 
 namespace msstream::ops::kernels {
 
-/// Springs the trap for a bad bag, if the report has a trap.
+/// Writes a bag with invalid offsets into the report's IdTrap, if the report has one.
 template <class Id>
 void spring_trap(IdReport const& report, BagOffsets<Id> const& offsets, std::int64_t bag) {
   spring_trap(report, {bag, offsets.at[bag], offsets.at[bag + 1], offsets.capacity});

@@ -8,8 +8,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Computes to[i] = from[i], for int32 and int64 in either direction. A number that does not fit
-/// into 32 bits loses its upper 32 bits.
+/// Converts an array of ids: to[i] = from[i], from int32 or int64 to either type. A number that
+/// does not fit into 32 bits loses its upper 32 bits.
 struct CastIdsArgs {
   void const* from;  ///< [count] of `from_dtype`
   DType from_dtype;  ///< int32 or int64

@@ -8,8 +8,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Calls function(from, to) with an id of type `from_dtype` and one of type `to_dtype`. Throws
-/// std::invalid_argument unless both types are int32 or int64.
+/// Calls function(from, to) with two integers whose types are those that `from_dtype` and
+/// `to_dtype` denote. Throws std::invalid_argument unless both types are int32 or int64.
 template <class Function>
 void with_cast_types(CastIdsArgs const& args, Function const& function) {
   require_id_type("cast_ids", args.from_dtype);

@@ -21,15 +21,15 @@ namespace {
 
 constexpr std::int64_t kBlockCapacity = 4096;  ///< the most positions that one block sorts
 
-/// The arrays of the workspace, laid out one after the other. The counters of tiles are words of a
-/// key's size.
+/// The arrays of a workspace for deduplication, laid out one after the other. The counters of tiles
+/// are words of a key's size.
 template <class Key>
 struct Workspace {
   static constexpr int kMostPasses = static_cast<int>(sizeof(Key));
 
   Key* keys[2];
   unsigned* places[2];
-  unsigned* descend;  ///< the memory of OffsetsSeen
+  unsigned* descend;  ///< memory of OffsetsSeen::descend
   Key* pass_counts[2];
   /// `bins`, `next_tiles`, `group_counts` and `pass_counts[0]` are adjacent in memory and must be
   /// zero before the first launch.
@@ -60,8 +60,8 @@ struct Workspace {
   }
 };
 
-/// Sets the workspace's counters to zero and, if bad bags are left out, checks whether the offsets
-/// ascend.
+/// Sets the workspace's counters to zero. If the ids of bags with invalid offsets are to be left
+/// out, also checks whether the offsets ascend.
 template <class Key, class Id>
 OffsetsSeen prepare(CudaStream stream,
                     DeduplicateArgs const& args,

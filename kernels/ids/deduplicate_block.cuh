@@ -11,9 +11,9 @@
 
 namespace msstream::ops::kernels {
 
-/// Does the whole deduplication in one block: the time of small batches is that of launches, not of
-/// work. Thread t sorts the positions [t * Items, (t + 1) * Items). The radix sort keeps the order
-/// of equal keys.
+/// Does the whole deduplication of ids in one block, because the time of small batches is the time
+/// of launches, not of work. Thread t sorts the positions [t * Items, (t + 1) * Items). The radix
+/// sort keeps the order of equal keys.
 template <class Key, class Id, int Threads, int Items>
 __global__ void __launch_bounds__(Threads)
     deduplicate_block_kernel(DeduplicateArgs const args, IdBags<Id> const bags, int key_bits) {
@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(Threads)
   auto const places = place_capacity(args.bags);
   unsigned const thread = threadIdx.x;
   bool may_have_bad_bags = args.pools && bags.offsets != nullptr;
-  // With more than 16 bags per thread, a check of all offsets takes longer than searching the bags
-  // of the positions.
+  // With more than 16 bags per thread, a check of all offsets takes longer than a search for the
+  // bag of each position.
   if (may_have_bad_bags && bags.existing() <= std::int64_t{16} * Threads) {
     bool const ascend = ascend_in_steps(bags.bag_offsets(), thread, Threads);
     may_have_bad_bags = __syncthreads_or(ascend ? 0 : 1) != 0;

@@ -13,8 +13,9 @@ inline constexpr int kGroupThreads = 256;
 inline constexpr int kGroupItems = 8;
 inline constexpr std::int64_t kGroupTile = kGroupThreads * kGroupItems;
 
-/// Numbers the groups of equal keys in sorted order: writes the unique ids, where the group of each
-/// starts, and the group of each sorted position. `counts` [tiles] and `next_tile` must be zero.
+/// Numbers the groups of equal keys in sorted order: writes the unique ids, the index where each
+/// group starts, and the group of each sorted position. `counts` [tiles] and `next_tile` must be
+/// zero.
 ///
 /// A warp takes 32 * kGroupItems neighbouring keys, each lane every 32nd of them.
 template <class Key>
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kGroupThreads) write_groups_kernel(Deduplicate
     }
     auto const uniques = unique + (is_first ? 1 : 0);
     args.ranks[k] = is_valid ? static_cast<std::int32_t>(uniques) - 1 : -1;
-    // Detects the end of the valid keys, which are sorted before all others.
+    // Detects the end of the valid keys, which are sorted before all other keys.
     bool const is_behind_them = !is_valid && (k == 0 || previous[i] != no_id);
     bool const is_end = is_valid && k + 1 == count;
     if (is_behind_them || is_end) {

@@ -27,8 +27,9 @@ std::size_t digit(Word id, unsigned shift) {
   return static_cast<std::size_t>(id >> shift) & (kDigits - 1);
 }
 
-/// Sorts by the lower `bits` of the ids, keeping the order of equal ids. Returns the array that
-/// holds the result, `entries` or `spare` (Knuth, The Art of Computer Programming, vol. 3, 5.2.5).
+/// Sorts entries by the lower `bits` of their ids, and keeps the order of equal ids. Returns the
+/// array that holds the result, `entries` or `spare` (Knuth, The Art of Computer Programming, vol.
+/// 3, 5.2.5).
 template <class Word>
 Entry<Word>* radix_sort(Entry<Word>* entries,
                         Entry<Word>* spare,
@@ -70,7 +71,7 @@ void group_equal_ids(DeduplicateArgs const& args, IdBags<Id> const& all_bags) {
   if (bags.offsets == nullptr || bags.ascend || !args.pools) {
     add_all(bags.existing_places());
   } else {
-    // The positions of bags that are not bad ascend from bag to bag.
+    // The positions of bags with valid offsets ascend from bag to bag.
     for (std::int64_t bag = 0; bag < bags.existing(); ++bag) {
       add_all(bags.places_of(bag));
     }
@@ -112,7 +113,8 @@ void deduplicate(HostStream stream, DeduplicateArgs const& args) {
   require_int32("deduplicate", places, "places of ids");
   with_id_type("deduplicate", args.bags, [&](auto const& bags) {
     stream.run([args, bags] {
-      // If ids fit in 32 bits, the sort moves half as much memory; positions always fit.
+      // If all ids fit in 32 bits, 32-bit entries halve the memory that the sort moves. Positions
+      // always fit.
       if (args.rows <= std::int64_t{std::numeric_limits<std::uint32_t>::max()}) {
         group_equal_ids<std::uint32_t>(args, bags);
       } else {

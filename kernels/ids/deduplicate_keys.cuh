@@ -9,9 +9,9 @@
 
 namespace msstream::ops::kernels {
 
-/// Returns whether `bag` exists and has no id of the table. All lanes of a warp must call this
-/// together, each with its own bag or -1. A lane reads the first ids of its bag; the warp reads
-/// longer remainders together.
+/// Returns whether `bag` exists and contains no id that is in the table. All lanes of a warp must
+/// call lacks_ids() together, each with its own bag or -1. A lane reads the first ids of its bag;
+/// the warp reads longer remainders together.
 template <class Id>
 __device__ bool lacks_ids(IdBags<Id> const& bags,
                           std::int64_t rows,
@@ -50,7 +50,8 @@ __device__ bool lacks_ids(IdBags<Id> const& bags,
 }
 
 /// Returns whether every `step`-th bag from `first` on has offsets that ascend within [0,
-/// capacity]. If this holds for each of the starts 0 to step - 1, no bag is bad.
+/// capacity]. If the result is true for each `first` from 0 to step - 1, all bags have valid
+/// offsets.
 template <class Id>
 __device__ bool ascend_in_steps(BagOffsets<Id> const& offsets,
                                 std::int64_t first,
@@ -63,15 +64,15 @@ __device__ bool ascend_in_steps(BagOffsets<Id> const& offsets,
   return all;
 }
 
-/// Returns whether a position belongs to no bag or to a bad one. Not inlined and with arguments by
-/// value, so that the rare case costs the caller no registers.
+/// Returns whether a position belongs to no bag, or to one with invalid offsets. Not inlined and
+/// with arguments by value, so that the rare case costs the caller no registers.
 template <class Id>
 __device__ __noinline__ bool is_in_no_bag(IdBags<Id> bags, std::int64_t place) {
   return bags.bag_of(place) < 0;
 }
 
-/// Computes the keys by which positions are sorted: the id, or `rows` for a position that holds no
-/// id of the table, so that such positions come last.
+/// The keys by which positions are sorted: the id, or `rows` for a position that holds no id of the
+/// table, so that such positions come last.
 template <class Key, class Id>
 struct PlaceKeys {
   IdBags<Id> bags;
@@ -79,7 +80,8 @@ struct PlaceKeys {
   std::int64_t places;
   std::int64_t existing;
   PlaceRange existing_places;
-  bool has_bad_bags;  ///< true if some bag may be bad and the ids of bad bags are left out
+  bool has_bad_bags;  ///< true if ids in bags with invalid offsets are left out and such bags may
+                      ///< exist
 
   __device__ PlaceKeys(IdBags<Id> const& all_bags,
                        std::int64_t table_rows,
@@ -92,13 +94,14 @@ struct PlaceKeys {
         existing_places(all_bags.existing_places()),
         has_bad_bags(may_have_bad_bags) {}
 
-  /// Returns the id at a position, or `rows` if there is none.
+  /// Returns the id at a position, or `rows` if there is no id.
   __device__ std::int64_t id_at(std::int64_t place) const {
     bool const exists = place >= existing_places.begin && place < existing_places.end &&
                         !(has_bad_bags && is_in_no_bag(bags, place));
     return exists ? static_cast<std::int64_t>(bags.ids[place]) : rows;
   }
-  /// Returns the key of a position that holds `id`. All lanes of a warp must call this together.
+  /// Returns the sort key of a position that holds `id`. All lanes of a warp must call of_place()
+  /// together.
   __device__ Key of_place(std::int64_t place, std::int64_t id) const {
     if (bags.default_id >= 0) {
       bool const is_default = place >= bags.capacity && place < places;
@@ -112,7 +115,7 @@ struct PlaceKeys {
   }
 };
 
-/// The results of the blocks of look_at_offsets_kernel, one per block.
+/// The results of the check for ascending offsets, one per block of look_at_offsets_kernel.
 struct OffsetsSeen {
   static constexpr unsigned kMostBlocks = kKeyThreads;
 
@@ -120,13 +123,14 @@ struct OffsetsSeen {
   unsigned blocks = 0;
 
   /// Returns whether any block found offsets that do not ascend. All threads of a block of
-  /// kKeyThreads must call this together.
+  /// kKeyThreads threads must call any_descend() together.
   [[nodiscard]] __device__ bool any_descend() const {
     return __syncthreads_or(threadIdx.x < blocks && descend[threadIdx.x] != 0 ? 1 : 0) != 0;
   }
 };
 
-/// Checks whether all offsets ascend, and sets `zeros` to 0, which saves a launch for that.
+/// Checks whether all offsets ascend. Also sets the array `zeros` to 0, which saves a launch for
+/// clearing it.
 template <class Id>
 __global__ void __launch_bounds__(kKeyThreads) look_at_offsets_kernel(IdBags<Id> const bags,
                                                                       OffsetsSeen seen,
@@ -142,8 +146,8 @@ __global__ void __launch_bounds__(kKeyThreads) look_at_offsets_kernel(IdBags<Id>
   }
 }
 
-/// Computes the keys, and adds the number of occurrences of each digit to `bins` [passes, 256],
-/// which must be zero.
+/// Computes the sort keys of all positions, and adds the number of occurrences of each of the keys'
+/// digits to `bins` [passes, 256], which must be zero before the launch.
 template <class Key, class Id>
 __global__ void __launch_bounds__(kKeyThreads) make_keys_kernel(IdBags<Id> const bags,
                                                                 OffsetsSeen seen,

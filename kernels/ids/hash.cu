@@ -11,9 +11,11 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kInFlight = 4;  ///< elements per thread
+/// The number of elements per thread, all loaded before the first is stored.
+constexpr int kInFlight = 4;
 
-/// Calls write(i, load(i)) for the thread's elements. The elements of a warp are neighbours.
+/// Calls write(i, load(i)) for the elements i of the calling thread, with kInFlight loads in
+/// flight. The elements of a warp are neighbours.
 template <class Load, class Write>
 __device__ void for_each_element(std::int64_t const* existing,
                                  std::int64_t capacity,

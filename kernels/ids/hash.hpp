@@ -9,8 +9,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Computes buckets[i] = mix(keys[i] + salt) mod bucket_count for i < count, where mix is a 64-bit
-/// finaliser of MurmurHash3.
+/// Computes buckets[i] = mix(keys[i] + salt) mod bucket_count for i < count, where mix is the
+/// 64-bit finaliser of MurmurHash3.
 struct HashArgs {
   IdArray keys;
   std::int64_t* buckets;

@@ -35,8 +35,8 @@ inline constexpr int kKeyThreads = 256;
 inline constexpr int kKeysInFlight = 4;
 inline constexpr unsigned kMostKeyBlocks = 528;  ///< a few per multiprocessor of a large GPU
 
-/// Counters, in shared memory, of how often a block of kKeyThreads threads has met each digit in
-/// each pass. All threads of the block must call every function but count().
+/// Counters in shared memory of the digits that the kKeyThreads threads of a block have met in each
+/// pass of a radix sort. All threads of the block must call every function but count().
 template <int MostPasses>
 class DigitCounts {
  public:
@@ -52,7 +52,7 @@ class DigitCounts {
   __device__ void count(int pass, unsigned digit) {
     atomicAdd(&counters_[threadIdx.x % kSets][pass * Digits::kBins + digit], 1U);
   }
-  /// Adds all counts to `bins`, [passes, 256].
+  /// Adds the counts of all digits to `bins` [passes, 256] in device memory.
   __device__ void add_to(unsigned* bins, int passes) {
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < passes * Digits::kBins; i += kKeyThreads) {
@@ -68,13 +68,14 @@ class DigitCounts {
   }
 
  private:
-  // Two sets of counters, because frequent ids make lanes wait for each other.
+  // Two sets of counters are used because lanes that count the same frequent digit wait for each
+  // other.
   static constexpr int kSets = 2;
   unsigned counters_[kSets][MostPasses * Digits::kBins];
 };
 
-/// One pass of a radix sort of (key, position) pairs by one digit. Equal digits keep their order. A
-/// tile counts its digits, publishes the counts for the tiles behind it, and looks back for the
+/// One pass of a radix sort, which sorts (key, position) pairs by one digit and keeps the order of
+/// equal digits. A tile counts its digits, publishes the counts for later tiles, and reads the
 /// counts of the tiles before it.
 template <class Key, class Word>
 struct SortPass {
@@ -85,15 +86,16 @@ struct SortPass {
   std::int64_t count;
   Digits digits;
   int pass;
-  Key no_id;                               ///< the last pass writes no positions of this key
-  unsigned const* bins;                    ///< [256]: how often each digit occurs
-  Word* counts;                            ///< [tiles, 256], zeros before the pass
-  Word* next_counts;                       ///< [tiles, 256], set to zeros for the next pass
-  unsigned* next_tile;                     ///< number of the next tile; 0 before the pass
-  std::int64_t const* existing = nullptr;  ///< on the device: how many keys exist; null if all do
+  Key no_id;             ///< key whose positions the last pass does not write
+  unsigned const* bins;  ///< [256]: number of occurrences of each digit
+  Word* counts;          ///< [tiles, 256], zeros before the pass
+  Word* next_counts;     ///< [tiles, 256], set to zeros for the next pass
+  unsigned* next_tile;   ///< number of the next tile; must be 0 before the pass
+  /// The number of keys that exist, a device scalar; null if all keys exist.
+  std::int64_t const* existing = nullptr;
 };
 
-/// Returns the mask of the lanes of the warp that have the same digit.
+/// Returns the mask of the lanes of the warp that have the same digit as the calling lane.
 __device__ inline unsigned lanes_with(unsigned digit, int bits) {
   unsigned same = kAllLanes;
   for (int bit = 0; bit < bits; ++bit) {
@@ -104,10 +106,10 @@ __device__ inline unsigned lanes_with(unsigned digit, int bits) {
   return same;
 }
 
-// Sorts the next tile by one digit. All threads of a block must call it. The tile's shared memory
-// holds one after the other: how often each warp has met each digit, the keys in the order of the
-// output, and their positions. A warp has 32 * Items neighbouring keys, and each lane has every
-// 32nd of them.
+// Sorts one tile of keys by one digit. All threads of a block must call sort_pass(). The tile's
+// shared memory holds one after the other: the number of times that each warp has met each digit,
+// the keys in the order of the output, and their positions. A warp has 32 * Items neighbouring
+// keys, and each lane has every 32nd of them.
 template <class Key, class Word, int Threads, int Items, bool IsFirst, bool IsLast>
 __device__ void sort_pass(SortPass<Key, Word> const& pass) {
   static_assert(Threads >= Digits::kBins);
@@ -116,8 +118,10 @@ __device__ void sort_pass(SortPass<Key, Word> const& pass) {
   using Scan = cub::BlockScan<unsigned, Threads>;
   using Count = TileCount<Word>;
   __shared__ typename Scan::TempStorage scan[2];
-  __shared__ unsigned firsts[Digits::kBins];  ///< index in the tile at which each digit begins
-  __shared__ unsigned shifts[Digits::kBins];  ///< distance from that index to the output
+  /// The index in the sorted tile of the first key with each digit.
+  __shared__ unsigned firsts[Digits::kBins];
+  __shared__ unsigned shifts[Digits::kBins];  ///< for each digit, distance from the index in the
+                                              ///< tile to the one in the output
   __shared__ union {
     unsigned met[kWarps][Digits::kBins];
     Key keys[kTile];
@@ -140,7 +144,7 @@ __device__ void sort_pass(SortPass<Key, Word> const& pass) {
   }
   int const in_tile = static_cast<int>(min(std::int64_t{kTile}, count - begin));
 
-  // Fills the tile behind its last key with the highest key, which stays there.
+  // A tile with fewer keys is filled up with the highest key, which the sort leaves at the end.
   Key keys[Items];
   unsigned places[Items];
 #pragma unroll
@@ -199,7 +203,7 @@ __device__ void sort_pass(SortPass<Key, Word> const& pass) {
     unsigned const digit = pass.digits.of(keys[i], pass.pass);
     to[i] += firsts[digit] + shared.met[warp][digit];
   }
-  __syncthreads();  // the counters are no longer needed; keys reuse their memory
+  __syncthreads();  // the keys reuse the memory of the counters from here on
 #pragma unroll
   for (int i = 0; i < Items; ++i) {
     shared.keys[to[i]] = keys[i];

@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kReportThreads)
   }
 }
 
-/// Reports the bad bags of an operation that has nothing to write, if the report has a counter or a
-/// trap.
+/// Reports the bags with invalid offsets of an operation that has nothing to compute, if the report
+/// has a counter or an IdTrap.
 template <class Id>
 void report_bad_bags(CudaStream stream,
                      char const* operation,

@@ -6,7 +6,7 @@
 
 namespace msstream::ops::kernels {
 
-/// The shape of a tile that a block sorts in one pass of ids/radix_sort.cuh.
+/// The shape of a tile of keys that one block sorts in a pass of ids/radix_sort.cuh.
 template <int Threads, int Items>
 struct SortTile {
   static constexpr int kThreads = Threads;
@@ -17,9 +17,10 @@ using SmallSortTile = SortTile<256, 4>;
 using MediumSortTile = SortTile<256, 8>;
 using LargeSortTile = SortTile<512, 16>;
 
-/// Calls function(tile) with the shape of the tiles for a number of keys. Few keys get small tiles,
-/// though none below Least, so that they are on many multiprocessors. Many keys get large tiles, so
-/// that few tiles wait for each other. Keys longer than 32 bits leave no room for large tiles.
+/// Calls function(tile) with the shape of the tiles in which a number of keys are sorted. Few keys
+/// get small tiles, though none smaller than Least, so that they occupy many multiprocessors. Many
+/// keys get large tiles, so that few tiles wait for each other. Keys longer than 32 bits leave no
+/// room for large tiles.
 template <class Key, class Least, class Function>
 auto with_sort_tile(std::int64_t keys, Function const& function) {
   constexpr std::int64_t kMostForSmall = std::int64_t{1} << 17U;

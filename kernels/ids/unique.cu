@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kTileThreads) count_groups_kernel(
   for (auto turn = static_cast<unsigned>(tiles.begin()); turn < end; turn += Tiles::kTurn) {
     WarpKeys const keys(reader, coding, turn, end);
     begun = Begun::Join{}(begun, keys.begun());
-    // Writes whole sectors now, so that they are in the L2 cache when they are written at random:
-    // each random write would otherwise fetch its sector first.
+    // Fills whole sectors of the output, so that they are in the L2 cache when a later kernel
+    // writes them at random: each random write would otherwise fetch its sector first.
 #pragma unroll
     for (unsigned i = 0; i < Tiles::kItems; ++i) {
       auto const k = turn + i * kTileThreads + threadIdx.x;
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kTileThreads) count_groups_kernel(
       }
     }
   }
-  // All lanes of a warp have the same `begun`, so only one of them adds it.
+  // All lanes of a warp have counted the same groups, so only one of the lanes adds its count.
   store_total(threadIdx.x % 32 == 0 ? begun : Begun{0, 0}, Begun::Join{}, totals);
 }
 
@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(kLookUpThreads)
   }
 }
 
-// Numbering by first occurrence counts and numbers the positions where an id occurs first; then
-// every position looks up its number.
+// To number ids by first occurrence, a kernel numbers the positions where an id occurs first, and
+// then every position looks up its id's number.
 
 __device__ unsigned firsts_at(std::int32_t const* first_places,
                               std::int64_t begin,
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kTileThreads)
       }
     }
     before += of_turn;
-    __syncthreads();  // the next round uses the scan's memory again
+    __syncthreads();  // the next round reuses the scan's shared memory
   }
 }
 

@@ -7,10 +7,11 @@
 
 #include <cstdint>
 
-/// The step from sorted ids to distinct ones. Keys of ids that are left out come last.
+/// The second step of unique(): finds the distinct ids in sorted ones. Keys of ids that are left
+/// out come last.
 namespace msstream::ops::kernels {
 
-/// The sorted keys, and the original position of each.
+/// Sorted keys of ids, and the original position of each key.
 template <class Key>
 struct SortedIds {
   Key const* keys;
@@ -20,9 +21,9 @@ struct SortedIds {
   [[nodiscard]] __device__ std::uint64_t key(unsigned k) const { return keys[k]; }
 };
 
-/// Keys sorted by the bytes in which they differ, and the original position of each. The number of
-/// those bytes, which only the device knows, decides how keys are stored, and in which of two
-/// arrays.
+/// Keys of ids sorted by the bytes in which they differ, and the original position of each key. The
+/// number of such bytes, which only the device knows, decides how keys are stored, and in which of
+/// two arrays.
 struct SortedVaryingIds {
   std::uint64_t const* keys[2];
   unsigned const* positions[2];
@@ -53,7 +54,8 @@ __device__ inline void store_value(UniqueArgs const& args, std::int64_t u, std::
   }
 }
 
-/// The groups of equal keys that have begun up to some position.
+/// A running count of the groups of equal keys that begin up to some position, and the start of the
+/// last of them.
 struct Begun {
   unsigned groups;
   unsigned after_start;  ///< index of the last group's first key, plus 1; 0 if there is none
@@ -64,24 +66,25 @@ struct Begun {
     }
   };
 
-  /// Returns the groups that have begun after 32 more positions from `k` on. A bit of `heads` is
-  /// set if its position begins a group.
+  /// Returns the count of groups after 32 more positions from `k` on. A bit of `heads` is set if
+  /// its position begins a group.
   [[nodiscard]] __device__ Begun with(unsigned heads, unsigned k) const {
     return {groups + __popc(heads),
             heads != 0 ? k + 32 - __clz(static_cast<int>(heads)) : after_start};
   }
 };
 
-/// The neighbouring keys of a warp, of which a lane has every 32nd, and which of them begin a
-/// group. All lanes must construct it together.
+/// The neighbouring sorted keys of a warp, of which each lane has every 32nd, and a mask of the
+/// keys that begin a group. All lanes must construct the object together.
 struct WarpKeys {
   static constexpr int kPlaces = 32 * Tiles::kItems;
 
   unsigned begin;  ///< index of the warp's first key
   std::uint64_t own[Tiles::kItems];
-  unsigned counts[Tiles::kItems];  ///< a bit per lane: whether its key exists and counts
+  unsigned counts[Tiles::kItems];  ///< a bit per lane: whether its key exists and is not left out
   unsigned heads[Tiles::kItems];   ///< a bit per lane: whether its key begins a group
-  bool follows_key;                ///< whether the key before the first one counts; true if none
+  bool follows_key;  ///< whether the key before the first one exists and is not left out; true if
+                     ///< there is no such key
 
   template <class Reader>
   __device__ WarpKeys(Reader const& sorted, KeyCoding const& coding, unsigned turn, unsigned end)
@@ -116,10 +119,10 @@ struct WarpKeys {
   }
 };
 
-/// Numbers the groups in the order of their keys, which is ascending.
+/// Numbers the groups of equal ids in ascending order of the ids.
 template <class Number>
 struct AscendingGroups {
-  Number* numbers;  ///< [capacity]: group of each position, -1 if left out
+  Number* numbers;  ///< [capacity]: group of each position, -1 for an id that is left out
 
   __device__ void begin(UniqueArgs const& args, unsigned u, std::int64_t id) const {
     store_value(args, u, id);
@@ -133,10 +136,10 @@ struct AscendingGroups {
   __device__ void left_out(unsigned position) const { numbers[position] = -1; }
 };
 
-/// Stores for each position where its id occurs first. Numbers are assigned later, in the order of
-/// those positions.
+/// Stores for each position the position where its id occurs first. Numbers are assigned by a later
+/// kernel, in the order of first occurrence.
 struct OccurringGroups {
-  std::int32_t* first_places;  ///< [capacity]: -1 if left out
+  std::int32_t* first_places;  ///< [capacity]: -1 for an id that is left out
   unsigned* group_counts;      ///< [capacity]: at first positions, the size of the group
 
   __device__ void begin(UniqueArgs const&, unsigned, std::int64_t) const {}
@@ -149,9 +152,10 @@ struct OccurringGroups {
   __device__ void left_out(unsigned position) const { first_places[position] = -1; }
 };
 
-/// Writes the groups of a warp's keys with that warp. `before` has the groups that begin before
-/// these keys. The inverse is written at random positions; all other accesses are streamed, so that
-/// the L2 cache can gather whole sectors.
+/// Writes the groups of equal keys among the keys of one warp. All lanes must call
+/// write_warp_groups() together. `before` counts the groups that begin before the warp's keys. The
+/// inverse is written at random positions; all other accesses are streamed, so that the L2 cache
+/// can gather whole sectors of the inverse.
 template <class Reader, class Groups>
 __device__ void write_warp_groups(UniqueArgs const& args,
                                   Reader const& sorted,
@@ -177,7 +181,7 @@ __device__ void write_warp_groups(UniqueArgs const& args,
     bool const is_head = (keys.heads[i] >> lane & 1U) != 0;
     bool const previous_counts = lane > 0 ? (keys.counts[i] >> (lane - 1) & 1U) != 0 : follows_key;
     auto const first_of = [&](Begun const& open) { return sorted.positions[open.after_start - 1]; };
-    // `open` has the groups up to the previous lane, `now` those up to this lane.
+    // `open` counts the groups up to the previous lane, `now` the groups up to the calling lane.
     auto const open = before.with(keys.heads[i] & lower_lanes, keys.begin + i * 32);
     auto const now = is_head ? Begun{open.groups + 1, k + 1} : open;
     if (k < end) {
@@ -206,8 +210,9 @@ __device__ void write_warp_groups(UniqueArgs const& args,
   }
 }
 
-/// Writes the groups of the keys in [tile_begin, tile_end) with one block. `before` has the groups
-/// that begin before these keys. All kTileThreads threads of the block must call it.
+/// Writes the groups of the sorted keys in [tile_begin, tile_end) with one block. `before` counts
+/// the groups that begin before these keys. All kTileThreads threads of the block must call
+/// write_groups().
 template <class Reader, class Groups>
 __device__ void write_groups(UniqueArgs const& args,
                              Reader const& sorted,

@@ -13,8 +13,8 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// Returns the number of slots of a hash table that is at most half full. Each slot has the number
-/// of a distinct id, or -1.
+/// Returns the number of slots of a hash table that is at most half full with `capacity` distinct
+/// ids. Each slot has the number of a distinct id, or -1.
 std::int64_t slots_for(std::int64_t capacity) {
   return static_cast<std::int64_t>(std::bit_ceil(2 * static_cast<std::uint64_t>(capacity) + 1));
 }
@@ -59,8 +59,8 @@ class Distinct {
   }
 
  private:
-  /// Returns the number of an id by first occurrence, and counts the id; -1 for an id that is left
-  /// out.
+  /// Returns the number of an id in order of first occurrence, and counts the occurrence. Returns
+  /// -1 for an id that is left out.
   std::int64_t number_of(std::int64_t id) {
     if (args_.problem.below > 0 && !is_in_range(id, args_.problem.below)) {
       return -1;
@@ -92,11 +92,11 @@ class Distinct {
     permute(values_);
     permute(args_.counts);
   }
-  /// Sorts an array that belongs to the distinct ids into ascending order of the ids, cycle by
+  /// Sorts an array with one element per distinct id into ascending order of the ids, cycle by
   /// cycle.
   template <class T>
   void permute(T* values) {
-    auto* const targets = slots_;  // the hash table is no longer needed
+    auto* const targets = slots_;  // reuses the memory of the hash table, which is no longer needed
     std::copy_n(numbers_, uniques_, targets);
     for (std::int64_t u = 0; u < uniques_; ++u) {
       while (targets[u] != u) {

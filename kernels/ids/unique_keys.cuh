@@ -10,20 +10,20 @@
 #include <bit>
 #include <cstdint>
 
-/// The step from ids to what is sorted: unsigned keys of the same order. Of keys longer than 32
-/// bits, only the bytes in which they differ are sorted.
+/// The first step of unique(): maps ids to unsigned keys of the same order, which are then sorted.
+/// Of keys longer than 32 bits, only the bytes in which they differ are sorted.
 namespace msstream::ops::kernels {
 
 __device__ inline std::int64_t existing_ids(UniqueArgs const& args) {
   return existing_places(args.count, args.problem.capacity);
 }
 
-/// The mapping from ids to keys.
+/// The mapping from ids to the unsigned keys by which they are sorted.
 struct KeyCoding {
   int bits;            ///< bits of a key
   std::uint64_t flip;  ///< the sign bit of signed ids, otherwise 0
   std::uint64_t last;  ///< the greatest key
-  bool last_is_no_id;  ///< the greatest key stands for all ids that are left out
+  bool last_is_no_id;  ///< whether the greatest key represents all ids that are left out
   std::int64_t below;  ///< if last_is_no_id: ids outside [0, below) are left out
 
   explicit KeyCoding(UniqueProblem const& problem)
@@ -45,15 +45,15 @@ struct KeyCoding {
     }
     return (static_cast<std::uint64_t>(id) & last) ^ flip;
   }
-  /// Returns the id of a key. If ids have 32 bits, the upper half of the result is not
-  /// sign-extended.
+  /// Returns the id that a key was made from. If ids have 32 bits, the upper half of the result is
+  /// not sign-extended.
   __device__ std::int64_t id_of(std::uint64_t key) const {
     return static_cast<std::int64_t>(key ^ flip);
   }
   __device__ bool counts(std::uint64_t key) const { return !last_is_no_id || key != last; }
 };
 
-/// The bits that are set in some key, and the bits that are clear in some key.
+/// The bits that are 1 in at least one key, and the bits that are 0 in at least one key.
 struct MetBits {
   unsigned long long set;
   unsigned long long clear;
@@ -65,8 +65,8 @@ struct MetBits {
   };
 };
 
-/// The bytes in which keys differ, at least one. Up to four of them fit in a word, which has the
-/// order of the keys and from which keys can be restored.
+/// The bytes in which keys differ, at least one. Up to four such bytes are packed into a 32-bit
+/// word that orders like the key and from which the key can be restored.
 class VaryingBytes {
  public:
   explicit __device__ VaryingBytes(MetBits const& met) {
@@ -108,13 +108,14 @@ class VaryingBytes {
 
  private:
   unsigned count_ = 0;
-  unsigned bytes_ = 0;             ///< four bits per varying byte: its index in a key
-  unsigned restored_[2] = {0, 0};  ///< selectors of __byte_perm(): from a word and constant_
+  unsigned bytes_ = 0;  ///< four bits per varying byte: the byte's index in a key
+  /// The selectors for __byte_perm() that restore a key from a word and constant_.
+  unsigned restored_[2] = {0, 0};
   unsigned constant_[2];
 };
 
-/// Calls visit(position, key) for the keys of all ids, shared by the threads of the grid. Blocks
-/// must have kKeyThreads threads.
+/// Calls visit(position, key) for the keys of all ids. The threads of the grid share the ids.
+/// Blocks must have kKeyThreads threads.
 template <class Visit>
 __device__ void for_each_key(UniqueArgs const& args, KeyCoding const& coding, Visit const& visit) {
   constexpr std::int64_t kTurn = kKeyThreads * kKeysInFlight;
@@ -136,7 +137,7 @@ __device__ void for_each_key(UniqueArgs const& args, KeyCoding const& coding, Vi
   }
 }
 
-/// Finds the bits in which keys differ. `met` must be zero before the launch.
+/// Finds the bits in which the keys of ids differ. `met` must be zero before the launch.
 static __global__ void __launch_bounds__(kKeyThreads)
     meet_bits_kernel(UniqueArgs const args, KeyCoding const coding, MetBits* met) {
   using Reduce = cub::BlockReduce<MetBits, kKeyThreads>;
@@ -152,8 +153,8 @@ static __global__ void __launch_bounds__(kKeyThreads)
   }
 }
 
-/// Writes keys of at most 32 bits, and counts in `bins` [passes, 256], zero before the launch, how
-/// often each digit occurs.
+/// Writes the keys of ids if keys have at most 32 bits, and counts in `bins` [passes, 256], zero
+/// before the launch, how often each digit occurs.
 static __global__ void __launch_bounds__(kKeyThreads) make_short_keys_kernel(UniqueArgs const args,
                                                                              KeyCoding const coding,
                                                                              Digits digits,
@@ -171,8 +172,9 @@ static __global__ void __launch_bounds__(kKeyThreads) make_short_keys_kernel(Uni
   counts.add_to(bins, digits.passes);
 }
 
-/// Like make_short_keys_kernel(), but for keys longer than 32 bits. The digits are the bytes that
-/// vary; keys are packed if those bytes fit in a word.
+/// Writes the keys of ids if keys are longer than 32 bits, and counts in `bins` [passes, 256], zero
+/// before the launch, how often each digit occurs. The digits are the bytes in which keys differ;
+/// if there are at most four, keys are packed into 32-bit words.
 static __global__ void __launch_bounds__(kKeyThreads) make_long_keys_kernel(UniqueArgs const args,
                                                                             KeyCoding const coding,
                                                                             MetBits const* met,

@@ -14,21 +14,23 @@
 #include <cstdint>
 #include <type_traits>
 
-// Ids are sorted by the bits in which they differ: the bits that a bound leaves or, without a
-// bound, those that the device finds. In the latter case as many passes are launched as the longest
-// ids need, and passes that have nothing to do end at once. A hash table would find the distinct
-// ids with fewer bytes of traffic, but only the device knows how many there are, so sorting them
-// would still take launches for the whole capacity.
+// The sort of unique(). Ids are sorted by the bits in which they can differ: the bits of numbers
+// below the given bound or, without a bound, the bits that the device finds to differ. In the
+// latter case as many passes are launched as the longest ids need, and passes that have nothing to
+// do end at once. A hash table would find the distinct ids with fewer bytes of traffic, but only
+// the device knows how many there are, so sorting the distinct ids would still take launches for
+// the whole capacity.
 namespace msstream::ops::kernels {
 
 inline constexpr std::int64_t kUniqueBlockCapacity = 4096;  ///< the most ids that one block sorts
 
-/// The capacity up to which an inverse of 64 bits is written directly. A larger one would not stay
-/// in the L2 cache until its sectors are whole, so it is written as 32 bits first.
+/// The capacity up to which the inverse of unique() is written directly in 64 bits. A larger
+/// inverse would not stay in the L2 cache until its sectors are whole, so it is written as 32 bits
+/// first.
 inline constexpr std::int64_t kMostForWideInverse = std::int64_t{1} << 21U;
 
-/// The parts of the workspace, one after the other. Parts that a problem does not need are empty.
-/// Keys that fit in 32 bits are at the beginning of the room for long ones.
+/// The arrays of the workspace of unique(), one after the other. Arrays that a problem does not
+/// need are empty. Keys that fit in 32 bits are at the beginning of the memory for long keys.
 struct UniqueWorkspace {
   std::uint64_t* keys[2];
   unsigned* positions[2];
@@ -37,8 +39,8 @@ struct UniqueWorkspace {
   unsigned* group_counts;
   std::int32_t* numbers;  ///< group numbers: at first positions only, or at all positions
   unsigned* pass_counts[2];
-  /// The members that must be zero before a sort by the whole device: `met`, `bins`, `next_tiles`
-  /// and `pass_counts[0]`.
+  /// The members from `met` on (`met`, `bins`, `next_tiles`, `pass_counts[0]`) must be zero before
+  /// a sort that uses several blocks.
   MetBits* met;
   unsigned* bins;
   unsigned* next_tiles;
@@ -62,8 +64,8 @@ struct UniqueWorkspace {
     bool const has_numbers = occurring > 0 || capacity > kMostForWideInverse;
     numbers = layout.take<std::int32_t>(has_numbers ? capacity : 0);
     std::int64_t const passes = is_small ? 0 : sizeof(std::uint64_t);
-    // The tiles of long keys are enough even if few bytes vary, because keys then become short
-    // ones, which have fewer tiles.
+    // The counters are allocated for the tiles of long keys. If few bytes vary, keys become short
+    // and have fewer tiles.
     auto const tiles =
         is_short ? tiles_of<std::uint32_t>(capacity) : tiles_of<std::uint64_t>(capacity);
     auto const counts = is_small ? 0 : tiles * Digits::kBins;
@@ -85,9 +87,9 @@ struct UniqueWorkspace {
   }
 };
 
-/// Makes and sorts the keys with one block, because small batches are bound by launches, not by
-/// work. The sort is stable, so that positions that do not exist stay behind existing ones of the
-/// same key.
+/// Makes and sorts the keys of ids with one block, because the time of small batches is the time of
+/// launches, not of work. The sort is stable, so that positions that do not exist stay after
+/// existing ones of the same key.
 template <class Key, int Threads, int Items>
 __global__ void __launch_bounds__(Threads) sort_by_block_kernel(UniqueArgs const args,
                                                                 KeyCoding const coding,
@@ -133,8 +135,8 @@ SortedIds<Key> sort_by_block(CudaStream stream,
   return {keys, places};
 }
 
-/// Sorts by the varying byte that `pass` numbers, if there is one and if keys are stored as type
-/// Key.
+/// Sorts keys by the varying byte number `pass`. Does nothing if there are fewer varying bytes or
+/// if keys are not stored as type Key.
 template <class Key, int Threads, int Items, bool IsFirst>
 __global__ void __launch_bounds__(Threads, 512 / Threads)
     sort_varying_pass_kernel(SortPass<Key, unsigned> pass, MetBits const* met) {
@@ -147,8 +149,8 @@ __global__ void __launch_bounds__(Threads, 512 / Threads)
   sort_pass<Key, unsigned, Threads, Items, IsFirst, false>(pass);
 }
 
-/// Returns a pass from one half of the workspace to the other, for after all digits have been
-/// counted.
+/// Returns the arguments of a sorting pass from one half of the workspace to the other. The pass
+/// requires that all digits have been counted.
 template <class Key>
 SortPass<Key, unsigned> pass_of(UniqueArgs const& args,
                                 UniqueWorkspace const& workspace,
@@ -171,7 +173,8 @@ SortPass<Key, unsigned> pass_of(UniqueArgs const& args,
           args.count};
 }
 
-/// Calls launch(tile, is_first) with the shape of the tiles for the number of keys.
+/// Calls launch(tile, is_first) for a sorting pass, with the shape of the tiles for the number of
+/// keys.
 template <class Key, class Launch>
 void with_pass_tiles(SortPass<Key, unsigned> const& pass, Launch const& launch) {
   with_sort_tile<Key, MediumSortTile>(pass.count, [&](auto tile) {

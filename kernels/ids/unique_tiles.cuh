@@ -7,17 +7,17 @@
 
 #include <cstdint>
 
-/// Prefix sums in two launches: in the first each block adds up one tile, in the second each block
-/// adds up the totals of the tiles before its own. No block waits for another.
+/// Prefix sums of an array in two launches: in the first each block adds up one tile, in the second
+/// each block adds up the totals of the tiles before its own. No block waits for another.
 namespace msstream::ops::kernels {
 
 inline constexpr int kTileThreads = 256;
 
-/// The tiles of an array, equal and few. Depends only on the capacity.
+/// The division of an array into few tiles of equal length. Depends only on the capacity.
 struct Tiles {
   static constexpr int kItems = 8;  ///< neighbouring positions per thread
   static constexpr std::int64_t kTurn =
-      kTileThreads * kItems;  ///< positions that a block takes at once
+      kTileThreads * kItems;  ///< positions that a block processes at once
   static constexpr std::int64_t kMost = 2048;
 
   std::int64_t places;  ///< positions per tile
@@ -26,7 +26,7 @@ struct Tiles {
   explicit Tiles(std::int64_t capacity)
       : places(ceil_div(ceil_div(capacity, kMost), kTurn) * kTurn),
         count(capacity > 0 ? ceil_div(capacity, places) : 0) {}
-  /// Returns one tile for one block: all of a small array, which may be empty.
+  /// Returns one tile for one block, which contains all of a small, possibly empty array.
   static Tiles one(std::int64_t capacity) {
     Tiles tiles(capacity);
     tiles.places = capacity;
@@ -40,8 +40,9 @@ struct Tiles {
   }
 };
 
-/// Combines the totals of the threads of a block, and stores the result for the block's tile, with
-/// thread 0. All threads of the block must call it, and `combine` must not depend on their order.
+/// Combines the totals of the threads of a block, and stores the result as the total of the block's
+/// tile. All threads of the block must call store_total(), and `combine` must not depend on the
+/// order of the threads.
 template <class Total, class Combine>
 __device__ void store_total(Total total, Combine combine, Total* totals_of_tiles) {
   using Reduce = cub::BlockReduce<Total, kTileThreads>;
@@ -52,8 +53,8 @@ __device__ void store_total(Total total, Combine combine, Total* totals_of_tiles
   }
 }
 
-/// Returns the combined totals of the tiles before the block's own. All threads of the block must
-/// call it, and all get the result.
+/// Returns the combined totals of the tiles before the block's own tile, to all threads. All
+/// threads of the block must call total_before().
 template <class Total, class Combine>
 __device__ Total total_before(Total const* totals_of_tiles, Total nothing, Combine combine) {
   using Reduce = cub::BlockReduce<Total, kTileThreads>;

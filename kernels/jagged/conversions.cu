@@ -13,8 +13,8 @@ __host__ __device__ BagOffsets<std::int64_t> offsets_of(JaggedLayout const& layo
   return {layout.offsets, layout.batch, layout.capacity};
 }
 
-/// Returns whether any sample of [first, last] is bad, and reports those bad samples for which
-/// `reports` returns true. All threads of a block must call this together.
+/// Returns whether any sample of [first, last] has invalid offsets, and reports those samples among
+/// them for which `reports` returns true. All threads of a block must call any_is_bad() together.
 template <class Reports>
 __device__ bool any_is_bad(JaggedLayout const& layout,
                            std::int64_t first,
@@ -40,11 +40,12 @@ __device__ bool any_is_bad(JaggedLayout const& layout,
 
 struct ToDense {
   JaggedLayout layout;
-  bool any_bad = true;  ///< whether any sample that at() is called for may be bad
+  bool any_bad = true;  ///< whether at() may be called for samples with invalid offsets
 
   __device__ std::int64_t count() const { return layout.batch * layout.max_length; }
 
-  /// Returns a copy for the dense rows [begin, end) that knows whether their samples are bad.
+  /// Returns a copy of this object for the dense rows [begin, end), with `any_bad` set to whether a
+  /// sample of one of the rows has invalid offsets.
   __device__ ToDense within(std::int64_t begin, std::int64_t end) const {
     ToDense checked = *this;
     auto const first = begin / layout.max_length;
@@ -65,13 +66,14 @@ struct ToDense {
 
 struct ToJagged {
   JaggedLayout layout;
-  std::int64_t low = 0;              ///< the first sample that may have a position of the range
-  std::int64_t high = layout.batch;  ///< one behind the last such sample
+  std::int64_t low = 0;              ///< the first sample that may have a row of the range
+  std::int64_t high = layout.batch;  ///< one after the last sample that may have a row of the range
   bool any_bad = true;
 
   __device__ std::int64_t count() const { return layout.capacity; }
 
-  /// Returns a copy for the positions [begin, end) that knows the samples that may have them.
+  /// Returns a copy of this object for the jagged rows [begin, end), with the range of samples that
+  /// those rows may belong to.
   __device__ ToJagged within(std::int64_t begin, std::int64_t end) const {
     __shared__ std::int64_t ends[2];
     auto const offsets = offsets_of(layout);
@@ -108,8 +110,8 @@ struct ToJagged {
   }
 
  private:
-  /// Reports the bad samples of the block's share of all samples, if the report has a count or a
-  /// trap.
+  /// Reports the samples with invalid offsets among the samples that the calling thread checks, if
+  /// the report has a count or a trap. The threads of the grid share all samples.
   __device__ void report_own_share() const {
     if (layout.report.count == nullptr && layout.report.trap == nullptr) {
       return;
@@ -123,7 +125,8 @@ struct ToJagged {
   }
 };
 
-/// Moves `rows` rows or, if there is nothing to write, only reports the bad samples.
+/// Copies `rows` rows between the jagged and the dense form. If there is nothing to write, only
+/// reports the samples with invalid offsets.
 template <class Moves>
 void move_samples(CudaStream stream,
                   char const* operation,

@@ -9,7 +9,8 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The rows of a sample that both the jagged and the dense form hold.
+/// The rows of a sample that are both in the jagged form and, limited to max_length, in the dense
+/// form.
 struct Sample {
   std::int64_t begin;
   std::int64_t kept;

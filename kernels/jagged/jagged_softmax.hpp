@@ -10,21 +10,23 @@
 namespace msstream::ops::kernels {
 
 /// Computes the softmax of each column within each segment. Segment s has the rows [offsets[s],
-/// offsets[s + 1]), or none if BagOffsets calls it bad. Rows of no segment get 0.
+/// offsets[s + 1]), or none if its offsets are invalid (BagOffsets::is_bad). Rows that belong to no
+/// segment get 0.
 struct JaggedSoftmaxArgs {
   float const* values;          ///< [capacity, width]
   std::int64_t const* offsets;  ///< device, [segments + 1], ascending, the last ≤ capacity
   std::int64_t segments;
   std::int64_t capacity;
   std::int64_t width;
-  float* output;         ///< [capacity, width], may not be the values
-  IdReport report = {};  ///< where bad segments are reported
+  float* output;         ///< [capacity, width], must not be `values`
+  IdReport report = {};  ///< where segments with invalid offsets are reported
 };
 void jagged_softmax(HostStream stream, JaggedSoftmaxArgs const& args);
 void jagged_softmax(CudaStream stream, JaggedSoftmaxArgs const& args);
 
-/// Computes value_gradients = y * (dy - (sum over the segment of y * dy)), where y is the output
-/// and dy its gradient. The result is 0 wherever y is 0, even if dy is infinite or NaN there.
+/// Computes the gradient of jagged_softmax(): value_gradients = y * (dy - (sum over the segment of
+/// y * dy)), where y is the output and dy its gradient. The result is 0 wherever y is 0, even if dy
+/// is infinite or NaN there.
 struct JaggedSoftmaxGradientArgs {
   float const* output;           ///< [capacity, width]
   float const* output_gradient;  ///< [capacity, width]
@@ -32,7 +34,7 @@ struct JaggedSoftmaxGradientArgs {
   std::int64_t segments;
   std::int64_t capacity;
   std::int64_t width;
-  float* value_gradients;  ///< [capacity, width], may not be an input
+  float* value_gradients;  ///< [capacity, width], must not be an input
 };
 void jagged_softmax_gradient(HostStream stream, JaggedSoftmaxGradientArgs const& args);
 void jagged_softmax_gradient(CudaStream stream, JaggedSoftmaxGradientArgs const& args);

@@ -18,12 +18,13 @@ namespace {
 constexpr int kLengthThreads = 256;
 constexpr int kItems = 16;
 constexpr std::int64_t kTile = kLengthThreads * kItems;
-/// The most lengths that one block processes, in a few rounds: the time of small batches is that of
-/// launches, not of work.
+/// The most lengths that are processed by one block in a few rounds: the time of small batches is
+/// the time of launches, not of work.
 constexpr std::int64_t kBlockCapacity = 2 * kTile;
 
-/// The lengths of a tile, processed by all threads of a block. Each thread adds up neighbouring
-/// lengths, but threads read and write side by side.
+/// A tile of lengths that the threads of a block turn into offsets together. For the sums each
+/// thread has neighbouring lengths; for loads and stores neighbouring threads access neighbouring
+/// lengths.
 struct LengthTile {
   using Scan = cub::BlockScan<std::int64_t, kLengthThreads>;
   using Exchange = cub::BlockExchange<std::int64_t, kLengthThreads, kItems>;
@@ -45,8 +46,8 @@ struct LengthTile {
     }
   }
 
-  /// Replaces the lengths by their offsets, which start from 0, and returns their sum. The memory
-  /// can then be used again.
+  /// Replaces the lengths of a tile by their offsets, which start from 0, and returns the sum of
+  /// the lengths. The shared memory can be reused when add() returns.
   __device__ std::int64_t add(Memory& memory) {
     Exchange(memory.exchange).StripedToBlocked(items);
     std::int64_t sum = 0;
@@ -67,7 +68,7 @@ struct LengthTile {
   }
 };
 
-/// Computes all offsets in one block.
+/// Computes all offsets from all lengths in one block.
 __global__ void __launch_bounds__(kLengthThreads) few_offsets_kernel(LengthsToOffsetsArgs args) {
   __shared__ LengthTile::Memory memory;
   std::int64_t before = 0;
@@ -82,7 +83,8 @@ __global__ void __launch_bounds__(kLengthThreads) few_offsets_kernel(LengthsToOf
   }
 }
 
-/// The sums that tiles publish for each other. All are zero before the launch.
+/// The sums of lengths that thread blocks publish for each other, one per tile. All are zero before
+/// the launch.
 struct TileSums {
   std::uint64_t* of_tiles;
   unsigned* next_tile;
@@ -96,7 +98,7 @@ struct TileSums {
   }
 };
 
-/// Computes the offsets of one tile per block.
+/// Computes the offsets of one tile of lengths per block.
 __global__ void __launch_bounds__(kLengthThreads)
     offsets_kernel(LengthsToOffsetsArgs args, TileSums sums) {
   using Sum = TileCount<std::uint64_t>;

@@ -11,17 +11,17 @@
 namespace msstream::ops::kernels {
 
 /// Computes offsets[i] = the sum of the lengths before i, for i ≤ capacity. A length below 0 counts
-/// as 0, and so does a length beyond *count.
+/// as 0, as does a length at or after index *count.
 struct LengthsToOffsetsArgs {
   IdArray lengths;  ///< [capacity]
   std::int64_t capacity;
-  std::int64_t const* count;  ///< device scalar, or null if all lengths exist
+  std::int64_t const* count;  ///< device scalar, or null if all `capacity` lengths exist
   std::int64_t* offsets;      ///< [capacity + 1]
   void*
       workspace;  ///< lengths_to_offsets_workspace_bytes(stream, capacity) bytes, 256-byte aligned
 };
-/// Returns the bytes of workspace, without a query of the device. 0 on the host, and where the CUDA
-/// implementation needs one launch and no workspace.
+/// Returns the bytes of workspace that lengths_to_offsets() needs, without a query of the device.
+/// Returns 0 on the host, and where the CUDA implementation needs one launch and no workspace.
 std::size_t lengths_to_offsets_workspace_bytes(HostStream stream, std::int64_t capacity);
 std::size_t lengths_to_offsets_workspace_bytes(CudaStream stream, std::int64_t capacity);
 void lengths_to_offsets(HostStream stream, LengthsToOffsetsArgs const& args);

@@ -15,7 +15,7 @@ std::size_t lengths_to_offsets_workspace_bytes(HostStream, std::int64_t) {
 void lengths_to_offsets(HostStream stream, LengthsToOffsetsArgs const& args) {
   stream.run([args] {
     auto const existing = existing_places(args.count, args.capacity);
-    std::uint64_t offset = 0;  // sums that overflow wrap, as on the device
+    std::uint64_t offset = 0;  // unsigned: sums that overflow wrap, as on the device
     for (std::int64_t i = 0; i < args.capacity; ++i) {
       args.offsets[i] = static_cast<std::int64_t>(offset);
       auto const length = i < existing ? std::max<std::int64_t>(args.lengths.at(i), 0) : 0;

@@ -16,7 +16,7 @@ __host__ __device__ BagOffsets<std::int64_t> offsets_of(Args const& args) {
   return {args.offsets, args.segments, args.capacity};
 }
 
-/// The elements of a column of a segment that belong to one thread.
+/// The elements of one column of a segment that one thread processes.
 struct Elements {
   std::int64_t first;
   std::int64_t step;
@@ -36,7 +36,8 @@ struct Elements {
 
   [[nodiscard]] __device__ std::int64_t at(std::int64_t k) const { return first + k * step; }
 
-  /// Calls each(index of the element) for all elements, with eight loads in flight.
+  /// Calls each(i), where i is an element's index in the array, for all elements of the calling
+  /// thread, with eight loads in flight.
   template <class Each>
   __device__ void for_each(Each const& each) const {
 #pragma unroll 8
@@ -45,7 +46,8 @@ struct Elements {
     }
   }
 
-  /// Returns the sum of term(index of the element) over all elements.
+  /// Returns the sum of term(i), where i is an element's index in the array, over all elements of
+  /// the calling thread.
   template <class Term>
   __device__ float sum_of(Term const& term) const {
     LongSum sum;
@@ -63,7 +65,7 @@ struct Elements {
 
 constexpr int kHeld = 2 * kRowsALane;  ///< the most elements that a thread holds in registers
 
-/// A thread's elements of an array, at most kHeld of them, held in registers.
+/// The values of an array that one thread holds in registers, at most kHeld of them.
 struct HeldElements {
   float values[kHeld];
 
@@ -75,7 +77,7 @@ struct HeldElements {
   }
 };
 
-/// Calls each(k) for the elements that are held in registers.
+/// Calls each(k) for the elements that the calling thread holds in registers.
 template <class Each>
 __device__ void for_each_held(Elements const& elements, Each const& each) {
 #pragma unroll
@@ -86,7 +88,7 @@ __device__ void for_each_held(Elements const& elements, Each const& each) {
   }
 }
 
-/// Returns whether all threads that reduce together can hold their elements in registers.
+/// Returns whether every thread of the warp has few enough elements to hold them in registers.
 __device__ bool are_held(Elements const& elements) {
   return __all_sync(kAllLanes, elements.count <= kHeld) != 0;
 }
@@ -197,7 +199,8 @@ bool has_elements(Args const& args) {
   return args.capacity > 0 && args.width > 0;
 }
 
-/// Calls launch(shape, blocks). Even without segments there may be rows to set to zero.
+/// Calls launch(shape, blocks) for a jagged softmax kernel. The grid is not empty even without
+/// segments, because there may be rows to set to zero.
 template <class Args, class Launch>
 void with_teams(Args const& args, Launch const& launch) {
   TeamShape const shape(args.segments, args.capacity, args.width);

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::int64_t kColumns = 16;  ///< columns processed together, so that loops vectorise
 
-/// Calls work(rows of the segment, first column, columns) for all columns of each segment, at most
-/// kColumns at a time, or tell_bad(segment) if the segment is bad. Sets the rows of no segment to
-/// zero.
+/// Calls work(rows of the segment, first column, number of columns) for all columns of each
+/// segment, at most kColumns at a time. For a segment with invalid offsets, calls tell_bad(segment)
+/// instead. Sets the rows that belong to no segment to zero.
 template <class Args, class TellBad, class Work>
 void for_each_segment(Args const& args, float* output, TellBad const& tell_bad, Work const& work) {
   auto const clear = [&](std::int64_t begin, std::int64_t end) {

@@ -10,24 +10,26 @@
 #include <algorithm>
 #include <cstdint>
 
-/// Teams of threads that share a segment of rows: a few lanes of a warp share a short one, a block
-/// shares a long one. Each thread has one column at a time, and every rows-th row.
+/// Teams of threads that share a segment of rows: a few lanes of a warp share a short segment, a
+/// whole block shares a long one. Each thread has one column at a time, and takes rows at a stride
+/// of the team's rows.
 namespace msstream::ops::kernels {
 
 inline constexpr int kTeamThreads = 512;
-/// The least number of blocks that a multiprocessor holds at once. It limits the registers: with 3
-/// blocks, the kernels of jagged softmax spill them.
+/// The least number of blocks that a multiprocessor holds at once, which limits the registers per
+/// thread. With 3 blocks, the kernels of jagged softmax spill registers.
 inline constexpr int kTeamBlocksAtOnce = 2;
-/// The number of rows per lane in a segment of mean length, so that a thread has several loads in
-/// flight.
+/// The number of rows per lane in a segment of mean length, chosen so that a thread has several
+/// loads in flight.
 inline constexpr std::int64_t kRowsALane = 4;
-/// The most rows per lane of a segment. A longer segment is left to the whole block.
+/// The most rows per lane of a segment that a few lanes process. A longer segment is processed by
+/// the whole block.
 inline constexpr std::int64_t kMostRowsALane = 64;
-/// About twice the number of blocks that a large GPU holds at once. With fewer segments, each
-/// segment has its own block.
+/// About twice the number of blocks that a large GPU holds at once. If there are fewer segments,
+/// each segment has a block of its own.
 inline constexpr std::int64_t kTeamBlocks = 528;
 
-/// The division of a block's threads. Depends only on the sizes.
+/// The division of a block's threads into teams that share segments. Depends only on the sizes.
 struct TeamShape {
   int log2_columns = 0;  ///< log2 of the lanes that take neighbouring columns
   int log2_rows = 0;     ///< log2 of the lanes that take the rows of a short segment alternately
@@ -49,7 +51,8 @@ struct TeamShape {
   __host__ __device__ int rows() const { return 1 << log2_rows; }
 };
 
-/// A team of lanes of one warp. All lanes of the warp must call reduce() together.
+/// A team of lanes of one warp that share a segment. All lanes of the warp must call reduce()
+/// together.
 struct LaneTeam {
   static constexpr bool kIsBlock = false;
   int column;
@@ -63,7 +66,8 @@ struct LaneTeam {
         row((static_cast<int>(threadIdx.x) >> shape.log2_columns) & (shape.rows() - 1)),
         rows(shape.rows()) {}
 
-  /// Returns the reduction over the rows, for each column. All threads of the team get the result.
+  /// Returns the reduction of the values of a team over its rows, one result per column. All
+  /// threads of the team get the result.
   template <class Reducer>
   __device__ float reduce(float value) const {
     for (int distance = columns * rows / 2; distance >= columns; distance /= 2) {
@@ -73,7 +77,7 @@ struct LaneTeam {
   }
 };
 
-/// A team of all threads of a block of kTeamThreads threads.
+/// A team of all kTeamThreads threads of a block that share a segment.
 struct BlockTeam {
   static constexpr bool kIsBlock = true;
   int column;
@@ -108,7 +112,7 @@ struct BlockTeam {
   }
 };
 
-/// Sets the rows [begin, end) to zero, with a team.
+/// Sets the rows [begin, end) to zero. All threads of the team must call clear_rows().
 template <class Team>
 __device__ void clear_rows(
     Team const& team, std::int64_t begin, std::int64_t end, std::int64_t width, float* rows) {
@@ -119,9 +123,9 @@ __device__ void clear_rows(
   }
 }
 
-/// Returns whether a segment is bad. If so, sets its rows to zero and reports it. The function is
-/// not inlined and takes its arguments by value, so that this rare case takes no registers from its
-/// callers.
+/// Returns whether a segment has invalid offsets. If so, sets its rows to zero and reports it. The
+/// function is not inlined and takes its arguments by value, so that this rare case takes no
+/// registers from its callers.
 static __device__ __noinline__ bool is_bad_and_cleared(BagOffsets<std::int64_t> offsets,
                                                        std::int64_t segment,
                                                        IdReport report,
@@ -138,11 +142,11 @@ static __device__ __noinline__ bool is_bad_and_cleared(BagOffsets<std::int64_t> 
   return true;
 }
 
-/// Calls work(team, rows of the segment) for the segments of the block: first for each short one
-/// with its lanes, then for the long ones with the block. All threads of a block of kTeamThreads
-/// threads must call it. Lanes without a segment call `work` too, with no rows. Those rows of
-/// `rows` [capacity, width] that lie between the segments, which are the rows of bad ones, are set
-/// to zero.
+/// Calls work(team, rows of the segment) for the segments of the block: first for each short
+/// segment with a few lanes, then for each long segment with the whole block. All kTeamThreads
+/// threads of a block must call for_each_segment(). Lanes without a segment call `work` too, with
+/// no rows. Rows of `rows` [capacity, width] that lie between the segments belong to segments with
+/// invalid offsets and are set to zero.
 template <class Work>
 __device__ void for_each_segment(BagOffsets<std::int64_t> const& offsets,
                                  IdReport const& report,
@@ -155,7 +159,7 @@ __device__ void for_each_segment(BagOffsets<std::int64_t> const& offsets,
   if (threadIdx.x == 0) {
     long_count = 0;
   }
-  // The threads of the block judge its segments together.
+  // The threads of the block check the offsets of its segments together.
   auto const first = std::int64_t{blockIdx.x} * shape.segments_a_block;
   auto const last = min(first + shape.segments_a_block, offsets.bags) - 1;
   bool const looks =
@@ -183,7 +187,7 @@ __device__ void for_each_segment(BagOffsets<std::int64_t> const& offsets,
   }
 }
 
-/// Sets the rows before and behind all segments to zero, with all threads of the grid.
+/// Sets the rows before the first and after the last segment to zero, with all threads of the grid.
 __device__ inline void clear_rows_of_no_segment(BagOffsets<std::int64_t> const& offsets,
                                                 std::int64_t width,
                                                 float* rows) {

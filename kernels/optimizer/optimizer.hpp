@@ -14,22 +14,22 @@ namespace msstream::ops::kernels {
 /// uses current values.
 struct StepState {
   std::int64_t step;  ///< t, the number of steps; 0 before the first
-  float correction1;  ///< c1 = 1 / (1 - b1^t)
-  float correction2;  ///< c2 = 1 / (1 - b2^t)
+  float correction1;  ///< Adam's c1 = 1 / (1 - b1^t)
+  float correction2;  ///< Adam's c2 = 1 / (1 - b2^t)
   std::int64_t reserved;
 };
-/// Increments state->step and computes the corrections from it, in double.
+/// Increments the optimizer's step counter and computes Adam's corrections from it, in float64.
 void advance_step(HostStream stream, OptimizerRule const& rule, StepState* state);
 void advance_step(CudaStream stream, OptimizerRule const& rule, StepState* state);
 
 struct DenseUpdate {
   float* weight;
   float const* gradient;
-  float* state0;  ///< null if the rule has no such state
+  float* state0;  ///< null if the rule has no state
   float* state1;
   std::int64_t count;
 };
-/// Updates any number of dense tensors, up to 48 per launch.
+/// Updates the weights and the optimizer state of any number of dense tensors, up to 48 per launch.
 void update_dense(HostStream stream,
                   OptimizerRule const& rule,
                   StepState const* step,
@@ -40,17 +40,18 @@ void update_dense(CudaStream stream,
                   std::span<DenseUpdate const> updates);
 
 struct RowUpdate {
-  void* table;  ///< [rows, width] of `dtype`; updated in float, rounded to nearest even
+  void* table;  ///< [rows, width] of `dtype`; computed in float, rounded to nearest even
   DType dtype;
   std::int64_t width;
-  std::int64_t const* row_ids;    ///< distinct, in range
-  std::int64_t const* row_count;  ///< device scalar ≤ capacity: the number of row_ids
+  std::int64_t const* row_ids;    ///< distinct row indices of the table
+  std::int64_t const* row_count;  ///< device scalar ≤ capacity: the number of row_ids that exist
   std::int64_t capacity;
   float const* gradients;  ///< [capacity, width]
   float* state0;           ///< float32 [rows, width], [rows] if row-wise, or null
   float* state1;
 };
-/// Updates the rows of any number of distinct tables, up to 40 of one element type per launch.
+/// Updates the rows, with their gradients, of any number of distinct tables, up to 40 tables of one
+/// element type per launch.
 void update_rows(HostStream stream,
                  OptimizerRule const& rule,
                  StepState const* step,

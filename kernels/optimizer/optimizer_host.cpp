@@ -12,7 +12,8 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// The number of bytes that updating one weight reads and writes.
+/// The number of bytes that are read and written to update one weight: gradient, weight and
+/// optimizer state.
 template <OptimizerKind Kind, class Weight>
 constexpr std::int64_t kBytesOfMove = sizeof(float) + 2 * sizeof(Weight) +
                                       2 * sizeof(float) *

@@ -15,18 +15,18 @@
 #include <type_traits>
 
 /// The update rules of the optimizers for one element. The CPU and the CUDA implementation evaluate
-/// them operation for operation.
+/// each rule operation for operation alike.
 namespace msstream::ops::kernels {
 
 template <OptimizerKind Kind>
 inline constexpr bool has_state0 = Kind != OptimizerKind::sgd;
 template <OptimizerKind Kind>
 inline constexpr bool has_state1 = Kind == OptimizerKind::adam;
-/// Whether the rule keeps one number of state per row, in state0.
+/// Whether the optimizer rule keeps one number of state per row, in state0.
 template <OptimizerKind Kind>
 inline constexpr bool has_row_state = Kind == OptimizerKind::rowwise_adagrad;
 
-/// A rule with the constants of one step, which include Adam's corrections.
+/// The constants of an optimizer rule in one step, which include Adam's corrections.
 struct StepRule {
   float learning_rate;
   float beta1;
@@ -36,8 +36,8 @@ struct StepRule {
   float correction2;
 };
 
-/// Returns the constants of a rule for a step. Only Adam reads `step`, which may be null for the
-/// other rules.
+/// Returns the constants of an optimizer rule for a step. Only Adam reads `step`, which may be null
+/// for the other rules.
 template <OptimizerKind Kind>
 MSSTREAM_HOST_DEVICE inline StepRule rule_of_step(OptimizerRule const& rule,
                                                   StepState const* step) {
@@ -95,10 +95,11 @@ MSSTREAM_HOST_DEVICE inline void move_by(float rate, float gradient, float& weig
   weight = (Rounded{weight} - Rounded{rate} * Rounded{gradient}).value;
 }
 
-// Adds one square to a lane's part of the sum of a row's squares. The order of the additions is
-// fixed, so that the sum has the same bits in all kernels and on the host: lane l of row_lanes()
-// lanes adds the columns 4l to 4l + 3, and again at every further 4 * row_lanes() columns; then
-// each lane adds the sum of the lane at a distance, which goes from half of the lanes down to one.
+// Adds the square of a gradient to a lane's part of the sum of a row's squares. The order of the
+// additions is fixed, so that the sum has the same bits in all kernels and on the host: lane l of
+// row_lanes() lanes adds the columns 4l to 4l + 3, and again at every further 4 * row_lanes()
+// columns; then each lane adds the sum of the lane at a distance, which goes from half of the lanes
+// down to one.
 
 MSSTREAM_HOST_DEVICE inline float add_square(float sum, float gradient) {
   return (Rounded{sum} + Rounded{gradient} * Rounded{gradient}).value;
@@ -122,8 +123,8 @@ MSSTREAM_HOST_DEVICE inline void advance(OptimizerRule const& rule, StepState& s
       static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(rule.beta2), t)));
 }
 
-/// Calls `function` with the kind as a compile-time constant, which makes one instantiation per
-/// rule.
+/// Calls `function` with the optimizer kind as a compile-time constant, so that each kind has an
+/// instantiation of its own.
 template <class Function>
 void with_kind(OptimizerKind kind, Function&& function) {
   switch (kind) {
@@ -139,8 +140,8 @@ void with_kind(OptimizerKind kind, Function&& function) {
       return function(std::integral_constant<OptimizerKind, OptimizerKind::adam>{});
   }
 }
-/// Calls `function` with the kind that dense parameters follow, as a compile-time constant. Dense
-/// parameters have no rows, so row-wise Adagrad becomes Adagrad.
+/// Calls `function` with the optimizer kind that dense parameters use, as a compile-time constant.
+/// Dense parameters have no rows, so row-wise Adagrad becomes Adagrad.
 template <class Function>
 void with_dense_kind(OptimizerKind kind, Function&& function) {
   with_kind(dense_kind(kind), [&](auto known) {
@@ -150,8 +151,8 @@ void with_dense_kind(OptimizerKind kind, Function&& function) {
   });
 }
 
-/// Throws std::invalid_argument unless the weights of all tables are of a floating-point type.
-/// Callers check this before they launch anything.
+/// Throws std::invalid_argument unless the weights of all tables have a floating-point type.
+/// Callers must call require_table_types() before they launch a kernel.
 inline void require_table_types(std::span<RowUpdate const> updates) {
   for (auto const& update : updates) {
     require_real_type("update_rows: a table", update.dtype);

@@ -12,15 +12,15 @@
 
 namespace msstream::ops::kernels {
 
-/// Returns the mask of the lanes of this thread's warp that share its row.
+/// Returns the mask of the lanes of the calling thread's warp that work on the same row.
 __device__ inline unsigned lanes_of_group(RowLanes const& shape) {
   unsigned const first = threadIdx.x % 32 & ~static_cast<unsigned>(shape.lanes() - 1);
   return shape.lanes() == 32 ? 0xFFFFFFFFU : ((1U << shape.lanes()) - 1) << first;
 }
 
-/// Loads four columns of a row into registers: with one access if `IsWhole`, otherwise only the
-/// columns that lie within the row. If `Streams`, a whole access marks the data as used once, so
-/// that it leaves the L2 cache first.
+/// Loads four neighbouring columns of a row into registers: with one access if `IsWhole`, otherwise
+/// only the columns that lie within the row. If `Streams`, a whole access marks the data as used
+/// once, so that the data leave the L2 cache first.
 template <bool IsWhole, bool Streams = false, class T>
 __device__ void load_four(T const* row, std::int64_t column, std::int64_t width, Pack<T, 4>& to) {
   using Four = detail::Packed<4 * static_cast<int>(sizeof(T))>;
@@ -70,7 +70,7 @@ __device__ inline Columns<4> unpacked(Pack<float, 4> const& four) {
   return {{four.lanes[0], four.lanes[1], four.lanes[2], four.lanes[3]}};
 }
 
-/// A table of weights in device memory, with the optimizer's state.
+/// A table of weights in device memory, with its optimizer state.
 template <class Weight>
 struct DeviceTable {
   Weight* weights;
@@ -100,8 +100,9 @@ struct RowInMotion {
     }
   }
 
-  /// Updates weights and state by a gradient. All lanes of the row must call it. For the rule with
-  /// one number of state per row, the lanes must hold the whole row at once.
+  /// Updates weights and optimizer state by a gradient. All lanes of the row must call
+  /// move_columns(). For the rule with one number of state per row, the lanes must hold the whole
+  /// row at once.
   __device__ void move_columns(StepRule const& rule,
                                Columns<4> const& gradient,
                                RowLanes const& shape) {
@@ -111,8 +112,8 @@ struct RowInMotion {
     }
     move_columns(rule, gradient, squares, shape.width);
   }
-  /// Updates weights and state by a gradient. `squares` is the sum of the squares of the row's
-  /// gradient, which only the rule with one number of state per row uses.
+  /// Updates weights and optimizer state by a gradient. `squares` is the sum of the squares of the
+  /// row's gradient, which only the rule with one number of state per row uses.
   __device__ void move_columns(StepRule const& rule,
                                Columns<4> const& gradient,
                                float squares,
@@ -158,14 +159,15 @@ struct RowInMotion {
     }
     return squares;
   }
-  /// Returns on all lanes the sum over the lanes of a row, in the order that add_square()
-  /// describes.
+  /// Returns to all lanes of a row the sum of their values, in the order of additions that
+  /// add_square() describes.
   static __device__ float sum_over_lanes(float sum, RowLanes const& shape) {
     float sums[] = {sum};
     sum_over_lanes(sums, shape);
     return sums[0];
   }
-  /// Adds up several rows at once, so that the shuffles of one row hide the latency of the others.
+  /// Adds up the values of the lanes for several rows at once, so that the shuffles of one row hide
+  /// the latency of the others.
   template <int Count>
   static __device__ void sum_over_lanes(float (&sums)[Count], RowLanes const& shape) {
     auto const mask = lanes_of_group(shape);

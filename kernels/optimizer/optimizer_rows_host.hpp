@@ -11,7 +11,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Updates `count` neighbouring weights. The arrays must not overlap.
+/// Updates `count` neighbouring weights and their optimizer state by their gradients. The arrays
+/// must not overlap.
 template <OptimizerKind Kind, class Weight>
 void move_range(StepRule const& rule,
                 Weight* __restrict weights,
@@ -40,7 +41,7 @@ void move_range(StepRule const& rule,
   }
 }
 
-/// A table of weights of any floating-point type, with the optimizer's state.
+/// A table of weights of any floating-point type in host memory, with its optimizer state.
 struct HostTable {
   void* weights;
   float* state0;

@@ -58,8 +58,9 @@ __device__ __forceinline__ void move_rows(RowUpdate const& update,
   }
 }
 
-/// Updates each row with a group of lanes, in two passes: the first computes the row's rate, the
-/// second applies it. A row that the lanes hold at once is read only once.
+/// Updates the rows of a table by a rule with a rate per row, each row by a group of lanes in two
+/// passes: the first computes the row's rate, the second applies it. A row that the lanes hold at
+/// once is read only once.
 template <OptimizerKind Kind, class Weight, bool IsWhole>
 __device__ __forceinline__ void move_rows_by_rate(RowUpdate const& update,
                                                   StepRule const& step_rule,
@@ -163,8 +164,8 @@ bool moves_quads(OptimizerKind kind, RowUpdate const& update) {
   return update.width % 4 == 0 && quads_fit(update.table, update.gradients, state0, update.state1);
 }
 
-// The number of blocks that fills a large device. More blocks would find nothing to do if only few
-// of the rows exist.
+// The number of blocks that fills a large device. More blocks would find no work if only few of the
+// rows exist.
 constexpr unsigned kMostBlocks = 2048;
 
 unsigned row_blocks(OptimizerKind kind, RowUpdate const& update) {
@@ -217,7 +218,7 @@ void update_tables(CudaStream stream,
   check_launch("update_rows");
 }
 
-/// Updates the tables whose elements are of type Weight.
+/// Updates those tables whose elements are of type Weight.
 template <class Weight>
 void update_tables_of_type(CudaStream stream,
                            OptimizerRule const& rule,

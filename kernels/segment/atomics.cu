@@ -14,11 +14,11 @@
 namespace msstream::ops::kernels {
 namespace {
 
-// A block takes neighbouring positions and brings together those of one segment, by a counting sort
-// over the slots of a small hash table. Then its groups of lanes share the positions: each group
-// adds in registers as long as the segment is the same, and atomically where it changes. A hot
-// segment therefore costs a block only one or two atomic additions, and does not make all blocks
-// wait for each other.
+// Sums of segments with atomic additions. A block takes neighbouring positions and groups them by
+// segment, by a counting sort over the slots of a small hash table. Then its groups of lanes share
+// the positions: each group adds in registers as long as the segment is the same, and atomically
+// where it changes. A hot segment therefore costs a block only one or two atomic additions, and
+// does not make all blocks wait for each other.
 
 constexpr int kFree = -1;
 constexpr int kInFlight = 8;
@@ -38,7 +38,7 @@ struct Tile {
   }
 };
 
-/// The positions of a block, grouped by segment.
+/// The positions of a tile, grouped by segment.
 template <int Places>
 struct GroupedTile {
   int segments[Places];
@@ -49,7 +49,7 @@ struct GroupedTile {
 template <int Slots>
 struct HashTable {
   int ids[Slots];
-  int counts[Slots];  ///< first the count of each id, later where its positions begin
+  int counts[Slots];  ///< first the count of each id, later the index where its positions begin
 };
 
 template <int IdsOfThread>
@@ -194,8 +194,8 @@ __global__ void __launch_bounds__(kAtomicThreads, kAtomicBlocks)
   }
 }
 
-/// Finishes each segment with a group of lanes: divides the sum, or fills the row of an empty
-/// segment.
+/// Completes the sum of each segment with a group of lanes: divides the sum if the reduction
+/// requires it, or writes the fill value if the segment is empty.
 template <int Count>
 __global__ void finish_sums_kernel(SegmentOutput output,
                                    std::int64_t segments,
@@ -250,7 +250,8 @@ void zero(CudaStream stream, void* memory, std::int64_t elements) {
              "cudaMemsetAsync");
 }
 
-/// Counts the positions in each segment. One lane of a warp counts all equal ids of the warp.
+/// Counts the positions in each segment. Of the lanes of a warp with equal ids, one adds the count
+/// of all.
 __global__ void count_places_kernel(SegmentLayout layout, std::uint32_t* counts) {
   auto const place = grid_thread();
   auto const segment = segment_of_place(layout, existing_places(layout), place);

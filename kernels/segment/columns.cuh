@@ -26,7 +26,8 @@ __device__ void combine(Columns<Count>& total, Columns<Count> const& other) {
   }
 }
 
-/// Loads columns of rows that are read once, and leaves the cache to data that are used again.
+/// Loads columns of rows that are read once, and marks them as used once, so that the cache keeps
+/// data that are used again.
 template <int Count>
 __device__ Columns<Count> load_once(float const* from) {
   Columns<Count> columns;
@@ -45,8 +46,8 @@ __device__ Columns<Count> load_once(float const* from) {
   return columns;
 }
 
-/// Loads columns of rows that are also written: by another launch on the stream or, in shared
-/// memory, by this launch.
+/// Loads columns of rows that are also written by a kernel (another kernel on the stream or, in
+/// shared memory, the same one), not through the read-only cache.
 template <int Count>
 __device__ Columns<Count> load_written(float const* from) {
   Columns<Count> columns;

@@ -9,17 +9,18 @@
 
 namespace msstream::ops::kernels {
 
-/// The bounds of segments. Segment s has the positions [at(s), at(s + 1)), unless it is bad as
-/// BagOffsets defines it.
+/// The bounds of segments. Segment s has the positions [at(s), at(s + 1)), unless its offsets are
+/// invalid (BagOffsets::is_bad).
 struct SegmentBounds {
   std::int64_t const* offsets;
   std::int64_t segments;
   std::int64_t capacity;
-  bool are_given;  ///< a caller gave the offsets, so segments may be bad (BagOffsets)
+  bool are_given;  ///< whether a caller gave the offsets, so that they may be invalid
 
   __device__ BagOffsets<std::int64_t> judged() const { return {offsets, segments, capacity}; }
-  /// Returns whether the calling lane's segment is bad, where lane l has segment first + l. Returns
-  /// false on lanes whose segment is not before `end`. All lanes of the group must call it.
+  /// Returns whether the calling lane's segment has invalid offsets, where lane l has segment first
+  /// + l. Returns false on lanes whose segment is not before `end`. All lanes of the group must
+  /// call is_bad_by_lanes() together.
   __device__ bool is_bad_by_lanes(std::int64_t first,
                                   std::int64_t end,
                                   LaneGroup const& group) const {
@@ -32,31 +33,31 @@ struct SegmentBounds {
            judged().is_bad(first + group.lane);
   }
   __device__ std::int64_t at(std::int64_t border) const { return __ldg(offsets + border); }
-  /// Returns the positions of a segment that is not bad.
+  /// Returns the positions of a segment with valid offsets.
   __device__ PlaceRange places_of(std::int64_t segment) const {
     return {at(segment), at(segment + 1)};
   }
-  /// Returns those positions of [begin, end) that are in a segment, possibly none. Positions of bad
-  /// segments may be among them.
+  /// Returns the range of those positions of [begin, end) that are in a segment, possibly none.
+  /// Positions of segments with invalid offsets may be among them.
   __device__ PlaceRange held(std::int64_t begin, std::int64_t end) const {
     auto const all = are_given ? judged().all_places() : PlaceRange{at(0), at(segments)};
     return {max(begin, all.begin), min(end, all.end)};
   }
 };
 
-/// Walks with a group of lanes from segment to segment along neighbouring positions, and passes any
-/// number of empty segments.
+/// A cursor with which a group of lanes walks from segment to segment along neighbouring positions,
+/// past any number of empty segments.
 ///
 /// Each lane keeps the end of one of the next segments, and has requested the end of one of those
-/// after them, so that the next segment is usually found without waiting for memory; segments by
-/// given offsets are judged when their ends are first used. Positions are relative to an origin.
-/// Positions between the segments that are not bad are assigned to the bad ones, so that the bounds
-/// of all segments ascend.
+/// after them, so that the next segment is usually found without waiting for memory. Offsets that a
+/// caller gave are checked when they are first used. Positions are relative to an origin. Positions
+/// between the segments with valid offsets are assigned to those with invalid offsets, so that the
+/// bounds of all segments ascend.
 class SegmentCursor {
  public:
-  /// Starts in the segment of the first of `places`, which is the origin of relative positions; in
-  /// no segment if there are no positions. `places` must be a result of bounds.held(), so that each
-  /// position has a segment.
+  /// Starts in the segment of the first of `places`, or in no segment if there are no positions.
+  /// The first position is the origin of relative positions. `places` must be a result of
+  /// SegmentBounds::held(), so that each position has a segment.
   __device__ SegmentCursor(SegmentBounds const& bounds,
                            LaneGroup const& group,
                            PlaceRange const& places)
@@ -76,8 +77,9 @@ class SegmentCursor {
     return begin < origin_;
   }
 
-  /// Advances to the segment of `place`. The position must not be before the current segment, and
-  /// must be before the end of the cursor's positions: behind it the search would never end.
+  /// Advances the cursor to the segment of `place`. The position must not be before the current
+  /// segment, and must be before the end of the cursor's positions: after that end the search would
+  /// never finish.
   __device__ void advance(int place) {
     for (int passed = 0;; ++passed) {
       auto const later = group_.ballot(ends_ > 2 * place + 1);
@@ -97,10 +99,11 @@ class SegmentCursor {
   }
 
  private:
-  static constexpr int kWindowsPassed = 3;  ///< windows passed one by one before a search is faster
+  /// The number of groups of segments that are passed one by one before a search.
+  static constexpr int kWindowsPassed = 3;
   static constexpr int kFar = 1 << 29;
 
-  /// Loads a window that begins at the segment of `place`.
+  /// Loads the ends of the next segments, one per lane, from the segment of `place` on.
   __device__ void look_for(int place) {
     base_ = bounds_.are_given
                 ? candidate_for(group_, bounds_.judged(), origin_ + place)
@@ -110,17 +113,17 @@ class SegmentCursor {
                       });
     use_window(end_of(base_));
   }
-  /// Makes the window of the segments from `base_` on the current one, given end_of(base_). Judges
-  /// its segments, and requests the ends of the next window, which few walks reach and which is
-  /// therefore judged later.
+  /// Makes the segments from `base_` on the current ones, one per lane, given their ends,
+  /// end_of(base_). Checks their offsets, and requests the ends of the segments after them. Few
+  /// walks reach those, so that their offsets are checked later.
   __device__ void use_window(int end) {
     next_ends_ = end_of(base_ + group_.lanes);
     bool const is_bad = bounds_.is_bad_by_lanes(base_, bounds_.segments, group_);
     ends_ = 2 * (is_bad ? relative(bounds_.judged().ascending(base_ + group_.lane + 1)) : end) +
             (is_bad ? 1 : 0);
   }
-  /// Returns the relative end of the lane's segment in the window from `segment` on, as the offsets
-  /// have it.
+  /// Returns the end, relative to the origin, of the calling lane's segment among the segments from
+  /// `segment` on, without a check of the offsets.
   __device__ int end_of(std::int64_t segment) const {
     auto const mine = segment + group_.lane;
     return mine < bounds_.segments ? relative(bounds_.at(mine + 1)) : kFar;
@@ -133,9 +136,9 @@ class SegmentCursor {
   LaneGroup const& group_;
   std::int64_t origin_;
   std::int64_t base_;  ///< the segment whose end lane 0 keeps
-  int ends_;           ///< twice the relative end of the lane's segment, plus 1 if that is bad
-  int next_ends_;      ///< the relative end of the lane's segment in the next window, not judged
-  int lane_;           ///< the lane that keeps the end of the current segment
+  int ends_;  ///< twice the relative end of the lane's segment, plus 1 if its offsets are invalid
+  int next_ends_;  ///< the relative end of the lane's segment in the next group, not checked
+  int lane_;       ///< the lane that keeps the end of the current segment
   int end_;
 };
 

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Computes the keys by which positions are sorted. The key of a position in no segment is
-/// `segments`, so that it comes last.
+/// Computes the keys by which positions are sorted: the segment of each position. The key of a
+/// position in no segment is `segments`, so that it comes last.
 __global__ void segment_keys_kernel(SegmentLayout layout,
                                     std::uint32_t* keys,
                                     std::uint32_t* positions) {
@@ -31,9 +31,10 @@ __global__ void segment_keys_kernel(SegmentLayout layout,
 }  // namespace
 
 PlaceSortMemory::PlaceSortMemory(WorkspaceLayout& workspace, std::int64_t capacity)
-    // Estimates what CUB's sort needs: a KiB of look-back state per tile, whose tiles hold 1,000
-    // positions and more, and a few histograms. If it were too little, the sort would refuse it
-    // with an error. CUB is not asked, because it would ask the device.
+    // The size is an estimate of what CUB's sort requires: a KiB of look-back state per tile, whose
+    // tiles hold 1,000 positions and more, and a few histograms. If it were too small, the sort
+    // would refuse it with an error. CUB is not asked for the size, because it would query the
+    // device.
     : temporary_bytes(static_cast<std::size_t>(capacity) + (std::size_t{1} << 18U)) {
   for (int i = 0; i < 2; ++i) {
     keys[i] = workspace.take<std::uint32_t>(capacity);

@@ -11,7 +11,7 @@
 /// The conversion of segments by ids into spans of positions, on CUDA.
 namespace msstream::ops::kernels {
 
-/// The memory for sorting positions by their segment.
+/// The workspace for sorting positions by their segment.
 struct PlaceSortMemory {
   std::uint32_t* keys[2];
   std::uint32_t* positions[2];
@@ -25,8 +25,8 @@ struct SortedPlaces {
   SegmentLayout layout;  ///< sorted int32 ids; positions in no segment come last
   std::int32_t const* positions;
 };
-/// Sorts the positions of unsorted ids by ascending segment; those of one segment keep their order.
-/// Both `capacity` and `segments` must be below 2^31.
+/// Sorts the positions of unsorted ids by ascending segment. The positions of one segment keep
+/// their order. Both `capacity` and `segments` must be below 2^31.
 SortedPlaces sort_places(CudaStream stream,
                          SegmentLayout const& layout,
                          PlaceSortMemory const& memory);
@@ -36,10 +36,11 @@ SortedPlaces sort_places(CudaStream stream,
 struct Spans {
   std::int64_t const* offsets;
   std::int32_t const* positions;
-  bool are_given;  ///< the offsets are the caller's, so segments may be bad (BagOffsets)
+  bool are_given;  ///< whether a caller gave the offsets, so that they may be invalid (BagOffsets)
 };
 
-/// The memory and the launches that turn a layout into spans. Offsets need neither.
+/// The workspace and the launches that convert a layout of segments into spans of positions.
+/// Segments by offsets need neither.
 class SpansOfLayout {
  public:
   SpansOfLayout(WorkspaceLayout& workspace, SegmentLayout const& layout);

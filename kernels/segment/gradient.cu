@@ -11,7 +11,7 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The memory that the gradient of each reduction needs besides its arguments.
+/// The workspace of the gradient of a segment reduction.
 struct GradientMemory {
   std::optional<SpansOfLayout> spans;
   std::uint32_t* rows = nullptr;     ///< [segments]: number of rows, for unsorted ids

@@ -10,11 +10,12 @@
 
 namespace msstream::ops::kernels {
 
-// A rule defines an element's gradient. It loads the `Terms` of an element by its position and its
-// segment, for several positions at once, and then computes the gradient of each from them.
+// Rules that define the gradient of an element of a segment, one per reduction. A rule loads the
+// `Terms` of an element by its position and its segment, for several positions at once, and then
+// computes the gradient of each element from its terms.
 
-/// The gradient of sum, mean and sqrtn: the gradient of the segment, divided by the divisor of its
-/// sum.
+/// The gradient of the segment reductions sum, mean and sqrtn: the gradient of the segment, divided
+/// by the divisor of its sum.
 template <int Count>
 struct ScaledRule {
   float const* output_gradient;
@@ -41,7 +42,7 @@ struct ScaledRule {
   }
 };
 
-/// The counts of matching elements in `Count` neighbouring columns.
+/// The number of matching elements of a segment in each of `Count` neighbouring columns.
 template <int Count>
 struct Matches {
   std::uint32_t at[Count];
@@ -54,7 +55,8 @@ struct Matches {
   }
 };
 
-/// The gradient of max and min: equal shares for all elements that equal the extremum.
+/// The gradient of the segment reductions max and min: equal shares of the segment's gradient for
+/// all elements that equal the extremum.
 template <int Count>
 struct ExtremumRule {
   float const* output_gradient;
@@ -90,7 +92,8 @@ struct ExtremumRule {
   }
 };
 
-/// The gradient of prod: the gradient of the segment times the product of the other elements.
+/// The gradient of the segment reduction prod: the gradient of the segment times the product of the
+/// other elements of the segment.
 template <int Count>
 struct ProductRule {
   float const* output_gradient;
@@ -125,9 +128,9 @@ struct ProductRule {
   }
 };
 
-/// Writes kGradientPlaces neighbouring rows with each group of lanes, which loads the terms of
-/// several rows at once. Positions in no segment load the terms of the first segment, so there must
-/// be a segment.
+/// Writes the gradients of kGradientPlaces neighbouring rows with each group of lanes, which loads
+/// the terms of several rows at once. For positions in no segment the terms of the first segment
+/// are loaded, so there must be a segment.
 template <class Places, class Rule, int Count>
 __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks) segment_gradient_kernel(
     Places places, Rule rule, RowLanes shape, std::int64_t capacity, float* value_gradients) {
@@ -168,8 +171,7 @@ __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks) segment_gra
   }
 }
 
-/// A matcher for count_matches_kernel(): it matches the elements that equal the extremum, as IsZero
-/// matches zeros.
+/// The test of count_matches_kernel() for elements that equal the extremum of their segment.
 struct EqualsExtremum {
   float const* output;
 
@@ -189,9 +191,9 @@ struct IsZero {
   __device__ static bool matches(float value, float /*term*/) { return value == 0.0F; }
 };
 
-/// Adds to counts[s, c] the number of matching elements of segment s and column c. A group of lanes
-/// counts in registers as long as the segment is the same. The counts are whole numbers, so that
-/// any order of the additions gives the same result.
+/// Adds to counts[s, c] the number of elements of segment s and column c that pass the matcher's
+/// test. A group of lanes counts in registers as long as the segment is the same. The counts are
+/// integers, so any order of the additions gives the same result.
 template <class Places, class Matcher, int Count>
 __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks)
     count_matches_kernel(Places places,

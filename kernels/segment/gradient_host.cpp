@@ -8,7 +8,7 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The memory that the gradient of each reduction needs besides its arguments.
+/// The workspace of the gradient of a segment reduction on the host.
 struct GradientMemory {
   std::int64_t* rows = nullptr;      ///< memory of RowCounts
   std::uint32_t* matches = nullptr;  ///< [segments, width]: number of ties or of zeros
@@ -33,14 +33,14 @@ struct GradientMemory {
   }
 };
 
-/// Returns how many positions are worth waking a helper for.
+/// Returns the number of positions that are worth waking a helper thread for.
 [[nodiscard]] std::int64_t grain_of_places(SegmentGradientArgs const& args) {
   return grain_of(2 * args.width * static_cast<std::int64_t>(sizeof(float)));
 }
 
-/// Calls add(first element of the position's row, first element of its segment's row) for the
-/// positions that are in a segment. One thread visits all positions of a segment, in ascending
-/// order, so that `add` may change the segment's row.
+/// Calls add(index of the first element of the position's row, index of the first element of its
+/// segment's row) for the positions that are in a segment. One thread visits all positions of a
+/// segment, in ascending order, so that `add` may change the segment's row.
 template <class Add>
 void for_each_row(SegmentGradientArgs const& args, Add const& add) {
   auto const visit = [&](std::int64_t place, std::int64_t segment) {
@@ -53,8 +53,8 @@ void for_each_row(SegmentGradientArgs const& args, Add const& add) {
   });
 }
 
-/// Calls write(first element of the position's row, segment) for the positions that are in a
-/// segment, in any order, and sets the rows of the other positions to 0.
+/// Calls write(index of the first element of the position's row, segment) for the positions that
+/// are in a segment, in any order, and sets the gradient rows of the other positions to 0.
 template <class Write>
 void write_gradients(SegmentGradientArgs const& args, Write const& write) {
   auto const visit = [&](std::int64_t place, std::int64_t segment) {

@@ -11,7 +11,7 @@
 
 namespace msstream::ops::kernels {
 
-/// Returns the offsets of segments, which a caller gave.
+/// Returns the offsets of segments whose layout a caller gave as offsets.
 [[nodiscard]] inline BagOffsets<std::int64_t> offsets_of(SegmentLayout const& layout) {
   return {static_cast<std::int64_t const*>(layout.indices),
           layout.segments,
@@ -19,8 +19,8 @@ namespace msstream::ops::kernels {
           layout.ascend};
 }
 
-/// Returns the arguments of an operation after a check of all offsets of its segments, whose result
-/// is `layout.ascend`; false if the segments are not given by offsets.
+/// Returns a copy of an operation's arguments with `layout.ascend` set to whether the segments are
+/// given by offsets that all ascend. Reads all offsets.
 template <class Args>
 [[nodiscard]] Args looked_at(Args args) {
   args.layout.ascend =
@@ -29,7 +29,7 @@ template <class Args>
 }
 
 /// Calls visit(position, segment) for the positions [place, last), in ascending order. The segment
-/// is -1 for a position in none.
+/// is -1 for a position in no segment.
 template <class Visit>
 void for_each_place(SegmentLayout const& layout,
                     std::int64_t place,
@@ -85,9 +85,9 @@ void for_each_place(SegmentLayout const& layout,
   return place;
 }
 
-/// Calls work(begin, end) for ranges that together are all positions, like parallel_ranges(). Each
-/// range has whole segments, so that one thread writes a segment's sum. If the positions of a
-/// segment may be anywhere, there is only one range.
+/// Calls work(begin, end) for ranges that together are all positions, on the calling thread and on
+/// idle helper threads. Each range has whole segments, so that one thread writes a segment's sum.
+/// If the positions of a segment may be anywhere, there is only one range.
 template <class Work>
 void parallel_segments(SegmentLayout const& layout, std::int64_t grain, Work const& work) {
   if (layout.form == SegmentForm::unsorted_ids) {
@@ -103,10 +103,11 @@ void parallel_segments(SegmentLayout const& layout, std::int64_t grain, Work con
   });
 }
 
-/// The number of rows of each segment, 0 for a bad one. Offsets give the numbers; ids are counted.
+/// The number of rows of each segment, 0 for a segment with invalid offsets. Computed from the
+/// offsets, or by counting the ids.
 class RowCounts {
  public:
-  /// Returns the number of elements of memory that the constructor needs.
+  /// Returns the number of elements of memory that a RowCounts object for `layout` needs.
   [[nodiscard]] static std::int64_t elements(SegmentLayout const& layout) {
     return layout.form == SegmentForm::offsets ? 0 : layout.segments;
   }

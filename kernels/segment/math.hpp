@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <type_traits>
 
-/// The segment reductions that the CPU and the CUDA implementation share. A combiner defines what
-/// an element contributes, the initial value, and how two values are combined.
+/// The segment reductions that the CPU and the CUDA implementation share. A combiner defines the
+/// value that an element contributes, the initial value, and how two values are combined.
 namespace msstream::ops::kernels {
 
 template <class Reducer>
@@ -22,17 +22,18 @@ struct Product {
   MSSTREAM_HOST_DEVICE static constexpr float nothing() { return 1.0F; }
   MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a * b; }
 };
-/// The product of the elements that are not 0. Only elements are left out, not products, which may
-/// underflow to 0.
+/// The product of the elements of a segment that are not 0. Only elements are left out, not
+/// products, which may underflow to 0.
 struct ProductOfNonzeros : Product {
   MSSTREAM_HOST_DEVICE static float element(float x) { return x == 0.0F ? 1.0F : x; }
 };
 
-/// Whether a combiner adds, so that its long sums are folded in parts.
+/// Whether a combiner adds, so that its long sums are added in float32 parts and a float64 total.
 template <class Combiner>
 inline constexpr bool adds_up = std::is_base_of_v<Total, Combiner>;
 
-/// Returns the divisor of the sum of `rows` rows.
+/// Returns the number by which a reduction divides the sum of `rows` rows: the number of rows for a
+/// mean, its square root for sqrtn, otherwise 1.
 MSSTREAM_HOST_DEVICE inline float segment_divisor(SegmentReduction reduction, std::int64_t rows) {
   auto const count = static_cast<float>(rows);
   return reduction == SegmentReduction::mean    ? count
@@ -40,8 +41,8 @@ MSSTREAM_HOST_DEVICE inline float segment_divisor(SegmentReduction reduction, st
                                                 : 1.0F;
 }
 
-/// Returns the gradient of element x of a segment by the segment's product. `product` is the
-/// product of the elements that are not 0, and `zeros` is the number of the others.
+/// Returns the gradient of element x in a product over a segment. `product` is the product of the
+/// elements that are not 0, and `zeros` is the number of elements that are 0.
 MSSTREAM_HOST_DEVICE inline float product_gradient(float gradient,
                                                    float x,
                                                    float product,
@@ -58,12 +59,13 @@ MSSTREAM_HOST_DEVICE inline float product_gradient(float gradient,
              : static_cast<std::int64_t const*>(layout.indices)[place];
 }
 
-/// Returns how many positions have an id.
+/// Returns the number of positions that exist in a layout of segments: `*count` limited to the
+/// capacity, or the capacity if `count` is null.
 [[nodiscard]] constexpr std::int64_t existing_places(SegmentLayout const& layout) {
   return layout.count != nullptr ? clamped(*layout.count, layout.capacity) : layout.capacity;
 }
 
-/// Returns the segment of a position in a layout of ids, or -1 if it is in none.
+/// Returns the segment of a position in a layout by ids, or -1 if the position is in no segment.
 [[nodiscard]] constexpr std::int64_t segment_of_place(SegmentLayout const& layout,
                                                       std::int64_t existing,
                                                       std::int64_t place) {

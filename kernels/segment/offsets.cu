@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Finds the ids of kThreads neighbouring offsets in each block. Each thread then searches only
-/// among these ids, mostly in the cache, so that neither a long segment nor a gap between ids costs
-/// time.
+/// Computes kThreads neighbouring offsets of segments in each block, which first finds the range of
+/// ids that these offsets lie in. Each thread then searches only among these ids, mostly in the
+/// cache, so that neither a long segment nor a gap between ids costs time.
 __global__ void __launch_bounds__(kThreads) segment_offsets_kernel(SegmentOffsetsArgs args) {
   __shared__ std::int64_t borders[2];
   auto const first = std::int64_t{blockIdx.x} * kThreads;

@@ -15,18 +15,20 @@
 
 namespace msstream::ops::kernels {
 
-// The positions of all segments are cut into parts of equal length, with a group of lanes for each,
-// so that a long segment occupies no group longer than a short one:
+// A reduction of segments by parts: the positions of all segments are cut into parts of equal
+// length, with a group of lanes for each, so that a long segment occupies no group longer than a
+// short one:
 //
 //   segments  0 0 0 1 | 1 1 1 1 | 1 3 4 4      part 0 stores segment 0, part 2 segments 3 and 4
 //   part         0    |    1    |    2         segment 1: tails of 0 and 1 + head of 2
 //
 // A part stores the segments that lie entirely within it. Its tail is its share of a segment that
-// goes on in the next part. Its head is its share of a segment that began before it and ends in it.
-// A second launch combines tails and heads where such a segment ends, and fills the empty segments,
-// which its groups of lanes share equally.
+// continues in the next part. Its head is its share of a segment that began before it and ends in
+// it. A second launch combines tails and heads where such a segment ends, and fills the empty
+// segments, which its groups of lanes share equally.
 
-/// The equal parts into which the positions are cut. Depends only on the sizes.
+/// The parts of equal length into which the positions of a segment reduction are cut. Depends only
+/// on the sizes.
 struct SpanParts {
   std::int64_t places;
   std::int64_t parts;
@@ -40,12 +42,12 @@ struct SpanParts {
         parts(ceil_div(capacity, places)) {}
 };
 
-/// The partial results that the parts leave to the second launch.
+/// The partial results of segments that extend over several parts, which a second launch combines.
 struct SpanBorders {
-  float* tails;             ///< [parts, width]
-  float* heads;             ///< [parts, width]
-  std::int64_t* ends_here;  ///< [parts]: the segment that began before the part and ends in it, or
-                            ///< -1
+  float* tails;  ///< [parts, width]
+  float* heads;  ///< [parts, width]
+  /// The segment that began before each part and ends in it, [parts], or -1.
+  std::int64_t* ends_here;
   SpanBorders(WorkspaceLayout& workspace, SpanParts const& parts, std::int64_t width)
       : tails(workspace.take<float>(parts.parts * width)),
         heads(workspace.take<float>(parts.parts * width)),
@@ -61,12 +63,13 @@ __device__ Columns<Count> elements_of(Columns<Count> columns) {
   return columns;
 }
 
-/// The rows that a thread has requested, in shared memory. Each thread reads only rows that it
-/// requested, so that it has to wait only for its own copies.
+/// The rows that a thread has requested, copied asynchronously into shared memory. Each thread
+/// reads only rows that it requested, so that it has to wait only for its own copies.
 template <int Count, int Batch>
 class RowsAhead {
  public:
-  /// Uses `memory`, which must have room for kSpanStages * Batch * kSpanThreads rows.
+  /// Uses `memory` in shared memory, which must have room for kSpanStages * Batch * kSpanThreads
+  /// rows.
   explicit __device__ RowsAhead(float* memory) : memory_(memory + threadIdx.x * Count) {}
 
   /// Starts the copy of row k of a batch into shared memory.
@@ -85,10 +88,10 @@ class RowsAhead {
   float* memory_;  ///< in shared memory
 };
 
-/// Reduces each part with a team of lanes, for the columns that the team holds at once; blocks
-/// along the grid's y share wider rows. If rows are not short, a team has all lanes of a warp,
-/// which then do not diverge. The lanes of one column take the batches of rows alternately, and are
-/// combined where a segment ends.
+/// Reduces the segments in each part of the positions with a team of lanes, for the columns that
+/// the team holds at once; blocks along the grid's y share wider rows. If rows are not short, a
+/// team has all lanes of a warp, which then do not diverge. The lanes of one column take the
+/// batches of rows alternately, and their results are combined where a segment ends.
 template <class Combiner, class Rows, int Count>
 __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     span_parts_kernel(Rows source,
@@ -103,8 +106,8 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
   LaneGroup const team(span_team_lanes(shape.lanes()));
   int const turns = team.lanes >> shape.log2_lanes;
   int const step = kBatch * turns;
-  // The part number has 32 bits, which leaves registers to the rows: a large capacity has long
-  // parts.
+  // The number of the part has 32 bits, which leaves registers to the rows. The bits suffice,
+  // because parts are long if the capacity is large.
   auto const part = static_cast<int>(grid_thread() >> (__ffs(team.lanes) - 1));
   if (part >= parts.parts) {
     return;
@@ -152,8 +155,8 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
   int begin = 0;
   auto total = nothing_of<Combiner, Count>();
   WholeSums<Count> whole;
-  // Sums are folded at each multiple of this many positions, if their segment has at least as many
-  // in the part by then.
+  // The float32 sum is added to the float64 total at each multiple of this many positions, if the
+  // segment has at least as many positions in the part by then.
   int const places_of_part = kTermsOfPart * turns;  // a power of two
   auto const is_folded = [&](int border) {
     return adds_up<Combiner> && (border & -places_of_part) - begin >= places_of_part;
@@ -191,7 +194,7 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
       rows[k] = elements_of<Combiner>(ahead.row(stage, k));
     }
     stage = stage + 1 == kSpanStages ? 0 : stage + 1;
-    // Handles the ends of segments outside of the unrolled loop, so that their code exists only
+    // The ends of segments are handled outside of the unrolled loop, so that their code exists only
     // once.
     int const batch_end = min(from + step, length);
     for (int done = from;;) {

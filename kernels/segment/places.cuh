@@ -7,12 +7,12 @@
 
 #include <cstdint>
 
-/// Walks of a group of lanes over neighbouring positions, which find the segment of each position,
-/// and the number of rows of a segment.
+/// The positions of segments, as kernels process them: a group of lanes walks over neighbouring
+/// positions and finds the segment of each. The number of rows of a segment is known, too.
 namespace msstream::ops::kernels {
 
-/// The positions of segments by offsets. All lanes of the group must call Walk::segment(), with
-/// ascending positions.
+/// The positions of segments that are given by offsets. All lanes of the group must call
+/// Walk::segment(), with ascending positions.
 struct PlacesOfSpans {
   SegmentBounds bounds;
 
@@ -24,7 +24,7 @@ struct PlacesOfSpans {
                     std::int64_t end)
         : held_(places.bounds.held(begin, end)), cursor_(places.bounds, group, held_) {}
 
-    /// Returns the segment of a position, or -1 if it is in none.
+    /// Returns the segment of a position, or -1 if the position is in no segment.
     __device__ std::int64_t segment(std::int64_t place) {
       if (place < held_.begin || place >= held_.end) {
         return -1;
@@ -46,7 +46,7 @@ struct PlacesOfSpans {
   }
 };
 
-/// The positions of segments by unsorted ids.
+/// The positions of segments that are given by unsorted ids.
 struct PlacesOfIds {
   SegmentLayout layout;
   std::uint32_t const* counts;  ///< [segments]: number of rows; null if rows() is not called

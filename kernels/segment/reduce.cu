@@ -19,7 +19,7 @@ bool adds_atomically(SegmentArgs const& args) {
          atomics_are_faster(args.layout.capacity, args.layout.segments, args.width);
 }
 
-/// The memory that a reduction needs besides its arguments, for each way to compute it.
+/// The workspace of a segment reduction, for each method of computing it.
 struct ReductionMemory {
   std::optional<AtomicSumMemory> atomics;
   std::optional<SpansOfLayout> spans;

@@ -13,7 +13,7 @@ namespace msstream::ops::kernels {
 namespace {
 
 /// The float64 sums of segments with more than kTermsOfPart rows, whose positions may be anywhere.
-/// Such segments are few compared with the rows.
+/// Few segments have that many rows, compared with the number of rows.
 class LongSegments {
  public:
   LongSegments(RowCounts const& rows, std::int64_t segments, float* output, std::int64_t width)
@@ -38,7 +38,8 @@ class LongSegments {
   LongSegments(LongSegments const&) = delete;
   LongSegments& operator=(LongSegments const&) = delete;
 
-  /// Returns the sums [width] of a segment; null for a short one.
+  /// Returns the float64 sums [width] of a segment; null for a segment with at most kTermsOfPart
+  /// rows.
   [[nodiscard]] double* of(std::int64_t segment) {
     auto const first = first_[static_cast<std::size_t>(segment)];
     return first >= 0 ? sums_.data() + first : nullptr;
@@ -47,7 +48,7 @@ class LongSegments {
  private:
   float* output_;
   std::int64_t width_;
-  std::vector<std::int64_t> first_;  ///< index of each segment's first sum, or -1
+  std::vector<std::int64_t> first_;  ///< index of each segment's first float64 sum, or -1
   std::vector<double> sums_;
 };
 
@@ -60,7 +61,7 @@ void tell_if_bad(SegmentLayout const& layout, std::int64_t segment) {
   }
 }
 
-/// Adds the rows of neighbouring positions to a segment.
+/// Adds runs of rows at neighbouring positions to the output row of their segment.
 template <class Columns>
 class RunsOfRows {
  public:
@@ -89,12 +90,13 @@ class RunsOfRows {
   std::vector<float> sums_;
 };
 
-/// Adds the rows of the positions [begin, end). The positions of a segment must be neighbours.
+/// Adds the rows of the positions [begin, end) to the output rows of their segments. The positions
+/// of a segment must be neighbours.
 template <class Columns>
 void add_runs(SegmentArgs const& args, Columns columns, std::int64_t begin, std::int64_t end) {
   RunsOfRows<Columns> runs(args, columns);
   std::int64_t first = begin;
-  std::int64_t next = begin;  // end of the current run; bad segments have no run
+  std::int64_t next = begin;  // end of the current run; segments with invalid offsets have no run
   std::int64_t current = -1;
   for_each_place(args.layout, begin, end, [&](std::int64_t place, std::int64_t segment) {
     if (segment != current || place != next) {

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-/// The mapping from positions to rows.
+/// The mapping from the positions of segments to the rows of the values.
 namespace msstream::ops::kernels {
 
-/// Maps position i to row i. A batch gives, relative to `rows_from(origin)`, the rows of the
-/// positions origin + from + k below origin + end. It has 32 bits, which saves registers for the
-/// rows in flight.
+/// Maps position i to row i of the values. A batch gives, relative to `rows_from(origin)`, the rows
+/// of the positions origin + from + k below origin + end. Its row numbers have 32 bits, which saves
+/// registers for the rows in flight.
 struct ContiguousRows {
   float const* rows;
 
@@ -26,7 +26,7 @@ struct ContiguousRows {
   }
 };
 
-/// Maps position i to row positions[i].
+/// Maps position i to row positions[i] of the values.
 struct PermutedRows {
   float const* rows;
   std::int32_t const* positions;

@@ -49,8 +49,8 @@ __device__ Columns<Count> reduce_by_warp(PlaceRange range,
   return total;
 }
 
-/// Like reduce_by_warp(), but for a range of any length: additions are made in parts, as
-/// common/long_sum.hpp describes.
+/// Returns the total of load(i) over a range of any length, computed by one warp. Sums are added in
+/// float32 parts and a float64 total, as common/long_sum.hpp describes. All lanes get the result.
 template <class Combiner, int Count, class Load>
 __device__ Columns<Count> reduce_long_by_warp(PlaceRange range,
                                               RowLanes const& shape,
@@ -70,12 +70,12 @@ __device__ Columns<Count> reduce_long_by_warp(PlaceRange range,
   }
 }
 
-/// Reduces a run of rows for each warp of a block of `Warps` warps; a long run is reduced by the
-/// whole block. All threads of the block must call it.
+/// Reduces one run of rows per warp of a block of `Warps` warps; a long run is reduced by the whole
+/// block. All threads of the block must call reduce_runs().
 ///
-/// load(i, is_last, column) returns Count columns of row i, whichever warp's run it is in.
-/// store(column, total) is called once per column by the warp whose run it is, if it `has_run`,
-/// also for an empty run.
+/// load(i, is_last, column) returns Count columns of row i, for a row of any warp's run.
+/// store(column, total) is called once per column by the warp to which the run belongs, if
+/// `has_run`, also for an empty run.
 template <class Combiner, int Warps, int Count, class Load, class Store>
 __device__ void reduce_runs(
     PlaceRange run, bool has_run, RowLanes const& shape, Load const& load, Store const& store) {

@@ -12,7 +12,7 @@
 
 namespace msstream::ops::kernels {
 
-/// Returns whether the reduction divides a sum by a function of the number of rows.
+/// Returns whether a reduction divides each segment's sum by a function of the number of its rows.
 [[nodiscard]] constexpr bool divides(SegmentReduction reduction) {
   return reduction == SegmentReduction::mean || reduction == SegmentReduction::sqrtn;
 }
@@ -25,8 +25,8 @@ namespace msstream::ops::kernels {
 
 /// The form in which the rows of each segment are given.
 enum class SegmentForm : std::uint8_t {
-  offsets,      ///< segment s has the rows [offsets[s], offsets[s + 1]), or none if BagOffsets
-                ///< calls it bad
+  offsets,      ///< segment s has the rows [offsets[s], offsets[s + 1]), or none if its offsets are
+                ///< invalid
   sorted_ids,   ///< row i is in segment ids[i]; the ids ascend
   unsorted_ids  ///< row i is in segment ids[i]; the ids are in any order
 };
@@ -38,11 +38,12 @@ struct SegmentLayout {
   std::int64_t capacity;
   void const* indices;  ///< device: int64 offsets [segments + 1], ascending, the last ≤ capacity;
                         ///< or ids [capacity] of `id_type`
-  DType id_type = DType::int64;         ///< int32 or int64; offsets are always int64
-  std::int64_t const* count = nullptr;  ///< for ids only: device scalar ≤ capacity, the number of
-                                        ///< ids that exist; null if all exist
-  IdReport report = {};  ///< for reductions by offsets: where bad segments are reported
-  bool ascend = false;   ///< for offsets: all were checked, and no segment is bad
+  DType id_type = DType::int64;  ///< int32 or int64; offsets are always int64
+  /// The number of ids that exist, a device scalar ≤ capacity; null if all exist. For ids only.
+  std::int64_t const* count = nullptr;
+  /// The report of segments with invalid offsets, for reductions by offsets.
+  IdReport report = {};
+  bool ascend = false;  ///< for offsets: all have been checked and are valid
 };
 
 /// Computes output[s, :] = the reduction of the rows of segment s, or `empty_value` if it has no
@@ -63,16 +64,16 @@ struct SegmentArgs {
   float* output;    ///< [segments, width]
   void* workspace;  ///< segment_reduce_workspace_bytes(…) bytes, 256-byte aligned
 };
-/// Returns the bytes of workspace, from the sizes and kinds in `args`, without a read of its
-/// pointers or a query of the device. 0 where the CUDA implementation needs one launch and no
-/// workspace.
+/// Returns the bytes of workspace that segment_reduce() needs, from the sizes and kinds in `args`,
+/// without a read of its pointers or a query of the device. Returns 0 where the CUDA implementation
+/// needs one launch and no workspace.
 std::size_t segment_reduce_workspace_bytes(HostStream stream, SegmentArgs const& args);
 std::size_t segment_reduce_workspace_bytes(CudaStream stream, SegmentArgs const& args);
 void segment_reduce(HostStream stream, SegmentArgs const& args);
 void segment_reduce(CudaStream stream, SegmentArgs const& args);
 
-/// Computes value_gradients[i, :] for the segment s of row i, 0 for a row in no segment. With n
-/// rows in s, x = values[i, :] and g = output_gradient[s, :]:
+/// Computes the gradient of segment_reduce(): value_gradients[i, :] for the segment s of row i, 0
+/// for a row in no segment. With n rows in s, x = values[i, :] and g = output_gradient[s, :]:
 ///
 ///   sum: g. mean: g / n. sqrtn: g / √n. max and min: g / (number of rows equal to the output)
 ///   where x equals the output, otherwise 0; NaN counts as equal to NaN. prod: g times the product
@@ -90,7 +91,8 @@ struct SegmentGradientArgs {
   float* value_gradients;  ///< [capacity, width]
   void* workspace;         ///< segment_reduce_gradient_workspace_bytes(…) bytes, 256-byte aligned
 };
-/// Like segment_reduce_workspace_bytes(), but for segment_reduce_gradient().
+/// Returns the bytes of workspace that segment_reduce_gradient() needs, from the sizes and kinds in
+/// `args`, without a read of its pointers or a query of the device.
 std::size_t segment_reduce_gradient_workspace_bytes(HostStream stream,
                                                     SegmentGradientArgs const& args);
 std::size_t segment_reduce_gradient_workspace_bytes(CudaStream stream,
@@ -98,10 +100,11 @@ std::size_t segment_reduce_gradient_workspace_bytes(CudaStream stream,
 void segment_reduce_gradient(HostStream stream, SegmentGradientArgs const& args);
 void segment_reduce_gradient(CudaStream stream, SegmentGradientArgs const& args);
 
-/// Computes offsets[s] = the number of ids < s, for sorted ids. Ids < 0 come before every segment
-/// and ids ≥ segments after the last one; both are in no segment of the offsets.
+/// Computes the offsets of segments from sorted ids: offsets[s] = the number of ids < s. Ids < 0
+/// come before every segment and ids ≥ segments after the last one; both are in no segment of the
+/// offsets.
 struct SegmentOffsetsArgs {
-  SegmentLayout layout;   ///< by sorted ids
+  SegmentLayout layout;   ///< segments by sorted ids
   std::int64_t* offsets;  ///< [segments + 1], written
 };
 void segment_offsets(HostStream stream, SegmentOffsetsArgs const& args);

@@ -16,8 +16,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Fills the segments that are empty or bad, and reports the bad ones. The groups of lanes of the
-/// grid share the segments.
+/// Fills the rows of segments that are empty or have invalid offsets, and reports the latter. The
+/// groups of lanes of the grid share the segments.
 template <int Count>
 __device__ void fill_empty(SegmentBounds const& bounds,
                            RowLanes const& shape,
@@ -45,8 +45,9 @@ __device__ void fill_empty(SegmentBounds const& bounds,
   }
 }
 
-/// Combines the segment that began before a part and ends in it, with a group of lanes per part;
-/// with the whole block if the segment spans many parts. No other group writes that row.
+/// Combines the partial results of a segment that began before a part of the positions and ends in
+/// it, with a group of lanes per part, or with the whole block if the segment spans many parts. No
+/// other group writes the segment's row.
 template <class Combiner, int Count>
 __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(SegmentBounds bounds,
                                                                          RowLanes shape,

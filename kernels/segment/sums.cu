@@ -7,8 +7,8 @@ std::size_t span_workspace_bytes(std::int64_t capacity, std::int64_t segments, s
   if (has_few_items(capacity, segments)) {
     return 0;
   }
-  // Takes the larger of two sizes, because it is not known yet whether rows can be read four floats
-  // at a time.
+  // The workspace has the larger of two sizes, because it is not known yet whether rows can be read
+  // four floats at a time.
   auto const bytes_of = [&](int columns_a_lane) {
     WorkspaceLayout workspace(nullptr);
     SpanBorders(workspace, SpanParts(capacity, RowLanes(width, columns_a_lane)), width);

@@ -3,65 +3,67 @@
 
 #include <cstdint>
 
-/// The parameters by which segment reductions are cut for a GPU. Everything that decides the order
-/// of additions depends only on the sizes, never on the device.
+/// Parameters of the division of segment reductions among the threads of a GPU. Everything that
+/// decides the order of additions depends only on the sizes, never on the device.
 namespace msstream::ops::kernels {
 
-/// The number of positions and segments together up to which a warp per segment, in one launch, is
-/// fastest.
+/// The number of positions and segments together up to which one warp per segment, in a single
+/// launch, is fastest.
 inline constexpr std::int64_t kFewSpanItems = 4096;
 inline constexpr int kFewSpanWarps = 8;
 
 /// The number of lanes that share the positions of all segments: four times as many as a large GPU
-/// holds at once, so that its last wave is short.
+/// holds at once, so that the last wave of blocks is a small part of the time.
 inline constexpr std::int64_t kSpanLanes = std::int64_t{1} << 19;
-/// The bounds on the number of positions in a part. The lower one hides the search for the part's
-/// first segment.
+/// The least and the greatest number of positions in a part of a segment reduction. The least
+/// number is large enough to hide the search for the part's first segment.
 inline constexpr std::int64_t kFewestPlacesOfPart = 16;
 inline constexpr std::int64_t kMostPlacesOfPart = 256;
 
 inline constexpr int kSpanThreads = 128;
 inline constexpr int kSpanBlocks = 6;  ///< blocks per SM
-/// Returns how many rows each lane requests together. A lane has kSpanStages such batches in
-/// flight.
+/// Returns how many rows each lane of a segment reduction requests together. A lane has kSpanStages
+/// batches of that many rows in flight.
 constexpr int span_batch_rows(int columns_a_lane) {
   return columns_a_lane == 4 ? 4 : 8;
 }
 inline constexpr int kSpanStages = 3;
-/// The number of a part's rows that lanes work on at the same time, as far as the lanes of a warp
+/// The number of rows that a team of lanes adds at the same time, as far as the lanes of a warp
 /// suffice.
 inline constexpr int kSpanTurns = 4;
 constexpr int span_team_lanes(int lanes_of_row) {
   return lanes_of_row * kSpanTurns < 32 ? lanes_of_row * kSpanTurns : 32;
 }
 
-/// The number of warps in a block that combines partial results. All of them share a run of more
-/// than kLongRun results.
+/// The number of warps in a block that combines partial results of segments. All warps of the block
+/// share a run of more than kLongRun results.
 inline constexpr int kBorderWarps = 32;
 inline constexpr std::int64_t kLongRun = 64;
-/// The number of segments that a group of lanes checks, to fill the empty ones.
+/// The number of segments that each group of lanes checks for being empty, to write their fill
+/// value.
 inline constexpr std::int64_t kFillsOfGroup = 16;
 
-/// The launch of a gradient: each group of lanes writes kGradientPlaces neighbouring rows, and
-/// requests kGradientInFlight rows at once.
+/// The launch of a segment gradient: each group of lanes writes kGradientPlaces neighbouring rows,
+/// and requests kGradientInFlight rows at once.
 inline constexpr int kGradientThreads = 256;
 inline constexpr int kGradientBlocks = 2;  ///< blocks per SM
 inline constexpr std::int64_t kGradientPlaces = 32;
 inline constexpr int kGradientInFlight = 4;
 
-/// The launch of atomic additions: a block brings together equal ids among kAtomicIdsOfThread
-/// positions per thread before it adds atomically.
+/// The launch of segment sums with atomic additions: a block groups equal ids among
+/// kAtomicIdsOfThread positions per thread before it adds atomically.
 inline constexpr int kAtomicThreads = 256;
 inline constexpr int kAtomicBlocks = 4;  ///< blocks per SM
 inline constexpr int kAtomicIdsOfThread = 8;
-/// The number of positions up to which a block takes fewer of them, so that all multiprocessors
-/// have some.
+/// The number of positions up to which a block of atomic additions takes fewer of them, so that all
+/// multiprocessors have some.
 inline constexpr std::int64_t kMostForSmallAtomicTiles = std::int64_t{1} << 18;
 inline constexpr int kFewAtomicIdsOfThread = 1;
 
-/// Returns whether atomic additions are faster than sorting the ids, by measurements: for narrow
-/// rows, for few elements, for which the launches of a sort matter, and for so few segments that
-/// each block brings most of its positions together. The host cannot know how often each id occurs.
+/// Returns whether atomic additions of segment sums are faster than sorting the ids, by
+/// measurements: for narrow rows, for few elements, for which the launches of a sort matter, and
+/// for so few segments that each block groups most of its positions. The host cannot know how often
+/// each id occurs.
 constexpr bool atomics_are_faster(std::int64_t capacity,
                                   std::int64_t segments,
                                   std::int64_t width) {

@@ -9,8 +9,9 @@
 
 namespace msstream::ops::kernels::testing {
 
-/// Expects each element within `tolerance`, relative to 1 and to the expected value. NaN and
-/// infinity must be where they are expected, and nowhere else.
+/// Expects each element to differ from the expected value by at most `tolerance` times (1 + the
+/// magnitude of the expected value). NaN and infinity must be where they are expected, and nowhere
+/// else.
 inline void expect_within(std::vector<float> const& actual,
                           std::vector<double> const& expected,
                           double tolerance = 1e-6) {

@@ -38,8 +38,8 @@ namespace msstream::ops::kernels::testing {
 /// as a float, -1 as an integer.
 inline constexpr int kPoisonByte = 0xFF;
 
-/// A stream, memory and copies of a machine, as kernel tests need them. There is one specialisation
-/// for each kind of stream.
+/// A stream, memory and copies of a machine (the host or a GPU) for kernel tests. There is one
+/// specialisation for each kind of stream.
 template <class Stream>
 class Machine;
 
@@ -50,7 +50,8 @@ class Machine<HostStream> {
 
   HostStream stream() { return HostStream(queue_); }
 
-  // Allocates exact sizes, so that a sanitizer detects an access to the first byte out of bounds.
+  // Allocates exactly the requested size, so that a sanitizer detects an access to the first byte
+  // out of bounds.
   std::shared_ptr<void> allocate(std::size_t bytes) {
     return {::operator new(bytes, kAlignment), [](void* p) { ::operator delete(p, kAlignment); }};
   }
@@ -113,7 +114,8 @@ class Machine<CudaStream> {
 
   CudaStream stream() { return {handle_, &libraries_}; }
 
-  // Adds poisoned guard bytes. If a kernel wrote there, the test fails when the memory is released.
+  // Allocates memory with poisoned guard bytes after it. If a kernel wrote to the guard bytes, the
+  // test fails when the memory is released.
   std::shared_ptr<void> allocate(std::size_t bytes) {
     void* data = nullptr;
     check(cudaMalloc(&data, bytes + kGuardBytes), "cudaMalloc");
@@ -180,8 +182,8 @@ using StreamKinds = ::testing::Types<HostStream, CudaStream>;
 using StreamKinds = ::testing::Types<HostStream>;
 #endif
 
-/// Row widths that take every path: loads of 16 bytes, loads of single floats, and rows
-/// wider than a warp.
+/// Widths of rows that take every path of the kernels: loads of 16 bytes, loads of single floats,
+/// and rows wider than a warp.
 inline constexpr std::int64_t kWidths[] = {1, 3, 4, 16, 33, 128, 200};
 
 struct StreamKindName {
@@ -201,7 +203,7 @@ class Buffer {
   [[nodiscard]] T* data() const { return static_cast<T*>(memory_.get()); }
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::size_t bytes() const { return count_ * sizeof(T); }
-  /// Returns a part of the buffer that shares its memory.
+  /// Returns a slice of the buffer that shares its memory.
   [[nodiscard]] Buffer slice(std::int64_t first, std::int64_t count) const {
     return {std::shared_ptr<void>(memory_, data() + first), static_cast<std::size_t>(count)};
   }
@@ -211,8 +213,8 @@ class Buffer {
   std::size_t count_;
 };
 
-/// An output of `count` floats within poisoned memory, after `offset` floats and
-/// before kGuardFloats.
+/// An output of `count` floats for a kernel, after `offset` and before kGuardFloats poisoned
+/// floats.
 struct GuardedOutput {
   static constexpr std::int64_t kGuardFloats = 3000;  // more than a block of threads writes at once
 
@@ -223,11 +225,11 @@ struct GuardedOutput {
   [[nodiscard]] float* data() const { return memory.data() + offset; }
 };
 
-/// Sizes of arrays for which elementwise kernels on a GPU process one or two Quads a thread,
-/// and end anywhere.
+/// Sizes of arrays for which elementwise kernels on a GPU process one or two Quads (four floats)
+/// per thread, and which end at any position within a Quad.
 inline constexpr std::int64_t kManyFloats[] = {131'071, 131'072, 131'073, 132'095, 300'001};
 
-/// A generator of random numbers, with a fresh seed or that of MSSTREAM_TEST_SEED, which
+/// A generator of random numbers. Its seed is fresh, or the value of MSSTREAM_TEST_SEED, which
 /// reproduces a failure.
 class Random {
  public:
@@ -262,10 +264,10 @@ class Random {
 };
 
 /// A fixture with a stream and functions that upload inputs of a kernel and read its outputs. If
-/// the machine has no such device, skips the test with a message.
+/// the machine has no device of the stream's kind, skips the test with a message.
 ///
-/// Uploads and reads are synchronous, and read() throws the error of a kernel that failed
-/// on the stream.
+/// Uploads and reads are synchronous, and read() throws the error of a kernel that failed on the
+/// stream.
 template <class Stream>
 class KernelTest : public ::testing::Test {
  protected:
@@ -283,8 +285,8 @@ class KernelTest : public ::testing::Test {
 
   Stream stream() { return machine_->stream(); }
   void synchronise() { machine_->synchronise(); }
-  /// Calls `issue(stream)`, on CUDA within a capture whose graph is launched once, and
-  /// waits for the work.
+  /// Calls `issue(stream)` and waits for the work. On CUDA, captures the work in a graph and
+  /// launches it once.
   template <class Issue>
   void replay(Issue&& issue) {
     machine_->replay(std::forward<Issue>(issue));
@@ -297,7 +299,7 @@ class KernelTest : public ::testing::Test {
     machine_->copy_in(buffer.data(), values.data(), buffer.bytes());
     return buffer;
   }
-  /// Overwrites a buffer once all work issued before has completed.
+  /// Overwrites a buffer after all work issued before has completed.
   template <class T>
   void write(Buffer<T> const& to, std::vector<T> const& values) {
     ASSERT_EQ(to.count(), values.size());
@@ -340,7 +342,8 @@ class KernelTest : public ::testing::Test {
     machine_->copy_out(values.data(), buffer.data(), buffer.bytes());
     return values;
   }
-  /// Returns the output alone. The test fails if a kernel wrote outside of it.
+  /// Returns the floats of the output without the poisoned memory around it. The test fails if a
+  /// kernel wrote to that memory.
   std::vector<float> read(GuardedOutput const& output) {
     auto const all = read(output.memory);
     auto const first = all.begin() + output.offset;

@@ -12,12 +12,12 @@
 
 namespace msstream {
 
-/// IEEE 754 binary16 as stored; arithmetic is done in float.
+/// An IEEE 754 binary16 number as stored; arithmetic is done in float.
 struct float16 {
   std::uint16_t bits;
 };
 
-/// bfloat16 as stored: the upper half of a binary32; arithmetic is done in float.
+/// A bfloat16 number as stored: the upper half of a binary32; arithmetic is done in float.
 struct bfloat16 {
   std::uint16_t bits;
 };
@@ -81,8 +81,8 @@ concept Element = is_dtype<T>;
   return "unknown";
 }
 
-// The conversions compute all cases in signed integers and then choose between them, because
-// compilers vectorise that form.
+// The conversions between float and 16-bit floats compute all cases in signed integers and then
+// choose one, because compilers vectorise code in that form.
 namespace detail {
 
 /// Returns `chosen ? a : b`, computed by arithmetic, so that the compiler moves no computation of
@@ -92,7 +92,8 @@ namespace detail {
   return (a & mask) | (b & ~mask);
 }
 
-/// The difference of the exponent biases of binary32 and binary16, at a binary32's exponent bits.
+/// The difference of the exponent biases of binary32 and binary16, shifted to the exponent bits of
+/// a binary32.
 inline constexpr std::int32_t kHalfBias = (127 - 15) << 23U;
 inline constexpr std::int32_t kInfinityBits = 0x7F800000;
 
@@ -116,7 +117,7 @@ inline constexpr std::int32_t kInfinityBits = 0x7F800000;
                               static_cast<std::uint32_t>(value.bits & 0x8000U) << 16U);
 }
 
-/// Rounds to the nearest representable value, ties to even; NaN stays NaN.
+/// Converts a float to T, rounded to the nearest representable value, ties to even; NaN stays NaN.
 template <class T>
 [[nodiscard]] constexpr T from_float(float value);
 
@@ -138,7 +139,7 @@ template <>
 constexpr float16 from_float<float16>(float value) {
   auto const bits = std::bit_cast<std::uint32_t>(value);
   auto const magnitude = static_cast<std::int32_t>(bits & 0x7FFFFFFFU);
-  // The addition rounds a value below 2^-14 to a multiple of 2^-24, which is the unit in the last
+  // Adding 0.5 rounds a value below 2^-14 to a multiple of 2^-24, which is the unit in the last
   // place of 0.5 in binary32.
   auto const subnormal = std::bit_cast<std::int32_t>(std::bit_cast<float>(magnitude) + 0.5F) -
                          std::bit_cast<std::int32_t>(0.5F);
@@ -152,7 +153,7 @@ constexpr float16 from_float<float16>(float value) {
       static_cast<std::uint16_t>(static_cast<std::uint32_t>(narrow) | ((bits >> 16U) & 0x8000U))};
 }
 
-/// Writes the value as a float. The caller must include <ostream>.
+/// Writes a float16 or bfloat16 number as a float. The caller must include <ostream>.
 template <class T>
   requires(std::same_as<T, float16> || std::same_as<T, bfloat16>)
 std::ostream& operator<<(std::ostream& out, T value) {

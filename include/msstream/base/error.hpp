@@ -9,8 +9,8 @@
 
 namespace msstream {
 
-/// Reports that a call into a runtime (CUDA or one of its libraries) failed. It has the error code;
-/// its message also has the call and its source location.
+/// Reports that a call into a runtime (CUDA or one of its libraries) failed. The exception has the
+/// error code; the message has the code, the call and the call's source location.
 class RuntimeError : public std::runtime_error {
  public:
   RuntimeError(std::string const& library,

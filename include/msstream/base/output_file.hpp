@@ -34,7 +34,8 @@ class OutputFile {
     regular,   ///< a regular file, or a path at which no file exists yet
     streamed,  ///< also a FIFO, a character device such as /dev/null, or the process's standard
                ///< output
-    /// Like `streamed`, but never blocks while opening: a FIFO without a reader is an error.
+    /// The kinds of files of `streamed`, but opening never blocks: a FIFO without a reader is an
+    /// error.
     streamed_at_once,
   };
 
@@ -46,7 +47,7 @@ class OutputFile {
   };
   using Observer = std::function<void(SavePoint)>;
 
-  /// Opens the output. Throws std::invalid_argument if `kind` does not allow the path, and
+  /// Opens the output file. Throws std::invalid_argument if `kind` does not allow the path, and
   /// std::system_error if the file cannot be written or its folder accepts no new file.
   explicit OutputFile(std::filesystem::path const& path,
                       Kind kind = Kind::regular,
@@ -55,12 +56,13 @@ class OutputFile {
   OutputFile& operator=(OutputFile const&) = delete;
   ~OutputFile();
 
-  /// Appends the bytes. Throws std::system_error, for example if the disk is full.
+  /// Appends bytes to the file. Throws std::system_error, for example if the disk is full.
   void write(void const* bytes, std::size_t count);
   void write(std::string_view text) { write(text.data(), text.size()); }
 
-  /// Blocks until the bytes are on the disk. If it throws std::system_error, the old file stays,
-  /// except that a failure to flush the folder comes after the rename.
+  /// Completes the file: flushes its bytes to the disk, renames it, and blocks until both are done.
+  /// If commit() throws std::system_error, the old file stays, except that a failure to flush the
+  /// folder comes after the rename.
   void commit();
 
  private:
@@ -76,7 +78,7 @@ class OutputFile {
   pid_t owner_ = ::getpid();
 };
 
-/// Writes all of `content` to the file. Throws as OutputFile does.
+/// Writes all of `content` to the file as a whole. Throws what an OutputFile throws.
 void write_file(std::filesystem::path const& path,
                 std::string_view content,
                 OutputFile::Kind kind = OutputFile::Kind::regular);
@@ -87,9 +89,9 @@ void write_file(std::filesystem::path const& path,
 [[nodiscard]] std::string output_problem(std::filesystem::path const& path,
                                          OutputFile::Kind kind = OutputFile::Kind::regular);
 
-/// Removes the temporary files of all open OutputFiles. For the handler of a signal that ends the
-/// process, and safe to call there. A thread that makes an OutputFile afterwards blocks until the
-/// process ends.
+/// Removes the temporary files of all open OutputFiles. Safe to call in the handler of a signal
+/// that ends the process. A thread that makes an OutputFile afterwards blocks until the process
+/// ends.
 void remove_unfinished_outputs() noexcept;
 
 }  // namespace msstream

@@ -44,7 +44,8 @@ class Shape {
   [[nodiscard]] std::size_t rank() const noexcept { return rank_; }
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
 
-  /// Returns an extent. Throws std::invalid_argument if `dimension` is not below the rank.
+  /// Returns the extent of a dimension. Throws std::invalid_argument if `dimension` is not below
+  /// the rank.
   [[nodiscard]] std::int64_t operator[](std::size_t dimension) const {
     if (dimension >= rank_) [[unlikely]] {
       detail::throw_no_dimension(*this, dimension);

@@ -3,8 +3,8 @@
 
 #include <msstream/memory/raw_allocator.hpp>
 
-// CCCL before 3.1 hides its resources behind a macro, which must be defined before its first
-// inclusion.
+// CCCL before 3.1 hides its memory resources behind a macro, which must be defined before the first
+// inclusion of a header of CCCL.
 #ifndef LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 #endif
@@ -20,8 +20,8 @@
 
 namespace msstream {
 
-/// Returns the stream that a handle means in the including file. If the file is compiled for a
-/// default stream per thread, the null handle means the calling thread's stream.
+/// Returns the CUDA stream that a handle denotes in the including file: if the file is compiled
+/// with one default stream per thread, the null handle denotes the calling thread's default stream.
 [[nodiscard]] inline cudaStream_t stream_meant_by(cudaStream_t handle) noexcept {
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
   return handle == nullptr ? cudaStreamPerThread : handle;
@@ -30,12 +30,13 @@ namespace msstream {
 #endif
 }
 
-/// The device's memory as a resource of CCCL, for every function that takes one:
-/// cuda::mr::async_resource_with<device_accessible> in CCCL 3.0,
-/// cuda::mr::resource_with<device_accessible> from 3.1 on.
+/// A memory resource of CCCL that allocates from a Device, for every function that takes a
+/// cuda::mr::async_resource_with<device_accessible> (CCCL 3.0) or a
+/// cuda::mr::resource_with<device_accessible> (3.1 and later).
 ///
-/// Copies are one resource, and equal; each keeps the device alive. For streams and captures see
-/// RawAllocator. Deallocating memory that is not the resource's ends the program. Thread-safe.
+/// Copies share one resource, compare equal, and keep the device alive. Memory is ordered on
+/// streams as RawAllocator describes. Deallocating memory that the resource did not allocate ends
+/// the program. Thread-safe.
 template <InteropRuntime R = DefaultRuntime>
   requires std::same_as<typename R::native_stream, cudaStream_t>
 class MemoryResource {
@@ -43,7 +44,7 @@ class MemoryResource {
   explicit MemoryResource(Device<R> device)
       : memory_(std::make_shared<RawAllocator<R>>(std::move(device))) {}
 
-  // The interface of CCCL 3.1 and later.
+  // Functions that memory resources have in CCCL 3.1 and later.
   [[nodiscard]] void* allocate(cuda::stream_ref stream, std::size_t bytes, std::size_t alignment) {
     return memory_->allocate(bytes, alignment, stream_meant_by(stream.get()));
   }
@@ -57,7 +58,7 @@ class MemoryResource {
     memory_->deallocate(memory);
   }
 
-  // The interface of CCCL before 3.1.
+  // Functions that memory resources have in CCCL before 3.1.
   [[nodiscard]] void* allocate_async(std::size_t bytes,
                                      std::size_t alignment,
                                      cuda::stream_ref stream) {
@@ -76,7 +77,8 @@ class MemoryResource {
     deallocate_sync(memory, bytes, alignment);
   }
 
-  /// Records that `stream` uses the memory, too, until the memory is deallocated.
+  /// Records that `stream` uses the memory, too, so that its next owner waits for the work that is
+  /// on the stream at deallocation.
   void record_use(void* memory, cuda::stream_ref stream) {
     memory_->record_use(memory, stream_meant_by(stream.get()));
   }

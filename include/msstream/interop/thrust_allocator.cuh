@@ -21,8 +21,9 @@ namespace msstream {
 ///
 /// When an algorithm returns, its temporary memory may be allocated again: later uses follow the
 /// algorithm's kernels. A `thrust::device_vector<T, ThrustAllocator<T>>` initialises its elements
-/// on Thrust's default stream, `cudaStream_t{}`: give its allocator that stream, and use the vector
-/// on other streams, by a policy, once they wait for it.
+/// on Thrust's default stream, `cudaStream_t{}`: construct its allocator with that stream. Other
+/// streams, passed in an execution policy, may use the vector after they wait for the default
+/// stream.
 template <class T, InteropRuntime R = DefaultRuntime>
 class ThrustAllocator {
  public:

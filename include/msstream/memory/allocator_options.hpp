@@ -31,9 +31,9 @@ struct AllocatorOptions {
   /// `limit_bytes` is 0.
   double limit_fraction =
       static_cast<double>(env::integer("MSSTREAM_MEMORY_LIMIT_PERCENT", 100, 1, 100)) / 100;
-  /// The number of reserved bytes up to which an allocation takes fresh memory rather than free
-  /// memory that its stream would wait for. 0: the hard limit if one is set, otherwise 15 to 34%
-  /// above the peak of memory in use.
+  /// The number of reserved bytes up to which an allocation takes fresh memory from the runtime
+  /// rather than free memory for whose last uses its stream would wait. 0: the hard limit if one is
+  /// set, otherwise 15 to 34% above the peak of memory in use.
   std::size_t soft_limit_bytes =
       static_cast<std::size_t>(env::integer("MSSTREAM_MEMORY_SOFT_LIMIT_BYTES", 0, 0));
   /// The number of bytes taken from the runtime at a time, to be cut into small blocks.
@@ -48,8 +48,8 @@ struct AllocatorOptions {
   /// The number of pools when pools are private. Group i uses pool i modulo this number; the
   /// default group uses the first pool.
   int private_pools = static_cast<int>(env::integer("MSSTREAM_MEMORY_PRIVATE_POOLS", 8, 1, 4096));
-  /// The sharing of free pinned memory among stream groups. With `per_group`, there are
-  /// `private_pools` of them.
+  /// The sharing of free pinned memory among stream groups. With `per_group`, the number of pools
+  /// is `private_pools`.
   PinnedMode pinned_mode = env::choice<PinnedMode>(
       "MSSTREAM_PINNED_POOLS",
       PinnedMode::shared,
@@ -77,13 +77,14 @@ struct AllocatorOptions {
   /// The longest time that an allocation waits, before it fails for lack of memory, for freed
   /// memory that the device still uses.
   std::chrono::milliseconds wait_for_frees{env::integer("MSSTREAM_MEMORY_WAIT_MS", 1000, 0)};
-  /// The number of most recent events that a snapshot shows. 0: no events are recorded. Recording
-  /// an event takes a lock that all threads share.
+  /// The number of most recent events that a MemorySnapshot has. 0: no events are recorded.
+  /// Recording an event takes a lock that all threads share.
   std::size_t history_events =
       static_cast<std::size_t>(env::integer("MSSTREAM_MEMORY_HISTORY", 0, 0, 1 << 28));
 
   /// A function that is called with the error, on the allocating thread, before OutOfMemory is
-  /// thrown. If it returns true, it has released something, and the allocation is tried again.
+  /// thrown. A return value of true means that the function has released memory; the allocation is
+  /// then tried again.
   std::function<bool(OutOfMemory const&)> on_out_of_memory = {};
 };
 

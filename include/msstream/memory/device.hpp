@@ -50,27 +50,31 @@ extern template class detail::BackendOf<DefaultRuntime>;
 template <Runtime R = DefaultRuntime>
 struct DeviceOptions {
   typename R::Options runtime = {};
-  /// Whether to skip a wait whose order is already guaranteed. If false, every hazard waits.
+  /// Whether to skip waits whose order is guaranteed without them. If false, a wait is issued for
+  /// every hazard.
   bool reduce_waits = env::flag("MSSTREAM_REDUCE_WAITS", true);
-  /// A function that is called with a sentence for every elided wait. For debugging.
+  /// A function that is called, for debugging, with a sentence for every wait that is skipped
+  /// because its order is already guaranteed.
   std::function<void(std::string const&)> explain_waits = {};
   AllocatorOptions memory = {};
-  /// The precision of float32 matrix products. tf32 is for training that tolerates it.
+  /// The precision of float32 matrix products. tf32 is for training that tolerates factors with 10
+  /// bits of mantissa.
   MatmulPrecision matmul_precision =
       env::choice("MSSTREAM_MATMUL_PRECISION",
                   MatmulPrecision::float32,
                   {{"float32", MatmulPrecision::float32}, {"tf32", MatmulPrecision::tf32}});
-  /// The number of bytes that the matrix products of each stream group may use besides their
-  /// tensors, such as for sums in parts. Another value may change the bits of results.
+  /// The number of bytes of workspace that the matrix products of each stream group may use, for
+  /// example for sums in parts. Another value may change the bits of results.
   std::size_t workspace_bytes = static_cast<std::size_t>(
       env::integer("MSSTREAM_WORKSPACE_BYTES", std::int64_t{4} << 20, 0, std::int64_t{1} << 32));
-  /// The tracker of another device of the same runtime type, to order work across the two devices.
+  /// The dependency tracker of another device of the same runtime type, to order work across the
+  /// two devices. Null: the device makes its own.
   std::shared_ptr<detail::DependencyTracker> tracker = nullptr;
 };
 
-/// A GPU or the host runtime: the root from which everything is made. Copies refer to the same
-/// device, and whatever was made from it keeps it alive: there is no wrong order of destruction.
-/// Thread-safe.
+/// A handle to a GPU or to the host runtime, from which tensors, streams and pools are made. Copies
+/// refer to the same device. Objects made from a device keep it alive, so they may be destroyed in
+/// any order. Thread-safe.
 ///
 /// `Device device;` uses CUDA if the build has it, otherwise the host; `Device<Host> device;`
 /// chooses.
@@ -87,14 +91,14 @@ class Device {
                                       options.matmul_precision,
                                       options.workspace_bytes,
                                       options.tracker}) {}
-  /// For the library itself. Throws std::invalid_argument for the state of a device of another
-  /// runtime type.
+  /// Makes a handle to an existing device. For use by the library only. Throws
+  /// std::invalid_argument if the device's runtime type is not R.
   explicit Device(std::shared_ptr<detail::DeviceState> state) : engine_(std::move(state)) {
     static_cast<void>(runtime());
   }
 
   [[nodiscard]] R& runtime() const { return detail::runtime_of<R>(engine_.backend()); }
-  /// Returns the tracker, which other devices can share: see DeviceOptions.
+  /// Returns the dependency tracker, which other devices can share: see DeviceOptions::tracker.
   [[nodiscard]] std::shared_ptr<detail::DependencyTracker> const& tracker() const noexcept {
     return engine_.tracker();
   }
@@ -105,28 +109,28 @@ class Device {
     return StreamGroup<R>(engine_.current_group());
   }
 
-  /// Blocks the host until the work at a position, such as issue() returns, is complete. Rethrows a
-  /// failure of the work.
+  /// Blocks the host until the operation at `position`, which issue() returned, is complete.
+  /// Rethrows a failure of the operation.
   void synchronize(order::Position position) const { engine_.synchronize(position); }
 
   [[nodiscard]] WaitCounts wait_counts() const { return engine_.wait_counts(); }
   [[nodiscard]] std::uint64_t operation_count() const { return engine_.operation_count(); }
   [[nodiscard]] MemorySnapshot memory_snapshot() const { return engine_.memory_snapshot(); }
   [[nodiscard]] MemoryStatistics memory_statistics() const { return engine_.memory_statistics(); }
-  /// Returns the statistics of pinned memory.
+  /// Returns the statistics of the device's pinned host memory.
   [[nodiscard]] MemoryStatistics pinned_memory_statistics() const {
     return engine_.pinned_memory_statistics();
   }
-  /// Gives free device and pinned memory whose last uses are complete back to the runtime. Blocks
-  /// briefly. For programs that share the device with others; the library otherwise keeps what it
-  /// has for reuse, within the limits of AllocatorOptions.
+  /// Returns free device and pinned memory whose last uses are complete to the runtime. Blocks
+  /// briefly. For programs that share the device with others: otherwise free memory stays reserved
+  /// for reuse, within the limits of AllocatorOptions.
   void return_cached_memory() const { engine_.return_cached_memory(); }
   /// Returns the memory in use by name scope and stream, the largest first.
   [[nodiscard]] std::vector<ScopeMemory> memory_by_scope() const {
     return engine_.memory_by_scope();
   }
-  /// Returns, for each stream, the memory in use, and how often it reused memory, took memory of
-  /// other streams, and waited.
+  /// Returns, for each stream, the memory in use, and how often the stream reused memory, took
+  /// memory of other streams, and waited.
   [[nodiscard]] std::vector<StreamMemory> memory_by_stream() const {
     return engine_.memory_by_stream();
   }
@@ -137,7 +141,7 @@ class Device {
   /// Returns the times of operations since start_spans(). Blocks the host until they are complete.
   [[nodiscard]] trace::Timeline stop_spans() const { return engine_.stop_spans(); }
 
-  // For the library itself.
+  // Accessors for use by the library only.
   [[nodiscard]] detail::AnyDevice const& engine() const noexcept { return engine_; }
   [[nodiscard]] std::shared_ptr<detail::DeviceState> const& state() const noexcept {
     return engine_.state();

@@ -25,13 +25,13 @@ template <InteropRuntime R = DefaultRuntime>
 class RawAllocator {
  public:
   using Native = typename R::native_stream;
-  /// The alignment of all memory.
+  /// The alignment in bytes of all memory that the allocator returns.
   static constexpr std::size_t kAlignment = detail::AnyRawAllocator::kAlignment;
 
   explicit RawAllocator(Device<R> device) : device_(std::move(device)), engine_(device_.engine()) {}
   RawAllocator(RawAllocator const&) = delete;
   RawAllocator& operator=(RawAllocator const&) = delete;
-  /// Gives back all memory that is still allocated, like deallocate(memory).
+  /// Frees all memory that is still allocated, as deallocate(memory) does.
   ~RawAllocator() = default;
 
   /// Returns memory for work put on `stream` from now on; null for zero bytes. Does not block the
@@ -40,8 +40,8 @@ class RawAllocator {
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment, Native stream) {
     return engine_.allocate(bytes, alignment, stream);
   }
-  /// Returns memory that any stream and the host may use at once. Blocks the host until the last
-  /// uses of the memory are complete, if needed.
+  /// Returns memory that any stream and the host may use at once. If the last uses of the memory
+  /// are not complete, blocks the host until they are.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = kAlignment) {
     return engine_.allocate(bytes, alignment);
   }
@@ -53,10 +53,10 @@ class RawAllocator {
   /// Frees memory whose uses are complete, except for uses on the streams of record_use().
   void deallocate(void* memory) { engine_.deallocate(memory); }
 
-  /// Notes that `stream` uses the memory, too. The stream must exist until deallocation.
+  /// Records that `stream` uses the memory, too. The stream must exist until deallocation.
   void record_use(void* memory, Native stream) { engine_.record_use(memory, stream); }
 
-  /// Whether the pointer is memory that is allocated now.
+  /// Returns whether the pointer is memory that this allocator has allocated and not freed.
   [[nodiscard]] bool has(void* memory) { return engine_.has(memory); }
   [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
 

@@ -15,12 +15,14 @@ namespace msstream {
 
 namespace detail {
 
-/// Counts of allocations and of their costs. A reuse that does not wait costs nothing.
+/// Counts of allocations by kind. A reuse of memory that waits for no earlier use costs the device
+/// nothing.
 struct AllocationCounts {
   std::uint64_t allocations = 0;
   std::uint64_t reuses = 0;  ///< allocations of memory that work has used before
   std::uint64_t steals = 0;  ///< reuses of memory that another stream used last
-  /// Reuses of memory whose last uses may still run; the first operation on it waits for them.
+  /// Reuses of memory whose last uses may still run; the first operation on the memory waits for
+  /// them.
   std::uint64_t waiting_reuses = 0;
 
   AllocationCounts& operator+=(AllocationCounts const& other) noexcept {
@@ -42,12 +44,13 @@ struct MemoryStatistics : detail::AllocationCounts {
   std::size_t peak_reserved_bytes = 0;
   std::size_t limit_bytes = 0;
   std::uint64_t growths = 0;  ///< calls to the runtime for more memory
-  /// The number of bytes that may stay free: of pinned memory when more is taken
-  /// (AllocatorOptions::pinned_keep_bytes), of device memory after the host has waited for the
-  /// device (AllocatorOptions::keep_bytes).
+  /// The number of bytes that may be reserved but free: of pinned memory when more is taken from
+  /// the runtime (AllocatorOptions::pinned_keep_bytes), of device memory after the host has waited
+  /// for the device (AllocatorOptions::keep_bytes).
   std::size_t cache_limit_bytes = 0;
 
-  /// Adds another pool's statistics, and its peaks, too, though they may be of different times.
+  /// Adds the statistics of another pool. The peaks are added, too, although they may be of
+  /// different times, so the sum is an upper bound.
   MemoryStatistics& operator+=(MemoryStatistics const& other) noexcept {
     AllocationCounts::operator+=(other);
     live_bytes += other.live_bytes;
@@ -80,7 +83,7 @@ struct ScopeMemory {
 
 /// The memory of an allocator, range by range, and its recorded events.
 struct MemorySnapshot {
-  /// A change of the memory, or a refused request.
+  /// A recorded change of the allocator's memory, or a request that was refused.
   struct Event {
     enum class Kind : std::uint8_t {
       take,       ///< a block was allocated
@@ -99,7 +102,7 @@ struct MemorySnapshot {
     bool waits = false;  ///< of take: the first operation waits for the last uses
   };
 
-  /// A range of the memory.
+  /// A range of the allocator's memory, and its state.
   struct Range {
     enum class State : std::uint8_t {
       in_use,
@@ -122,7 +125,7 @@ struct MemorySnapshot {
   /// Returns the JSON text that `tools/msstream-memory` draws. docs/memory.md describes its fields.
   [[nodiscard]] std::string json() const;
 };
-/// Returns the name of a kind: "take", "give back" and so on.
+/// Returns the name of a kind of recorded event: "take", "give back" and so on.
 [[nodiscard]] std::string_view name_of(MemorySnapshot::Event::Kind kind) noexcept;
 [[nodiscard]] std::string_view name_of(MemorySnapshot::Range::State state) noexcept;
 

@@ -8,7 +8,7 @@
 #include <source_location>
 #include <utility>
 
-/// Element-wise arithmetic of two float32 tensors, whose shapes broadcast as in NumPy: shapes are
+/// Element-wise arithmetic of two float32 tensors, whose shapes broadcast as in NumPy: they are
 /// aligned at the last dimension, and an operand is repeated along a dimension that it lacks or in
 /// which its extent is 1. One launch per operation. Asynchronous; capture-safe; deterministic.
 /// Throws std::invalid_argument if the shapes do not broadcast.
@@ -16,7 +16,8 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of add(), subtract(), multiply() and divide() of two tensors, compiled once
+// for all runtimes.
 
 [[nodiscard]] Floats add(Floats const& left, Floats const& right, std::source_location issued_at);
 [[nodiscard]] Floats subtract(Floats const& left,
@@ -86,7 +87,8 @@ template <Runtime R>
   return {typed<R>(std::move(gradients.left)), typed<R>(std::move(gradients.right))};
 }
 
-// The bodies of the functions below.
+// The implementations of the gradients of add(), subtract(), multiply() and divide(), compiled once
+// for all runtimes.
 
 [[nodiscard]] OperandGradients<AnyRuntime> add_gradient(Shape const& left,
                                                         Shape const& right,

@@ -17,13 +17,13 @@ namespace msstream::ops {
 template <Runtime R = DefaultRuntime>
 struct AttentionOptions {
   /// The number of leading keys that count for each batch element, [batch], or any other number of
-  /// lengths that softmax() accepts for the scores. The other keys get a score of 0. Read on the
-  /// device. Without lengths all keys count.
+  /// lengths that softmax() accepts for the scores. Keys beyond a length get a score of 0. The
+  /// lengths are read on the device. Null: all keys count.
   std::optional<Tensor<std::int64_t, R>> lengths = {};
   /// The factor of the products of queries and keys. If it is not set, 1 / sqrt(width) is used.
   std::optional<float> factor = {};
 
-  /// For the library itself: the same options, on a device of whichever runtime.
+  /// Converts to options without a runtime type. For use by the library only.
   template <std::same_as<AttentionOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -33,7 +33,8 @@ struct AttentionOptions {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of attention_scores(), attention_scores_gradient() and attention(), compiled
+// once for all runtimes.
 
 [[nodiscard]] Floats attention_scores(Floats const& queries,
                                       Floats const& keys,

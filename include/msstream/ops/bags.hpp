@@ -18,15 +18,13 @@ namespace msstream::ops {
 template <Runtime R = DefaultRuntime>
 class IdTensor;
 
-/// The body of the ids of all runtimes.
+/// The implementation of IdTensor, compiled once for all runtimes.
 template <>
 class IdTensor<detail::AnyRuntime> {
  public:
-  IdTensor(detail::TensorOf<std::int64_t> const& ids)  // NOLINT(google-explicit-constructor): both
-                                                       // element types are ids
+  IdTensor(detail::TensorOf<std::int64_t> const& ids)  // NOLINT(google-explicit-constructor)
       : any_(ids.any()) {}
-  IdTensor(detail::TensorOf<std::int32_t> const& ids)  // NOLINT(google-explicit-constructor): both
-                                                       // element types are ids
+  IdTensor(detail::TensorOf<std::int32_t> const& ids)  // NOLINT(google-explicit-constructor)
       : any_(ids.any()) {}
 
   [[nodiscard]] DType dtype() const noexcept { return any_.dtype(); }
@@ -47,21 +45,20 @@ class IdTensor : public IdTensor<detail::AnyRuntime> {
   using Body = IdTensor<detail::AnyRuntime>;
 
  public:
-  IdTensor(Tensor<std::int64_t, R> const& ids)  // NOLINT(google-explicit-constructor): both element
-                                                // types are ids
+  IdTensor(Tensor<std::int64_t, R> const& ids)  // NOLINT(google-explicit-constructor)
       : Body(ids) {}
-  IdTensor(Tensor<std::int32_t, R> const& ids)  // NOLINT(google-explicit-constructor): both element
-                                                // types are ids
+  IdTensor(Tensor<std::int32_t, R> const& ids)  // NOLINT(google-explicit-constructor)
       : Body(ids) {}
   IdTensor(msstream::detail::OfKnownType, Body ids) noexcept : Body(std::move(ids)) {}
 
-  /// Returns the ids as a tensor of type Id. Throws std::invalid_argument if the ids have the other
-  /// type.
+  /// Returns the ids as a Tensor<Id, R>. Throws std::invalid_argument if the ids are not of type
+  /// Id.
   template <Element Id>
   [[nodiscard]] Tensor<Id, R> as() const {
     return detail::typed<R>(detail::TensorOf<Id>(any()));
   }
-  /// Returns function(ids), for the ids as a tensor of their type, by value.
+  /// Calls function(tensor) with the ids as a Tensor of int64 or int32, whichever they are, and
+  /// returns the result by value.
   template <class Function>
   auto visit(Function&& function) const {
     return dtype() == DType::int64 ? std::forward<Function>(function)(as<std::int64_t>())
@@ -71,9 +68,10 @@ class IdTensor : public IdTensor<detail::AnyRuntime> {
 
 namespace detail {
 
-/// Throws std::invalid_argument unless the ids have a shape of bags.
+/// Throws std::invalid_argument unless the ids have the shape [bags] or [bags, hotness].
 void require_bags(IdTensor<AnyRuntime> const& ids);
-/// Throws std::invalid_argument unless ids and offsets have shapes of jagged bags, and one type.
+/// Throws std::invalid_argument unless ids [capacity] and offsets [bags + 1] have these shapes, and
+/// one element type.
 void require_bags(IdTensor<AnyRuntime> const& ids, IdTensor<AnyRuntime> const& offsets);
 
 }  // namespace detail
@@ -90,7 +88,7 @@ void require_bags(IdTensor<AnyRuntime> const& ids, IdTensor<AnyRuntime> const& o
 ///
 /// weights: of the ids' shape; the row of each id is multiplied by its weight.
 ///
-/// default_id: the id that a bag without a valid id holds instead, with a weight of 1.
+/// default_id: the id that is looked up, with a weight of 1, for a bag without a valid id.
 template <Runtime R = DefaultRuntime>
 struct Bags {
   IdTensor<R> ids;
@@ -113,7 +111,7 @@ struct Bags {
   template <Element Id>
   Bags(Tensor<Id, R> all_ids, Tensor<Id, R> bag_offsets)
       : Bags(IdTensor<R>(std::move(all_ids)), IdTensor<R>(std::move(bag_offsets))) {}
-  /// For the library itself: the same bags, on a device of whichever runtime.
+  /// Converts bags to bags without a runtime type. For use by the library only.
   template <Runtime Other>
     requires(std::same_as<R, detail::AnyRuntime> && !std::same_as<Other, R>)
   Bags(Bags<Other> const& bags)  // NOLINT(google-explicit-constructor): loses only the type
@@ -152,7 +150,7 @@ template <Runtime R>
   return result;
 }
 
-// The bodies of the functions below.
+// The implementations of cast_ids() and coo_bags(), compiled once for all runtimes.
 
 [[nodiscard]] AnyTensor cast_ids(DType to, AnyIds const& ids, std::source_location issued_at);
 [[nodiscard]] AnyBags coo_bags(AnyIds const& ids,
@@ -162,8 +160,8 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// Converts ids to int64 or int32. An id that does not fit into 32 bits loses its upper 32 bits. If
-/// the ids already have the type, returns the same tensor without a launch. Deterministic;
+/// Converts ids to int64 or int32. An id that does not fit into 32 bits loses its upper 32 bits.
+/// Ids that already have the wanted type are returned without a launch. Deterministic;
 /// asynchronous; capture-safe.
 template <Element To, Runtime R>
   requires(dtype_of<To> == DType::int32 || dtype_of<To> == DType::int64)
@@ -174,8 +172,8 @@ template <Element To, Runtime R>
 }
 
 /// Returns jagged bags from coordinates: ids[i] is in bag bag_of_id[i]. ids and bag_of_id are
-/// [capacity], and bag_of_id ascends. An id whose bag is outside [0, bags) is in no bag. The two
-/// may mix int32 and int64.
+/// [capacity], and bag_of_id ascends. An id whose bag is outside [0, bags) is in no bag. One of ids
+/// and bag_of_id may be int32 and the other int64.
 ///
 /// Computes the offsets on the device. Deterministic; asynchronous; capture-safe. Throws
 /// std::invalid_argument for other shapes, and for int32 ids whose capacity int32 cannot represent.

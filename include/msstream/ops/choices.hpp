@@ -17,8 +17,8 @@ enum class Activation : std::uint8_t { none, relu };
 /// is 0 gives 0.
 enum class Pooling : std::uint8_t { sum, mean, sqrtn, max, none };
 
-/// The reporting of an id outside [0, rows), and of a bag whose offsets do not ascend within the
-/// ids or values. With every policy such an id contributes nothing, and such a bag is empty.
+/// The ways to report an id outside [0, rows), and a bag whose offsets do not ascend within the ids
+/// or values. In each, such an id contributes nothing, and such a bag is empty.
 enum class OutOfRange : std::uint8_t {
   drop,   ///< ignores the id, in the sum and in the mean's count; the bag is empty
   trap,   ///< like drop, and the next host synchronisation throws std::out_of_range
@@ -29,18 +29,19 @@ enum class OutOfRange : std::uint8_t {
 /// of the number of rows.
 enum class SegmentReduction : std::uint8_t { sum, mean, sqrtn, max, min, prod };
 
-/// The order of the ids that name the segment of each row. sorted: they ascend. unsorted: any
+/// The order of the ids that give the segment of each row. sorted: the ids ascend. unsorted: any
 /// order.
 enum class SegmentIds : std::uint8_t { sorted, unsorted };
 
-/// Selects the result of a reduction for a segment without rows. It has no other effect.
+/// Selects the result of a reduction for a segment without rows, and nothing else.
 enum class SegmentSemantics : std::uint8_t {
-  /// As tf.math.segment_* and unsorted_segment_*: 0 for a sum, mean or sqrtn, and 1 for a product.
-  /// A maximum and a minimum are 0 by offsets and by sorted ids; by unsorted ids they are the
-  /// lowest and the largest float.
+  /// The results of tf.math.segment_* and unsorted_segment_*: 0 for a sum, mean or sqrtn, and 1 for
+  /// a product. A maximum and a minimum are 0 by offsets and by sorted ids; by unsorted ids they
+  /// are the lowest and the largest float.
   tensorflow,
-  /// As torch.segment_reduce, by offsets and by ids: 0 for a sum, 1 for a product, -infinity for a
-  /// maximum, infinity for a minimum, and NaN, which is 0 / 0, for a mean and a sqrtn.
+  /// The results of torch.segment_reduce, by offsets and by ids: 0 for a sum, 1 for a product,
+  /// -infinity for a maximum, infinity for a minimum, and NaN, which is 0 / 0, for a mean and a
+  /// sqrtn.
   torch
 };
 

@@ -13,7 +13,7 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The body of the function below.
+// The implementation of dense(), compiled once for all runtimes.
 
 [[nodiscard]] Floats dense(Floats const& input,
                            Floats const& weight,
@@ -59,7 +59,7 @@ template <Runtime R>
           typed<R>(std::move(gradients.bias))};
 }
 
-// The body of the function below.
+// The implementation of dense_gradient(), compiled once for all runtimes.
 
 [[nodiscard]] DenseGradients<AnyRuntime> dense_gradient(Floats const& input,
                                                         Floats const& weight,

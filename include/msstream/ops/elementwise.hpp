@@ -11,7 +11,8 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of add(), scale(), sigmoid(), sigmoid_gradient(), scaled_sum(), sum(), mean()
+// and broadcast() of float32 tensors, compiled once for all runtimes.
 
 [[nodiscard]] Floats add(std::vector<Floats> const& terms, std::source_location issued_at);
 [[nodiscard]] Floats scale(Floats const& input, float factor, std::source_location issued_at);
@@ -39,7 +40,7 @@ template <Runtime R>
   return detail::typed<R>(detail::add(detail::untyped(terms), issued_at));
 }
 
-/// Returns factor * input.
+/// Returns factor * input, element by element.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> scale(
     Tensor<float, R> const& input,
@@ -99,13 +100,14 @@ template <Runtime R>
 
 }  // namespace msstream::ops
 
-/// Functions of each element of a float32 tensor of any shape. Each function and each gradient is
-/// one launch. Asynchronous; capture-safe; deterministic.
+/// Functions that are applied to each element of a float32 tensor of any shape. Each function and
+/// each gradient is one launch. Asynchronous; capture-safe; deterministic.
 namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of the functions of each element, from square() to log(), and of their
+// gradients, compiled once for all runtimes.
 
 [[nodiscard]] Floats square(Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats square_gradient(Floats const& input,
@@ -139,7 +141,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Returns input * input.
+/// Returns input * input, element by element.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> square(
     Tensor<float, R> const& input,
@@ -154,7 +156,7 @@ template <Runtime R>
   return detail::typed<R>(detail::square_gradient(input, output_gradient, issued_at));
 }
 
-/// Returns the square root; NaN for a negative element.
+/// Returns the square root of each element; NaN for a negative element.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sqrt(
     Tensor<float, R> const& input,
@@ -171,7 +173,7 @@ template <Runtime R>
   return detail::typed<R>(detail::sqrt_gradient(output, output_gradient, issued_at));
 }
 
-/// Returns |input|, whose derivative at 0 is taken as 0.
+/// Returns |input|, element by element. The derivative at 0 is taken as 0.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> abs(
     Tensor<float, R> const& input,
@@ -186,7 +188,7 @@ template <Runtime R>
   return detail::typed<R>(detail::abs_gradient(input, output_gradient, issued_at));
 }
 
-/// Returns sqrt(|input| + epsilon), whose derivative at 0 is taken as 0. Throws
+/// Returns sqrt(|input| + epsilon), element by element. The derivative at 0 is taken as 0. Throws
 /// std::invalid_argument unless epsilon is finite and not negative.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sqrt_abs(
@@ -204,7 +206,7 @@ template <Runtime R>
   return detail::typed<R>(detail::sqrt_abs_gradient(input, epsilon, output_gradient, issued_at));
 }
 
-/// Returns max(input, 0); NaN stays NaN. The derivative at 0 is taken as 0.
+/// Returns max(input, 0), element by element; NaN stays NaN. The derivative at 0 is taken as 0.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> relu(
     Tensor<float, R> const& input,
@@ -220,7 +222,7 @@ template <Runtime R>
   return detail::typed<R>(detail::relu_gradient(output, output_gradient, issued_at));
 }
 
-/// Returns e to the power of input.
+/// Returns e to the power of each element of the input.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> exp(
     Tensor<float, R> const& input,
@@ -236,7 +238,7 @@ template <Runtime R>
   return detail::typed<R>(detail::exp_gradient(output, output_gradient, issued_at));
 }
 
-/// Returns the natural logarithm; -infinity for 0, and NaN for a negative element.
+/// Returns the natural logarithm of each element; -infinity for 0, and NaN for a negative element.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> log(
     Tensor<float, R> const& input,

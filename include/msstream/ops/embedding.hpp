@@ -22,11 +22,11 @@ struct LookupOptions {
   /// For OutOfRange::count: a device scalar that is incremented by the number of bad ids and bad
   /// bags.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
-  /// For Pooling::max: [bags, width]. Receives, for each output element, the index of the id whose
-  /// row supplied the maximum. The gradient needs it.
+  /// For Pooling::max: a tensor [bags, width] that receives, for each output element, the index of
+  /// the id whose row supplied the maximum. The lookup's gradient needs it.
   std::optional<Tensor<std::int32_t, R>> argmax = {};
 
-  /// For the library itself: the same options, on a device of whichever runtime.
+  /// Converts to options without a runtime type. For use by the library only.
   template <std::same_as<LookupOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -36,7 +36,7 @@ struct LookupOptions {
 
 namespace detail {
 
-// The body of the functions below.
+// The implementation of embedding_lookup() in one table, compiled once for all runtimes.
 
 [[nodiscard]] AnyTensor embedding_lookup(DType output,
                                          AnyTensor const& table,
@@ -83,8 +83,8 @@ template <Element T, Runtime R>
 }
 
 /// The ids of a lookup, grouped by value: the distinct valid ids in ascending order, and for each
-/// one the ascending list of the places where it occurs. Places are numbered by the ids; if the
-/// bags have a default id, one more place per bag follows.
+/// one the ascending list of the places where it occurs. A place is the index of an id in the bags'
+/// ids; if the bags have a default id, one more place per bag follows.
 template <Runtime R = DefaultRuntime>
 struct UniqueRows {
   Tensor<std::int64_t, R> ids;        ///< [places], the first *count are valid; ascending
@@ -93,7 +93,7 @@ struct UniqueRows {
   Tensor<std::int32_t, R> ranks;      ///< [places], positions[k] holds ids[ranks[k]]; -1 if invalid
   Tensor<std::int64_t, R> count;      ///< scalar: the number of distinct ids
 
-  /// For the library itself: the same rows, on a device of whichever runtime.
+  /// Converts to unique rows without a runtime type. For use by the library only.
   template <std::same_as<UniqueRows<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -112,7 +112,7 @@ template <Runtime R>
           typed<R>(std::move(rows.count))};
 }
 
-// The body of the function below.
+// The implementation of deduplicate(), compiled once for all runtimes.
 
 [[nodiscard]] UniqueRows<AnyRuntime> deduplicate(Bags<AnyRuntime> const& bags,
                                                  std::int64_t rows,
@@ -124,8 +124,8 @@ template <Runtime R>
 /// Groups the equal ids of a lookup in a table of `rows` rows. If `pooling` is not Pooling::none,
 /// the ids of a bag whose offsets do not ascend within the ids are left out, because the lookup
 /// does not read them. With Pooling::none a lookup gives one row per id whatever its bag, and the
-/// ids of every bag are grouped. `pooling` must be that of the lookup. The count stays on the
-/// device. Deterministic; capture-safe.
+/// ids of every bag are grouped. `pooling` must be that of the lookup. The number of distinct ids
+/// stays on the device. Deterministic; capture-safe.
 template <Runtime R>
 [[nodiscard]] UniqueRows<R> deduplicate(
     Bags<R> const& bags,
@@ -142,7 +142,7 @@ struct RowGradients {
   Tensor<std::int64_t, R> count;  ///< scalar: the number of rows with a gradient
   Tensor<float, R> values;        ///< [capacity, width]
 
-  /// For the library itself: the same gradients, on a device of whichever runtime.
+  /// Converts to gradients without a runtime type. For use by the library only.
   template <std::same_as<RowGradients<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -164,7 +164,8 @@ template <Runtime R>
   return {gradients.begin(), gradients.end()};
 }
 
-// The bodies of the functions below.
+// The implementations of embedding_gradient(), embedding_weight_gradient() and
+// merge_row_gradients(), compiled once for all runtimes.
 
 [[nodiscard]] RowGradients<AnyRuntime> embedding_gradient(
     AnyBags const& bags,
@@ -221,7 +222,7 @@ template <Element T, Runtime R>
 }
 
 /// Merges several gradients of one table of `rows` rows into one. The values of equal rows are
-/// added in an order that depends on the ids alone. If `first_rows` is given, the ids of part k
+/// added in an order that depends on the ids alone. If `first_rows` is given, the ids of gradient k
 /// refer to a view of the table whose row 0 is row first_rows[k] of the table. A view may begin
 /// before the table; rows outside the table are left out. Deterministic; asynchronous;
 /// capture-safe.

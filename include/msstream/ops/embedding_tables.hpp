@@ -19,17 +19,17 @@
 
 namespace msstream::ops {
 
-/// One of many tables that are looked up together: its weights [rows, width] and the pooling of its
-/// bags.
+/// An embedding table that is looked up together with others: its weights [rows, width] and the
+/// pooling of its bags.
 template <Runtime R = DefaultRuntime>
 struct EmbeddingTable {
   std::variant<Tensor<float, R>, Tensor<float16, R>, Tensor<bfloat16, R>> weights;
   Pooling pooling = Pooling::sum;  ///< any pooling except none
   std::int64_t hotness = 1;        ///< ids per bag if the lookup has no offsets
-  /// The id that a bag without a valid id holds instead. Null if such a bag is 0.
+  /// The id that is looked up for a bag without a valid id. Null: the output of such a bag is 0.
   std::optional<std::int64_t> default_id = {};
 
-  /// For the library itself: the same table, on a device of whichever runtime.
+  /// Converts to a table without a runtime type. For use by the library only.
   template <std::same_as<EmbeddingTable<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -55,7 +55,8 @@ template <Runtime R>
           table.default_id};
 }
 
-/// The tables, their plan, and the descriptors on the device.
+/// The tables of an EmbeddingTables, the plan of their lookup, and their descriptors in device
+/// memory.
 struct TablesInUse;
 
 }  // namespace detail
@@ -70,7 +71,7 @@ struct TablesInUse;
 template <Runtime R = DefaultRuntime>
 class EmbeddingTables;
 
-/// The body of the tables of all runtimes, and the members that do not depend on the runtime.
+/// The implementation of EmbeddingTables, compiled once for all runtimes.
 template <>
 class EmbeddingTables<detail::AnyRuntime> {
  public:
@@ -79,11 +80,13 @@ class EmbeddingTables<detail::AnyRuntime> {
                   std::source_location issued_at);
 
   [[nodiscard]] std::int64_t tables() const noexcept;
-  /// Returns one table. Throws std::invalid_argument unless the number is in [0, tables()).
+  /// Returns the table with this number. Throws std::invalid_argument unless the number is in [0,
+  /// tables()).
   [[nodiscard]] EmbeddingTable<detail::AnyRuntime> const& table(std::int64_t number) const;
-  /// The number of output columns of a lookup: the sum of the widths of all tables.
+  /// Returns the number of output columns of a lookup: the sum of the widths of all tables.
   [[nodiscard]] std::int64_t width() const noexcept;
-  /// The number of ids per sample if a lookup has no offsets: the sum of the hotness of all tables.
+  /// Returns the number of ids per sample of a lookup without offsets: the sum of the hotness of
+  /// all tables.
   [[nodiscard]] std::int64_t hotness() const noexcept;
   /// Returns the first output column of a table in the result of a lookup. Throws
   /// std::invalid_argument unless the number is in [0, tables()).
@@ -96,7 +99,7 @@ class EmbeddingTables<detail::AnyRuntime> {
   [[nodiscard]] std::int64_t first_place(std::int64_t number, std::int64_t batch) const;
   [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept;
 
-  /// For the library itself.
+  /// Returns the tables with their descriptors. For use by the library only.
   [[nodiscard]] detail::TablesInUse const& in_use() const noexcept { return *in_use_; }
 
  private:
@@ -108,9 +111,10 @@ class EmbeddingTables : public EmbeddingTables<detail::AnyRuntime> {
   using Body = EmbeddingTables<detail::AnyRuntime>;
 
  public:
-  /// Uploads the descriptors and blocks the host until that is complete. Not allowed within a
-  /// capture. Throws std::invalid_argument if there are no tables, for shapes other than [rows,
-  /// width], for a hotness below 0, for a default id outside its table, and for Pooling::none.
+  /// Uploads the descriptors of the tables, and blocks the host until the upload is complete. Not
+  /// allowed within a capture. Throws std::invalid_argument if there are no tables, for shapes
+  /// other than [rows, width], for a hotness below 0, for a default id outside its table, and for
+  /// Pooling::none.
   EmbeddingTables(Device<R> const& device,
                   std::vector<EmbeddingTable<R>> const& tables,
                   std::source_location issued_at = std::source_location::current())
@@ -142,7 +146,7 @@ struct TableBags {
   DeviceCount<R> batch_count = {};
   std::optional<Tensor<float, R>> weights = {};
 
-  /// For the library itself: the same bags, on a device of whichever runtime.
+  /// Converts to bags without a runtime type. For use by the library only.
   template <std::same_as<TableBags<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -157,7 +161,7 @@ struct TablesLookupOptions {
   /// bags.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
 
-  /// For the library itself: the same options, on a device of whichever runtime.
+  /// Converts to options without a runtime type. For use by the library only.
   template <std::same_as<TablesLookupOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -167,7 +171,7 @@ struct TablesLookupOptions {
 
 namespace detail {
 
-// The body of the function below.
+// The implementation of embedding_lookup() in EmbeddingTables, compiled once for all runtimes.
 
 [[nodiscard]] AnyTensor embedding_lookup(DType output,
                                          EmbeddingTables<AnyRuntime> const& tables,
@@ -218,7 +222,7 @@ template <Runtime R>
           typed<R>(std::move(gradients.values))};
 }
 
-// The body of the function below.
+// The implementation of embedding_tables_gradient(), compiled once for all runtimes.
 
 [[nodiscard]] TablesRowGradients<AnyRuntime> embedding_tables_gradient(
     EmbeddingTables<AnyRuntime> const& tables,

@@ -15,7 +15,8 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below; `ids` are int64 or int32.
+// The implementations of gather_rows(), scatter_rows(), scatter_rows_gradient() and assign_rows(),
+// compiled once for all runtimes. `ids` are int64 or int32.
 
 [[nodiscard]] AnyTensor gather_rows(AnyTensor const& table,
                                     AnyTensor const& ids,
@@ -87,9 +88,10 @@ template <Element T, IdElement I, Runtime R>
       detail::scatter_rows_gradient(output_gradient.any(), ids.any(), count, issued_at));
 }
 
-/// Sets row ids[i] of `table` [rows, width] to values[i] and keeps the other rows. Like
-/// scatter_rows(), but also throws std::invalid_argument if values, ids or count share elements
-/// with the table.
+/// Sets row ids[i] of `table` [rows, width] to values[i] and keeps the other rows. Repeated ids,
+/// ids out of range and `count` have the effects that scatter_rows() describes. Throws what
+/// scatter_rows() throws, and std::invalid_argument if values, ids or count share elements with the
+/// table.
 template <Element T, IdElement I, Runtime R>
 void assign_rows(Tensor<T, R> const& table,
                  Tensor<T, R> const& values,

@@ -15,7 +15,7 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of hash_to_bucket() and bucketize(), compiled once for all runtimes.
 
 [[nodiscard]] TensorOf<std::int64_t> hash_to_bucket(AnyTensor const& keys,
                                                     std::int64_t bucket_count,
@@ -51,15 +51,15 @@ template <Runtime R>
 
 template <Runtime R = DefaultRuntime>
 struct UniqueOptions {
-  /// A bound of the ids: ids are in [0, below), like rows of a table, and other ids are left out.
-  /// The sort then takes only as many bits as such ids need. If it is 0, every id counts, also a
-  /// negative one.
+  /// The upper bound of the ids: ids outside [0, below) are left out, and the ids are sorted by
+  /// only as many bits as numbers below the bound have. 0: no id is left out, not even a negative
+  /// one.
   std::int64_t below = 0;
   UniqueOrder order = UniqueOrder::ascending;
-  /// A device scalar: only the first *count ids exist.
+  /// A device scalar with the number of ids: only the first *count ids exist. Null: all ids exist.
   DeviceCount<R> count = {};
 
-  /// For the library itself: the same options, on a device of whichever runtime.
+  /// Converts to options without a runtime type. For use by the library only.
   template <std::same_as<UniqueOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -78,7 +78,7 @@ struct UniqueIds {
 
 namespace detail {
 
-/// UniqueIds of ids of either type.
+/// The result of unique() for ids of int64 or int32, on a device of any runtime: see UniqueIds.
 struct AnyUniqueIds {
   AnyTensor values;
   TensorOf<std::int64_t> inverse;
@@ -93,7 +93,7 @@ template <IdElement T, Runtime R>
           typed<R>(std::move(found.count))};
 }
 
-// The body of the function below.
+// The implementation of unique(), compiled once for all runtimes.
 
 [[nodiscard]] AnyUniqueIds unique(AnyTensor const& ids,
                                   UniqueOptions<AnyRuntime> const& options,

@@ -13,7 +13,8 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of lengths_to_offsets(), offsets_to_lengths(), jagged_softmax() and
+// jagged_softmax_gradient(), compiled once for all runtimes.
 
 [[nodiscard]] TensorOf<std::int64_t> lengths_to_offsets(AnyTensor const& lengths,
                                                         DeviceCount<AnyRuntime> const& count,
@@ -61,7 +62,7 @@ template <Runtime R>
 
 namespace detail {
 
-/// Returns the bits of an element, in the lower bytes of the number.
+/// Returns the bits of a tensor's element, in the lower bytes of a 64-bit number.
 template <Element T>
 [[nodiscard]] std::uint64_t bits_of(T const& element) {
   std::uint64_t bits = 0;
@@ -69,7 +70,7 @@ template <Element T>
   return bits;
 }
 
-// The bodies of the functions below.
+// The implementations of jagged_to_dense() and dense_to_jagged(), compiled once for all runtimes.
 
 [[nodiscard]] AnyTensor jagged_to_dense(AnyTensor const& values,
                                         TensorOf<std::int64_t> const& offsets,

@@ -17,10 +17,10 @@ struct LayerNormResult {
   Tensor<float, R> output;       ///< of the input's shape
   Tensor<float, R> means;        ///< [rows]
   Tensor<float, R> reciprocals;  ///< [rows], 1 / sqrt(variance + epsilon)
-  /// [rows]: the rounding errors of `means`. If not set, gradients treat `means` as exact.
+  /// The rounding errors of `means`, [rows]. If null, gradients treat `means` as exact.
   std::optional<Tensor<float, R>> mean_rests = std::nullopt;
 
-  /// For the library itself: the same result, on a device of whichever runtime.
+  /// Converts to a result without a runtime type. For use by the library only.
   template <std::same_as<LayerNormResult<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -38,7 +38,7 @@ template <Runtime R>
           typed<R>(std::move(result.mean_rests))};
 }
 
-// The body of the function below.
+// The implementation of layer_norm(), compiled once for all runtimes.
 
 [[nodiscard]] LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
                                                      Floats const& gain,
@@ -86,7 +86,7 @@ template <Runtime R>
           typed<R>(std::move(gradients.shift))};
 }
 
-// The body of the function below.
+// The implementation of layer_norm_gradient(), compiled once for all runtimes.
 
 [[nodiscard]] LayerNormGradients<AnyRuntime> layer_norm_gradient(
     Floats const& input,

@@ -28,7 +28,7 @@ template <Runtime R>
   return {typed<R>(std::move(result.losses)), typed<R>(std::move(result.gradients))};
 }
 
-// The bodies of the functions below.
+// The implementations of bce_with_logits() and scale_by_scalar(), compiled once for all runtimes.
 
 [[nodiscard]] BceResult<AnyRuntime> bce_with_logits(Floats const& logits,
                                                     Floats const& labels,
@@ -66,7 +66,7 @@ template <Runtime R>
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of softmax() and softmax_gradient(), compiled once for all runtimes.
 
 [[nodiscard]] Floats softmax(Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats softmax(Floats const& input,
@@ -110,15 +110,15 @@ template <Runtime R>
   return detail::typed<R>(detail::softmax_gradient(output, output_gradient, issued_at));
 }
 
-/// The handling of a class outside [0, classes). The example's loss and gradients are 0 with every
-/// policy.
+/// Options of softmax_cross_entropy(): the way to report a class outside [0, classes). The loss and
+/// the gradients of such an example are 0 in any case.
 template <Runtime R = DefaultRuntime>
 struct CrossEntropyOptions {
   OutOfRange out_of_range = OutOfRange::drop;
   /// For OutOfRange::count: a device scalar that is incremented by the number of bad classes.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
 
-  /// For the library itself: the same options, on a device of whichever runtime.
+  /// Converts to options without a runtime type. For use by the library only.
   template <std::same_as<CrossEntropyOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -141,7 +141,7 @@ template <Runtime R>
   return {typed<R>(std::move(result.losses)), typed<R>(std::move(result.gradients))};
 }
 
-// The body of the function below.
+// The implementation of softmax_cross_entropy(), compiled once for all runtimes.
 
 [[nodiscard]] CrossEntropyResult<AnyRuntime> softmax_cross_entropy(
     Floats const& logits,

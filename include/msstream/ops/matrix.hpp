@@ -19,7 +19,8 @@ struct MatmulOptions {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of transpose(), add_identity(), concat(), split(), and matmul() with its
+// gradients, compiled once for all runtimes.
 
 [[nodiscard]] Floats transpose(Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats add_identity(Floats const& input,
@@ -110,8 +111,8 @@ template <Runtime R>
   return detail::typed<R>(detail::add_identity(input, factor, issued_at));
 }
 
-/// Returns the blocks side by side: block k [rows, width k] → [rows, sum of widths], float32. One
-/// launch for up to 64 blocks. Asynchronous.
+/// Concatenates matrices side by side: block k [rows, width k] → [rows, sum of widths], float32.
+/// One launch for up to 64 blocks. Asynchronous.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> concat(
     std::vector<Tensor<float, R>> const& blocks,

@@ -12,18 +12,18 @@
 
 namespace msstream::ops {
 
-/// For each gate, the numbers of the experts that it mixes, in the order of its logits. At most 16
-/// gates and 128 choices of all gates together, among at most 64 experts.
+/// A list of gates. Each gate is the list of the numbers of the experts that it mixes, in the order
+/// of its logits. At most 16 gates and 128 choices of all gates together, among at most 64 experts.
 using Gates = std::vector<std::vector<int>>;
 
-/// Some gates and their logits: [batch, choices of all these gates], or [gates, batch, choices] if
-/// each gate has the same number of choices.
+/// Gates of a mixture of experts, and their logits: [batch, choices of all these gates], or [gates,
+/// batch, choices] if each gate has the same number of choices.
 template <Runtime R = DefaultRuntime>
 struct GateLogits {
   Tensor<float, R> logits;
   Gates gates;
 
-  /// For the library itself: the same gates, on a device of whichever runtime.
+  /// Converts to gates without a runtime type. For use by the library only.
   template <std::same_as<GateLogits<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -48,7 +48,7 @@ template <Runtime R>
   return {typed<R>(std::move(mixture.output)), typed<R>(std::move(mixture.weights))};
 }
 
-// The bodies of the functions below.
+// The implementations of mix_experts(), compiled once for all runtimes.
 
 [[nodiscard]] Mixture<AnyRuntime> mix_experts(std::vector<Floats> const& experts,
                                               std::vector<GateLogits<AnyRuntime>> const& gates,
@@ -98,7 +98,7 @@ template <Runtime R>
   return {typed<R>(std::move(gradients.experts)), typed<R>(std::move(gradients.logits))};
 }
 
-// The body of the function below.
+// The implementation of mix_experts_gradient(), compiled once for all runtimes.
 
 [[nodiscard]] MixtureGradients<AnyRuntime> mix_experts_gradient(
     std::vector<Floats> const& experts,
@@ -109,9 +109,9 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// Returns the gradients of mix_experts() with respect to the wanted experts and to all logits.
-/// `weights` has the gates of the forward call with Mixture::weights instead of the logits. Throws
-/// std::invalid_argument for shapes that do not fit.
+/// Returns the gradients of mix_experts() with respect to all logits and to the experts that
+/// `wanted` selects. `weights` has the gates of the forward call, with Mixture::weights in place of
+/// the logits. Throws std::invalid_argument for shapes that do not fit.
 template <Runtime R>
 [[nodiscard]] MixtureGradients<R> mix_experts_gradient(
     std::vector<Tensor<float, R>> const& experts,

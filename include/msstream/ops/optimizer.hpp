@@ -19,7 +19,7 @@
 
 namespace msstream::ops {
 
-/// Returns the number of state tensors that a rule has for each parameter.
+/// Returns the number of state tensors that an optimizer of this kind has for each parameter.
 [[nodiscard]] constexpr int states_of(OptimizerKind kind) noexcept {
   switch (kind) {
     case OptimizerKind::sgd:
@@ -38,18 +38,18 @@ namespace msstream::ops {
 /// with one state per row of a table.
 [[nodiscard]] Shape state_shape(OptimizerKind kind, Shape const& parameter);
 
-/// Throws std::invalid_argument for an unknown kind, for a learning rate or epsilon that is
-/// negative, infinite or NaN, and for a beta outside [0, 1). The message names the member and the
-/// accepted range.
+/// Checks an optimizer's rule. Throws std::invalid_argument for an unknown kind, for a learning
+/// rate or epsilon that is negative, infinite or NaN, and for a beta outside [0, 1). The message
+/// names the member and the accepted range.
 void require_rule(char const* operation, OptimizerRule const& rule);
 
-/// The state of an optimizer for one parameter, float32, of state_shape().
+/// The state of an optimizer for one parameter: up to two float32 tensors of state_shape().
 template <Runtime R = DefaultRuntime>
 struct OptimizerState {
   std::optional<Tensor<float, R>> first = {};
   std::optional<Tensor<float, R>> second = {};
 
-  /// For the library itself: the same state, on a device of whichever runtime.
+  /// Converts to a state without a runtime type. For use by the library only.
   template <std::same_as<OptimizerState<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -64,7 +64,7 @@ template <Runtime R>
   return {typed<R>(std::move(state.first)), typed<R>(std::move(state.second))};
 }
 
-// The body of the function below.
+// The implementation of make_state(), compiled once for all runtimes.
 
 [[nodiscard]] OptimizerState<AnyRuntime> make_state(std::shared_ptr<DeviceState> const& device,
                                                     OptimizerKind kind,
@@ -73,8 +73,8 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// Returns zeroed state for a parameter. For a dense parameter pass dense_kind() of the rule's
-/// kind.
+/// Returns the optimizer state of a parameter of the given shape, filled with zeros. For a dense
+/// parameter pass dense_kind() of the rule's kind.
 template <Runtime R>
 [[nodiscard]] OptimizerState<R> make_state(
     Device<R> const& device,
@@ -84,17 +84,17 @@ template <Runtime R>
   return detail::typed<R>(detail::make_state(device.state(), kind, shape, issued_at));
 }
 
-/// The step counter with Adam's corrections, in device memory, so that a replay of a captured step
-/// advances it too.
+/// The step counter of an optimizer, with the bias corrections of Adam, in device memory, so that a
+/// replay of a captured step advances it too.
 template <Runtime R = DefaultRuntime>
 class StepCounter;
 
-/// The body of the step counters of all runtimes.
+/// The implementation of StepCounter, compiled once for all runtimes.
 template <>
 class StepCounter<detail::AnyRuntime> {
  public:
   StepCounter(std::shared_ptr<detail::DeviceState> const& device, std::source_location issued_at);
-  /// Counts one step. Call it before the updates of that step.
+  /// Counts one step of the optimizer. Call advance() before the updates of that step.
   void advance(OptimizerRule const& rule,
                std::source_location issued_at = std::source_location::current());
   [[nodiscard]] detail::TensorOf<std::uint8_t> const& tensor() const noexcept { return state_; }
@@ -120,7 +120,7 @@ struct DenseParameter {
   Tensor<float, R> gradient;
   OptimizerState<R> state;
 
-  /// For the library itself: the same parameter, on a device of whichever runtime.
+  /// Converts to a parameter without a runtime type. For use by the library only.
   template <std::same_as<DenseParameter<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
@@ -130,7 +130,7 @@ struct DenseParameter {
 
 namespace detail {
 
-// The body of the function below.
+// The implementation of update_dense(), compiled once for all runtimes.
 
 void update_dense(OptimizerRule const& rule,
                   StepCounter<AnyRuntime> const& step,
@@ -151,7 +151,7 @@ void update_dense(OptimizerRule const& rule,
 
 namespace detail {
 
-// The body of the function below.
+// The implementation of update_rows() for one table, compiled once for all runtimes.
 
 void update_rows(OptimizerRule const& rule,
                  StepCounter<AnyRuntime> const& step,
@@ -174,14 +174,15 @@ void update_rows(OptimizerRule const& rule,
   detail::update_rows(rule, step, table.any(), gradients, state, issued_at);
 }
 
-/// An embedding table of any type of weights.
+/// The weights of an embedding table: float32, float16 or bfloat16.
 template <Runtime R = DefaultRuntime>
 using AnyTable = std::variant<Tensor<float, R>, Tensor<float16, R>, Tensor<bfloat16, R>>;
 
 template <Runtime R = DefaultRuntime>
 struct TableParameter;
 
-/// For the library itself: a table on a device of whichever runtime.
+/// An embedding table with its gradients and its optimizer state, on a device of any runtime. For
+/// use by the library only.
 template <>
 struct TableParameter<detail::AnyRuntime> {
   detail::AnyTensor table;  ///< [rows, width], of any type of weights
@@ -195,7 +196,7 @@ struct TableParameter {
   RowGradients<R> gradients;
   OptimizerState<R> state;
 
-  /// For the library itself: the same table, on a device of whichever runtime.
+  /// Converts to a table without a runtime type. For use by the library only.
   operator TableParameter<detail::AnyRuntime>() const {  // NOLINT(google-explicit-constructor)
     return {std::visit([](auto const& weights) { return weights.any(); }, table), gradients, state};
   }
@@ -203,7 +204,7 @@ struct TableParameter {
 
 namespace detail {
 
-// The body of the function below.
+// The implementation of update_rows() for many tables, compiled once for all runtimes.
 
 void update_rows(OptimizerRule const& rule,
                  StepCounter<AnyRuntime> const& step,
@@ -225,7 +226,7 @@ void update_rows(OptimizerRule const& rule,
 
 namespace detail {
 
-// The body of the function below.
+// The implementation of update_embedding(), compiled once for all runtimes.
 
 void update_embedding(OptimizerRule const& rule,
                       StepCounter<AnyRuntime> const& step,
@@ -245,11 +246,12 @@ void update_embedding(OptimizerRule const& rule,
 /// update_rows(), without writing the rows' gradients to memory. `unique` is deduplicate() of
 /// `bags`; each row is updated once.
 ///
-/// On CUDA these cases need workspace for gradients all the same: Pooling::max, an output gradient
-/// that is not float32, up to 2,048 places of ids, a width that is not a multiple of 4, and a width
-/// above 128 with a rule that has one state per row. In the other cases table, state and output
-/// gradient must begin at a multiple of four elements, as tensors and their rows do. Deterministic;
-/// asynchronous; capture-safe. Throws std::invalid_argument for shapes and state that do not fit.
+/// On CUDA the rows' gradients are written to a workspace all the same in these cases:
+/// Pooling::max, an output gradient that is not float32, up to 2,048 places of ids, a width that is
+/// not a multiple of 4, and a width above 128 with a rule that has one state per row. In the other
+/// cases table, state and output gradient must begin at a multiple of four elements, as tensors and
+/// their rows do. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for
+/// shapes and state that do not fit.
 template <Element T, Element G, Runtime R>
 void update_embedding(OptimizerRule const& rule,
                       StepCounter<R> const& step,

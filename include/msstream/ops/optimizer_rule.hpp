@@ -7,11 +7,12 @@
 
 namespace msstream::ops {
 
-/// The update rule of an optimizer. A parameter has 0, 1, 1, 1 and 2 state tensors under these
-/// kinds, in this order.
+/// The kinds of optimizers. A parameter has no state tensor with sgd, one with momentum, adagrad
+/// and rowwise_adagrad, and two with adam.
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adagrad, rowwise_adagrad, adam };
 
-/// The update of a weight w by its gradient g, with learning rate lr and betas b1 and b2:
+/// An optimizer's rule for the update of a weight w by its gradient g, with learning rate lr and
+/// betas b1 and b2:
 ///
 /// sgd:      w -= lr * g.
 /// momentum: b = b1 b + g; w -= lr * b                   (without dampening; state0 = b).
@@ -35,8 +36,8 @@ struct OptimizerRule {
   float epsilon = 1e-8F;                            ///< [0, infinity)
 };
 
-/// Returns the rule for dense parameters: adagrad for rowwise_adagrad, which needs rows, otherwise
-/// the same kind.
+/// Returns the kind of optimizer for dense parameters: adagrad instead of rowwise_adagrad, which
+/// needs rows, otherwise `kind` itself.
 [[nodiscard]] constexpr OptimizerKind dense_kind(OptimizerKind kind) noexcept {
   return kind == OptimizerKind::rowwise_adagrad ? OptimizerKind::adagrad : kind;
 }

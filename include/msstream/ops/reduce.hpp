@@ -17,13 +17,14 @@ struct ReduceOptions {
 
 namespace detail {
 
-/// Returns the dimension that `axis` names. As in NumPy, a negative axis counts from the end: -1 is
-/// the last dimension. Throws std::invalid_argument if there is no such dimension.
+/// Returns the dimension of `shape` that `axis` selects. As in NumPy, a negative axis counts from
+/// the end: -1 is the last dimension. Throws std::invalid_argument if there is no such dimension.
 [[nodiscard]] std::size_t require_axis(char const* operation,
                                        Shape const& shape,
                                        std::int64_t axis);
 
-// The bodies of the functions below.
+// The implementations of sum(), mean(), max() and min() over an axis, of their gradients and of
+// sum_to(), compiled once for all runtimes.
 
 [[nodiscard]] Floats sum(Floats const& input,
                          std::int64_t axis,
@@ -70,7 +71,8 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::sum(input, axis, options, issued_at));
 }
-/// Returns the mean over one axis. Like sum(), but throws std::invalid_argument for an empty axis.
+/// Returns the mean over one axis of a float32 tensor of any shape. `axis` has the meaning that it
+/// has for sum(). Throws std::invalid_argument if there is no such axis, or if it is empty.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mean(
     Tensor<float, R> const& input,
@@ -79,8 +81,8 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::mean(input, axis, options, issued_at));
 }
-/// Returns the largest element along one axis, or NaN if there is a NaN. Like mean(), throws
-/// std::invalid_argument for an empty axis.
+/// Returns the largest element along one axis of a float32 tensor, or NaN if there is a NaN. Throws
+/// std::invalid_argument if there is no such axis, or if it is empty.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> max(
     Tensor<float, R> const& input,
@@ -89,8 +91,8 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::max(input, axis, options, issued_at));
 }
-/// Returns the smallest element along one axis, or NaN if there is a NaN. Like mean(), throws
-/// std::invalid_argument for an empty axis.
+/// Returns the smallest element along one axis of a float32 tensor, or NaN if there is a NaN.
+/// Throws std::invalid_argument if there is no such axis, or if it is empty.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> min(
     Tensor<float, R> const& input,
@@ -140,7 +142,7 @@ template <Runtime R>
   return detail::typed<R>(detail::sum_to(gradient, shape, factor, issued_at));
 }
 
-/// The greatest elements of each row, and their columns.
+/// The result of top_k(): the greatest elements of each row, and their columns.
 template <Runtime R = DefaultRuntime>
 struct TopK {
   Tensor<float, R> values;          ///< [rows, k], descending
@@ -154,7 +156,7 @@ template <Runtime R>
   return {typed<R>(std::move(found.values)), typed<R>(std::move(found.indices))};
 }
 
-// The bodies of the functions below.
+// The implementations of top_k() and top_k_gradient(), compiled once for all runtimes.
 
 [[nodiscard]] TopK<AnyRuntime> top_k(Floats const& values,
                                      std::int64_t k,

@@ -17,8 +17,8 @@ namespace msstream::ops {
 
 namespace detail {
 
-/// Segments on a device of whichever runtime. Their shapes are checked by the operations, which
-/// name themselves and the other shapes.
+/// The implementation of Segments, compiled once for all runtimes. The operations check the shapes,
+/// so that an error message can contain the operation's name and the other shapes.
 struct AnySegments {
   AnyTensor indices;                                 ///< int64 offsets; or int32 or int64 ids
   std::int64_t segments;                             ///< one less than the offsets
@@ -49,8 +49,7 @@ struct AnySegments {
 template <Runtime R = DefaultRuntime>
 class Segments {
  public:
-  Segments(Tensor<std::int64_t, R> const& offsets,  // NOLINT(google-explicit-constructor): offsets
-                                                    // alone are segments
+  Segments(Tensor<std::int64_t, R> const& offsets,  // NOLINT(google-explicit-constructor)
            OffsetPolicy<R> const& policy = {})
       : any_{offsets.any(), offsets.count() - 1, {}, {}, policy} {}
   template <IdElement Id>
@@ -62,7 +61,7 @@ class Segments {
 
   /// Returns the number of segments.
   [[nodiscard]] std::int64_t segments() const noexcept { return any_.segments; }
-  /// For the library itself.
+  /// Returns the segments without a runtime type. For use by the library only.
   [[nodiscard]] detail::AnySegments const& any() const noexcept { return any_; }
 
  private:
@@ -83,28 +82,28 @@ struct SegmentForward {
       : capacity(all_values.shape().rank() > 0 ? all_values.shape()[0] : 0),
         values(std::move(all_values)),
         reduced(std::move(reduced_values)) {}
-  /// For the library itself: the same results, on a device of whichever runtime.
+  /// Converts results to results without a runtime type. For use by the library only.
   template <Runtime Other>
     requires(std::same_as<R, detail::AnyRuntime> && !std::same_as<Other, R>)
-  SegmentForward(SegmentForward<Other> const& forward)  // NOLINT(google-explicit-constructor):
-                                                        // loses only the type
+  SegmentForward(SegmentForward<Other> const& forward)  // NOLINT(google-explicit-constructor)
       : capacity(forward.capacity), values(forward.values), reduced(forward.reduced) {}
 };
 
-/// Options of a reduction of the rows of segments.
+/// Options of segment_reduce().
 struct SegmentOptions {
-  /// The result of an empty segment.
+  /// The result of a segment without rows.
   SegmentSemantics semantics = SegmentSemantics::tensorflow;
   /// If true, equal arguments give equal bits. If false, sums, means and sqrtn of unsorted ids may
   /// be added atomically, in any order, on CUDA instead of sorting the ids. The sizes alone decide
-  /// whether that is faster (narrow rows, few elements or few segments); otherwise the ids are
-  /// sorted.
+  /// whether atomic additions are faster (narrow rows, few elements or few segments); if not, the
+  /// ids are sorted.
   bool deterministic = true;
 };
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of segment_reduce(), segment_reduce_gradient() and segment_offsets(),
+// compiled once for all runtimes.
 
 [[nodiscard]] Floats segment_reduce(Floats const& values,
                                     AnySegments const& segments,
@@ -124,12 +123,12 @@ namespace detail {
 
 /// Reduces the rows of each segment: values [capacity, width] float32 → [segments, width].
 ///
-/// A NaN in a segment makes every reduction of it NaN, including a maximum and a minimum; infinity
-/// follows IEEE arithmetic. Balanced over segments of any length. By unsorted ids on CUDA, capacity
-/// and segments must be below 2^31, and the row indices are sorted by id, by only as many bits as
-/// the number of segments needs, unless the options permit atomic additions. Deterministic, unless
-/// they do: equal arguments give equal bits; asynchronous; capture-safe. Throws
-/// std::invalid_argument for shapes that do not fit.
+/// A NaN in a segment makes every reduction of the segment NaN, including a maximum and a minimum;
+/// infinity follows IEEE arithmetic. Balanced over segments of any length. By unsorted ids on CUDA,
+/// capacity and segments must be below 2^31, and the row indices are sorted by id, by only as many
+/// bits as the number of segments needs, unless the options permit atomic additions. Deterministic
+/// (equal arguments give equal bits) unless the options permit atomic additions; asynchronous;
+/// capture-safe. Throws std::invalid_argument for shapes that do not fit.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_reduce(
     Tensor<float, R> const& values,

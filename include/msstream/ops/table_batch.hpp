@@ -18,7 +18,7 @@ namespace msstream::ops {
 
 namespace detail {
 
-/// The body of every TableBatch<T, R>, whatever the element type and the runtime.
+/// The implementation of TableBatch<T, R>, compiled once for all element types and runtimes.
 class AnyTableBatch {
  public:
   AnyTableBatch(std::shared_ptr<DeviceState> const& device,
@@ -84,7 +84,8 @@ class TableBatch {
 
 namespace detail {
 
-// The bodies of the functions below. Ids and keys that are one tensor are stored table by table.
+// The implementations of hash_to_tables(), rows_of_tables() and embedding_lookup() in a TableBatch,
+// compiled once for all runtimes. Ids and keys that are a tensor are stored table by table.
 
 [[nodiscard]] AnyBags hash_to_tables(AnyTableBatch const& tables,
                                      AnyBags const& keys,
@@ -123,8 +124,9 @@ template <Element T, Runtime R>
   return detail::typed<R>(detail::hash_to_tables(tables.any(), keys, salt, issued_at));
 }
 
-/// Like hash_to_tables() of bags, but for keys that are stored table by table, [tables, batch] or
-/// [tables, batch, hotness]. Returns batch * tables bags, ordered sample by sample.
+/// Hashes keys that are stored table by table, [tables, batch] or [tables, batch, hotness], to rows
+/// of the tables. Returns batch * tables bags, ordered sample by sample, with the rows that
+/// hash_to_tables() gives for bags of keys.
 template <Element T, Runtime R>
 [[nodiscard]] Bags<R> hash_to_tables(
     TableBatch<T, R> const& tables,
@@ -134,10 +136,11 @@ template <Element T, Runtime R>
   return detail::typed<R>(detail::hash_to_tables(tables.any(), keys, salt, issued_at));
 }
 
-/// Returns the bags with each id within its table replaced by its row among those of all tables. An
-/// id outside its table becomes -1, which is invalid in every lookup, and is reported as `policy`
-/// says, as are bags whose offsets do not ascend within the ids. Asynchronous; capture-safe. Throws
-/// std::invalid_argument unless all tables have the same number of bags.
+/// Returns the bags with each id, which is a row of its table, replaced by that row's number among
+/// the rows of all tables. An id outside its table becomes -1, which is invalid in every lookup,
+/// and is reported as `policy` says, as are bags whose offsets do not ascend within the ids.
+/// Asynchronous; capture-safe. Throws std::invalid_argument unless all tables have the same number
+/// of bags.
 template <Element T, Runtime R>
 [[nodiscard]] Bags<R> rows_of_tables(
     TableBatch<T, R> const& tables,
@@ -149,8 +152,9 @@ template <Element T, Runtime R>
       detail::rows_of_tables(tables.any(), ids, policy, bad_id_count, issued_at));
 }
 
-/// Like rows_of_tables() of bags, but for ids that are stored table by table, [tables, batch] or
-/// [tables, batch, hotness].
+/// Converts ids that are stored table by table, [tables, batch] or [tables, batch, hotness], to
+/// rows of the tables. Returns batch * tables bags, ordered sample by sample, with the rows that
+/// rows_of_tables() gives for bags of ids.
 template <Element T, Runtime R>
 [[nodiscard]] Bags<R> rows_of_tables(
     TableBatch<T, R> const& tables,
@@ -163,7 +167,8 @@ template <Element T, Runtime R>
 }
 
 /// Pools rows of all tables: [batch, tables * width]. `rows` are the bags that hash_to_tables() or
-/// rows_of_tables() returns. Like embedding_lookup() in the one tensor of all tables.
+/// rows_of_tables() returns. Gives the values of an embedding_lookup() in tables.weights(), the
+/// tensor of all tables.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
     TableBatch<T, R> const& tables,

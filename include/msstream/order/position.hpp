@@ -11,8 +11,8 @@ namespace msstream::order {
 using msstream::is_of_msstream;
 using msstream::operator<<;
 
-/// The index of a stream in the tracker. An index is reused only once all work of its earlier
-/// stream is complete, and its numbering continues, so a position keeps its meaning.
+/// The index of a stream in the dependency tracker. An index is reused only once all work of its
+/// earlier stream is complete, and its numbering continues, so a position keeps its meaning.
 using StreamIndex = std::uint32_t;
 
 /// The position of one operation: the `number`-th of its stream. Numbers start at 1; 0 means

@@ -27,7 +27,8 @@ namespace msstream {
 ///   be ordered one after the other, on the host as well as on the device.
 /// - destroy_graph: requires that all launches of the graph are complete.
 ///
-/// A captured closure of call_host runs at each launch, and is destroyed with the graph.
+/// A closure that call_host puts on a captured stream runs at each launch of the graph, and is
+/// destroyed with the graph.
 template <class R>
 concept CapturingRuntime = Runtime<R> &&
     requires(R runtime, typename R::native_stream stream, typename R::native_graph graph) {
@@ -43,13 +44,14 @@ concept CapturingRuntime = Runtime<R> &&
 
 namespace detail {
 
-/// The first and the last of CUDA's codes of errors that concern captures, and the code of captures
-/// that an earlier call has made unsound. The host runtime uses them too.
+/// CUDA's error codes of captures: the first code, the code for a capture that an earlier call has
+/// invalidated, and the last code. The host runtime uses the same codes.
 inline constexpr int kCaptureUnsupported = 900;
 inline constexpr int kCaptureInvalidated = 901;
 inline constexpr int kCaptureWrongThread = 908;
 
-/// Provides the type R::native_graph if R can capture.
+/// A base class that has the type native_graph of the runtime R if R can capture, otherwise
+/// nothing.
 template <Runtime R>
 struct GraphOf {};
 template <CapturingRuntime R>

@@ -17,12 +17,12 @@
 
 namespace msstream {
 
-/// Wraps any runtime, and checks the order of its work:
+/// Wraps a runtime R, and checks the order of the work that is given to it:
 ///
 ///     Device<Checked<Cuda>> device;
 ///
-/// Runs the same program, and reports accesses that are not ordered before they cause an error: see
-/// Checker and CheckKind. `device.context()->runtime->checker()` has the findings.
+/// A program runs as on R; memory accesses that are not ordered are reported even if they cause no
+/// error in that run (see Checker and CheckKind). `device.runtime().checker()` has the findings.
 template <Runtime R>
 class Checked : public RuntimeDecorator<R> {
   using Base = RuntimeDecorator<R>;
@@ -32,8 +32,8 @@ class Checked : public RuntimeDecorator<R> {
   struct Options {
     typename R::Options runtime = {};
     CheckerOptions check = {};
-    /// The checker to use; null makes a new one. Set to another device's checker if the two share a
-    /// tracker.
+    /// The checker to use; null makes a new one. Two devices that share a dependency tracker must
+    /// share a checker, too.
     std::shared_ptr<Checker> checker = nullptr;
   };
   using typename Base::native_event;
@@ -80,15 +80,15 @@ class Checked : public RuntimeDecorator<R> {
     if (!checker_->moment_of(handle_of(event), "record")) {
       return;
     }
-    // Taken before the record: work that comes in between may or may not belong to the event, so it
-    // must not count as preceding it.
+    // The clock of the stream is read before the record: the event may or may not cover work that
+    // another thread issues between the two calls, so such work must not count.
     auto tail = checker_->tail_of(handle_of(stream));
     inner_.record(event, stream);
     checker_->recorded(handle_of(event), std::move(tail));
   }
   void wait(native_stream stream, native_event event) {
-    // Taken before the wait: a record that comes in between may or may not be waited for, so it
-    // must not count.
+    // The clock of the event is read before the wait: the wait may or may not cover a record that
+    // another thread makes between the two calls, so such a record must not count.
     if (auto const moment = checker_->waitable_moment_of(handle_of(event), handle_of(stream))) {
       inner_.wait(stream, event);
       checker_->waited(handle_of(stream), *moment, account());
@@ -337,8 +337,8 @@ class Checked : public RuntimeDecorator<R> {
     return detail::observe::OfTracker::open() ? Checker::Account::tracker
                                               : Checker::Account::program;
   }
-  /// Notes that the host has seen the moment complete, if `is_over()` returns true or throws: work
-  /// that a call reports as failed is complete, too.
+  /// Tells the checker that the host has seen the work up to `moment` complete, if `is_over()`
+  /// returns true or throws: work that a call reports as failed is complete, too.
   template <class Call>
   void see(Checker::Moment const& moment, Call&& is_over) {
     try {

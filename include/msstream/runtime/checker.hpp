@@ -27,7 +27,8 @@ enum class CheckKind : std::uint8_t {
   race,
   use_after_free,  ///< a use of memory that its allocator holds and has not given out
   early_reuse,     ///< memory given out or freed while the device may still use it
-  /// A copy or fill, inside an operation, of memory that the operation does not declare for it.
+  /// A copy or fill that is part of an operation, and accesses memory in a way that the operation
+  /// does not declare.
   undeclared_use,
   unwritten_read,   ///< a read of memory of which no byte was written since it was given out
   unrecorded_wait,  ///< a wait for an event that was never recorded: it orders nothing
@@ -55,7 +56,7 @@ inline constexpr std::array kCheckKinds = {CheckKind::race,
 
 /// A finding, and the number of times that it was made.
 struct CheckReport {
-  /// One of the two accesses.
+  /// A memory access of an operation or of the host: one of the two that a finding is about.
   struct Access {
     std::string operation;  ///< the operation's name, prefixed by the enclosing name scopes
     std::string lane;       ///< the name of the stream, such as "group 2 h2d"
@@ -113,9 +114,10 @@ struct CheckerOptions {
   /// The file to which the findings are written as JSON when the checker is destroyed. Empty: no
   /// file is written.
   std::string report_path = std::string(env::value_of("MSSTREAM_CHECK_REPORT"));
-  /// Called for each finding that does not repeat an earlier one, on the thread that made it.
+  /// A function that is called for each finding that does not repeat an earlier one, on the thread
+  /// that made the finding.
   std::function<void(CheckReport const&)> on_report = {};
-  /// The maximum number of different findings that are kept. Further ones are only counted.
+  /// The maximum number of different findings that are kept. Further findings are only counted.
   std::size_t most_reports = 100;
 };
 
@@ -148,20 +150,20 @@ class Checker {
   [[nodiscard]] std::uint64_t count() const;
   [[nodiscard]] std::uint64_t count(CheckKind kind) const;
   [[nodiscard]] std::string json() const { return json_of(reports()); }
-  /// Forgets the findings so far.
+  /// Drops the findings so far, and their counts.
   void clear();
   /// Reports the streams, events and memory that are not released yet.
   void report_leaks() noexcept;
-  /// Returns the number of findings, of all checkers of the process, that were made where nothing
-  /// may be thrown, such as in destructors. Such findings go to stderr, except in the mode `count`.
-  /// A test that must find nothing checks this number as well.
+  /// Returns the number of findings of all checkers of the process that were made where no
+  /// exception may be thrown, such as in destructors. Such findings go to stderr, except in the
+  /// mode `count`. A test that must find nothing checks this number as well.
   [[nodiscard]] static std::uint64_t quiet_findings() noexcept;
   /// Writes the findings to CheckerOptions::report_path, if set, together with those of all other
   /// checkers that write to that file.
   void write_report() const noexcept;
 
-  // Functions that the runtime calls. If the order relative to the runtime's own call matters, one
-  // function is called before that call and another one after it.
+  // Functions of the checker that a checking runtime calls. If the order relative to the runtime's
+  // own call matters, one function is called before that call and another one after it.
 
   void stream_created(Handle stream);
   void stream_destroyed(Handle stream) noexcept;
@@ -170,60 +172,64 @@ class Checker {
 
   void stream_named(Handle stream, std::string_view name);
 
-  /// All work that precedes a point in the program. Opaque to callers.
+  /// The set of all work that precedes a point in the program, as two vector clocks. Callers only
+  /// pass it on.
   struct Moment {
     std::vector<std::uint64_t> clock;   ///< the vector clock of launched work
     std::vector<std::uint64_t> issued;  ///< the vector clock of issued work
-    /// The capture that the moment belongs to, or null.
+    /// The capture in which the stream or event is, or null.
     std::shared_ptr<detail::CapturedParts> capture = nullptr;
   };
   /// The party on whose behalf a call waits for work or queries it. `program`: the program relies
-  /// on the result from then on. `tracker`: the tracker does what it has promised before, or looks
-  /// for complete work, and the program must not rely on the result.
+  /// on the result from then on. `tracker`: the dependency tracker keeps an order that it has
+  /// promised, or looks for complete work, and the program must not rely on the result.
   enum class Account : std::uint8_t { program, tracker };
   [[nodiscard]] Moment tail_of(Handle stream);
-  /// Returns the moment that the event stands for. `call` names the caller in a report. Empty if
-  /// the event was destroyed; the runtime must not be asked about it then.
+  /// Returns the vector clocks of the work that the event covers. `call` names the calling function
+  /// in a report. If the event was destroyed, reports that and returns null; the caller must then
+  /// not pass the event to the runtime.
   [[nodiscard]] std::optional<Moment> moment_of(Handle event, std::string_view call);
-  /// Like moment_of(), but for a wait by the stream. Reports an event that was never recorded, too.
+  /// Returns the vector clocks of the work that the event covers, for a wait by the stream. Reports
+  /// an event that was destroyed, and then returns null, or that was never recorded.
   [[nodiscard]] std::optional<Moment> waitable_moment_of(Handle event, Handle stream);
   void recorded(Handle event, Moment moment);
   void waited(Handle stream, Moment const& moment, Account of = Account::program);
   void host_saw(Moment const& moment, Account of = Account::program);
 
-  // Functions that the tracker calls. The checker derives nothing from the tracker's positions
-  // except the order in which they are passed.
+  // Functions of the checker that the dependency tracker calls. The checker derives nothing from
+  // the tracker's positions except the order in which they are passed.
 
-  /// Judges an operation when it gets its position in the tracker's order, from which on it follows
-  /// the positions in `needed`. The findings are published by tell(). Returns false if the
-  /// operation must not continue.
+  /// Checks an operation at the time when it gets its position in the tracker's order and is
+  /// ordered after the positions in `order.needed`. tell() publishes the findings. Returns false if
+  /// the operation must not continue.
   [[nodiscard]] bool reserve(OperationHandle const& operation,
                              Handle stream,
                              TrackedOrder const& order);
-  /// Publishes what reserve() or end_foreign_work() has found for the operation. Findings of
-  /// reserve() are thrown if the mode is to throw.
+  /// Publishes the findings that reserve() or end_foreign_work() made for the operation. Findings
+  /// of reserve() are thrown if the mode is CheckMode::throw_error.
   void tell(Operation const& operation);
-  /// Makes the position stand for all work on the stream so far.
+  /// Assigns all work on the stream so far to the position.
   void mark(Handle stream, void const* tracker, order::Position position);
-  /// Notes that nothing more is launched for the position.
+  /// Records that all work of the position has been launched.
   void launched(void const* tracker, order::Position position) noexcept;
   /// Orders everything issued to the stream from now on after the positions in `needed`.
   void follow(Handle stream, void const* tracker, std::span<order::Position const> needed);
-  /// Notes that the host has waited for the position.
+  /// Records that the host has waited for the work of the position.
   void host_follows(void const* tracker, order::Position position);
 
-  /// Checks that the memory that the operation declares is in use and, if it is read, was written.
-  /// Stores the memory's owner in each declared use.
+  /// Checks that the memory that the operation declares is allocated and, if the operation reads
+  /// it, was written. Stores the number of the memory's allocation in each declared use.
   void declare(Operation& operation);
   void begin(OperationHandle const& operation, Handle stream);
   void end(Handle stream, Outcome outcome) noexcept;
-  /// Notes that the operation has written nothing. Called instead of begin() and end(), or after a
-  /// begin() that threw.
+  /// Records that the operation is not launched and has written nothing. Called instead of begin()
+  /// and end(), or after a begin() that threw.
   void give_up(Operation const& operation) noexcept;
-  /// Begins a period in which work that bypasses issue() is put on the stream and may use the
-  /// operation's memory.
+  /// Begins a period in which work that bypasses issue(), such as work beside a TensorHolder, is
+  /// put on the stream and may use the operation's memory.
   void begin_foreign_work(OperationHandle const& operation, Handle stream);
-  /// Ends the period that begin_foreign_work() began. The findings are published by tell().
+  /// Ends the period, begun by begin_foreign_work(), in which work that bypasses issue() may use
+  /// the operation's memory. tell() publishes the findings.
   void end_foreign_work(OperationHandle const& operation, Handle stream);
   /// Begins a copy or a fill. If an operation is being launched on the stream, the copy is part of
   /// that operation, and the result is null. Otherwise returns a new operation, to be passed to
@@ -233,40 +239,40 @@ class Checker {
                                                Handle stream);
   void end_transfer(OperationHandle const& transfer, Handle stream, Outcome outcome) noexcept;
   void pageable_copy(std::string_view name, void const* host_memory, Handle stream);
-  /// Checks a copy of `bytes` > 0 between two different addresses. Reports it if the two ranges
-  /// share bytes.
+  /// Reports a copy of `bytes` > 0 between two different addresses if the two ranges share bytes.
   void copies(
       std::string_view name, void const* to, void const* from, std::size_t bytes, Handle stream);
   [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) const;
 
-  // Functions for captures. A stream joins a capture by waiting for an event that was recorded in
-  // it.
+  // Functions of the checker for captures. A stream joins a capture by waiting for an event that
+  // was recorded in it.
 
   void capture_began(Handle origin);
   void capture_ended(Handle origin) noexcept;
-  /// Ends the capture that began on the stream, and stores its operations as the parts of the
-  /// graph.
+  /// Ends the capture that began on the stream `origin`, and stores the captured operations as the
+  /// parts of the graph.
   void graph_made(Handle origin, Handle graph);
   void graph_destroyed(Handle graph) noexcept;
-  /// Returns the operations that were captured into the graph. Null if the graph was made
-  /// elsewhere.
+  /// Returns the operations that were captured into the graph. Null if the graph was made by code
+  /// that the checker does not observe.
   [[nodiscard]] OperationParts parts_of(Handle graph) const;
   /// Begins a graph launch that bypasses issue(), as a new operation to be passed to
-  /// end_transfer(). Returns null if the operation being launched on the stream was issued for this
-  /// launch, or if the graph was made elsewhere.
+  /// end_transfer(). Returns null if the operation that is being launched on the stream was issued
+  /// for the graph launch, or if the graph was made by code that the checker does not observe.
   [[nodiscard]] OperationHandle begin_launch(Handle graph, Handle stream);
 
   enum class Space : std::uint8_t { device, pinned };
   void allocated(void const* memory, std::size_t bytes, Space space);
   void freed(void const* memory, std::size_t bytes) noexcept;
-  /// Notes that device memory is mapped at both addresses now.
+  /// Records that the same device memory is mapped at both addresses now.
   void moved(void const* to, void const* from, std::size_t bytes);
   void pooled(void const* memory, std::size_t bytes);
   void taken(void const* memory, std::size_t bytes);
   void returned(void const* memory, std::size_t bytes) noexcept;
   void host_uses(MemoryUse const& use);
 
-  /// Reports a call that makes streams wait for each other, or blocks the host for all of them.
+  /// Reports a call that makes streams wait for each other, or blocks the host until all streams
+  /// are idle.
   void implicit_sync(std::string_view call) noexcept;
 
  private:

@@ -20,7 +20,8 @@ namespace msstream {
 
 namespace detail {
 
-/// Provides the type R::Visit if R has one.
+/// A base class that has the type Visit of the runtime R if R is an InteropRuntime, otherwise
+/// nothing.
 template <Runtime R>
 struct VisitOf {};
 template <InteropRuntime R>
@@ -117,7 +118,8 @@ class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<I
   }
   void make_current() requires requires(Inner& inner) { inner.make_current(); }
   { inner_.make_current(); }
-  /// Returns the device's number, on runtimes that have one.
+  /// Returns the number of the runtime's device. Exists only if the wrapped runtime numbers its
+  /// devices.
   [[nodiscard]] int ordinal() const noexcept requires requires(Inner const& inner) {
     inner.ordinal();
   }

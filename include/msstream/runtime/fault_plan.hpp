@@ -38,7 +38,7 @@ enum class RuntimeCall : std::uint8_t {
   launch
 };
 
-/// The error with which a call fails.
+/// The error with which a runtime call is made to fail.
 enum class Fault : std::uint8_t {
   out_of_memory,   ///< OutOfMemory from allocations, CudaError 2 from other calls; once
   launch_failure,  ///< CudaError 719 from this call only
@@ -52,7 +52,7 @@ enum class Fault : std::uint8_t {
 /// and the test; thread-safe.
 class FaultPlan {
  public:
-  /// A recorded call. `number` counts the calls since the last fail() or reset(), from 1.
+  /// A recorded runtime call. `number` counts the calls since the last fail() or reset(), from 1.
   struct Call {
     std::uint64_t number;
     RuntimeCall kind;
@@ -60,22 +60,26 @@ class FaultPlan {
     std::string operation;
   };
 
-  /// Makes the `number`-th call from now on fail, counted from 1 over all threads.
+  /// Makes the `number`-th runtime call from now on fail, counted from 1 over all threads.
   void fail(std::uint64_t number, Fault fault);
-  /// Makes the `number`-th call of one kind from now on fail, counted from 1 over all threads.
+  /// Makes the `number`-th runtime call of one kind from now on fail, counted from 1 over all
+  /// threads.
   void fail(RuntimeCall kind, std::uint64_t number, Fault fault);
-  /// Cancels the planned failure and restarts the counting. Repairs a device that is lost.
+  /// Cancels the planned failure and restarts the counting of calls. A device that a sticky fault
+  /// has made unusable works again.
   void reset();
 
-  /// Returns the calls since the last fail() or reset().
+  /// Returns the runtime calls since the last fail() or reset().
   [[nodiscard]] std::vector<Call> calls() const;
   [[nodiscard]] std::uint64_t call_count() const;
-  /// Returns the call that failed. If the fault is sticky, returns the first one that failed.
+  /// Returns the runtime call that was made to fail, or the first one if the fault is sticky. Null
+  /// if none has failed.
   [[nodiscard]] std::optional<Call> failed() const;
   /// Returns whether a sticky fault has happened.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(); }
 
-  /// Counts a call, and returns the fault with which it must fail, if any. Called by Faulty.
+  /// Counts a runtime call, and returns the fault with which the call must fail, if any. Called by
+  /// Faulty.
   [[nodiscard]] std::optional<Fault> count(RuntimeCall kind, std::string_view operation);
 
  private:
@@ -99,7 +103,7 @@ class FaultPlan {
 
 namespace detail {
 
-/// Throws the exception that `fault` stands for in `call`. `bytes` is the size that an allocation
+/// Throws the exception with which `call` fails by `fault`. `bytes` is the size that an allocation
 /// requests.
 [[noreturn]] void throw_fault(Fault fault, RuntimeCall call, std::size_t bytes);
 

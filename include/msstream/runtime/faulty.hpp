@@ -34,8 +34,8 @@ class Faulty : public RuntimeDecorator<R> {
  public:
   struct Options {
     typename R::Options runtime = {};
-    /// The plan that decides which call fails. Keep a copy of the pointer to change the plan and to
-    /// read its records. Two devices may share one plan.
+    /// The plan that decides which runtime call fails. The test keeps a copy of the pointer, to
+    /// change the plan and to read its records. Two devices may share one plan.
     std::shared_ptr<FaultPlan> plan = std::make_shared<FaultPlan>();
   };
   using typename Base::native_event;
@@ -163,7 +163,7 @@ class Faulty : public RuntimeDecorator<R> {
     }
     return inner_.is_capture_sound(stream);
   }
-  /// Ends the capture, even if the call fails.
+  /// Ends the capture that began on the stream, even if the plan makes the call fail.
   [[nodiscard]] auto end_capture(native_stream stream) requires CapturingRuntime<R> {
     try {
       pass(RuntimeCall::end_capture);
@@ -223,8 +223,8 @@ class Faulty : public RuntimeDecorator<R> {
     }
   }
 
-  /// Records an event at the end of a stream that is being destroyed, because its work still runs.
-  /// The caller holds the mutex.
+  /// Records an event at the end of a stream that is being destroyed, because the stream's work
+  /// still runs. The caller holds the mutex.
   void remember_tail(native_stream stream) noexcept {
     try {
       std::erase_if(tails_, [this](native_event event) {

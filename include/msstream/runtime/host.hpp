@@ -21,14 +21,16 @@ class HostQueue;
 
 /// A backend for machines without a GPU: one worker thread per stream, memory from the heap.
 ///
-/// Priorities have no effect. The time of an event is taken by the worker of its stream.
+/// Priorities have no effect. A timed event has the time at which the stream's worker thread
+/// reached it.
 class Host {
  public:
   struct Event;
   struct Graph;
 
   struct Options {
-    /// The size of the device memory. 0: the machine's physical memory.
+    /// The size in bytes of the simulated device memory. 0: the size of the machine's physical
+    /// memory.
     std::size_t memory_bytes = 0;
   };
   using native_stream = HostQueue*;
@@ -46,8 +48,8 @@ class Host {
   Host& operator=(Host const&) = delete;
 
   native_stream create_stream(StreamPriority priority);
-  /// Lets the stream's worker finish its queued work. The worker is joined later, when the runtime
-  /// ends at the latest.
+  /// Destroys a stream without blocking. Its worker thread finishes the queued work, and is joined
+  /// later, at the latest when the runtime is destroyed.
   void destroy_stream(native_stream stream) noexcept;
   void synchronize_stream(native_stream stream);
 
@@ -82,8 +84,8 @@ class Host {
   void destroy_libraries(native_libraries) noexcept {}
   [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const;
 
-  // Implements CapturingRuntime. A launch runs the graph's work on the stream's thread, in another
-  // order each time.
+  // Implements CapturingRuntime. A launch runs the work of the graph on the stream's worker thread,
+  // each time in another of the orders that the graph allows.
   void begin_capture(native_stream stream);
   [[nodiscard]] bool is_capture_sound(native_stream stream) const;
   native_graph end_capture(native_stream stream);
@@ -91,7 +93,8 @@ class Host {
   void launch_graph(native_graph graph, native_stream stream);
   void destroy_graph(native_graph graph) noexcept;
 
-  // Implements InteropRuntime. There is no device to choose.
+  // Implements InteropRuntime. A guard does nothing, because the host runtime has no current
+  // device.
   struct Visit {};
   [[nodiscard]] std::optional<ForeignStream> identify(native_stream stream) const;
   [[nodiscard]] Visit visit() const noexcept { return {}; }

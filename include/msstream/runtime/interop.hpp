@@ -11,9 +11,11 @@ namespace msstream {
 
 /// The identity of a stream that msstream did not make.
 struct ForeignStream {
-  /// Unique among all streams of the program, past and future; a handle may be reused.
+  /// A number that is unique among all streams of the program, past and future, unlike the handle,
+  /// which may be reused.
   std::uint64_t id;
-  /// Whether the stream exists as long as the program, with one handle for all threads.
+  /// Whether the stream exists as long as the program, with one handle for all threads (as CUDA's
+  /// legacy default stream does).
   bool stays;
 };
 

@@ -19,8 +19,8 @@ namespace msstream {
 ///   returns is passed to operation_begins.
 /// - operation_begins, operation_ends: called before and after the work, on the thread that
 ///   launches it, after its waits. operation_ends receives whether the work threw.
-/// - operation_given_up: called instead of both, or after an operation_begins that threw. The
-///   declared operation is not launched.
+/// - operation_given_up: called instead of operation_begins and operation_ends, or after an
+///   operation_begins that threw. The declared operation is not launched.
 /// - foreign_work_begins, foreign_work_ends: enclose a period in which work that bypasses issue()
 ///   is put on the stream and may use the memory.
 /// - memory_pooled: an allocator has taken memory from the runtime, to give it out in parts.
@@ -55,12 +55,12 @@ concept ObservingRuntime = Runtime<R> && requires(R runtime,
 /// - operation_reserved: called when the operation gets its position, while no other operation
 ///   that uses the same memory gets one. Returns false if the operation must not be issued.
 ///   operation_issued is called later, at a point where it may throw.
-/// - position_marked: the position stands for all work on the stream. position_launched: nothing
-///   more is launched for the position; called before the threads that wait for the launch
+/// - position_marked: the position gets assigned all work on the stream so far. position_launched:
+///   all work of the position has been launched; called before the threads that wait for the launch
 ///   continue.
 /// - stream_follows: everything issued to the stream from now on follows the positions.
-/// - host_follows: the host has waited for the position, or the program has queried it and found
-///   it complete.
+/// - host_follows: the host has waited for the work of the position, or the program has queried it
+///   and found it complete.
 /// - stream_named: gives the name under which reports show the stream.
 template <class R>
 concept OrderObservingRuntime = ObservingRuntime<R> &&

@@ -17,20 +17,21 @@ namespace msstream {
 enum class AccessMode : std::uint8_t {
   read,
   write,
-  /// Adds into the memory, as with atomic additions. Accumulations may run in any order with each
-  /// other.
+  /// An access that adds into the memory, as with atomic additions. Accumulations may run in any
+  /// order with each other.
   accumulate,
 };
 
-/// A range of bytes that an operation or the host uses. A write may read as well.
+/// A range of bytes that an operation or the host uses. A use of the mode `write` may read the
+/// bytes as well.
 struct MemoryUse {
   void const* begin;
   std::size_t bytes;
   AccessMode mode;
-  /// The number of the allocation that gave out the memory, at the time when the use was declared.
-  /// Set by a runtime that counts allocations; 0 if unknown.
+  /// The number of the allocation that had given out the memory when the use was declared. Set by a
+  /// runtime that counts allocations; 0 if unknown.
   std::uint64_t owner = 0;
-  /// Whether the tracker orders the use. If false, the program has to.
+  /// Whether the dependency tracker orders the use. If false, the program has to order it.
   bool tracked = false;
 };
 
@@ -44,8 +45,8 @@ struct Operation {
   std::source_location issued_at;
   std::source_location scope_opened_at;  ///< the innermost stream scope; line 0 if there is none
   std::vector<MemoryUse> uses;
-  /// The captured operations, in the order in which they were issued, if this operation launches a
-  /// graph. Null if it does not.
+  /// The operations that were captured in a graph, in the order of issue, if the operation launches
+  /// that graph; otherwise null.
   std::shared_ptr<std::vector<std::shared_ptr<Operation const>> const> parts = nullptr;
 };
 
@@ -59,7 +60,7 @@ struct TrackedOrder {
   std::span<order::Position const> needed;  ///< the positions that the operation must follow
 };
 
-/// Returns a runtime's stream or event as a number.
+/// Returns a runtime's native handle of a stream or event as a number.
 template <class Native>
 [[nodiscard]] std::uintptr_t handle_of(Native native) noexcept {
   if constexpr (std::is_pointer_v<Native>) {

@@ -7,8 +7,8 @@
 
 namespace msstream {
 
-/// Part number `index` of `parts` equal parts of a device's multiprocessors. A single part is all
-/// of them.
+/// Part number `index` of `parts` equal parts of a device's multiprocessors. With `parts` = 1, all
+/// multiprocessors.
 struct SmPartition {
   int index = 0;
   int parts = 1;
@@ -31,8 +31,8 @@ concept PartitioningRuntime = Runtime<R> && requires(R runtime) {
     } -> std::same_as<typename R::native_stream>;
 };
 
-/// Creates a stream on a part of the device. On a runtime without parts, the stream runs on the
-/// whole device.
+/// Creates a stream whose kernels run on a part of the device's multiprocessors. On a runtime that
+/// cannot restrict streams, they run on the whole device.
 template <Runtime R>
 [[nodiscard]] typename R::native_stream create_stream(R& runtime,
                                                       StreamPriority priority,

@@ -16,8 +16,8 @@ namespace msstream {
 /// treats all streams alike.
 enum class StreamPriority : std::uint8_t { low, normal, high };
 
-/// The kind of an event: timed events can be subtracted; untimed ones are cheaper to record and to
-/// wait for.
+/// The kind of an event. The time between two timed events can be measured; untimed events are
+/// cheaper to record and to wait for.
 enum class EventTiming : std::uint8_t { untimed, timed };
 
 /// The direction of a copy.
@@ -31,7 +31,7 @@ struct MemoryInfo {
 
 namespace detail {
 
-/// Whether a type has the functions of a backend: see Runtime.
+/// A type with the functions that the concept Runtime requires.
 template <class R>
 concept HasFunctionsOfRuntime = requires(R runtime,
                                          typename R::native_stream stream,
@@ -78,10 +78,10 @@ concept HasFunctionsOfRuntime = requires(R runtime,
 /// throw.
 ///
 /// - A stream runs its work in order; streams run concurrently.
-/// - record: the event stands for the work on the stream at this call, and no longer for earlier
+/// - record: the event covers the work on the stream at this call, and no longer that of earlier
 ///   records.
-/// - wait: the stream's later work waits for what the event stands for at this call. An event
-///   that was never recorded stands for nothing.
+/// - wait: the stream's later work waits for the work that the event covers at this call. An event
+///   that was never recorded covers nothing.
 /// - Destroying a stream or an event with work in flight does not block, and the work still runs.
 /// - Allocations are aligned to 256 bytes. The functions that allocate and free may block and are
 ///   kept off hot paths.
@@ -105,7 +105,8 @@ template <class Decorator>
   }
 inline constexpr RuntimeLife life_of<Decorator> = life_of<typename Decorator::inner_type>;
 
-/// Whether work advances while the host does other things; false on a simulated device.
+/// Whether the work of a runtime R advances while the host does other things; false on a simulated
+/// device.
 template <class R>
 inline constexpr bool runs_beside_host = true;
 template <class Decorator>
@@ -115,8 +116,8 @@ template <class Decorator>
 inline constexpr bool runs_beside_host<Decorator> =
     runs_beside_host<typename Decorator::inner_type>;
 
-/// The time between two timed events in excess of the operation's own, in ns, if the whole
-/// operation was launched before the first event was reached.
+/// The time between two timed events in excess of the duration of the operation between them, in
+/// ns, if the whole operation was launched before the device reached the first event.
 template <class R>
 inline constexpr double timed_on_top_ns = 0;
 template <class Decorator>

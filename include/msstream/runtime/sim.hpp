@@ -22,13 +22,14 @@ class Machine;
 class SimStream;
 class Schedule;
 
-/// Makes the schedule of one simulation; an identical one at each call.
+/// A function that makes the schedule of one simulation, and an identical schedule at each call.
 using ScheduleFactory = std::function<std::unique_ptr<Schedule>()>;
 
 /// Makes schedules that choose any legal order at random, determined by the seed.
 [[nodiscard]] ScheduleFactory random(std::uint64_t seed);
-/// Makes schedules that take the given choices, then always the first candidate. If the program
-/// does not have a choice, the call of the program that needs it throws std::invalid_argument.
+/// Makes schedules that take the given choices, then always the first candidate. If a given choice
+/// is not possible in the program, the program's call at which it would be taken throws
+/// std::invalid_argument.
 [[nodiscard]] ScheduleFactory replay(std::vector<std::uint32_t> choices);
 /// Makes schedules that follow the order of the cost model. Ties are broken at random, determined
 /// by the seed.
@@ -51,37 +52,43 @@ struct SimCost {
   /// The cost of a kernel that has the simulated device to itself.
   struct Kernel {
     double device_ns;
-    /// The number of multiprocessors that it can fill, at most those of the device; 0 if it needs
-    /// none.
+    /// The number of multiprocessors that the kernel can fill, at most those of the device; 0 if
+    /// the kernel needs none.
     int sms;
-    /// The host time of the call that launches the kernel. If empty, `launch_call_ns`.
+    /// The host time in ns of the call that launches the kernel. If null, SimCost::launch_call_ns
+    /// is used.
     std::optional<double> launch_ns = std::nullopt;
   };
 
-  // Host times of the calls, measured.
+  // The host times of calls in ns, measured on one H200.
   double launch_call_ns = 2600;
   double copy_call_ns = 2600;  ///< a call that copies or fills; assumed equal to a launch
   double record_call_ns = 130;
   double wait_call_ns = 110;
   double query_call_ns = 140;
 
-  // Speeds of copies; each engine runs one copy at a time. Measured, except for the latency.
+  // The speeds of copies, measured on one H200, and their latency, a guess. Each copy engine runs
+  // one copy at a time.
   double h2d_bytes_per_ns = 55;
   double d2h_bytes_per_ns = 55;
   double d2d_bytes_per_ns = 4280;  ///< counts the bytes read and the bytes written
   double copy_latency_ns = 1000;   ///< the latency of h2d and d2h copies
 
-  /// The number of multiprocessors. Kernels that together need more run proportionally slower.
+  /// The number of multiprocessors of the device. Kernels that together need more run
+  /// proportionally slower.
   int sm_count = 132;
-  /// The cost of an operation's first kernel, which includes the operation's other kernels. Work
-  /// outside every operation is passed with an empty name and no uses.
+  /// A function that returns the cost of an operation's first kernel, which includes the
+  /// operation's other kernels. For work outside every operation, the name is empty and there are
+  /// no uses.
   std::function<Kernel(std::string_view name, std::span<MemoryUse const> uses)> kernel = by_bytes;
 
-  /// Returns the measured time of a small kernel in a chain, plus the used bytes at the device's
-  /// bandwidth, on one multiprocessor for every 64 KiB, at most those of the device.
+  /// Returns the cost of a kernel, estimated from the bytes that it uses: the measured time of a
+  /// small kernel in a chain plus the bytes at the device's bandwidth, on one multiprocessor for
+  /// every 64 KiB, at most those of the device.
   [[nodiscard]] static Kernel by_bytes(std::string_view name, std::span<MemoryUse const> uses);
 
-  /// Returns the time for which a copy occupies its engine. A fill is a d2d copy of half its bytes.
+  /// Returns the time in ns for which a copy occupies its engine. A fill is a d2d copy of half its
+  /// bytes.
   [[nodiscard]] double copy_ns(CopyKind kind, double bytes) const;
 };
 
@@ -93,26 +100,27 @@ struct SimCost {
 /// Runs a program identically for an equal schedule. Only the thread that made the simulation may
 /// use it: a call from another thread throws std::logic_error, so pools cannot have launch threads.
 /// Device memory is zero when it is allocated. After it is freed it stays readable, as garbage,
-/// until the work that was queued at that time is complete. A failure is rethrown by every call
-/// that asks for what comes after the failed work, at any later time. The destructor runs the
-/// queued work. A program whose work holds the last handle to its own device must wait for that
-/// work.
+/// until the work that was queued at that time is complete. A failure of work is rethrown by every
+/// call that waits for or queries anything after the failed work, at any later time. The destructor
+/// runs the queued work. A program whose work holds the last handle to its own device must wait for
+/// that work.
 class Sim {
  public:
   struct Event;
 
   struct Options {
-    /// The size of device memory, which is taken from the machine only as it is allocated.
+    /// The size in bytes of device memory. Memory is taken from the machine only when it is
+    /// allocated.
     std::size_t memory_bytes = std::size_t{16} << 30U;
     sim::ScheduleFactory schedule = sim::schedule_from_environment();
     SimCost cost = {};
-    /// If false, kernels, copies and fills take their time but are not executed, so memory never
-    /// has the right contents: for cost estimates alone. Host functions run, since the program's
-    /// progress may depend on them.
+    /// Whether work is executed. If false, kernels, copies and fills take their time but are not
+    /// executed, so memory never has the right contents: for cost estimates alone. Host functions
+    /// run, since the program's progress may depend on them.
     bool runs_work = true;
-    /// Receives the simulated machine when it is made, for the code that runs the program: work
-    /// that the program leaves behind keeps its device alive, and must be run to completion by that
-    /// code.
+    /// A function that receives the simulated machine when the simulation begins. It is for the
+    /// code that runs a program to be simulated: unfinished work of the program keeps its device
+    /// alive, and that code must run the work to completion.
     std::function<void(std::shared_ptr<sim::Machine> const&)> on_start = {};
   };
   using native_stream = sim::SimStream*;
@@ -138,7 +146,7 @@ class Sim {
   void wait(native_stream stream, native_event event);
   bool query(native_event event);
   void synchronize(native_event event);
-  /// Returns the virtual time between the two events.
+  /// Returns the virtual time between two timed events in ns.
   double elapsed_ns(native_event begin, native_event end);
 
   void* allocate_device(std::size_t bytes);
@@ -173,9 +181,11 @@ class Sim {
   void memory_returned(void const*, std::size_t) noexcept {}
   void host_uses(MemoryUse const& use);
 
-  /// Returns the virtual time that the calls so far have taken on the host, waiting included.
+  /// Returns the virtual time in ns that the calls of the runtime so far have taken on the host,
+  /// waiting included.
   [[nodiscard]] double host_time_ns() const noexcept;
-  /// Returns the number of pieces of work that the device has completed.
+  /// Returns the number of pieces of work (kernels, copies, fills, host functions) that the
+  /// simulated device has completed.
   [[nodiscard]] std::uint64_t executed() const noexcept;
 
  private:

@@ -25,10 +25,10 @@ struct Exploration {
     std::size_t random_schedules = 0;
     std::uint64_t first_seed = 1;
     std::size_t most_runs = 100'000;  ///< the maximum number of runs if `random_schedules` is 0
-    /// Whether to leave out orders that differ only in steps whose order cannot be observed. Set it
-    /// to false to check that the reduction loses nothing.
+    /// Whether to leave out orders that differ from others only in steps whose order cannot be
+    /// observed. Set to false to check that no outcome is lost.
     bool reduce = true;
-    /// The options of each simulation. The explorer sets the schedule.
+    /// The options of each simulation, except the schedule, which the explorer sets.
     Sim::Options runtime = {};
   };
   struct Outcome {

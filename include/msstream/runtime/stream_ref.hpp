@@ -59,8 +59,7 @@ struct LibraryOptions {
   MatmulPrecision matmul_precision = MatmulPrecision::float32;
 };
 
-/// The argument of a closure given to issue() on the CUDA runtime. Can be passed wherever a
-/// `cudaStream_t` is expected.
+/// The argument of a closure given to issue() on the CUDA runtime. Converts to `cudaStream_t`.
 struct CudaStream {
   /// The library handles of a stream group. Used by work that runs one after the other, on one
   /// stream or in graphs, so that no two pieces of work use the workspace at once. Two host threads

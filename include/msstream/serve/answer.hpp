@@ -14,17 +14,18 @@
 namespace msstream::serve {
 
 struct Answer {
-  /// The outputs, of shape [rows, outputs_per_row].
+  /// The outputs of the model for the query, of shape [rows, outputs_per_row].
   std::vector<float> values = {};
-  /// The version of the model that computed the whole answer: 1 for the pool's first model, one
-  /// more for each swap().
+  /// The version of the model that computed the whole answer: 1 for the pool's first model, and 1
+  /// more after each swap().
   std::uint64_t version = 0;
   int replica = 0;
-  /// The time from submit() until the query's replica began with it: until it was launched or, if
-  /// the replica still had another launch in flight, until that launch was seen to be complete.
+  /// The time from submit() until the query's replica began to work on it: until the query was
+  /// launched or, if the replica still had another launch in flight, until that launch was seen to
+  /// be complete.
   std::chrono::nanoseconds queued{0};
-  /// The time from the replica's beginning with the query until it was seen to be complete.
-  /// `queued` plus `on_device` is the query's latency in the pool.
+  /// The time from when the replica began to work on the query until the query was seen to be
+  /// complete. `queued` plus `on_device` is the query's latency in the pool.
   std::chrono::nanoseconds on_device{0};
 };
 
@@ -62,7 +63,7 @@ class Outcome {
     }
     return std::get<Answer>(ended_);
   }
-  /// Moves the answer out. There must be one.
+  /// Returns the answer, to be moved from. The outcome must have an answer.
   [[nodiscard]] Answer&& take_answer() { return std::move(std::get<Answer>(ended_)); }
   /// Returns the reason why there is no answer, or null if there is one.
   [[nodiscard]] std::exception_ptr error() const noexcept {

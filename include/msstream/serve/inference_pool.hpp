@@ -43,12 +43,13 @@ template <class Model, Runtime R = DefaultRuntime>
 class InferencePool {
  public:
   using SharedModel = std::shared_ptr<Model const>;
-  /// Makes a separate model for a replica, with its own weights.
+  /// A function that makes a separate model, with its own weights, for a replica.
   using Clone = std::function<SharedModel(Model const&)>;
 
-  /// Calls the model once for each bucket, on zeros, waits for it, and then captures. Without
-  /// `clone`, all replicas share the model. Throws what the model throws, std::invalid_argument for
-  /// options out of range and for a result of another shape, and OutOfMemory.
+  /// Makes a pool. Calls the model once for each bucket, on zeros, waits for the result, and then
+  /// captures the model for each replica and bucket. Without `clone`, all replicas share the model.
+  /// Throws what the model throws, std::invalid_argument for options out of range and for a result
+  /// of another shape, and OutOfMemory.
   InferencePool(Device<R> const& device,
                 SharedModel model,
                 InferencePoolOptions const& options,
@@ -67,11 +68,11 @@ class InferencePool {
   /// DeadlineExceeded, or an exception of the model or the device. Throws std::invalid_argument for
   /// a query whose rows or values do not fit.
   [[nodiscard]] std::future<Answer> submit(Query const& query) { return body_.submit(query); }
-  /// Like submit() with a future, but calls `callback` once with the outcome: on the poller, which
-  /// does nothing else meanwhile, or inside submit(), if the query is refused, has expired, or
-  /// cannot be queued. The callback may call submit(), but neither swap() nor drain(). Exceptions
-  /// of the callback are dropped, and counted. Throws std::invalid_argument also for a null
-  /// callback.
+  /// Accepts a query without blocking, and calls `callback` once with the outcome: on the poller,
+  /// which does nothing else meanwhile, or inside submit(), if the query is refused, has expired,
+  /// or cannot be queued. The callback may call submit(), but neither swap() nor drain().
+  /// Exceptions of the callback are dropped, and counted. Throws std::invalid_argument for a query
+  /// whose rows or values do not fit, and for a null callback.
   void submit(Query const& query, Callback callback) { body_.submit(query, std::move(callback)); }
 
   /// Replaces the model: queries launched from now on are answered by `model`, and queries launched
@@ -90,12 +91,13 @@ class InferencePool {
   [[nodiscard]] PoolCounts counts() const noexcept { return body_.counts(); }
   [[nodiscard]] PoolLatencies latencies() const noexcept { return body_.latencies(); }
   [[nodiscard]] InferencePoolOptions const& options() const noexcept { return body_.options(); }
-  /// Returns the stream pool of the first branch. Replica i runs on group i; the last group is for
-  /// trying out models.
+  /// Returns the stream pool of the first branch. Replica i runs on group i; models are tried out
+  /// on the last group.
   [[nodiscard]] StreamPool<R> const& streams() const noexcept { return streams_; }
 
  private:
-  /// Returns a function that makes the forward of each replica; null for a model that is null.
+  /// Returns a function that makes the function which each replica calls for the model; null if the
+  /// model is null.
   [[nodiscard]] detail::AnyInferencePool::ForwardMaker forwards_of(SharedModel model) const {
     if (model == nullptr) {
       return nullptr;
@@ -112,7 +114,7 @@ class InferencePool {
 
   Clone clone_;
   detail::AnyInferencePool body_;
-  StreamPool<R> streams_;  ///< shares the body's pool
+  StreamPool<R> streams_;  ///< shares the stream pool of body_
 };
 
 template <Runtime R, class Model>

@@ -16,16 +16,17 @@
 
 namespace msstream::serve {
 
-/// The argument of a model: a tensor for each field, all in one piece of device memory, and stream
-/// groups for operations that do not depend on each other.
+/// The argument with which an InferencePool calls a model: a tensor for each field, all in one
+/// piece of device memory, and stream groups for operations that do not depend on each other.
 template <Runtime R = DefaultRuntime>
 class Inputs;
 
-/// The body of the inputs, whatever the runtime: see Inputs, whose functions these are.
+/// The implementation of Inputs<R>, compiled once for all runtimes; Inputs<R> documents the
+/// functions.
 template <>
 class Inputs<detail::AnyRuntime> {
  public:
-  /// `branches` must outlive the object and its copies.
+  /// Makes the inputs of a launch. `branches` must outlive the object and its copies.
   Inputs(std::shared_ptr<InputLayout const> layout,
          detail::TensorOf<std::uint8_t> packed,
          std::int64_t rows,
@@ -33,8 +34,8 @@ class Inputs<detail::AnyRuntime> {
       : layout_(std::move(layout)), packed_(std::move(packed)), rows_(rows), branches_(branches) {}
 
   [[nodiscard]] detail::AnyTensor get(std::string_view name, DType dtype) const;
-  /// Returns the number of rows of the bucket. Rows beyond those of the queries hold rows of
-  /// earlier queries, or zeros.
+  /// Returns the number of rows of the bucket, the capacity in which the queries run. Rows beyond
+  /// those of the queries hold rows of earlier queries, or zeros.
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
   [[nodiscard]] std::shared_ptr<detail::StreamGroup> branch(std::size_t number) const;
   [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept {
@@ -53,7 +54,8 @@ class Inputs : public Inputs<detail::AnyRuntime> {
   using Body = Inputs<detail::AnyRuntime>;
 
  public:
-  /// For the library itself: `inputs` must be on a device of this runtime type.
+  /// Gives inputs the runtime type R, which must be that of their device. For use by the library
+  /// only.
   explicit Inputs(Body const& inputs) : Body(inputs) {}
 
   /// Returns the tensor of a field, of shape [rows, elements per row]. Throws std::invalid_argument

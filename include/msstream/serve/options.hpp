@@ -15,8 +15,8 @@
 
 namespace msstream::serve {
 
-/// The options for serving a model. Which memory the replicas share is set for the Device: by
-/// AllocatorOptions::mode for device memory, and by pinned_mode for pinned memory.
+/// The options of an InferencePool. Which memory the replicas share is an option of the Device:
+/// AllocatorOptions::mode for device memory, and AllocatorOptions::pinned_mode for pinned memory.
 struct InferencePoolOptions {
   /// The fields that the model reads, in the order in which queries provide them.
   std::vector<Field> inputs = {};
@@ -25,30 +25,32 @@ struct InferencePoolOptions {
   /// The number of queries, or batches, that run concurrently, each on its own stream group: 1 to
   /// 255.
   int replicas = 4;
-  /// The number of launches that a replica can have in flight: 1 to 64. With two, the next launch
-  /// is ready on the device when one is complete.
+  /// The number of launches that a replica can have in flight, its slots: 1 to 64. With two, the
+  /// next launch is ready on the device when one is complete.
   int depth = 2;
   /// The number of stream groups of a replica, 1 to 64, for operations that the model issues to
   /// `inputs.branch(i)` so that they run concurrently. In a capture, the groups are branches of one
   /// graph.
   int branches = 1;
-  /// The numbers of rows for which there are buffers and captured steps, ascending. A query runs in
-  /// the smallest bucket that holds it. Queries with more rows than the largest are not accepted.
+  /// The buckets, ascending: the numbers of rows for which there are buffers and captured steps. A
+  /// query runs in the smallest bucket that holds its rows. Queries with more rows than the largest
+  /// bucket are not accepted.
   std::vector<std::int64_t> buckets = {64};
 
-  /// The number of queries that may wait for a slot; further queries are refused.
+  /// The number of queries that may wait for a replica with an idle slot; further queries are
+  /// refused.
   std::size_t queue_capacity = 1024;
   /// The maximum time that queries wait to be launched together with others, up to the largest
   /// bucket, while a slot is idle. 0 disables batching.
   std::chrono::nanoseconds max_batch_delay{0};
-  /// The waiting time after which a query is treated as having the next higher priority; after
-  /// twice that time, the one after that. No query therefore waits for ever.
+  /// The waiting time after which the priority of a query is raised by one; after twice that time,
+  /// by two. No query therefore waits for ever.
   std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);
 
-  /// Whether steps are captured and replayed. If false, each launch issues the model's operations
-  /// anew.
+  /// Whether the model is captured for each replica and bucket, and replayed. If false, each launch
+  /// issues the model's operations anew.
   bool capture = true;
-  /// Whether a replica has one stream instead of three.
+  /// Whether a stream group of a replica has one stream for compute and copies, instead of three.
   bool merge_streams = true;
   StreamPriority stream_priority = StreamPriority::normal;
   /// The number of equal parts into which the device's multiprocessors are split. Replica i runs on
@@ -66,11 +68,11 @@ struct InferencePoolOptions {
   /// otherwise 0.
   int launch_spin_us = -1;
 
-  /// Receives a line for each capture that fails.
+  /// A function that receives a line of text for each capture that fails.
   std::function<void(std::string const&)> log = detail::log_line;
 
-  /// Throws std::invalid_argument that names the option and its accepted values, if one is out of
-  /// range. Returns `*this`.
+  /// Returns `*this`. If an option is out of range, throws std::invalid_argument with the option's
+  /// name and its accepted values.
   [[nodiscard]] InferencePoolOptions const& checked() const;
   /// Returns the number of launch threads of all replicas together.
   [[nodiscard]] int launch_thread_total() const noexcept;

@@ -9,16 +9,16 @@
 
 namespace msstream::serve {
 
-/// Counts durations in buckets: sixteen for each doubling, from 1 ns to 18 minutes; longer
-/// durations go to the last bucket.
+/// A histogram of durations, with sixteen buckets for each doubling, from 1 ns to 18 minutes;
+/// longer durations go to the last bucket.
 ///
 /// States: counts only grow. Ownership: the user's; nothing is allocated. Memory ordering: relaxed
 /// throughout. Any thread may call record(); a summary taken at the same time covers part of the
 /// recorded durations.
 class LatencyHistogram {
  public:
-  /// A summary of many durations. The percentiles are at most a sixteenth too high, and never too
-  /// low.
+  /// A summary of the durations in a histogram. The percentiles are at most a sixteenth too high,
+  /// and never too low.
   struct Summary {
     std::uint64_t count = 0;
     std::chrono::nanoseconds mean{0};
@@ -29,7 +29,7 @@ class LatencyHistogram {
   };
 
   void record(std::chrono::nanoseconds duration) noexcept;
-  /// Adds the counts of another histogram.
+  /// Adds the counts of another histogram to the histogram.
   void add(LatencyHistogram const& other) noexcept;
   [[nodiscard]] Summary summary() const noexcept;
 
@@ -40,7 +40,7 @@ class LatencyHistogram {
   static constexpr std::size_t kBuckets = (kMostBits - kSubBits + 1) * kSubBuckets;
 
   [[nodiscard]] static std::size_t bucket_of(std::uint64_t ns) noexcept;
-  /// Returns the longest duration that belongs to the bucket.
+  /// Returns the longest duration in ns that belongs to the bucket.
   [[nodiscard]] static std::uint64_t longest_in(std::size_t bucket) noexcept;
   void raise_max(std::uint64_t ns) noexcept;
 
@@ -49,8 +49,8 @@ class LatencyHistogram {
   std::atomic<std::uint64_t> max_ns_{0};
 };
 
-/// The numbers of queries by their outcome so far. Once a pool is drained, admitted = answered +
-/// expired + failed.
+/// The counts of an InferencePool so far: queries by outcome, launches and captures. Once the pool
+/// is drained, admitted = answered + expired + failed.
 struct PoolCounts {
   std::uint64_t admitted = 0;
   std::uint64_t answered = 0;
@@ -70,7 +70,7 @@ struct PoolCounts {
   std::uint64_t poller_sweeps = 0;  ///< how often the poller has looked at the launches in flight
 };
 
-/// The latencies of the answered queries.
+/// The latencies of the queries that an InferencePool has answered.
 struct PoolLatencies {
   LatencyHistogram::Summary queued = {};     ///< Answer::queued
   LatencyHistogram::Summary on_device = {};  ///< Answer::on_device; the sum of both is the latency

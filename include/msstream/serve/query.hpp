@@ -30,13 +30,13 @@ template <Element T>
 
 using Clock = std::chrono::steady_clock;
 
-/// A request to the model, such as `{.rows = 3, .values = {keys, dense}}`. The memory that `values`
-/// refers to must stay valid until submit() returns, and no longer.
+/// A request to an InferencePool, such as `{.rows = 3, .values = {keys, dense}}`. The memory that
+/// `values` refers to must stay valid until submit() returns, and no longer.
 struct Query {
-  /// The priority of a waiting query over others.
+  /// The priority of a waiting query over other waiting queries.
   enum class Priority : std::uint8_t { low, normal, high };
 
-  /// A query's elements of one field, row after row. A view of memory that the caller owns.
+  /// A view of a query's elements of one field, row after row, in memory that the caller owns.
   struct FieldValues {
     FieldValues() = default;
     template <Element T>

@@ -15,11 +15,11 @@ namespace msstream {
 /// The group of each operation of a step, in the order of the trace; -1 is the default group.
 using StepGroups = std::vector<int>;
 
-/// Returns the groups on which the step was recorded.
+/// Returns the stream group on which each operation of the step was recorded.
 [[nodiscard]] StepGroups recorded_groups(StepTrace const& trace);
 
-/// Returns the groups that an assignment gives. An operation that no line matches keeps the group
-/// on which it was recorded.
+/// Returns the group that an assignment gives each operation of a step. An operation that no line
+/// matches keeps the group on which it was recorded.
 [[nodiscard]] StepGroups groups_by(StepTrace const& trace, StreamAssignment const& assignment);
 
 /// Returns the stream of each operation of a step, numbered in the order of first use. A group has
@@ -29,37 +29,38 @@ using StepGroups = std::vector<int>;
                                                   StepGroups const& groups,
                                                   bool merge_streams = false);
 
-/// The numbers of event waits of the operations of a step, issued in the order of the trace.
+/// The numbers of event waits of a step whose operations are issued in the order of the trace.
 struct StepWaits {
   /// The number of pairs of an operation and another stream on which it directly depends. Without
-  /// `reduce_waits` as many waits are issued, plus those for memory that is reused.
+  /// DeviceOptions::reduce_waits as many waits are issued, plus those for memory that is reused.
   std::size_t hazards = 0;
-  /// The number of these waits that are necessary, because neither another needed wait nor an
+  /// The number of `hazards` that are necessary waits, because neither another needed wait nor an
   /// earlier wait on the operation's own stream implies them. Equals the number of edges between
   /// streams in a captured step.
   std::size_t necessary = 0;
-  /// The number of waits that the tracker issues for an eager step with `reduce_waits`. The tracker
-  /// records an event when one is first needed, and the event covers all work of its stream until
-  /// then. It may therefore save later waits, at the price of an order that the program did not
-  /// require. (The host may save more waits if it knows what is complete.)
+  /// The number of waits that the dependency tracker issues for an eager step with
+  /// DeviceOptions::reduce_waits. The tracker records an event when one is first needed, and the
+  /// event covers all work of its stream until then. An event may therefore save later waits, at
+  /// the price of an order that the program did not require. (In a run, the tracker may save more
+  /// waits for work that it knows to be complete.)
   std::size_t issued = 0;
 
   friend bool operator==(StepWaits const&, StepWaits const&) = default;
 };
 
-/// Counts the waits with the operations on the streams on which the step was recorded.
+/// Counts the waits of a step whose operations run on the streams on which they were recorded.
 [[nodiscard]] StepWaits minimal_waits(StepTrace const& trace);
 
-/// Counts the waits with the operations on the streams of the given groups. Throws what
+/// Counts the waits of a step whose operations run on the streams of the given groups. Throws what
 /// streams_by() throws.
 [[nodiscard]] StepWaits minimal_waits(StepTrace const& trace,
                                       StepGroups const& groups,
                                       bool merge_streams = false);
 
-/// The assumptions of a prediction.
+/// The assumptions with which predict() predicts the time of a step.
 struct StepModel {
-  /// The way in which a step is launched. eager: one thread issues its operations; graph: it is
-  /// replayed as one graph.
+  /// The way in which a step is launched. eager: one thread issues its operations; graph: the step
+  /// is replayed as one graph.
   enum class Launch : std::uint8_t { eager, graph };
 
   Launch launch = Launch::eager;
@@ -71,7 +72,7 @@ struct StepModel {
   double in_stream_ns = 500;
   double across_streams_ns = 9000;
   /// The costs of calls on the issuing thread, and the number of multiprocessors. The durations of
-  /// operations come from the trace, and so do the costs of their launches if it has them.
+  /// operations come from the trace, and so do the costs of their launches if the trace has them.
   SimCost cost = {};
 };
 
@@ -95,17 +96,18 @@ struct StepModel {
 /// A choice of groups for the operations of a step, with predictions of the step's time.
 struct AutoAssignment {
   struct Options {
-    /// The way in which the step will be launched, and its costs.
+    /// The way in which the step will be launched, and the costs of its calls.
     StepModel model = {};
-    /// The number of calls of predict() after which no more units are moved. Each move costs one
-    /// call.
+    /// The number of calls of predict() after which the search for better groups ends. Each move of
+    /// a unit of operations to another group costs one call.
     std::size_t most_predictions = 2000;
   };
 
-  /// The assignment in the format of StreamAssignment, with the predictions in a comment. Without
-  /// assignment lines if the groups on which the step was recorded are the best that were found.
+  /// The chosen assignment in the format of StreamAssignment, with the predictions in a comment.
+  /// Has no assignment lines if no better groups were found than those on which the step was
+  /// recorded.
   std::string text = {};
-  /// The groups that the text assigns to the operations of the trace.
+  /// The groups that `text` assigns to the operations of the trace.
   StepGroups groups = {};
   double predicted_ns = 0;  ///< with these groups; at most the other two
   double one_group_ns = 0;  ///< with all operations on one group

@@ -28,7 +28,7 @@ struct BatchPart {
 
 namespace detail {
 
-// The body of the function below.
+// The implementation of loss_in_parts(), compiled once for all runtimes.
 
 [[nodiscard]] Floats loss_in_parts(GradientTape<AnyRuntime>& tape,
                                    AnyStreamPool const& pool,

@@ -32,17 +32,17 @@ namespace msstream {
 ///     CapturedStep large(device, [&] { train(batch_of_4096); }, memory);
 ///
 /// Steps that share memory do not run concurrently: each replay is ordered after the previous
-/// replay of any of them. A tensor that is created inside a step and lives on belongs to that step
-/// alone; its memory stays allocated until the last of the steps and of the copies of this object
-/// is destroyed. Copies refer to the same memory. Thread-safe except for captures: throws
-/// std::logic_error if two threads capture in the memory at once.
+/// replay of any of them. A tensor that is created inside a step and lives on after it belongs to
+/// that step alone; its memory stays allocated until the last of the steps and of the copies of
+/// this object is destroyed. Copies refer to the same memory. Thread-safe except for captures:
+/// throws std::logic_error if two threads capture in the memory at once.
 template <CapturingRuntime R = DefaultRuntime>
 class StepMemory {
  public:
   explicit StepMemory(Device<R> const& device)
       : memory_(detail::make_step_memory(device.engine(), nullptr)) {}
   /// Makes memory for steps that are always replayed on `group`, whatever the current group is.
-  /// Operations that they issue to this group use its own library workspace. Throws
+  /// Operations that the steps issue to `group` use the group's own library workspace. Throws
   /// std::invalid_argument for a group of another device.
   StepMemory(Device<R> const& device, StreamGroup<R> const& group)
       : memory_(detail::make_step_memory(device.engine(), group.share_engine())) {}
@@ -89,9 +89,10 @@ class CapturedStep {
  public:
   /// Captures the operations of `function`, in memory of its own. Throws what `function` throws and
   /// what a capture throws. Throws std::logic_error inside the capture of another step on the
-  /// device; with the operation's name, for an operation that may not be captured because its work
-  /// waits for the device; and with the place of its hold(), for a TensorHolder on a captured
-  /// stream that is still open at the end. After an exception nothing remains of the capture.
+  /// device; for an operation that may not be captured because its work waits for the device (the
+  /// message has its name); and for a TensorHolder on a captured stream that is still open at the
+  /// end (the message has the place of its hold()). After an exception nothing remains of the
+  /// capture.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function)
       : CapturedStep(device, std::forward<F>(function), nullptr) {}
@@ -102,20 +103,20 @@ class CapturedStep {
   CapturedStep(CapturedStep const&) = delete;
   CapturedStep& operator=(CapturedStep const&) = delete;
 
-  /// Issues the step as the operation "replay" and returns its position. It is issued to the group
-  /// of the step's StepMemory, if that has one; otherwise to the group that a pool's assignment
-  /// gives "replay"; otherwise to the current group.
+  /// Issues the step as one operation, named "replay", and returns its position. The operation's
+  /// group is that of the step's StepMemory, if the memory has a group; otherwise the group that a
+  /// pool's assignment gives "replay"; otherwise the current group.
   ///
   /// Throws std::logic_error inside a capture on the device, if a tensor that the step writes has
   /// been frozen, and if the step copies from a PinnedArray that only captured steps still own and
-  /// that none of them writes. `issued_at` is used in the reports of a checking runtime, for which
-  /// the operation has the uses of all its parts.
+  /// that none of them writes. `issued_at` is used in the reports of a checking runtime, which
+  /// checks the uses of all captured operations.
   order::Position replay(std::source_location issued_at = std::source_location::current()) {
     return any_.replay(issued_at);
   }
-  /// Returns the graph for launch_graph() of the runtime. Such launches are not tracked: the caller
-  /// must order them with all other uses of the step's tensors and memory, and the last one must be
-  /// complete before the step is destroyed.
+  /// Returns the runtime's native handle of the step's graph. Launches of the handle by
+  /// launch_graph() are not tracked: the caller must order them with all other uses of the step's
+  /// tensors and memory, and the last launch must be complete before the step is destroyed.
   [[nodiscard]] typename R::native_graph native() const noexcept {
     return static_cast<typename R::native_graph>(any_.native());
   }
@@ -135,8 +136,8 @@ CapturedStep(Device<R> const&, F&&) -> CapturedStep<R>;
 
 namespace detail {
 
-/// The inputs that a step has for batches up to one size, and the step's result with them. They
-/// have types of the user's.
+/// The untyped interface to the inputs of a CapturedSteps for one capacity, and to the step's
+/// result with these inputs. The user chooses the types of both.
 class InputsOfStep {
  public:
   InputsOfStep() = default;
@@ -144,30 +145,31 @@ class InputsOfStep {
   InputsOfStep& operator=(InputsOfStep const&) = delete;
   virtual ~InputsOfStep() = default;
 
-  /// Runs the step with the inputs and keeps its result.
+  /// Runs the step with the inputs, and keeps the step's result.
   virtual void run() = 0;
   virtual void drop_result() noexcept = 0;
 };
 
-/// The body of every CapturedSteps, whatever the runtime, which must be able to capture.
+/// The implementation of CapturedSteps, compiled once for all runtimes that can capture.
 class AnyCapturedSteps {
  public:
   struct Options {
     /// The capacities, ascending, in examples, ids or any other unit. A batch runs in the step that
     /// was captured for the smallest capacity that holds it.
     std::vector<std::int64_t> capacities = {};
-    /// The most captured steps that are kept. Each has its own inputs and memory; capacities share
-    /// none of it. If there are more steps, or if there is no memory for another one, the least
-    /// recently used step is evicted.
+    /// The maximum number of captured steps that are kept. Each has its own inputs and memory,
+    /// which steps for other capacities do not share. If there are more steps, or if there is no
+    /// memory for another one, the least recently used step is evicted.
     std::size_t most_kept = 8;
     /// The number of batches of a capacity that run eagerly before its step is captured, so that
     /// objects that are created on first use exist at capture.
     std::int64_t eager_first = 1;
-    /// Receives one line for each capacity that stays eager, and for the 1st, 2nd, 4th, 8th …
-    /// capture of a capacity, eviction of a step, and batch that is above every capacity.
+    /// A function that receives one line of text for each capacity that stays eager, and for the
+    /// 1st, 2nd, 4th, 8th … capture of a capacity, eviction of a step, and batch that is above
+    /// every capacity.
     std::function<void(std::string const&)> log = detail::log_line;
   };
-  /// The numbers of batches by the way in which they ran, of captures and of evictions.
+  /// The numbers of captures, of evictions, and of batches by the way in which they ran.
   struct Counts {
     std::uint64_t replays = 0;  ///< by a captured step, including its first replay
     std::uint64_t captures = 0;
@@ -178,7 +180,7 @@ class AnyCapturedSteps {
   };
   using Make = std::function<std::shared_ptr<InputsOfStep>(std::int64_t capacity)>;
   using Fill = std::function<void(InputsOfStep&)>;
-  /// Inputs with the result of a batch.
+  /// The inputs of a batch, with the step's result.
   struct Ran {
     std::shared_ptr<InputsOfStep> inputs;
     bool by_replay;  ///< whether the result is that of a captured step, which needs it again
@@ -212,11 +214,11 @@ class AnyCapturedSteps {
 ///     }
 ///
 /// Each capacity has its own inputs, which are made when first needed. `fill` writes a batch into
-/// them in place, by copies or any other operations. The step reads on the device how much of the
-/// capacity the batch fills. A batch that is above every capacity gets inputs of its size and runs
-/// eagerly. If the capture for a capacity fails, because of an operation that may not be captured
-/// or for lack of memory with no other step to evict, but the step runs eagerly, later batches of
-/// that capacity run eagerly.
+/// the inputs in place, by copies or any other operations. The step reads on the device how much of
+/// the capacity the batch fills. A batch that is above every capacity gets inputs of its size and
+/// runs eagerly. If the capture for a capacity fails, because of an operation that may not be
+/// captured or for lack of memory with no other step to evict, but the step runs eagerly, later
+/// batches of that capacity run eagerly.
 ///
 /// Each capacity's step has its own memory, for its inputs and for all tensors that it creates, and
 /// the memory of all kept steps adds up. If memory runs out, other steps are evicted, the least
@@ -236,8 +238,9 @@ class CapturedSteps {
   using Make = std::function<Inputs(std::int64_t capacity)>;
   using Step = std::function<Result(Inputs const&)>;
 
-  /// Throws std::invalid_argument for capacities that are not positive and ascending, and for
-  /// `most_kept` or `eager_first` out of range.
+  /// Makes an object that captures steps when batches need them. Throws std::invalid_argument for
+  /// capacities that are not positive and ascending, and for `most_kept` or `eager_first` out of
+  /// range.
   CapturedSteps(Device<R> device, Make make, Step step, Options options)
       : any_(device.engine(),
              make_typed(std::move(make), std::make_shared<Step>(std::move(step))),

@@ -19,13 +19,14 @@
 #include <source_location>
 #include <vector>
 
-/// The operations of ops/ with a tape as first argument. The results are the same; the tape records
-/// the backward.
+/// Differentiable forms of operations of ops/, with a GradientTape as first argument. Each gives
+/// the result of the operation without a tape, and the tape records the backward.
 namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of the differentiable operations of this header, from dense() to
+// mean_bce_with_logits(), compiled once for all runtimes.
 
 [[nodiscard]] Floats dense(AnyTape& tape,
                            Floats const& input,
@@ -115,8 +116,8 @@ template <Runtime R>
   return detail::typed<R>(detail::mean(tape, input, issued_at));
 }
 
-/// Like ops::bce_with_logits(), but the tape records the backward. Returns only the losses, in the
-/// logits' shape. The labels get no gradient.
+/// Returns the losses of ops::bce_with_logits(), in the logits' shape; the tape records the
+/// backward. The labels get no gradient.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> bce_with_logits(
     GradientTape<R>& tape,

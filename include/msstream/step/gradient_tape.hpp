@@ -32,15 +32,15 @@ struct TapeState;
 ///
 /// An operation issued in a StreamScope with include_grad is played back on that scope's group; any
 /// other is played back on the group that is current at backward(). If several operations use one
-/// tensor, their gradients are added in the order of playback, whatever the groups: any number of
-/// groups gives the same bits.
+/// tensor, their gradients are added in the order of playback, so that any number of groups gives
+/// the same bits.
 ///
 /// The operations that backward() issues are named `gradients/`, followed by the name scopes around
 /// the recorded operation and its name. The expression `(gradients/)?tower_1/.*` of a
 /// StreamAssignment thus assigns the forward and the backward of a tower together.
 ///
-/// Every tensor has a gradient unless it is frozen, or excluded by without_gradient(), itself or as
-/// a part of an excluded tensor. A gradient belongs to elements, not to handles: handles of the
+/// Every tensor has a gradient unless it is frozen, or is a tensor, or a part of one, that
+/// without_gradient() has excluded. A gradient belongs to elements, not to handles: handles of the
 /// same elements share it, whatever their shapes. If the loss uses a view, such as Tensor::rows()
 /// of a parameter, a table or a result, its gradient is added to that of the whole tensor and of
 /// every other view. The tape holds the tensors that the gradients need until backward() has used
@@ -50,7 +50,7 @@ struct TapeState;
 template <Runtime R = DefaultRuntime>
 class GradientTape;
 
-/// The body of every GradientTape<R>, and its members that do not depend on the runtime.
+/// The implementation of GradientTape<R>, compiled once for all runtimes.
 template <>
 class GradientTape<detail::AnyRuntime> {
  public:
@@ -60,7 +60,7 @@ class GradientTape<detail::AnyRuntime> {
   GradientTape(GradientTape const&) = delete;
   GradientTape& operator=(GradientTape const&) = delete;
 
-  /// A guard during whose lifetime the tape records and excludes nothing. Used for evaluation.
+  /// A guard. While it lives, the tape records and excludes nothing. Used for evaluation.
   class Pause {
    public:
     [[nodiscard("without a name the guard goes at once")]] explicit Pause(GradientTape& tape)
@@ -74,7 +74,7 @@ class GradientTape<detail::AnyRuntime> {
     bool outer_;
   };
 
-  /// Returns whether backward() gave any of the elements a gradient.
+  /// Returns whether backward() gave any element in the range of memory a gradient.
   [[nodiscard]] bool has_gradient(detail::MemoryRange const& elements) const;
   /// Calls function(range, shape) for each table or view of a table to which lookups gave a
   /// gradient.
@@ -85,18 +85,18 @@ class GradientTape<detail::AnyRuntime> {
   void for_each_unreached_table(
       std::function<void(detail::MemoryRange const&, Shape const&)> const& function) const;
 
-  /// Notes that an optimizer has applied the gradients of the last backward() to its parameters;
+  /// Records that an optimizer has applied the gradients of the last backward() to its parameters;
   /// called by optimizers. Keeps no tensor.
   void note_step(std::shared_ptr<detail::OwnedParameters const> const& parameters) const;
-  /// Returns the parameters passed to note_step() since the last backward() or clear(); called by
-  /// optimizers.
+  /// Returns the parameters that optimizers have updated, as passed to note_step(), since the last
+  /// backward() or clear(); called by optimizers.
   [[nodiscard]] std::vector<std::shared_ptr<detail::OwnedParameters const>> const& stepped()
       const noexcept;
 
-  /// Forgets all records and gradients.
+  /// Drops all recorded operations, exclusions and gradients.
   void clear();
 
-  // The bodies of the functions of the same names of the faces.
+  // The implementations of functions of GradientTape<R>, which documents them.
 
   void record(std::string_view name,
               detail::Floats output,
@@ -116,7 +116,7 @@ class GradientTape<detail::AnyRuntime> {
   void add_row_gradient(detail::AnyTensor const& table,
                         ops::RowGradients<detail::AnyRuntime> gradient,
                         std::source_location issued_at);
-  /// Returns what is valid until the backward ends.
+  /// Returns the ids of a lookup grouped by value. The reference is valid until the backward ends.
   ops::UniqueRows<detail::AnyRuntime> const& unique_rows(ops::Bags<detail::AnyRuntime> const& bags,
                                                          std::int64_t rows,
                                                          ops::Pooling pooling,
@@ -164,8 +164,8 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
 
  public:
   using Gradient = Tensor<float, R>;
-  /// Computes the gradients of an operation's inputs from that of its output, and passes them to
-  /// add_gradient().
+  /// A function that computes the gradients of an operation's inputs from the gradient of its
+  /// output, and passes them to add_gradient().
   using Backward = std::function<void(GradientTape&, Gradient const& output_gradient)>;
 
   explicit GradientTape(Device<R> device) : Body(device.state()), device_(std::move(device)) {}
@@ -178,8 +178,9 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
               std::source_location issued_at = std::source_location::current()) {
     Body::record(name, std::move(output), untyped(std::move(backward)), issued_at);
   }
-  /// Like record(), for a lookup in `table` whose backward calls add_row_gradient(). The tape then
-  /// knows the table even if the loss does not depend on `output`: for_each_unreached_table().
+  /// Records a lookup in `table` with result `output`, whose backward calls add_row_gradient(). The
+  /// tape knows the table even if the loss does not depend on `output`: see
+  /// for_each_unreached_table().
   template <Element T>
   void record_lookup(std::string_view name,
                      Tensor<T, R> const& table,
@@ -190,22 +191,23 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
         name, table.any(), std::move(output), untyped(std::move(backward)), issued_at);
   }
 
-  /// Excludes a tensor that is data: neither it nor a view of it gets a gradient, and operations
-  /// may save the work. Holds until clear().
+  /// Excludes a tensor that is data: until clear(), neither the tensor nor a view of it gets a
+  /// gradient, so operations need not compute one.
   template <Element T>
   void without_gradient(Tensor<T, R> const& tensor) {
     Body::without_gradient(tensor.any());
   }
-  /// Returns whether an operation should compute the gradient of this input.
+  /// Returns whether an operation should compute the gradient of its input `tensor`.
   template <Element T>
   [[nodiscard]] bool wants_gradient(Tensor<T, R> const& tensor) const {
     return Body::wants_gradient(tensor.any());
   }
 
-  /// Plays back from `loss`, a scalar that the tape has recorded and whose own gradient is 1.
-  /// Afterwards the records are gone; gradients stay until clear(), and those of several calls add
-  /// up. Does not block the host. Throws std::logic_error if the tape did not record `loss`, and
-  /// what the backward functions throw; after an exception only clear() may be called.
+  /// Computes all gradients of `loss`, a scalar that the tape has recorded, by playing the recorded
+  /// operations back from it. Afterwards the tape has no recorded operations; gradients stay until
+  /// clear(), and those of several calls add up. Does not block the host. Throws std::logic_error
+  /// if the tape did not record `loss`, and what the backward functions throw; after an exception
+  /// only clear() may be called.
   void backward(Tensor<float, R> const& loss,
                 std::source_location issued_at = std::source_location::current()) {
     Body::backward(loss, issued_at);
@@ -220,8 +222,9 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
                     std::source_location issued_at = std::source_location::current()) {
     Body::add_gradient(tensor, std::move(gradient), issued_at);
   }
-  /// Adds `gradient` to that of `table`, which may be a view, or a recorded result; called by
-  /// backward functions of lookups. Throws std::logic_error in the cases of add_gradient().
+  /// Adds a row-sparse gradient to the gradient of `table`, which may be a view, or a recorded
+  /// result; called by backward functions of lookups. Throws std::logic_error if a recorded result
+  /// is a part of `table` and not all of it.
   template <Element T>
   void add_row_gradient(Tensor<T, R> const& table,
                         ops::RowGradients<R> gradient,
@@ -231,9 +234,9 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
         {std::move(gradient.ids), std::move(gradient.count), std::move(gradient.values)},
         issued_at);
   }
-  /// Returns the grouped ids of a lookup. One grouping, which the tape keeps until the backward
-  /// ends, serves all tables of `rows` rows that the same bags index. `pooling` has the meaning
-  /// that it has in ops::deduplicate().
+  /// Returns the ids of a lookup grouped by value, as ops::deduplicate() does. The tape keeps the
+  /// result until the backward ends, and one result serves all tables of `rows` rows that the same
+  /// bags index. `pooling` has the meaning that it has in ops::deduplicate().
   ops::UniqueRows<R> unique_rows(ops::Bags<R> const& bags,
                                  std::int64_t rows,
                                  ops::Pooling pooling = ops::Pooling::sum,
@@ -256,7 +259,8 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
   [[nodiscard]] bool has_gradient(Tensor<T, R> const& tensor) const {
     return Body::has_gradient(tensor.any());
   }
-  /// Like has_gradient(), but ignores the gradients of lookups.
+  /// Returns whether backward() gave any element of the tensor a gradient that does not come from a
+  /// lookup.
   template <Element T>
   [[nodiscard]] bool has_dense_gradient(Tensor<T, R> const& tensor) const {
     return Body::has_dense_gradient(tensor.any());
@@ -267,8 +271,8 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
     return Body::why_no_gradient(tensor.any());
   }
 
-  /// A part of a table's gradient, and the group on which its lookup's backward ran. The group is
-  /// null if the backward ran outside every scope.
+  /// The part of a table's gradient that comes from one lookup, and the stream group on which the
+  /// backward of the lookup ran. The group is null if the backward ran outside every scope.
   struct RowGradientPart {
     ops::RowGradients<R> rows;
     std::shared_ptr<detail::StreamGroup> group;
@@ -287,7 +291,7 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
     return parts;
   }
   /// Returns the sum of the parts of row_gradients(), computed on the group of the first part, or
-  /// null if there is no part. Throws std::logic_error in the cases of row_gradients().
+  /// null if there is no part. Throws what row_gradients() throws.
   template <Element T>
   [[nodiscard]] std::optional<RowGradientPart> row_gradient_sum(
       Tensor<T, R> const& table,
@@ -295,7 +299,8 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
     auto sum = Body::row_gradient_sum(table.any(), issued_at);
     return sum ? std::optional(typed(*std::move(sum))) : std::nullopt;
   }
-  /// Throws std::logic_error in the cases of row_gradients().
+  /// Throws std::logic_error if row_gradients() would: for lookups in a view whose rows are not
+  /// rows of the table.
   template <Element T>
   void require_row_gradients(Tensor<T, R> const& table) const {
     Body::require_row_gradients(table.any());
@@ -306,7 +311,8 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
  private:
   [[nodiscard]] static Body::Backward untyped(Backward backward) {
     return [backward = std::move(backward)](Body& tape, detail::Floats const& gradient) {
-      // Every body is the base of a face, and calls only what was recorded on that face.
+      // The cast is valid because every GradientTape<AnyRuntime> is the base of a GradientTape<R>,
+      // and calls only functions that were recorded on that tape.
       backward(static_cast<GradientTape&>(tape), detail::typed<R>(gradient));
     };
   }

@@ -20,12 +20,12 @@
 namespace msstream {
 
 struct OptimizerOptions {
-  /// Updates the tables whose gradients were computed on one group in one operation of that group,
-  /// named `update_rows`. If false, each table has its own operation, `<name>/update_rows`. The
-  /// results are the same.
+  /// Whether all tables whose gradients were computed on one stream group are updated by one
+  /// operation of that group, named `update_rows`. If false, each table has its own operation,
+  /// `<name>/update_rows`. The results are the same.
   bool tables_together = false;
-  /// Calls check() in the first step. For programs in which this optimizer has all parameters and
-  /// tables, and in which the first step looks up all tables.
+  /// Whether the first step() calls check(). For programs in which one optimizer has all parameters
+  /// and tables, and in which the first step looks up all tables.
   bool check_first_step = false;
 };
 
@@ -40,7 +40,7 @@ struct OptimizerOptions {
 template <Runtime R = DefaultRuntime>
 class Optimizer;
 
-/// The body of the optimizers of all runtimes.
+/// The implementation of Optimizer<R>, compiled once for all runtimes.
 template <>
 class Optimizer<detail::AnyRuntime> {
  public:
@@ -57,7 +57,7 @@ class Optimizer<detail::AnyRuntime> {
   void step(GradientTape<detail::AnyRuntime> const& tape, std::source_location issued_at);
   void check(GradientTape<detail::AnyRuntime> const& tape,
              std::vector<Optimizer const*> const& others) const;
-  /// Returns the parts of the range that belong to parameters and tables of this optimizer.
+  /// Returns the parts of a memory range that belong to parameters and tables of the optimizer.
   [[nodiscard]] std::vector<detail::MemoryRange> owned_ranges(
       detail::MemoryRange const& range) const;
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept;
@@ -74,16 +74,17 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   using Body = Optimizer<detail::AnyRuntime>;
 
  public:
-  /// Throws std::invalid_argument for a rule that ops::require_rule() rejects.
+  /// Makes an optimizer without parameters and tables. Throws std::invalid_argument for a rule that
+  /// ops::require_rule() rejects.
   Optimizer(Device<R> device,
             ops::OptimizerRule const& rule,
             OptimizerOptions const& options = {},
             std::source_location issued_at = std::source_location::current())
       : Body(device.engine(), rule, options, issued_at) {}
 
-  /// Adds a parameter whose elements are all updated in each step. Gradients of lookups in it count
-  /// like those of other operations. Throws std::invalid_argument for a name that is in use, for a
-  /// tensor that shares elements with an earlier one, and for a frozen tensor.
+  /// Adds a parameter whose elements are all updated in each step. Gradients of lookups in the
+  /// parameter count like those of other operations. Throws std::invalid_argument for a name that
+  /// is in use, for a tensor that shares elements with an earlier one, and for a frozen tensor.
   void add(std::string name,
            Tensor<float, R> const& weight,
            std::source_location issued_at = std::source_location::current()) {
@@ -91,7 +92,8 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   }
   /// Adds a table [rows, width] of floats of any precision with row-sparse gradients. Each step
   /// updates the rows that were looked up, in the table or in views of its rows. Throws
-  /// std::invalid_argument in the cases in which add() does, and for other shapes.
+  /// std::invalid_argument for a name that is in use, for a tensor that shares elements with an
+  /// earlier one, for a frozen tensor, and for other shapes.
   template <Element T>
     requires std::constructible_from<ops::AnyTable<R>, Tensor<T, R>>
   void add_table(std::string name,

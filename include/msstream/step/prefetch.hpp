@@ -35,17 +35,18 @@ namespace detail {
 ///       train(*batch);
 ///     }
 ///
-/// `upload` issues the copies of one batch to the group and returns the tensors that they write. It
-/// returns null if there are no more batches, and is not called again. Work on a batch waits for
-/// the copies of that batch only, not for those of later batches that are issued before the work.
-/// Not synchronised.
+/// `upload` issues the copies of one batch to the group and returns the tensors that they write. If
+/// there are no more batches, `upload` returns null, and is not called again. Work on a batch waits
+/// for the copies of that batch only, not for those of later batches that are issued before the
+/// work. Not synchronised.
 template <Runtime R, class Batch>
 class Prefetch {
  public:
   using Options = detail::PrefetchOptions;
   using Upload = std::function<std::optional<Batch>()>;
 
-  /// Issues the first uploads. Throws std::invalid_argument unless `ahead` is at least 1.
+  /// Makes a prefetcher, and issues the uploads of the first `options.ahead` batches. Throws
+  /// std::invalid_argument unless `ahead` is at least 1.
   Prefetch(StreamGroup<R> const& group,
            Upload upload,
            Options const& options = {},

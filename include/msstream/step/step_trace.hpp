@@ -13,14 +13,14 @@
 
 namespace msstream {
 
-/// The operations of one step in the order of issue, with their dependencies and times. A value
-/// that can be inspected and saved, and from which groups can be chosen.
+/// The operations of one step in the order of issue, with their dependencies and times. A trace can
+/// be inspected and saved, and auto_assignment() chooses stream groups from it.
 ///
 /// Made by record_step(), or read from a file. Dependencies are those of the program only: reuse of
 /// memory adds none, and neither do the groups of the recording. Immutable.
 class StepTrace {
  public:
-  /// A stream on which operations of a step ran.
+  /// A stream on which operations of a recorded step ran.
   struct Stream {
     std::string name;     ///< such as "group 2 h2d"
     int group = -1;       ///< number in its pool; -1 for the device's default group
@@ -41,25 +41,25 @@ class StepTrace {
     double launch_ns = 0;  ///< host time of the launch; 0 if unknown
     /// The number of multiprocessors that the operation can fill; 0 if unknown.
     int sms = 0;
-    /// The earlier operations on which this one directly depends, ascending: the last writers of
-    /// the memory that it uses, and the readers since then of the memory that it writes. StepTrace
-    /// computes them.
+    /// The numbers of earlier operations on which the operation directly depends, ascending: the
+    /// last writers of the memory that it uses, and the readers since then of the memory that it
+    /// writes. Computed by StepTrace.
     std::vector<std::size_t> after = {};
 
     [[nodiscard]] double duration_ns() const noexcept { return end_ns - begin_ns; }
     friend bool operator==(Operation const&, Operation const&) = default;
   };
 
-  /// A sequence of operations in which each depends on the one before it, and the sum of their
+  /// A sequence of operations in which each depends on the one before, and the sum of their
   /// durations.
   struct CriticalPath {
     std::vector<std::size_t> operations;
     double length_ns = 0;
   };
 
-  /// Makes a trace. `memory_bytes[i]` is the size of memory i; `waits` are those of the recorded
-  /// step. Throws std::invalid_argument for an operation without a name, with a number that does
-  /// not exist, or that ends before it begins; the message names the field.
+  /// Makes a trace. `memory_bytes[i]` is the size in bytes of memory i; `waits` are the numbers of
+  /// waits of the recorded step. Throws std::invalid_argument for an operation without a name, with
+  /// a number that does not exist, or that ends before it begins; the message names the field.
   StepTrace(std::vector<Stream> streams,
             std::vector<std::size_t> memory_bytes,
             std::vector<Operation> operations,
@@ -70,9 +70,9 @@ class StepTrace {
     return memory_bytes_;
   }
   [[nodiscard]] std::vector<Operation> const& operations() const noexcept { return operations_; }
-  /// Returns the numbers of waits of the step when it was recorded.
+  /// Returns the numbers of waits that ordering the step took when it was recorded.
   [[nodiscard]] WaitCounts const& waits() const noexcept { return waits_; }
-  /// Returns the group on which an operation ran; -1 for the default group.
+  /// Returns the number of the stream group on which an operation ran; -1 for the default group.
   [[nodiscard]] int group_of(std::size_t operation) const;
 
   /// Returns the same step with launches that take `ns` of host time in total, divided in
@@ -81,39 +81,39 @@ class StepTrace {
   /// among others. Throws std::invalid_argument unless `ns` is positive and finite.
   [[nodiscard]] StepTrace with_issue_time(double ns) const;
 
-  /// Returns the time from the start of the first operation to the end of the last one; 0 without
-  /// operations.
+  /// Returns the time in ns from the start of the first operation to the end of the last one; 0
+  /// without operations.
   [[nodiscard]] double step_ns() const noexcept;
-  /// Returns the sum of the durations of all operations. A step on one group takes at least that
-  /// long.
+  /// Returns the sum of the durations of all operations in ns. A step whose operations run one
+  /// after the other takes at least as long.
   [[nodiscard]] double busy_ns() const noexcept;
   /// Returns the shares of the step's time in which 0, 1, 2 … operations run. The shares add up to
   /// 1. Empty if the step takes no time.
   [[nodiscard]] std::vector<double> concurrency() const;
   /// Returns the path of dependent operations with the longest total duration, from first to last.
-  /// No assignment makes the step shorter than that.
+  /// No assignment of operations to streams makes the step shorter than this path.
   [[nodiscard]] CriticalPath critical_path() const;
 
   /// Returns the trace as JSON. docs/step.md describes the fields.
   [[nodiscard]] std::string json() const;
-  /// Reads a trace from JSON. Throws std::invalid_argument that names `file_name`, the field, what
-  /// was expected and what was found.
+  /// Reads a trace from JSON. For wrong JSON, throws std::invalid_argument with `file_name`, the
+  /// field, and what was expected and found.
   [[nodiscard]] static StepTrace from_json(std::string_view json, std::string const& file_name);
-  /// Writes json() to a file as a whole (see OutputFile), or to a FIFO or device. Throws
-  /// std::runtime_error if it cannot be written, and std::invalid_argument for a folder.
+  /// Writes the trace as JSON to a file, as a whole (see OutputFile), or to a FIFO or device.
+  /// Throws std::runtime_error if it cannot be written, and std::invalid_argument for a folder.
   void save(std::filesystem::path const& path) const;
-  /// Reads a file that save() wrote. Throws what from_json() throws, and std::invalid_argument for
-  /// a file that cannot be read.
+  /// Reads a trace from a file that save() wrote. Throws what from_json() throws, and
+  /// std::invalid_argument for a file that cannot be read.
   [[nodiscard]] static StepTrace load(std::filesystem::path const& path);
 
-  /// Returns the graph for Graphviz, with durations, colours for groups, and the critical path in
-  /// bold. If `marked` is given, that path is in bold instead; it may come from another trace of
-  /// the same step, such as one whose operations ran one at a time. Throws std::out_of_range for a
-  /// path with operations that do not exist.
+  /// Returns the graph of the step's dependencies for Graphviz, with durations, colours for groups,
+  /// and the critical path in bold. If `marked` is given, that path is in bold instead; it may come
+  /// from another trace of the same step, such as one whose operations ran one at a time. Throws
+  /// std::out_of_range for a path with operations that do not exist.
   [[nodiscard]] std::string dot(std::optional<CriticalPath> const& marked = {}) const;
-  /// Returns a self-contained picture: one lane per stream over time, operations as bars with
-  /// tooltips, dependencies between groups as lines, and the critical path, or `marked`,
-  /// highlighted. Throws std::out_of_range for a path with operations that do not exist.
+  /// Returns a self-contained picture of the step as SVG: one lane per stream over time, operations
+  /// as bars with tooltips, dependencies between groups as lines, and the critical path, or
+  /// `marked`, highlighted. Throws std::out_of_range for a path with operations that do not exist.
   [[nodiscard]] std::string svg(std::optional<CriticalPath> const& marked = {}) const;
 
   friend bool operator==(StepTrace const&, StepTrace const&) = default;

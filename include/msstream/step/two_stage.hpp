@@ -17,8 +17,8 @@
 
 namespace msstream {
 
-/// The updates that the lookups of a batch see if they are issued beside the training on the
-/// previous batch.
+/// The updates of parameters that the lookups of a batch see if they are issued beside the training
+/// on the previous batch.
 enum class Staleness : std::uint8_t {
   exact,          ///< all updates; gives the bits of sequential training
   one_step_stale  ///< all updates except that by the previous batch
@@ -33,8 +33,8 @@ struct TwoStageOptions {
 
 namespace detail {
 
-/// The user's stages of training on a batch. TwoStageOptions has the groups to which they are
-/// issued.
+/// The user's functions for the stages of training on a batch. TwoStageOptions has the stream
+/// groups to which the stages are issued.
 template <Runtime R, class Batch, class Prepared, class Features, class Result>
 struct TrainingStages {
   std::function<Prepared(GradientTape<R>&, Batch const&)> prepare;
@@ -43,8 +43,8 @@ struct TrainingStages {
   std::function<void(GradientTape<R>&)> update;
 };
 
-/// A batch on its way through the stages, with types of the user's. Its stages are issued to the
-/// current group.
+/// The untyped interface to a batch on its way through the stages of training. The user chooses the
+/// types of batches and results. The stages are issued to the current group.
 class AnyStagedBatch {
  public:
   AnyStagedBatch() = default;
@@ -56,18 +56,20 @@ class AnyStagedBatch {
   virtual void embed() = 0;
   virtual void main() = 0;  ///< keeps the result
   virtual void update() = 0;
-  /// Drops everything that the stages have made, except the result of the main stage.
+  /// Drops everything that the stages have made from the batch, except the result of the main
+  /// stage.
   virtual void forget() = 0;
   virtual void drop_result() = 0;
 };
 
-/// A batch with its own tape, so that another batch may be in flight beside it.
+/// A batch on its way through the stages, with a tape of its own, so that another batch may be in
+/// flight at the same time.
 template <Runtime R, class Batch, class Prepared, class Features, class Result>
 class StagedBatch : public AnyStagedBatch {
  public:
   using Stages = TrainingStages<R, Batch, Prepared, Features, Result>;
 
-  /// Makes a place for batches; `stages` must outlive it.
+  /// Makes a place for one batch at a time. `stages` must outlive the object.
   StagedBatch(Device<R> device, Stages const& stages) : stages_(stages), tape_(std::move(device)) {}
 
   void prepare() override { prepared_.emplace(stages_.prepare(tape_, *batch)); }
@@ -91,13 +93,14 @@ class StagedBatch : public AnyStagedBatch {
   std::optional<Features> features_;
 };
 
-/// The body of the pipelines, whatever the runtime: two places for batches, one of which is in
-/// flight while the next batch begins in the other. Operations that it issues itself have the
-/// source location `issued_at`.
+/// The implementation of TwoStage and CapturedTwoStage, compiled once for all runtimes: two places
+/// for batches. One batch is in flight while the next one begins in the other place. Operations
+/// that the class issues itself have the source location `issued_at`.
 class AnyTwoStage {
  public:
-  /// Without `captures` the stages always run eagerly. With it, a place's stages are captured there
-  /// when its second batch comes, and replayed from then on.
+  /// Makes a pipeline with two places for batches. If `captures` is null, the stages always run
+  /// eagerly; otherwise the stages of a place are captured on the device `*captures` when its
+  /// second batch comes, and replayed from then on.
   AnyTwoStage(std::shared_ptr<StreamGroup> first,
               std::shared_ptr<StreamGroup> main,
               Staleness staleness,
@@ -105,10 +108,10 @@ class AnyTwoStage {
               std::unique_ptr<AnyStagedBatch> place,
               std::unique_ptr<AnyStagedBatch> other_place);
 
-  /// Begins a batch, which `take` puts into the place that it is given, in the scope of the first
-  /// group; then finishes the previous batch. Returns the place of the previous batch, which has
-  /// the result, or null if there was none. If the beginning throws, the previous batch stays in
-  /// flight; if the finishing throws, this batch does.
+  /// Begins a batch, which `take` puts into the place that is its argument, in the scope of the
+  /// first group; then finishes the previous batch. Returns the place of the previous batch, which
+  /// has the result, or null if there was none. If beginning the batch throws, the previous batch
+  /// stays in flight; if finishing the previous batch throws, the new one stays in flight.
   AnyStagedBatch* run(std::function<void(AnyStagedBatch&)> const& take,
                       std::source_location issued_at);
   AnyStagedBatch* finish(std::source_location issued_at);
@@ -130,7 +133,7 @@ class AnyTwoStage {
                        std::optional<AnyCapturedStep>& part,
                        std::function<void()> const& issue,
                        std::source_location issued_at);
-  /// Drops the place's batch and captured parts.
+  /// Drops the batch and the captured steps of a place.
   static void forget(Place& place);
 
   std::shared_ptr<StreamGroup> first_;
@@ -142,7 +145,8 @@ class AnyTwoStage {
   Place* in_flight_ = nullptr;
 };
 
-/// The type of a stage's argument besides the tape, for a function object without overloads.
+/// The type of the second argument of a stage's function, whose first argument is the tape. The
+/// function object must not be overloaded.
 template <class Stage>
 struct StageInput;
 template <class Result, class Tape, class Input>
@@ -221,7 +225,7 @@ class TwoStage {
   TwoStage(TwoStage const&) = delete;
   TwoStage& operator=(TwoStage const&) = delete;
 
-  /// Issues the stages of this batch that go ahead, then the other stages of the previous batch,
+  /// Issues the stages of `batch` that run ahead, then the remaining stages of the previous batch,
   /// and returns what `main` returned for the previous batch. Null for the first batch, and for the
   /// first batch after finish().
   std::optional<Result> run(Batch const& batch,
@@ -229,8 +233,8 @@ class TwoStage {
     return result_of(
         any_.run([&](auto& place) { static_cast<Place&>(place).batch = &batch; }, issued_at));
   }
-  /// Issues the other stages of the last batch and returns what `main` returned. Null if no batch
-  /// is in flight.
+  /// Issues the remaining stages of the last batch and returns what `main` returned. Null if no
+  /// batch is in flight.
   std::optional<Result> finish(std::source_location issued_at = std::source_location::current()) {
     return result_of(any_.finish(issued_at));
   }
@@ -298,14 +302,17 @@ class CapturedTwoStage {
   CapturedTwoStage(CapturedTwoStage const&) = delete;
   CapturedTwoStage& operator=(CapturedTwoStage const&) = delete;
 
-  /// Like TwoStage::run(), for the batch that `fill(inputs)` writes into the inputs.
+  /// Issues or replays the stages that run ahead of the batch that `fill(inputs)` writes into the
+  /// inputs, then the remaining stages of the previous batch, and returns what `main` returned for
+  /// the previous batch. Null for the first batch, and for the first batch after finish().
   template <class Fill>
   std::optional<Result> run(Fill const& fill,
                             std::source_location issued_at = std::source_location::current()) {
     return result_of(any_.run(
         [&](auto& place) { fill(std::as_const(static_cast<Place&>(place).inputs)); }, issued_at));
   }
-  /// Like TwoStage::finish().
+  /// Issues or replays the remaining stages of the last batch and returns what `main` returned.
+  /// Null if no batch is in flight.
   std::optional<Result> finish(std::source_location issued_at = std::source_location::current()) {
     return result_of(any_.finish(issued_at));
   }

@@ -5,7 +5,7 @@
 
 namespace msstream {
 
-/// The meaning of an operation's time. as_issued: from the moment when the device reaches the
+/// The meaning of an operation's recorded time. as_issued: from when the device reaches the
 /// operation to its end, including time in which the operation waits for the host to launch its
 /// remaining parts, or shares the device. held: the operation's own time alone, since a host
 /// function holds each operation back until the host has launched all of it, and the host launches

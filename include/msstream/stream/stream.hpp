@@ -11,20 +11,22 @@
 
 namespace msstream {
 
-/// An event on a stream: stands for all work that the stream had when it was recorded, and no work
-/// issued after record() returned. Copies share the event. Thread-safe.
+/// An event on a stream: covers all work that the stream had when the event was recorded, and no
+/// work issued after record() returned. Copies share the event. Thread-safe.
 template <Runtime R = DefaultRuntime>
 class Event {
  public:
   explicit Event(detail::AnyEvent body) noexcept : body_(std::move(body)) {}
 
-  /// Returns whether the work is complete, without blocking. Rethrows a failure of the work. While
-  /// the work is being captured, throws std::logic_error, as synchronize() does.
+  /// Returns whether the work that the event covers is complete, without blocking. Rethrows a
+  /// failure of the work. While the work is being captured, throws std::logic_error, as
+  /// synchronize() does.
   [[nodiscard]] bool query() const { return body_.query(); }
-  /// Blocks the host until the work is complete. Rethrows a failure of the work.
+  /// Blocks the host until the work that the event covers is complete. Rethrows a failure of the
+  /// work.
   void synchronize() const { body_.synchronize(); }
   [[nodiscard]] order::Position position() const noexcept { return body_.position(); }
-  /// Returns the handle of the runtime, such as a cudaEvent_t.
+  /// Returns the runtime's native handle of the event, such as a cudaEvent_t.
   [[nodiscard]] typename R::native_event native() const noexcept {
     return static_cast<typename R::native_event>(body_.native());
   }
@@ -34,39 +36,43 @@ class Event {
   detail::AnyEvent body_;
 };
 
-/// A Device of runtime R, accepted as a template argument because this header does not include it.
+/// A Device<R>. The concept replaces the type in this header, which does not include Device.
 template <class D, class R>
 concept DeviceOf = Runtime<R> && std::same_as<typename D::runtime_type, R> &&
     requires(D const& device) {
   { device.context() } -> std::convertible_to<std::shared_ptr<detail::StreamContext>>;
 };
 
-/// A stream of a device. Copies refer to the same stream. Thread-safe. The last handle of a stream
-/// of its own does not block if work is in flight: the work still runs, and dependent work still
-/// waits for it. A stream of a group keeps the group, whose last handle waits for its work.
+/// A stream of a device. Copies refer to the same stream. Thread-safe. Dropping the last handle of
+/// a stream that belongs to no group does not block if work is in flight: the work still runs, and
+/// dependent work still waits for it. A stream of a group keeps the group; dropping the group's
+/// last handle waits for the group's work.
 template <Runtime R = DefaultRuntime>
 class Stream {
  public:
   using runtime_type = R;
 
-  /// Makes a stream of its own, which belongs to no group.
+  /// Makes a new stream that belongs to no stream group.
   template <DeviceOf<R> D>
   explicit Stream(D const& device, StreamPriority priority = StreamPriority::normal)
       : body_(device.context(), priority) {}
-  /// Refers to a stream of the engine. Throws std::invalid_argument if it is of another runtime.
+  /// Makes a handle to an existing stream. For use by the library only. Throws
+  /// std::invalid_argument if the stream's runtime type is not R.
   explicit Stream(detail::AnyStream body) : body_(std::move(body)) {
     static_cast<void>(detail::runtime_of<R>(body_.backend()));
   }
 
-  /// Returns an event for all work issued so far, including work put directly on native().
+  /// Records an event on the stream, and returns it. The event covers all work issued to the stream
+  /// so far, including work put directly on native().
   [[nodiscard]] Event<R> record() const { return Event<R>(body_.record()); }
-  /// Makes the stream's next work wait for the event's work, unless that is known to precede it
-  /// already. Does not block the host. Throws std::invalid_argument for an event of a device that
-  /// does not share the tracker.
+  /// Makes the stream's next work wait for the work that the event covers, unless the order is
+  /// known to hold already. Does not block the host. Throws std::invalid_argument for an event of a
+  /// device that does not share the stream's dependency tracker.
   void wait(Event<R> const& event) const { body_.wait(event.body()); }
-  /// Blocks the host until all work issued so far is complete. Rethrows a failure of the work.
+  /// Blocks the host until all work issued to the stream so far is complete. Rethrows a failure of
+  /// the work.
   void synchronize() const { body_.synchronize(); }
-  /// Returns the handle of the runtime, such as a cudaStream_t.
+  /// Returns the runtime's native handle of the stream, such as a cudaStream_t.
   [[nodiscard]] typename R::native_stream native() const noexcept {
     return static_cast<typename R::native_stream>(body_.native());
   }

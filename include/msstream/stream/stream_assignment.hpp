@@ -58,18 +58,19 @@ class StreamAssignment {
   /// Returns the group of the operation with this name, or nothing if no line matches.
   [[nodiscard]] std::optional<int> group_of(std::string_view operation) const;
 
-  /// Like group_of(), but for lookups that are not real operations, such as predictions: marks no
-  /// line as matched, and caches no name. A name that is not in the cache is matched each time.
+  /// Returns the number of the group of the operation with this name, or null if no line matches.
+  /// For lookups that are not of real operations, such as predictions: marks no line as matched,
+  /// and caches no name.
   [[nodiscard]] std::optional<int> peek_group_of(std::string_view operation) const;
 
-  /// Returns the number of groups of the pool that the file was read for.
+  /// Returns the number of stream groups of the pool for which the assignment was read.
   [[nodiscard]] int groups() const noexcept;
 
-  /// Returns the lines, as `file:number: text`, that have assigned no operation so far because they
-  /// are misspelt, out of date, or hidden by lines above them. For a warning after the first step;
-  /// a StreamPool reports them when it is destroyed.
+  /// Returns the lines of the file, as `file:number: text`, that have assigned no operation so far,
+  /// for example because they are misspelt, out of date, or hidden by lines above them. For a
+  /// warning after the first step; a StreamPool reports them when it is destroyed.
   [[nodiscard]] std::vector<std::string> unmatched_lines() const;
-  /// Returns whether the group of any operation has been looked up.
+  /// Returns whether group_of() has been called for any operation.
   [[nodiscard]] bool was_asked() const;
 
  private:

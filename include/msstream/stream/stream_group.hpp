@@ -9,15 +9,17 @@
 
 namespace msstream {
 
-/// A compute, an h2d and a d2h stream (or one stream for all three), with the resources that
-/// streams must not share: library handles, a workspace, and the failures of the group's launch
-/// threads. Made by a StreamPool or a Device; copies refer to the same group. Thread-safe.
+/// A group of a compute, an h2d and a d2h stream (or one stream for all three), with the resources
+/// that streams of different groups must not share: library handles, a workspace, and the failures
+/// of the group's launch threads. Made by a StreamPool or a Device; copies refer to the same group.
+/// Thread-safe.
 template <Runtime R = DefaultRuntime>
 class StreamGroup {
  public:
   using runtime_type = R;
 
-  /// Refers to a group of the engine. Throws std::invalid_argument if it is of another runtime.
+  /// Makes a handle to an existing group. For use by the library only. Throws std::invalid_argument
+  /// if the group's runtime type is not R.
   explicit StreamGroup(std::shared_ptr<detail::StreamGroup> group) : body_(std::move(group)) {
     static_cast<void>(detail::runtime_of<R>(body_.backend()));
   }
@@ -26,14 +28,15 @@ class StreamGroup {
   [[nodiscard]] Stream<R> compute() const { return stream(StreamKind::compute); }
   [[nodiscard]] Stream<R> h2d() const { return stream(StreamKind::h2d); }
   [[nodiscard]] Stream<R> d2h() const { return stream(StreamKind::d2h); }
-  /// Returns whether one stream serves for compute and copies.
+  /// Returns whether the group has one stream for compute and copies.
   [[nodiscard]] bool merged() const noexcept { return body_.merged(); }
   /// Returns the group's number in its pool, or -1 for a device's default group.
   [[nodiscard]] int index() const noexcept { return body_.index(); }
   [[nodiscard]] std::string const& name() const noexcept { return body_.name(); }
 
-  /// Blocks the host until all work issued to the group so far is complete. Rethrows its failures,
-  /// and throws errors that the device has reported, such as a trapped id.
+  /// Blocks the host until all work issued to the group so far is complete. Rethrows failures of
+  /// the work, and throws errors that the device has reported, such as an id out of range with
+  /// OutOfRange::trap.
   void synchronize() const { body_.synchronize(); }
 
   [[nodiscard]] detail::StreamGroup& engine() const noexcept { return *body_.engine(); }

@@ -5,7 +5,7 @@
 
 namespace msstream {
 
-/// The kinds of streams that a group has.
+/// The kinds of streams of a stream group: for kernels, and for copies to and from the device.
 enum class StreamKind : std::uint8_t { compute, h2d, d2h };
 
 }  // namespace msstream

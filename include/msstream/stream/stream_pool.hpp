@@ -13,7 +13,7 @@ namespace msstream {
 template <Runtime R>
 class StreamPool;
 
-/// A guard that claims a group until it is destroyed.
+/// A guard that claims a stream group of a StreamPool until the guard is destroyed.
 template <Runtime R = DefaultRuntime>
 class StreamLease {
  public:
@@ -33,13 +33,13 @@ class StreamLease {
   StreamGroup<R> group_;
 };
 
-/// The N stream groups of one device. Thread-safe, without a lock; acquire() looks at each group
-/// once.
+/// A pool of stream groups of one device. Thread-safe, without a lock; acquire() looks at each
+/// group once.
 ///
-/// While it lives, a pool with an assignment or with propagation places the operations of its
-/// device; a device can have only one such pool at a time. An operation's group is then the first
-/// of these that exists: the group assigned to its name, the group of the innermost StreamScope,
-/// the group that wrote its inputs, the device's default group.
+/// A pool with an assignment or with propagation chooses, while it lives, the groups of the
+/// operations of its device; a device can have only one such pool at a time. An operation's group
+/// is then the first of these that exists: the group assigned to its name, the group of the
+/// innermost StreamScope, the group that wrote its inputs, the device's default group.
 template <Runtime R = DefaultRuntime>
 class StreamPool {
  public:
@@ -49,7 +49,8 @@ class StreamPool {
   template <DeviceOf<R> D>
   explicit StreamPool(D const& device, StreamPoolOptions const& options = {})
       : StreamPool(std::make_shared<detail::AnyStreamPool>(device.context(), options)) {}
-  /// For the library itself. Throws std::invalid_argument for a pool of another runtime type.
+  /// Makes a handle to an existing pool. For use by the library only. Throws
+  /// std::invalid_argument if the pool's runtime type is not R.
   explicit StreamPool(std::shared_ptr<detail::AnyStreamPool> body) : body_(std::move(body)) {
     for (int i = 0; i < groups(); ++i) {
       groups_.emplace_back(body_->group(i));
@@ -59,25 +60,26 @@ class StreamPool {
   StreamPool& operator=(StreamPool const&) = delete;
 
   [[nodiscard]] int groups() const noexcept { return body_->groups(); }
-  /// Returns a group. Throws std::out_of_range if there is no such group.
+  /// Returns group number `index`. Throws std::out_of_range if there is no such group.
   [[nodiscard]] StreamGroup<R> const& operator[](int index) const {
     static_cast<void>(body_->group(index));
     return groups_[static_cast<std::size_t>(index)];
   }
   [[nodiscard]] StreamPoolOptions const& options() const noexcept { return body_->options(); }
 
-  /// Claims a group according to the pool's policy.
+  /// Claims a stream group, chosen by the pool's lease policy.
   [[nodiscard]] StreamLease<R> acquire() { return acquire(options().policy); }
   [[nodiscard]] StreamLease<R> acquire(LeasePolicy policy) {
     return StreamLease<R>(body_->acquire(policy));
   }
-  /// Returns the number of current leases of a group.
+  /// Returns the number of current leases of group number `index`.
   [[nodiscard]] int leases(int index) const { return body_->leases(index); }
 
-  /// Blocks the host until all work issued to the pool so far is complete; rethrows its failures.
+  /// Blocks the host until all work issued to the pool so far is complete; rethrows failures of the
+  /// work.
   void synchronize() { body_->synchronize(); }
 
-  /// For the library itself.
+  /// Returns the pool without its runtime type. For use by the library only.
   [[nodiscard]] detail::AnyStreamPool const& engine() const noexcept { return *body_; }
 
  private:

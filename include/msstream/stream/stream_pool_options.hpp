@@ -17,14 +17,15 @@ namespace msstream {
 /// threads for all groups; per_group: one thread for each group.
 enum class LaunchThreads : std::uint8_t { none, shared, per_group };
 
-/// The ways in which acquire() chooses a group. least_loaded: the fewest leases, then the least
-/// outstanding work; sticky: the group that the calling thread had before, at first the least
-/// loaded one.
+/// The ways in which StreamPool::acquire() chooses a group. least_loaded: the fewest leases, then
+/// the least outstanding work; sticky: the group that the calling thread had before, at first the
+/// least loaded one.
 enum class LeasePolicy : std::uint8_t { least_loaded, round_robin, sticky };
 
 struct StreamPoolOptions {
-  /// The time when a group's libraries are created, which takes memory from the driver. at_once:
-  /// together with the group; when_needed: at their first use, which may wait for work in flight.
+  /// The time when a stream group's library handles are created, which takes memory from the
+  /// driver. at_once: together with the group; when_needed: at their first use, which may wait for
+  /// work in flight.
   enum class LibrariesMade : std::uint8_t { at_once, when_needed };
 
   int groups = static_cast<int>(env::integer("MSSTREAM_STREAM_GROUPS", 1, 1, 256));
@@ -45,17 +46,18 @@ struct StreamPoolOptions {
   /// The microseconds for which a launch thread looks for more work before it sleeps. -1 chooses
   /// 200 if the machine has more processors than the pool has launch threads, otherwise 0.
   int launch_spin_us = static_cast<int>(env::integer("MSSTREAM_LAUNCH_SPIN_US", -1, -1, 1'000'000));
-  /// The time when groups create their libraries, which have a workspace. when_needed is for groups
-  /// that may never compute.
+  /// The time when groups create their library handles, which have a workspace. when_needed is for
+  /// groups that may never compute.
   LibrariesMade libraries = LibrariesMade::at_once;
   LeasePolicy policy = LeasePolicy::least_loaded;
-  /// The groups of operations, by operation name. Takes precedence over every StreamScope.
+  /// The assignment of operations to groups by operation name, which takes precedence over every
+  /// StreamScope.
   std::optional<StreamAssignment> assignment = StreamAssignment::from_environment(groups);
-  /// Whether an operation outside every scope goes to the group of its first input that was last
-  /// written by one of the pool's groups.
+  /// Whether an operation outside every StreamScope goes to the group that last wrote one of its
+  /// inputs: the first input whose last writer is a group of the pool.
   bool propagate_groups = env::flag("MSSTREAM_PROPAGATE_GROUPS", false);
-  /// Receives a sentence, when the pool is destroyed, for each line of the assignment that placed
-  /// no operation. If null, nothing is reported.
+  /// A function that receives a sentence, when the pool is destroyed, for each line of the
+  /// assignment that matched no operation. If null, nothing is reported.
   std::function<void(std::string const&)> log = detail::log_line;
 };
 

@@ -8,8 +8,8 @@
 
 namespace msstream {
 
-/// Sends the operations that the calling thread issues to `group`, while the guard lives. Scopes
-/// nest: among those on the device of the operation's tensors, the one opened last applies.
+/// A guard. While it lives, operations that the calling thread issues go to `group`. Scopes nest:
+/// among the open scopes of the device of an operation's tensors, the one opened last applies.
 ///
 /// A scope must end on the thread that opened it. If another thread destroys it, the destructor
 /// writes both threads and the location where the scope was opened to the standard error stream,

@@ -8,9 +8,9 @@
 
 namespace msstream {
 
-/// The numbers of waits that ordering took. needed: waits for other streams that the hazards
-/// require; issued: waits passed to the runtime; elided: waits known to hold already. needed =
-/// issued + elided.
+/// The numbers of waits of operations for work on other streams. needed: waits that the hazards
+/// require; issued: waits passed to the runtime; elided: waits whose order is known to hold
+/// already. needed = issued + elided.
 struct WaitCounts {
   std::uint64_t needed = 0;
   std::uint64_t issued = 0;

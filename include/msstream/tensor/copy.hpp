@@ -15,7 +15,7 @@
 namespace msstream {
 
 /// Copies the first to.count() elements of `from` to the device on the group's h2d stream. The host
-/// does not block; it must not write `from` before from.wait(). In a capture, each replay copies
+/// does not block, and must not write `from` before from.wait(). In a capture, each replay copies
 /// the elements that `from` has at the replay; the capture, or a replay, fails with
 /// std::logic_error if no handle of `from` is left. Throws std::invalid_argument if `from` is too
 /// short.
@@ -35,8 +35,8 @@ void copy(PinnedArray<T, R> const& to,
   detail::copy_to_host(to.any(), from.any(), issued_at);
 }
 
-/// Copies between tensors of the same count on the group's compute stream. Copies nothing if both
-/// have the same memory. Throws std::invalid_argument for different counts, and for tensors that
+/// Copies all elements of `from` to `to`, on the group's compute stream. Copies nothing if both
+/// have the same memory. Throws std::invalid_argument if the counts differ, and for tensors that
 /// share only some of their elements, such as overlapping rows of one tensor.
 template <Element T, Runtime R>
 void copy(Tensor<T, R> const& to,
@@ -45,9 +45,9 @@ void copy(Tensor<T, R> const& to,
   detail::copy_on_device(to.any(), from.any(), issued_at);
 }
 
-/// Returns a tensor with the given elements, staged through pinned memory. The host does not wait
-/// for the device. Throws std::logic_error in a capture, whose replays would copy the same
-/// elements.
+/// Uploads elements to a new tensor, through pinned memory. The host does not wait for the device.
+/// Throws std::logic_error in a capture, whose replays would all copy the elements that were given
+/// at capture.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> to_device(
     Device<R> const& device,
@@ -67,9 +67,9 @@ template <Element T, Runtime R>
   return to_device<T, R>(device, std::span<T const>(elements), shape, issued_at);
 }
 
-/// Returns the elements on the host. Blocks the host until the copy, and all work issued on the
-/// tensor before it, are complete. Rethrows failures of that work, and errors that the device has
-/// reported meanwhile.
+/// Downloads a tensor, and returns its elements. Blocks the host until the copy, and all work
+/// issued on the tensor before, are complete. Rethrows failures of the work, and errors that the
+/// device has reported meanwhile.
 template <Element T, Runtime R>
 [[nodiscard]] std::vector<T> to_host(
     Tensor<T, R> const& tensor, std::source_location issued_at = std::source_location::current()) {
@@ -86,7 +86,7 @@ void fill_bytes(Tensor<T, R> const& tensor,
   detail::fill_any(tensor.any(), value, issued_at);
 }
 
-/// Returns a tensor of zeros.
+/// Makes a tensor whose elements are zeros.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> zeros(Device<R> const& device,
                                  Shape const& shape,

@@ -50,7 +50,7 @@ template <Element T>
   return ordinal < 0 ? DLDevice{kDLCPU, 0} : DLDevice{kDLCUDA, ordinal};
 }
 
-/// The data that an exported DLManagedTensor owns.
+/// A DLManagedTensor for export, with the tensor, extents and strides that it owns.
 template <Element T, Runtime R>
 struct ExportedTensor {
   explicit ExportedTensor(Tensor<T, R> const& exported)
@@ -122,7 +122,7 @@ inline void require_row_major(DLTensor const& foreign, Shape const& shape) {
 
 }  // namespace detail
 
-/// Returns the tensor for another library, which shares its elements. Blocks the host until the
+/// Exports the tensor to another library, which then shares its elements. Blocks the host until the
 /// tensor's uses so far are complete. The memory is kept until the consumer calls the deleter; by
 /// then the consumer's own work must be complete. As long as the consumer writes, nothing may be
 /// issued on the tensor.
@@ -133,9 +133,9 @@ template <Element T, Runtime R>
   return &exported.release()->managed;
 }
 
-/// Returns the tensor for a library that works on the stream `consumer`. The stream's next work
-/// waits for the tensor's uses so far, and work issued on the tensor after the deleter has run
-/// waits for the stream. The host does not block.
+/// Exports the tensor to a library that works on the stream `consumer`. The stream's next work
+/// waits for the tensor's uses so far, and work that is issued on the tensor after the library has
+/// called the deleter waits for the stream. The host does not block.
 template <Element T, Runtime R>
 [[nodiscard]] DLManagedTensor* to_dlpack(
     Tensor<T, R> const& tensor,
@@ -147,10 +147,11 @@ template <Element T, Runtime R>
   return &exported.release()->managed;
 }
 
-/// Returns a tensor over the memory of another library, whose own work on it must be complete. Owns
-/// `managed` from the call on, even if it throws: dropping the last handle blocks the host until
-/// the tensor's uses are complete, and calls the deleter. Throws std::invalid_argument if the dtype
-/// is not T, the memory is not the device's, or the elements are not aligned and row-major.
+/// Returns a tensor over the memory of another library, whose own work on it must be complete.
+/// Takes ownership of `managed`, even if the call throws: dropping the tensor's last handle blocks
+/// the host until the tensor's uses are complete, and calls the deleter. Throws
+/// std::invalid_argument if the dtype is not T, the memory is not the device's, or the elements are
+/// not aligned and row-major.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> from_dlpack(Device<R> const& device, DLManagedTensor* managed) {
   detail::OwnedManagedTensor owner(managed);
@@ -183,8 +184,9 @@ template <Element T, Runtime R>
   return {detail::adopt(device.state(), data, bytes, std::move(owner)), shape};
 }
 
-/// Like from_dlpack(device, managed), but for memory that the other library may still write on the
-/// stream `producer`: the tensor's first use waits for all work that is on that stream by now.
+/// Returns a tensor over the memory of another library, which may still write it on the stream
+/// `producer`: the tensor's first use waits for all work that is on the stream by now. Ownership
+/// and exceptions are those of from_dlpack() without a stream.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> from_dlpack(Device<R> const& device,
                                        DLManagedTensor* managed,

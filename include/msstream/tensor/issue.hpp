@@ -34,9 +34,9 @@ struct RawMemory {
 
 }  // namespace detail
 
-/// Returns `count` elements at `memory`, device memory that msstream does not track, for reads()
-/// and writes(). No operation waits for the uses of such memory: the caller must order them, and a
-/// checking runtime reports where that order is missing.
+/// Describes `count` elements at `memory`, device memory that msstream does not track, for reads()
+/// and writes(). No operation waits for the uses of the memory: the caller must order them, and a
+/// checking runtime reports missing order.
 template <class T, Runtime R>
 [[nodiscard]] detail::RawMemory<R> raw_memory(Device<R> const& device,
                                               T const* memory,
@@ -61,7 +61,7 @@ class Uses {
   template <Tracked T>
     requires std::same_as<typename T::runtime_type, R>
   void add(T const& tracked) { any_.add(*tracked.block(), tracked.data(), tracked.bytes()); }
-  /// For the library itself: adds a tensor of any element type.
+  /// Adds a tensor of any element type. For use by the library only.
   void add(AnyTensor const& tensor) requires std::same_as<R, AnyRuntime> { any_.add(tensor); }
   void add(RawMemory<R> const& raw) { any_.add_raw(*raw.device, raw.begin, raw.bytes); }
   template <RangeOfTensors Tensors>
@@ -71,7 +71,7 @@ class Uses {
     }
   }
   void add(Uses const& others) { any_.add(others.any_); }
-  /// Marks all uses in the list as additions (AccessMode::accumulate).
+  /// Changes the mode of all uses in the list to AccessMode::accumulate: additions that commute.
   void accumulate() noexcept { any_.accumulate(); }
   [[nodiscard]] AnyUses const& any() const noexcept { return any_; }
 
@@ -116,15 +116,16 @@ template <class... Tensors>
 auto reads(Tensors const&... tensors) {
   return detail::uses<AccessMode::read>(tensors...);
 }
-/// Lists the tensors (or ranges of tensors) that an operation writes; it may read them too.
+/// Lists the tensors (or ranges of tensors) that an operation writes; the operation may read them
+/// too.
 template <class... Tensors>
 auto writes(Tensors const&... tensors) {
   return detail::uses<AccessMode::write>(tensors...);
 }
 
 /// Lists the tensors (or ranges of tensors, or raw memory) that an operation adds into, as with
-/// atomic additions, so that it commutes with other operations that do. Used in place of writes(),
-/// or within it, as in `writes(y, accumulates(sums))`.
+/// atomic additions, so that operations that add into the same memory commute. Used in place of
+/// writes(), or within it, as in `writes(y, accumulates(sums))`.
 ///
 /// Tensors are ordered as if they were written, so sums have the same bits in every run. Raw memory
 /// must be ordered by the caller, and between operations that accumulate into it, a checking
@@ -136,8 +137,8 @@ auto accumulates(Tensors const&... tensors) {
   return list;
 }
 
-/// Wraps the work of an operation that calls the runtime itself: it is called with the stream's
-/// native handle instead of a HostStream or CudaStream.
+/// Wraps the work of an operation that calls the runtime itself: the function is called with the
+/// stream's native handle instead of a HostStream or CudaStream.
 template <class F>
 struct NativeWork {
   F put_on;
@@ -159,10 +160,10 @@ struct IssueOptions {
 /// once, with a CudaStream, which is usable as a cudaStream_t, or a HostStream, whose run() takes
 /// the work: on the calling thread, or on a launch thread if the pool has them. The host does not
 /// wait for the device; a calling thread waits until launch threads have launched the work that the
-/// operation follows. `name` must outlive the program's work: use a literal. Memory named here may
-/// be released as soon as issue() returns. Thread-safe. Throws the exceptions of `work` (from a
-/// launch thread: at a later call), and std::logic_error for a write to an immutable tensor.
-/// `issued_at` is for the reports of a checking runtime.
+/// operation follows. `name` must outlive the program's work: use a literal. Memory in `read` and
+/// `written` may be released as soon as issue() returns. Thread-safe. Throws the exceptions of
+/// `work` (from a launch thread: at a later call), and std::logic_error for a write to an immutable
+/// tensor. `issued_at` is for the reports of a checking runtime.
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       detail::Uses<R, AccessMode::read> const& read,

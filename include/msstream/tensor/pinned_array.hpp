@@ -12,7 +12,8 @@
 
 namespace msstream {
 
-/// An array in pinned host memory, the host's side of a copy. Copied handles share the elements.
+/// An array in pinned host memory, the host's side of copies to and from the device. Copies of the
+/// object share the elements.
 ///
 /// The host may read and write the elements while no copy is in flight: at first, and after wait().
 /// A checking runtime learns of host accesses from elements() and const_elements(), or from
@@ -23,18 +24,20 @@ class PinnedArray {
   using runtime_type = R;
 
   PinnedArray(Device<R> const& device, std::size_t count) : PinnedArray(device.state(), count) {}
-  /// Makes an array on the device of another array or tensor. Throws std::invalid_argument if that
-  /// device is of another runtime type.
+  /// Makes an array on the device of another array or tensor. Throws std::invalid_argument if the
+  /// device's runtime type is not R.
   PinnedArray(std::shared_ptr<detail::DeviceState> const& device, std::size_t count)
       : any_(device, count, sizeof(T)) {
     detail::require_runtime(*device, typeid(R));
   }
 
-  /// Returns the address. A checking runtime does not learn of accesses through it.
+  /// Returns the address of the first element. A checking runtime does not learn of accesses
+  /// through the address.
   [[nodiscard]] T* data() const noexcept { return static_cast<T*>(any_.data()); }
   [[nodiscard]] std::size_t count() const noexcept { return any_.count(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return any_.bytes(); }
-  /// Returns the elements for the host to read. Copies that read them may be in flight.
+  /// Returns the elements for the host to read. Copies to the device, which read the elements, may
+  /// be in flight.
   [[nodiscard]] std::span<T const> const_elements() const {
     host_reads();
     return {data(), count()};
@@ -45,18 +48,21 @@ class PinnedArray {
     return {data(), count()};
   }
 
-  /// Notes that the host is about to read the elements: copies into them should be known complete.
+  /// Tells a checking runtime that the host is about to read the elements: the host must know that
+  /// all copies into the array are complete.
   void host_reads() const { any_.host_uses(AccessMode::read); }
-  /// Notes that the host is about to write the elements: all copies should be known to be complete.
+  /// Tells a checking runtime that the host is about to write the elements: the host must know that
+  /// all copies to and from the array are complete.
   void host_writes() const { any_.host_uses(AccessMode::write); }
   [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept {
     return any_.device();
   }
 
-  /// Blocks the host until the copies issued so far are complete; then runs the device's checks,
-  /// which may throw.
+  /// Blocks the host until the copies to and from the array that were issued so far are complete;
+  /// then runs the device's checks, which may throw.
   void wait() const { wait("PinnedArray::wait"); }
-  /// Like wait(), on behalf of the function `call`, which the error names if the host cannot wait.
+  /// Blocks the host as wait() does, on behalf of the function `call`, whose name is in the error's
+  /// message if the host cannot wait.
   void wait(char const* call) const { any_.wait(call); }
 
   [[nodiscard]] memory::BlockRef const& block() const noexcept { return any_.block(); }

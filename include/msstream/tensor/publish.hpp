@@ -18,7 +18,8 @@ class DependencyTracker;
 
 void publish_block(memory::BlockRef const& block);
 
-/// Publishes the work that is issued to a tracker between the constructor and publish().
+/// Publishes the work that is issued between the constructor and publish(): records an event for
+/// each stream that received work.
 class NewWork {
  public:
   explicit NewWork(std::shared_ptr<StreamGroup> const& group);
@@ -33,19 +34,20 @@ class NewWork {
 
 }  // namespace detail
 
-/// Records the event for a tensor that was just written and that work on another group is going to
-/// need. Without it, the event is recorded when the need arises, and then also covers all work that
-/// the writing stream was given since. Never needed for safety. If there are launch threads, blocks
-/// until the write has been launched.
+/// Records an event now for the last write of a tensor that work on another group is going to use.
+/// Without publish(), the event is recorded when that work is issued, and then also covers all work
+/// that was issued to the writing stream in between. Never needed for safety. If there are launch
+/// threads, blocks until the write has been launched.
 template <Tracked T>
 void publish(T const& tracked) {
   detail::publish_block(tracked.block());
 }
 
-/// Calls `function` in a StreamScope of `group`, then publishes the work issued during the call, on
-/// any stream: later work of another group that needs it does not wait for work that these streams
-/// are given afterwards. Captured work is not published. If there are launch threads, blocks until
-/// the issued work has been launched. Passes on exceptions of `function`.
+/// Calls `function` in a StreamScope of `group`, then records events for the work issued during the
+/// call, on any stream: later work of another group that depends on that work does not wait for
+/// work that is issued to the same streams afterwards. Captured work is not published. If there are
+/// launch threads, blocks until the issued work has been launched. Passes on exceptions of
+/// `function`.
 template <Runtime R, std::invocable F>
 void issue_published(StreamGroup<R> const& group,
                      F&& function,

@@ -14,24 +14,24 @@ namespace msstream {
 
 namespace detail {
 
-/// Marks an AnyTensor that is known to have the types of the Tensor made from it.
+/// Selects the constructor of Tensor for an AnyTensor that is known to have the Tensor's element
+/// type and runtime type.
 struct OfKnownType {
-  explicit OfKnownType() = default;  // so that {} is none
+  explicit OfKnownType() = default;  // {} does not convert to it
 };
 
 }  // namespace detail
 
-/// A dense row-major array in device memory: shared ownership of a block, a shape, and, in the
-/// block, the record of its uses. Copies share the elements. When the last copy is destroyed, the
-/// memory returns to the device's allocator, which keeps the order of uses: no event and no wait,
-/// even with work in flight.
+/// A dense row-major array in device memory. Holds shared ownership of a block of memory, which
+/// records its uses, and a shape. Copies share the elements. When the last copy is destroyed, the
+/// memory returns to the device's allocator, without an event or a wait even if work is in flight:
+/// the allocator orders its next use after that work.
 ///
 /// A handle is not synchronised; different handles of one tensor may be used by different threads.
 template <Element T, Runtime R = DefaultRuntime>
 class Tensor;
 
-/// The body of the tensors of one element type, and their members that do not depend on the
-/// runtime.
+/// The implementation of Tensor<T, R>, the same for all runtimes R.
 template <Element T>
 class Tensor<T, detail::AnyRuntime> {
  public:
@@ -42,7 +42,8 @@ class Tensor<T, detail::AnyRuntime> {
          Shape const& shape,
          StreamKind first_use = StreamKind::compute)
       : any_(device, dtype_of<T>, shape, first_use) {}
-  /// Throws std::invalid_argument if the tensor has another element type.
+  /// Gives an untyped tensor the element type T. Throws std::invalid_argument if its elements are
+  /// of another type.
   explicit Tensor(detail::AnyTensor any) : any_(std::move(any)) {
     detail::require_dtype(any_, dtype_of<T>);
   }
@@ -59,12 +60,13 @@ class Tensor<T, detail::AnyRuntime> {
     return any_.device();
   }
 
-  /// Returns a view with another shape. Throws std::invalid_argument if the element counts differ.
+  /// Returns a view of the elements with another shape. Throws std::invalid_argument if the element
+  /// counts differ.
   [[nodiscard]] Tensor reshaped(Shape const& shape) const {
     return {detail::OfKnownType(), any_.reshaped(shape)};
   }
-  /// Returns rows [begin, end) of the first dimension, which share the elements. Accesses are
-  /// tracked for the whole tensor.
+  /// Returns a view of rows [begin, end) of the first dimension, which shares the elements.
+  /// Accesses are tracked for the whole tensor.
   [[nodiscard]] Tensor rows(std::int64_t begin, std::int64_t end) const {
     return {detail::OfKnownType(), any_.rows(begin, end)};
   }
@@ -75,7 +77,8 @@ class Tensor<T, detail::AnyRuntime> {
   void freeze() { any_.freeze(); }
   [[nodiscard]] bool immutable() const noexcept { return any_.immutable(); }
 
-  /// Returns a key for the elements, for maps from tensors: equal for handles of the same memory.
+  /// Returns a key that identifies the elements' memory, for maps from tensors: equal for handles
+  /// that begin at the same address.
   [[nodiscard]] void const* identity() const noexcept { return any_.data(); }
   [[nodiscard]] memory::BlockRef const& block() const noexcept { return any_.block(); }
   [[nodiscard]] detail::AnyTensor const& any() const noexcept { return any_; }
@@ -96,20 +99,24 @@ class Tensor : public Tensor<T, detail::AnyRuntime> {
   /// operation, need not wait for it. Throws OutOfMemory.
   Tensor(Device<R> const& device, Shape const& shape, StreamKind first_use = StreamKind::compute)
       : Body(device.state(), shape, first_use) {}
-  /// Like the constructor above, on the device of another tensor. Throws std::invalid_argument if
-  /// that device is of another runtime type.
+  /// Makes a tensor with undefined elements on the device of another tensor. `first_use` is the
+  /// stream of the first operation on the tensor. Throws OutOfMemory, and std::invalid_argument if
+  /// the device's runtime type is not R.
   Tensor(std::shared_ptr<detail::DeviceState> const& device,
          Shape const& shape,
          StreamKind first_use = StreamKind::compute)
       : Tensor(Body(device, shape, first_use)) {}
 
-  /// Makes a tensor over a block. Throws std::invalid_argument if the shape needs more bytes, or if
-  /// the block's device is of another runtime type.
+  /// Makes a tensor whose elements are at the beginning of a block of memory. Throws
+  /// std::invalid_argument if the shape needs more bytes than the block has, or if the runtime type
+  /// of the block's device is not R.
   Tensor(memory::BlockRef block, Shape const& shape)
       : Tensor(detail::AnyTensor(std::move(block), dtype_of<T>, shape)) {}
-  /// For the library itself. Throws std::invalid_argument if the tensor has other types.
+  /// Gives an untyped tensor its types. For use by the library only. Throws std::invalid_argument
+  /// if the element type is not T, or the runtime type of the tensor's device is not R.
   explicit Tensor(detail::AnyTensor any) : Tensor(Body(std::move(any))) {}
-  /// For the library itself. Throws std::invalid_argument if the device has another runtime type.
+  /// Gives a tensor its runtime type. For use by the library only. Throws std::invalid_argument if
+  /// the runtime type of the tensor's device is not R.
   explicit Tensor(Body any) : Body(std::move(any)) {
     detail::require_runtime(*this->device(), typeid(R));
   }

@@ -10,9 +10,9 @@
 
 namespace msstream {
 
-/// Orders work that the user puts directly on streams, without issue(). The streams wait for
-/// earlier uses of the held tensors; later uses of the tensors, and the next owners of their
-/// memory, wait for the streams.
+/// A guard that orders work which the user puts directly on streams, without issue(). The streams
+/// wait for earlier uses of the held tensors; later uses of the tensors, and the next owners of
+/// their memory, wait for the streams.
 ///
 ///     TensorHolder holder(stream);
 ///     holder.hold(weights);
@@ -27,7 +27,7 @@ namespace msstream {
 template <Runtime R = DefaultRuntime>
 class TensorHolder {
  public:
-  /// Holds tensors for these streams, and keeps the streams.
+  /// Makes a holder, without tensors yet, for work on the given streams, which it keeps alive.
   template <std::same_as<Stream<R>>... Streams>
   [[nodiscard("without a name the guard goes at once")]] explicit TensorHolder(
       Streams const&... streams)
@@ -37,10 +37,10 @@ class TensorHolder {
 
   /// Keeps the tensor's memory, and makes the streams' next work wait for the tensor's uses so far.
   /// The work may read and write the tensor. With AccessMode::read it may only read; it then waits
-  /// for writes alone, and other work may read at the same time. Rethrows a failure on a launch
-  /// thread that precedes those uses, and then does not hold the tensor. `held_at` is for the
-  /// reports of a checking runtime, which reports two holders on different streams at once that may
-  /// both write.
+  /// for writes alone, and other work may read at the same time. If the launch of an earlier use
+  /// failed on a launch thread, rethrows the failure, and does not hold the tensor. `held_at` is
+  /// for the reports of a checking runtime, which reports two holders on different streams at once
+  /// that may both write.
   template <Tracked T>
     requires std::same_as<typename T::runtime_type, R>
   void hold(T const& tracked,
@@ -49,7 +49,8 @@ class TensorHolder {
     any_.hold(tracked.block(), mode, held_at);
   }
 
-  /// Releases the tensors now: notes that all work on the streams so far may have used them.
+  /// Releases the tensors now, instead of in the destructor: later uses of the tensors follow all
+  /// work that is on the streams so far.
   void release() { any_.release(); }
 
  private:

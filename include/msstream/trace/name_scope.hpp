@@ -22,8 +22,8 @@ class NameScope {
   [[nodiscard("without a name the guard goes at once")]] explicit NameScope(
       std::string_view segment, std::source_location opened_at = std::source_location::current())
       : NameScope(std::make_shared<std::string const>(qualify(segment)), opened_at) {}
-  /// Opens a scope with `path` as the whole path, whatever scopes are open. `path` must not be
-  /// null.
+  /// Opens a scope whose whole path is `path`, not appended to the paths of enclosing scopes.
+  /// `path` must not be null.
   [[nodiscard("without a name the guard goes at once")]] explicit NameScope(
       std::shared_ptr<std::string const> path,
       std::source_location opened_at = std::source_location::current())
@@ -39,13 +39,13 @@ class NameScope {
     auto const* const innermost = Guards::innermost();
     return innermost == nullptr ? std::string_view{} : std::string_view(*(*innermost)->path);
   }
-  /// Like current(), but shares ownership of the path, which may outlive the scope. Null outside
-  /// all scopes.
+  /// Returns the path of the calling thread's innermost scope, with shared ownership, so that the
+  /// path may outlive the scope. Null outside all scopes.
   [[nodiscard]] static std::shared_ptr<std::string const> kept() noexcept {
     auto const* const innermost = Guards::innermost();
     return innermost == nullptr ? nullptr : (*innermost)->path;
   }
-  /// Returns `name`, prefixed by the current path.
+  /// Returns `name`, prefixed by the path of the calling thread's innermost name scope, if any.
   [[nodiscard]] static std::string qualify(std::string_view name) {
     auto const path = current();
     return path.empty() ? std::string(name) : std::string(path) + "/" + std::string(name);

@@ -14,10 +14,10 @@ namespace msstream::trace {
 /// An NVTX range in the domain "msstream" on the calling thread, for the program's own parts of a
 /// timeline. `category` identifies the stream group.
 ///
-/// The range must be destroyed on the thread that made it. If it is destroyed on another thread, it
-/// ends no range there: it writes both threads and the location where it was opened to the standard
-/// error stream, and the next issue() of the thread that made it ends it and throws
-/// std::logic_error.
+/// The range must be destroyed on the thread that made it. If another thread destroys it, the range
+/// stays open: the destructor writes both threads and the location where the range was opened to
+/// the standard error stream, and the next issue() of the thread that made the range ends it and
+/// throws std::logic_error.
 class Range {
  public:
   [[nodiscard("without a name the guard goes at once")]] explicit Range(

@@ -13,7 +13,7 @@ namespace {
 
 class HostThreadsEmbedding : public HostThreads {};
 
-/// The distinct ids of bags, and their positions.
+/// The distinct ids of the bags of a lookup, and their positions.
 struct DistinctIds {
   std::vector<std::int64_t> ids;
   std::vector<std::int32_t> starts;
@@ -95,7 +95,8 @@ TEST_F(HostThreadsEmbedding, narrow_outputs_have_the_same_bits) {
 }
 
 TEST_F(HostThreadsEmbedding, row_gradients_and_fused_updates_have_the_same_bits) {
-  // The narrow case has so many ids that the bags' divisors are worth sharing among threads.
+  // The case of narrow rows has so many ids that the bags' divisors are worth sharing among
+  // threads.
   for (bool const is_wide : {true, false}) {
     std::int64_t const width = is_wide ? 33 : 2;
     PowerLawBags const bags(random,
@@ -159,7 +160,7 @@ TEST_F(HostThreadsEmbedding, lookups_in_tables_have_the_same_bits) {
   EXPECT_EQ(out_of_range, static_cast<std::uint64_t>(2 * bad)) << "counted once a run";
 }
 
-/// A receiver of the reports of a lookup.
+/// The host memory into which a lookup reports bad ids: their number and the IdTrap.
 struct Reported {
   static constexpr std::uint32_t kOperation = 7;
   std::uint64_t count = 0;
@@ -175,8 +176,8 @@ struct Reported {
   }
 };
 
-// Bad ids occur only in the second half, when several threads are at work, and are so many that
-// several threads set the trap at once.
+// Bad ids occur only in the second half of the bags, when several threads are at work, and are so
+// many that several threads report at once.
 TEST_F(HostThreadsEmbedding, bad_ids_are_counted_and_trapped) {
   constexpr std::int64_t kBags = 6000;
   constexpr std::int64_t kHotness = 10;

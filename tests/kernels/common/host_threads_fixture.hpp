@@ -15,13 +15,14 @@
 
 namespace msstream::ops::kernels::testing {
 
-/// A queue that runs work at once, on the calling thread alone or with all threads of the process.
+/// A work queue that runs work at once, on the calling thread alone or with all threads of the
+/// process.
 class Immediate final : public msstream::detail::WorkQueue {
  public:
   explicit Immediate(bool alone) : alone_(alone) {}
   std::uint64_t enqueue(Closure closure) override {
     if (alone_) {
-      // A call from within a range runs on its thread alone.
+      // Work that is called from within a range of parallel_ranges() runs on its thread alone.
       RangeTeam(1).run(2, 1, [&](std::int64_t begin, std::int64_t) {
         if (begin == 0) {
           closure();
@@ -38,11 +39,12 @@ class Immediate final : public msstream::detail::WorkQueue {
   std::uint64_t number_ = 0;
 };
 
-/// Tests that the CPU twins give the same bits whether one thread runs them or several.
+/// Tests that host kernels give the same bits whether one thread runs them or several.
 class HostThreads : public ::testing::Test {
  protected:
-  /// Calls `issue(stream, output)` with one thread and with all of them, on copies of `before`.
-  /// Expects the same bits, which differ from `before`.
+  /// Calls `issue(stream, output)` once for one thread and once for all threads, each with its own
+  /// copy of `before` as the output. Expects that both outputs have the same bits and differ from
+  /// `before`.
   template <class Issue>
   static void expect_same_bits(std::vector<float> const& before, Issue const& issue) {
     auto alone = before;
@@ -63,13 +65,14 @@ class HostThreads : public ::testing::Test {
   Random random;
 };
 
-/// Bags whose lengths fall by a power law, so that a few hold most ids. Some ids are bad.
+/// Bags of ids whose lengths fall by a power law, so that a few bags hold most ids. Some ids are
+/// bad.
 struct PowerLawBags {
   static constexpr std::int64_t kBags = 3000;
   static constexpr std::int64_t kRows = 2000;
   static constexpr std::int64_t kLongest = 5000;
-  /// A longest bag for so many ids that even a task with very little work for each id is worth
-  /// sharing among threads.
+  /// The length of the longest bag that makes so many ids that even a task with very little work
+  /// per id is worth sharing among threads.
   static constexpr std::int64_t kWorthCounting = 30'000;
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int64_t> ids;

@@ -56,8 +56,8 @@ TEST_F(HostThreads, columns_of_blocks_have_the_same_bits) {
 }
 
 TEST_F(HostThreads, segments_have_the_same_bits) {
-  // The rows of the wide case make segments without positions worth sharing among threads. The
-  // other case has so many positions that counting them is worth sharing.
+  // The case of wide rows has enough work to share among threads in segments without positions. The
+  // case of narrow rows has so many positions that counting them is worth sharing.
   for (bool const is_wide : {true, false}) {
     std::int64_t const width = is_wide ? 99 : 1;
     PowerLawBags const bags(random, is_wide ? 2000 : PowerLawBags::kWorthCounting);

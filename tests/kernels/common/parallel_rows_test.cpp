@@ -42,7 +42,7 @@ class Calls {
   std::vector<std::thread::id> threads_;
 };
 
-/// Returns how many of the calls include each of `count` items.
+/// Returns for each of `count` items how many of the calls include it.
 std::vector<int> visits(Calls const& calls, std::int64_t count) {
   std::vector<int> visits(static_cast<std::size_t>(count));
   for (auto const& [begin, end] : calls.ranges()) {
@@ -184,7 +184,7 @@ TEST(RangeTeam, a_call_from_within_a_range_runs_on_its_thread) {
     EXPECT_THAT(inner.ranges(), ::testing::ElementsAre(::testing::Pair(0, 1000)));
     EXPECT_THAT(inner.threads(), Each(std::this_thread::get_id()));
   });
-  // After the call, the calling thread is no longer marked as within a range.
+  // A second call checks that the calling thread is no longer marked as within a range.
   std::latch outer(3);
   team.run(3, 1, [&](auto, auto) { outer.arrive_and_wait(); });
 }
@@ -249,10 +249,10 @@ TEST(ParallelRows, visit_each_row_once_and_split_by_places) {
       });
       EXPECT_THAT(visits(calls, rows), Each(1));
       if (calls.ranges().size() == 1) {
-        continue;  // little work, one long row, or one processor
+        continue;  // too little work, one long row, or one processor: no sharing expected
       }
       for (auto const& [begin, end] : calls.ranges()) {
-        // Except for its last row, a range is no longer than an equal part.
+        // Without its last row, a range is no longer than half of all items, positions and rows.
         auto const places = offsets[static_cast<std::size_t>(end) - 1] -
                             offsets[static_cast<std::size_t>(begin)] + end - begin;
         EXPECT_LE(places, (offsets.back() - first + rows) / 2 + 1);
@@ -266,15 +266,16 @@ TEST(ParallelRows, no_rows_are_no_call) {
   parallel_rows(offsets, 0, 1, [](auto, auto) { FAIL() << "a range of nothing"; });
 }
 
-// ThreadSanitizer does not allow a child of a process with threads to start its own.
+// ThreadSanitizer does not allow the forked child of a process with threads to start threads of its
+// own.
 #if !defined(__SANITIZE_THREAD__)
 
-/// Tells whether parallel_ranges() does all the work with as many threads as configured.
+/// Returns whether parallel_ranges() shares its work among as many threads as configured.
 bool works_with_all_threads() {
   auto const threads = RangeTeam::threads_of_process();
   std::latch all_begun(threads);
   std::atomic<int> ranges{0};
-  // Each thread has one range, since none ends before all have begun.
+  // Each thread gets one range, because no range ends before all have begun.
   parallel_ranges(std::int64_t{8} * threads, 1, [&](auto, auto) {
     if (ranges.fetch_add(1) < threads) {
       all_begun.arrive_and_wait();
@@ -283,7 +284,8 @@ bool works_with_all_threads() {
   return ranges == (threads > 1 ? 8 * threads : 1);
 }
 
-/// Returns the exit code of a child process that calls `function`. A child that hangs is killed.
+/// Returns the exit code of a forked child process that calls `function`. A child that hangs is
+/// killed.
 template <class Function>
 int exit_code_of_child(Function const& function) {
   pid_t const child = ::fork();

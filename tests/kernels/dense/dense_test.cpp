@@ -20,15 +20,15 @@ struct Shape3 {
   std::int64_t outputs;
 };
 
-/// Shapes that are empty, single, odd, tall (more than one chunk of column sums, and sums in parts
-/// of equal or unequal length), and the trainer's own.
+/// Shapes of dense layers: empty, single, odd, tall (with more than one chunk of column sums, and
+/// with sums in parts of equal or unequal length), and those of the example trainer.
 constexpr Shape3 kShapes[] = {
     {0, 5, 3},     {0, 5, 1},     {4, 0, 3},      {4, 0, 1},      {3, 4, 0},      {1, 1, 1},
     {1, 7, 1},     {1, 9, 6},     {6, 1, 5},      {33, 13, 1},    {512, 128, 1},  {3001, 45, 1},
     {3001, 0, 70}, {3001, 6, 5},  {1031, 20, 12}, {1031, 3, 130}, {4096, 64, 64}, {4099, 9, 6},
     {31, 37, 29},  {128, 64, 32}, {512, 535, 256}};
 
-/// A sum in double, and the sum of its terms' magnitudes, to which rounding errors are relative.
+/// A sum in float64, and the sum of its terms' magnitudes, to which rounding errors are relative.
 struct Sum {
   double value = 0;
   double magnitude = 0;
@@ -58,7 +58,8 @@ std::vector<std::uint32_t> bits_of(std::vector<float> const& values) {
   return bits;
 }
 
-/// A row-major matrix [rows, columns], accessed by its indices. `transposed` swaps their roles.
+/// A row-major matrix [rows, columns], accessed by its indices. If `transposed` is true, the
+/// indices are swapped.
 struct View {
   std::vector<float> const& values;
   std::int64_t columns;
@@ -92,13 +93,15 @@ class DenseTest : public KernelTest<Stream> {
  protected:
   std::vector<float> reals(std::int64_t count) { return this->random.reals(count); }
 
-  /// Uploads values after one float, so that they are aligned to a float only.
+  /// Uploads values after one extra float, so that their address is a multiple of 4 bytes but not
+  /// of 16.
   Buffer<float> upload_shifted(std::vector<float> values) {
     values.insert(values.begin(), 0.0F);
     return this->upload(values);
   }
 
-  /// Runs the kernel with a poisoned workspace of the size that it asks for.
+  /// Computes the weight gradient with a poisoned workspace of exactly the size that the kernel
+  /// requests.
   void weight_gradient(DenseWeightGradientArgs args) {
     auto const workspace =
         this->workspace(dense_weight_gradient_workspace_bytes(this->stream(), args));

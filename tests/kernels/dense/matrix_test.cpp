@@ -35,7 +35,7 @@ class MatrixTest : public KernelTest<Stream> {
 TYPED_TEST_SUITE(MatrixTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(MatrixTest, transpose_puts_every_element_in_its_place) {
-  // Extents around the edges of a tile of 32, and more than one tile.
+  // The extents are just below, at and above the side of a tile, 32, and more than one tile.
   constexpr std::int64_t kExtents[] = {0, 1, 3, 31, 32, 33, 100};
   for (std::int64_t const batch : {0, 1, 3}) {
     for (auto const rows : kExtents) {

@@ -15,7 +15,7 @@ std::int64_t tiles_of(TallProduct const& product) {
   return product.batch * ((product.rows + 63) / 64) * ((product.columns + 63) / 64);
 }
 
-/// Calls use(product) for products of many lengths and sizes.
+/// Calls use(product) for TallProduct descriptions of many lengths and sizes.
 template <class Use>
 void for_each_product(Use const& use) {
   for (std::int64_t const length :

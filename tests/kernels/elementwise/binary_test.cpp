@@ -18,8 +18,8 @@ constexpr BinaryFunction kBinaryFunctions[] = {BinaryFunction::add,
                                                BinaryFunction::divide,
                                                BinaryFunction::negative_product};
 
-/// Returns the expected result, which has one rounding, so that both twins must give
-/// exactly this number.
+/// Returns the exact result rounded once, which both the host and the CUDA implementation must
+/// give.
 float result_of(BinaryFunction function, float left, float right) {
   switch (function) {
     case BinaryFunction::add:
@@ -36,7 +36,8 @@ float result_of(BinaryFunction function, float left, float right) {
   return std::nanf("");
 }
 
-/// Shapes that take the vector path, its tail, the path without vectors, and each rank of a plan.
+/// Pairs of shapes that take the vector path, its tail, the path without vectors, and each rank of
+/// a broadcast plan.
 std::pair<Shape, Shape> const kOperands[] = {
     {{}, {}},
     {{7}, {7}},
@@ -61,7 +62,8 @@ std::pair<Shape, Shape> const kOperands[] = {
 template <class Stream>
 class BinaryTest : public KernelTest<Stream> {
  protected:
-  /// Compares with result_of(). `offset` floats precede each buffer's first element.
+  /// Compares the result of binary() with result_of(). `offset` floats precede the first element of
+  /// each buffer.
   void check(BinaryFunction function, Shape const& left, Shape const& right, std::size_t offset) {
     SCOPED_TRACE(fmt::format("{} and {}, offset {}", left, right, offset));
     auto const plan = plan_broadcast(left, right);
@@ -167,7 +169,8 @@ TYPED_TEST(BinaryTest, large_arrays_are_written_over_as_small_ones_are) {
   EXPECT_EQ(this->read(right), expected);
 }
 
-/// The exact gradients of a product of two arrays: a product of floats fits a double.
+/// The exact gradients of a product of two arrays, in double, which holds the product of two floats
+/// without rounding.
 struct ProductGradients {
   std::vector<float> left;
   std::vector<float> right;
@@ -187,7 +190,8 @@ TYPED_TEST(BinaryTest, multiply_gradient_is_exact_also_unaligned) {
   std::vector<std::int64_t> counts{0, 1, 3, 4, 1023, 1024, 1025, 4099};
   counts.insert(counts.end(), std::begin(kManyFloats), std::end(kManyFloats));
   for (auto const count : counts) {
-    // Selects which of the five arrays begins one float after an aligned address; -1 for none.
+    // `shifted` is the number of the array that begins one float after an aligned address; -1 for
+    // none.
     for (std::int64_t shifted = -1; shifted < 5; ++shifted) {
       SCOPED_TRACE(fmt::format("count {}, shifted {}", count, shifted));
       auto const offset = [&](std::int64_t array) { return std::int64_t{array == shifted}; };

@@ -108,7 +108,8 @@ TEST(BroadcastPlan, has_as_few_dimensions_as_the_operands_allow) {
   EXPECT_EQ(plan_broadcast({1, 1}, {1}), (BroadcastPlan{1, 1, {1}, {1}, {1}}));
   EXPECT_EQ(plan_broadcast({2, 3}, {}), (BroadcastPlan{1, 6, {6}, {1}, {0}}));
   EXPECT_EQ(plan_broadcast({1, 1, 1}, {2, 3}), (BroadcastPlan{1, 6, {6}, {0}, {1}}));
-  // Plans for a row vector, for a column vector, and for both, which is an outer sum.
+  // Plans for a row vector, for a column vector, and for a row with a column, which is an outer
+  // sum.
   EXPECT_EQ(plan_broadcast({5, 2, 3}, {2, 3}), (BroadcastPlan{2, 30, {5, 6}, {6, 1}, {0, 1}}));
   EXPECT_EQ(plan_broadcast({5, 2, 3}, {5, 1, 1}), (BroadcastPlan{2, 30, {5, 6}, {6, 1}, {1, 0}}));
   EXPECT_EQ(plan_broadcast({5, 1}, {1, 7}), (BroadcastPlan{2, 35, {5, 7}, {1, 0}, {0, 1}}));
@@ -129,7 +130,7 @@ TEST(BroadcastShape, refuses_extents_that_differ) {
   EXPECT_EQ(broadcast_shape({2, 1, 3}, {4, 1}), (Shape{2, 4, 3}));
 }
 
-/// Returns the sums over the axis of a view.
+/// Returns the sums of the values over the middle axis of a view.
 Places summed(Places const& values, AxisView const& view) {
   EXPECT_EQ(static_cast<std::int64_t>(values.size()), view.count());
   Places sums(static_cast<std::size_t>(view.outputs()), 0);

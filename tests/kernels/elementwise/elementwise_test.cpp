@@ -16,7 +16,8 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// Counts around the four floats of a vector access and around the edges of a thread block.
+/// Numbers of elements around the four floats of a vector access and around the edges of a thread
+/// block.
 constexpr std::int64_t kCounts[] = {0, 1, 3, 4, 5, 1023, 1024, 4099};
 constexpr std::int64_t kBlockCounts[] = {0, 1, 2, 64, 65, 130};
 
@@ -39,8 +40,8 @@ class ElementwiseTest : public KernelTest<Stream> {
  protected:
   std::vector<float> reals(std::int64_t count) { return this->random.reals(count, -3.0F, 3.0F); }
 
-  /// Expects issue(input, output, count) to write function(input[i]): from one buffer to another,
-  /// to an address aligned to a float only, and in place.
+  /// Expects issue(input, output, count) to write function(input[i]) in three cases: from one
+  /// buffer to another, to an address that is not a multiple of 16 bytes, and in place.
   template <class Issue>
   void check_map(std::vector<float> const& values,
                  Issue const& issue,
@@ -64,12 +65,12 @@ class ElementwiseTest : public KernelTest<Stream> {
   }
 
   struct Columns {
-    std::vector<std::vector<float>> values;  ///< one block each, [rows, width]
+    std::vector<std::vector<float>> values;  ///< the elements of each block, [rows, width]
     std::vector<std::int64_t> widths;
     std::vector<float> packed;
     std::int64_t rows;
   };
-  /// Returns blocks whose widths are multiples of `unit`, none of them above 5 units.
+  /// Returns random column blocks whose widths are multiples of `unit`, at most 5 units.
   Columns random_columns(std::int64_t block_count, std::int64_t rows, std::int64_t unit) {
     Columns out;
     out.rows = rows;
@@ -103,7 +104,7 @@ TYPED_TEST(ElementwiseTest, concat_lays_blocks_side_by_side) {
         }
         auto const packed = this->floats(static_cast<std::int64_t>(columns.packed.size()));
         concat_columns(this->stream(), blocks, rows, packed.data());
-        blocks.clear();  // the call has copied what it needs
+        blocks.clear();  // the call must have copied the descriptions of the blocks
         EXPECT_EQ(this->read(packed), columns.packed);
       }
     }
@@ -126,7 +127,7 @@ TYPED_TEST(ElementwiseTest, split_takes_blocks_apart_and_skips_those_without_dat
         }
         auto const packed = this->upload(columns.packed);
         split_columns(this->stream(), packed.data(), blocks, rows);
-        blocks.clear();  // the call has copied what it needs
+        blocks.clear();  // the call must have copied the descriptions of the blocks
         for (std::size_t k = 0; k < buffers.size(); ++k) {
           if (!is_skipped(k)) {
             EXPECT_EQ(this->read(buffers[k]), columns.values[k]) << "block " << k;
@@ -137,8 +138,8 @@ TYPED_TEST(ElementwiseTest, split_takes_blocks_apart_and_skips_those_without_dat
   }
 }
 
-/// A reference sum that rounds as the kernel does: in parts of 32 inputs, whose sums are added in
-/// double, and to float after each launch of up to 64 inputs.
+/// A reference for add() that rounds as the kernel does: in parts of 32 inputs, whose sums are
+/// added in double, and to float after each launch of up to 64 inputs.
 class SumOfInputs {
  public:
   void add(std::vector<float> const& input) {
@@ -196,7 +197,7 @@ TYPED_TEST(ElementwiseTest, add_adds_in_the_order_of_the_inputs) {
       EXPECT_TRUE(std::isnan(values.front()));
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(), values.begin() + 1));
 
-      // Writes in place, into an input that the first launch reads.
+      // The sum is written in place, over an input that the first launch reads.
       auto const in_place = static_cast<std::size_t>(std::min<std::int64_t>(input_count, 64) - 1);
       add(this->stream(), inputs, buffers[in_place].data(), count);
       EXPECT_EQ(this->read(buffers[in_place]), expected);

@@ -12,12 +12,12 @@ namespace msstream::ops::kernels::testing {
 namespace {
 
 constexpr float kNormEpsilon = 1e-3F;
-/// Widths for which a row takes a few lanes, a warp with one to 32 elements a lane, and a block
-/// whose threads have one part of each sum or several.
+/// Widths of rows that take a few lanes, a warp with one to 32 elements per lane, or a block whose
+/// threads add one part of each sum or several.
 constexpr std::int64_t kNormWidths[] = {
     1, 2, 5, 32, 33, 64, 100, 200, 500, 1024, 1025, 3000, 8192, 8193, 20'000};
 
-/// A random problem and its results in double.
+/// A random layer norm problem and its results in double.
 struct LayerNormCase {
   std::int64_t rows;
   std::int64_t width;
@@ -36,7 +36,7 @@ struct LayerNormCase {
 template <class Stream>
 class LayerNormTest : public KernelTest<Stream> {
  protected:
-  /// Returns a problem whose elements are within 2 of `centre`.
+  /// Returns a layer norm problem whose elements differ from `centre` by at most 2.
   LayerNormCase random_case(std::int64_t rows, std::int64_t width, float centre = 1.0F) {
     LayerNormCase made{rows,
                        width,
@@ -122,7 +122,8 @@ TYPED_TEST(LayerNormTest, forward_agrees_with_double_also_in_place) {
 }
 
 TYPED_TEST(LayerNormTest, a_small_variance_beside_a_large_mean_is_not_lost) {
-  // A variance computed from the mean of squares would be 0 or negative.
+  // The input has a mean so large that a variance computed from the mean of squares would be 0 or
+  // negative.
   auto const input = this->upload(std::vector{10'000.0F, 10'001.0F, 10'002.0F, 10'001.0F});
   auto const ones = this->upload(std::vector<float>(4, 1.0F));
   auto const zeros = this->upload(std::vector<float>(4, 0.0F));

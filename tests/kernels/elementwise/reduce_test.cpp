@@ -13,8 +13,9 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// Views whose rows take a few lanes, a warp, a block and several blocks, and whose columns are
-/// reduced by threads, by narrow tiles, by tiles, and by tiles in chunks; and empty views.
+/// Views of reductions whose rows take a few lanes, a warp, a block or several blocks, and whose
+/// columns are reduced by threads, by narrow tiles, by tiles, or by tiles in chunks; and empty
+/// views.
 constexpr AxisView kViews[] = {
     {5, 1, 1},       {67, 3, 1},     {67, 8, 1},    {9, 100, 1},  {3, 1024, 1},  {3, 1025, 1},
     {1100, 1030, 1}, {2, 20'000, 1}, {1, 9001, 1},  {5, 1, 3},    {3, 64, 7},    {300, 5, 33},
@@ -37,7 +38,7 @@ class ReduceTest : public KernelTest<Stream> {
     return this->read(output);
   }
 
-  /// Calls each(element of the input, its position in the output), with the axis in
+  /// Calls each(index of an input element, index of its output) for all elements, with the axis in
   /// ascending order.
   template <class Each>
   static void for_each_element(AxisView const& view, Each const& each) {

@@ -13,8 +13,8 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// Numbers of columns for which a row takes a few lanes, a warp with one to 32 elements a
-/// lane, and a block.
+/// Numbers of columns for which a row takes a few lanes, a warp with one to 32 elements per lane,
+/// or a block.
 constexpr std::int64_t kColumns[] = {1, 2, 5, 32, 33, 64, 100, 200, 300, 1000, 1024, 1025, 5000};
 
 /// Returns the softmax of the first `length` columns of each row, in double.

@@ -18,13 +18,14 @@ using Integers = std::vector<std::int64_t>;
 
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
-/// Row lengths for a warp with one to 32 elements a lane, which sorts all of them or searches for a
-/// bound first, and for a block.
+/// Lengths of rows that a warp handles with one to 32 elements per lane, sorting all elements or
+/// searching for a bound first, and of rows that a block handles.
 constexpr std::int64_t kRowLengths[] = {1,   2,    5,    31,   32,   33,    64,  65,
                                         127, 128,  129,  256,  257,  300,   512, 513,
                                         992, 1000, 1024, 1025, 3000, 20'001};
 
-/// Orders NaN before all numbers. Equal elements keep their order.
+/// Returns whether `a` is before `b` in descending order, with NaN before all numbers. Equal
+/// elements keep their order.
 bool comes_before(float a, float b) {
   return std::isnan(a) ? !std::isnan(b) : a > b;
 }
@@ -65,7 +66,7 @@ class TopKTest : public KernelTest<Stream> {
       expect_top(values, columns, std::min(k, columns));
     }
   }
-  /// Tests k around the powers of two that a warp sorts.
+  /// Tests values of k around the powers of two that a warp sorts.
   void expect_top_of_every_size(std::vector<float> const& values, std::int64_t columns) {
     for (std::int64_t const k :
          {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256}) {
@@ -135,7 +136,7 @@ TYPED_TEST(TopKTest, rows_in_any_order_and_as_many_as_a_warp_sorts) {
     values.insert(values.end(), ascending.rbegin(), ascending.rend());
     auto const shuffled = this->random.reals(columns, -1e30F, 1e30F);
     values.insert(values.end(), shuffled.begin(), shuffled.end());
-    // The greatest elements belong to one lane, or are neighbours.
+    // The greatest elements of the row all belong to one lane, or are neighbours.
     for (std::int64_t column = 0; column < columns; ++column) {
       values.push_back(this->random.real() + (column % 32 == 7 ? 10.0F : 0.0F));
     }
@@ -151,7 +152,7 @@ TYPED_TEST(TopKTest, more_equal_elements_than_a_warp_sorts) {
   for (std::int64_t const columns : {129, 256, 500, 1000, 1024}) {
     for (float const equal : {1.0F, 0.0F, -0.0F, kInfinite, -kInfinite, nan}) {
       std::vector<float> values(static_cast<std::size_t>(3 * columns), equal);
-      // The second row has a few greater elements. The third row has some random ones.
+      // The second row gets a few equal greater elements, the third row a few random ones.
       for (std::int64_t i = 0; i < 20; ++i) {
         values[static_cast<std::size_t>(columns + this->random.integer(0, columns - 1))] = 2.0F;
       }

@@ -18,7 +18,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kEpsilon = 0.25F;
 constexpr std::int64_t kUnaryCounts[] = {0, 1, 3, 4, 5, 1023, 1024, 4099};
 
-/// A function in double, its derivative, and the interval in which they are compared.
+/// A reference for a unary function: its value and derivative in double, and the interval in which
+/// to compare them.
 struct UnaryReference {
   UnaryFunction function;
   double (*value)(double x);
@@ -78,7 +79,7 @@ class UnaryTest : public KernelTest<Stream> {
            static_cast<std::int64_t>(values.size())});
     return this->read(output);
   }
-  /// Returns the gradients for an output gradient of 1.
+  /// Returns the gradients of a unary function for an output gradient of 1.
   std::vector<float> derivatives(UnaryFunction function,
                                  std::vector<float> const& saved,
                                  float epsilon = kEpsilon) {
@@ -123,7 +124,8 @@ TYPED_TEST(UnaryTest, gradients_agree_with_double) {
       SCOPED_TRACE(
           fmt::format("function {}, count {}", static_cast<int>(reference.function), count));
       auto values = this->random.reals(count, reference.low, reference.high);
-      std::replace(values.begin(), values.end(), 0.0F, 1.0F);  // a kink has no derivative
+      // The function has no derivative at 0.
+      std::replace(values.begin(), values.end(), 0.0F, 1.0F);
       auto const gradients = this->random.reals(count);
       std::vector<float> saved = values;
       std::vector<double> expected;

@@ -12,7 +12,7 @@ float const kFloatNan = std::nanf("");
 template <class Stream>
 class EmbeddingEdgesTest : public EmbeddingTest<Stream> {
  protected:
-  /// Pools one bag of all rows of a table of one column.
+  /// Pools all rows of a table of one column in a single bag.
   Found pool_all(Floats const& table, Pooling pooling, Floats const& weights = {}) {
     Integers ids;
     for (std::size_t row = 0; row < table.size(); ++row) {
@@ -98,7 +98,7 @@ TYPED_TEST(EmbeddingEdgesTest, divided_by_no_weight_is_zero) {
   EXPECT_EQ(this->pool_all({3, 5}, Pooling::mean, {2, -2}).output, Floats{0});
   EXPECT_EQ(this->pool_all({3, 5}, Pooling::sum, {2, -2}).output, Floats{-4});
   EXPECT_TRUE(std::isnan(this->pool_all({3, 5}, Pooling::mean, {kFloatNan, 1}).output[0]));
-  // A bad id's weight does not count, and a bag whose only valid id has weight 0 is not empty.
+  // The weight of a bad id does not count, and a bag whose only valid id has weight 0 is not empty.
   auto lookup = fixed({-1, 1, 99, 98}, 2);
   lookup.weights = {kFloatNan, 0, kFloatInfinity, 1};
   lookup.width = 1;

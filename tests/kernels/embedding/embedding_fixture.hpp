@@ -17,7 +17,7 @@ using Integers = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 using Bytes = std::vector<std::byte>;
 
-/// Returns values as the bytes of elements of type T, so that one test serves all types.
+/// Returns values as the bytes of elements of type T, so that one test can use tables of all types.
 template <class T, class From>
 Bytes packed_as(std::vector<From> const& values) {
   Bytes bytes(values.size() * sizeof(T));
@@ -57,14 +57,14 @@ inline Floats unpacked(Bytes const& bytes, DType dtype) {
                                    : unpacked_as<bfloat16>(bytes);
 }
 
-/// Tells whether all floats are bitwise equal, except that any two NaNs are equal.
+/// Returns whether all floats are bitwise equal, except that any two NaNs are equal.
 inline bool are_same(Floats const& a, Floats const& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
     return (std::isnan(x) && std::isnan(y)) || (x == y && std::signbit(x) == std::signbit(y));
   });
 }
 
-/// One lookup as the caller sees it: bags of ids, of which the first `existing` exist.
+/// The arguments of one lookup on the host: bags of ids, of which the first `existing` exist.
 struct Lookup {
   Integers ids;
   Integers offsets;          ///< empty if the hotness is fixed
@@ -74,7 +74,7 @@ struct Lookup {
   std::int64_t rows = 50;
   std::int64_t width = 16;
   Pooling pooling = Pooling::sum;
-  Floats weights = {};  ///< empty: all weights are 1
+  Floats weights = {};  ///< empty if all weights are 1
   std::int64_t default_id = -1;
   DType id_dtype = DType::int64;
   DType table_dtype = DType::float32;
@@ -108,8 +108,8 @@ struct Lookup {
   [[nodiscard]] double weight(std::int64_t place) const {
     return weights.empty() || place >= capacity() ? 1.0 : weights[static_cast<std::size_t>(place)];
   }
-  /// Returns the positions of the valid ids of an output row. Positions from the capacity on stand
-  /// for default ids.
+  /// Returns the positions of the valid ids of an output row. A position p ≥ the capacity means the
+  /// default id of bag p - capacity.
   [[nodiscard]] Integers valid_places(std::int64_t row) const {
     auto out = places(row);
     std::erase_if(out, [&](auto place) { return !has(place); });
@@ -151,19 +151,19 @@ struct Found {
   std::vector<std::int32_t> argmax;
 };
 
-/// Runs lookups on a stream, and compares the results with those of double precision and of
-/// the host twin.
+/// A fixture that runs lookups on a stream, and compares the results with those in double precision
+/// and with those of the host implementation.
 template <class Stream>
 class EmbeddingTest : public KernelTest<Stream> {
  protected:
-  /// Returns random values that the table's type holds exactly.
+  /// Returns random elements for a lookup's table, which the table's type holds exactly.
   Floats table_of(Lookup const& lookup) {
     return unpacked(packed(this->random.reals(lookup.rows * lookup.width), lookup.table_dtype),
                     lookup.table_dtype);
   }
 
-  /// Returns jagged bags of 0 to `longest` ids. One in ten ids is no row, and `spare` positions at
-  /// the end are unused.
+  /// Returns a lookup in jagged bags of 0 to `longest` ids. One in ten ids is outside the table,
+  /// and `spare` positions at the end are unused.
   Lookup random_bags(std::int64_t bags, std::int64_t longest, std::int64_t spare = 0) {
     Integers offsets{0};
     for (auto const length : this->random.integers(bags, 0, longest)) {
@@ -180,7 +180,7 @@ class EmbeddingTest : public KernelTest<Stream> {
     return look_up_on(
         *this, [this](auto issue) { this->replay(issue); }, lookup, table, report);
   }
-  /// Returns the host twin's results for the same arguments.
+  /// Returns the results of the host implementation for a lookup.
   Found host_twin(Lookup const& lookup, Floats const& table) {
     HostMemory memory;
     return look_up_on(memory, [&](auto issue) { memory.run(issue); }, lookup, table, {});
@@ -220,7 +220,7 @@ class EmbeddingTest : public KernelTest<Stream> {
       Pooling::sum, Pooling::mean, Pooling::sqrtn, Pooling::max, Pooling::none};
 
  private:
-  /// Memory and a stream of the host, with the fixture's interface.
+  /// Memory and a stream of the host, with the interface that the fixture has for its machine.
   class HostMemory {
    public:
     template <class T>
@@ -292,7 +292,7 @@ class EmbeddingTest : public KernelTest<Stream> {
 
   struct Expected {
     double value = 0.0;
-    double error = 0.0;  ///< bound on the rounding error
+    double error = 0.0;  ///< bound of the rounding error
     std::int64_t place = -1;
   };
 
@@ -322,8 +322,8 @@ class EmbeddingTest : public KernelTest<Stream> {
                              : lookup.pooling == Pooling::sqrtn ? std::sqrt(squares)
                                                                 : 1.0;
       expected.value = divisor == 0.0 ? 0.0 : sum / divisor;
-      // Each operation errs by at most half a unit in the last place. A sum has a product and an
-      // addition for each row, as many for the divisor, and the division.
+      // The error of each operation is at most half a unit in the last place. A sum has a product
+      // and an addition for each row, as many for the divisor, and the division.
       auto const operations = 4.0 * static_cast<double>(places.size()) + 2.0;
       expected.error = divisor == 0.0 ? 0.0 : operations * magnitude / divisor * 0x1p-24;
     }

@@ -20,7 +20,8 @@ namespace msstream::ops::kernels::testing {
 using Integers = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 
-/// A table as the caller sees it. Its elements are floats that its type holds exactly.
+/// A table of a lookup in many tables, on the host. Its elements are floats that the table's type
+/// holds exactly.
 struct Table {
   std::int64_t rows = 50;
   std::int32_t width = 16;
@@ -28,18 +29,19 @@ struct Table {
   Pooling pooling = Pooling::sum;
   std::int32_t hotness = 1;
   std::int64_t default_id = -1;
-  std::int64_t skew = 0;  ///< elements between a 16-byte border and the first row
+  std::int64_t skew = 0;  ///< elements between a multiple of 16 bytes and the first row
   Floats elements = {};
 };
 
-/// One lookup: ids in the order of the tables, with offsets or the tables' hotness.
+/// The arguments of a lookup in many tables: ids in the order of the tables, with offsets or with
+/// the hotness of each table.
 struct TablesLookup {
   std::vector<Table> tables;
   std::int64_t batch = 0;
   std::optional<std::int64_t> existing = {};
   Integers ids = {};
   Integers offsets = {};  ///< empty if the hotness is fixed
-  Floats weights = {};    ///< empty: all weights are 1
+  Floats weights = {};    ///< empty if all weights are 1
   DType output = DType::float32;
   bool has_32_bit_ids = false;
 
@@ -64,7 +66,7 @@ inline float rounded_to(DType dtype, float value) {
   }
 }
 
-/// Returns the bytes of the elements as stored in the type, after `skew` zeros.
+/// Returns the bytes of the elements as stored in the type `dtype`, after `skew` zeros.
 inline std::vector<std::byte> stored(DType dtype, Floats const& values, std::int64_t skew = 0) {
   auto const element = bytes_of(dtype);
   auto const before = static_cast<std::size_t>(skew);
@@ -94,7 +96,7 @@ inline Floats loaded(DType dtype, std::vector<std::byte> const& bytes) {
   return values;
 }
 
-/// Tells whether two floats are bitwise equal. Any two NaNs are equal.
+/// Returns whether two floats are bitwise equal. Any two NaNs are equal.
 inline bool same(float a, float b) {
   return std::isnan(a) ? std::isnan(b) : std::memcmp(&a, &b, sizeof(a)) == 0;
 }
@@ -102,7 +104,8 @@ inline bool same(float a, float b) {
 template <class Stream>
 class EmbeddingTablesTest : public KernelTest<Stream> {
  protected:
-  /// Fills the tables with elements and the bags with ids, of which one in ten is no row.
+  /// Fills the tables with random elements and the bags with random ids, of which one in ten is
+  /// outside the table.
   void fill(TablesLookup& lookup) {
     for (auto& table : lookup.tables) {
       table.elements = this->random.reals(table.rows * table.width);
@@ -114,7 +117,8 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
       lookup.ids.insert(lookup.ids.end(), ids.begin(), ids.end());
     }
   }
-  /// Like fill(), but with bags of 0 to `longest` ids, and `spare` ids that are in no bag.
+  /// Fills the tables with random elements and makes bags of 0 to `longest` random ids. `spare`
+  /// further ids are in no bag.
   void fill_jagged(TablesLookup& lookup, std::int64_t longest, std::int64_t spare = 0) {
     lookup.offsets = {0};
     fill(lookup);
@@ -185,7 +189,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
     return run(*this, this->stream(), lookup, report);
   }
 
-  /// The host twin, with whose bits those of the CUDA twin are compared.
+  /// A fixture of the host implementation, whose bits the CUDA implementation must give.
   struct Host : KernelTest<HostStream> {
     Host() { SetUp(); }
     void TestBody() override {}
@@ -237,8 +241,8 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
     }
   }
 
-  /// Compares one output element with its value in double. The sum of magnitudes bounds the
-  /// rounding error.
+  /// Compares one output element with its value in double. The bound on the rounding error is
+  /// relative to the sum of the terms' magnitudes.
   static void expect_element(TablesLookup const& lookup,
                              Table const& table,
                              std::int32_t column,
@@ -281,7 +285,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
       expected = table.pooling == Pooling::max ? largest : divisor == 0.0 ? 0.0 : sum / divisor;
     }
     double const scale = divisor == 0.0 ? 0.0 : magnitude / std::abs(divisor);
-    // The weights are positive here, so that their own sum has a small error as well.
+    // The weights are positive, so that their own sum has a small error as well.
     double const narrowing = lookup.output == DType::float32   ? 0.0
                              : lookup.output == DType::float16 ? 0x1p-11
                                                                : 0x1p-8;

@@ -75,8 +75,8 @@ TYPED_TEST(EmbeddingTablesTest, bags_beyond_the_count_are_zero) {
   }
 }
 
-// Descriptors are launch arguments up to a certain number of tables; beyond it they are
-// read from memory.
+// Table descriptors are launch arguments up to a certain number of tables; with more tables they
+// are read from memory.
 TYPED_TEST(EmbeddingTablesTest, one_table_and_hundreds) {
   for (int const tables : {1, 2, 31, 32, 33, 600}) {
     for (std::int32_t const hotness : {1, 2}) {

@@ -39,14 +39,14 @@ TYPED_TEST(EmbeddingTest, fixed_hotness) {
   }
 }
 
-// The longest bags have more than twice as many ids as lanes read at a time.
+// The longest bags have more than twice as many ids as lanes read at once.
 TYPED_TEST(EmbeddingTest, jagged_bags) {
   for (std::int64_t const longest : {1, 3, 20, 90}) {
     this->expect_pooled_everywhere(this->random_bags(50, longest, 7));
   }
 }
 
-// Bags of one part, of two and of several, with and without weights.
+// The bags are added in one part, in two and in several, with and without weights.
 TYPED_TEST(EmbeddingTest, bags_of_several_parts) {
   for (std::int64_t const longest : {64, 130, 400}) {
     for (bool const is_weighted : {false, true}) {
@@ -65,7 +65,7 @@ TYPED_TEST(EmbeddingTest, bags_of_several_parts) {
   }
 }
 
-// All ids are rows, so that no id is examined twice.
+// All ids are in the table, so that no id is examined twice.
 TYPED_TEST(EmbeddingTest, bags_of_good_ids) {
   for (std::int64_t const hotness : {1, 8, 16, 40, 64, 70}) {
     auto lookup = fixed(this->random.integers(37 * hotness, 0, 49), hotness);
@@ -79,8 +79,8 @@ TYPED_TEST(EmbeddingTest, bags_of_good_ids) {
   }
 }
 
-// There are so many bags that a group of lanes takes several of them, and their number is no
-// multiple of that.
+// There are so many bags that a group of lanes processes several of them, and the number of bags is
+// no multiple of those of a group.
 TYPED_TEST(EmbeddingTest, many_bags_of_one_id) {
   for (std::int64_t const width : {16, 128}) {
     auto const bags = (std::int64_t{1} << 21) / width + 3;
@@ -113,8 +113,8 @@ TYPED_TEST(EmbeddingTest, many_bags_of_one_id) {
   }
 }
 
-// There are so many bags that a group of lanes takes several of them, of which some have no id and
-// some have several.
+// There are so many bags that a group of lanes processes several of them, of which some have no id
+// and some have several.
 TYPED_TEST(EmbeddingTest, many_short_bags) {
   auto lookup = this->random_bags(17'000, 2);
   lookup.width = 128;

@@ -11,8 +11,8 @@ namespace {
 using RowBytes = std::vector<std::uint8_t>;
 using Integers = std::vector<std::int64_t>;
 
-/// Row sizes for vectors of 16, 8, 4 and 2 bytes and for single bytes, among them rows longer than
-/// a warp handles at once, and than the grid's columns.
+/// Row sizes in bytes that are copied as vectors of 16, 8, 4 and 2 bytes and as single bytes, among
+/// them rows longer than a warp copies at once, and than the grid's columns.
 constexpr std::int64_t kRowBytes[] = {1, 2, 4, 6, 8, 12, 16, 64, 132, 512, 800, 4096, 40'000};
 
 template <class Stream>
@@ -25,7 +25,7 @@ class GatherTest : public KernelTest<Stream> {
     }
     return bytes;
   }
-  /// Returns memory filled with poison except for `bytes`, which begin at `offset`.
+  /// Returns memory that contains `bytes` at `offset` and is poisoned elsewhere.
   Buffer<std::uint8_t> at_offset(RowBytes const& bytes, std::int64_t offset) {
     RowBytes all(static_cast<std::size_t>(offset), std::uint8_t{kPoisonByte});
     all.insert(all.end(), bytes.begin(), bytes.end());
@@ -108,7 +108,8 @@ class GatherTest : public KernelTest<Stream> {
     auto const input = this->upload(values);
     auto const places = this->upload(ids);
     auto const count = this->scalar(existing);
-    // Fills the workspace with a value that would win over every position if it were read as one.
+    // The workspace is filled with a value greater than every position, so that a test fails if a
+    // kernel reads it before writing it.
     auto const memory_of = [&](std::size_t bytes) {
       return this->upload(std::vector<std::int32_t>(bytes / 4, 0x7FFFFFFF));
     };

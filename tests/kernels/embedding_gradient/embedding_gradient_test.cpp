@@ -26,7 +26,8 @@ class EmbeddingGradientTest : public GradientTest<Stream> {
     return this->read(output);
   }
 
-  /// Compares with sums in double. Memory that must not be written has to stay poisoned.
+  /// Compares row gradients with sums in double. Memory that must not be written has to stay
+  /// poisoned.
   template <class T = float, class Id = std::int64_t>
   void expect_gradients(GradientCase const& some, std::int64_t offset = 0) {
     SCOPED_TRACE(
@@ -50,8 +51,8 @@ class EmbeddingGradientTest : public GradientTest<Stream> {
     std::int64_t u = 0;
     for (auto const& [id, sums] : expected.sums) {
       for (std::size_t c = 0; c < sums.size(); ++c) {
-        // Each addition errs by at most half a unit in the last place, and so does each operation
-        // of the factor, of which there is one for each weight of the bag.
+        // The error of each addition is at most half a unit in the last place, as is that of each
+        // operation of the factor, of which there is one for each weight of the bag.
         auto const roundings = expected.addends.at(id) + 40.0;
         ASSERT_NEAR(found[static_cast<std::size_t>(u * some.width) + c],
                     sums[c],
@@ -62,8 +63,8 @@ class EmbeddingGradientTest : public GradientTest<Stream> {
     }
   }
 
-  /// Calls visit with fixed and jagged bags, fewer and more than one launch handles, of which all
-  /// or half exist.
+  /// Calls visit(case) for fixed and jagged bags, for fewer positions than one launch handles and
+  /// for more; all or half of the bags exist.
   template <class Visit>
   void for_each_shape(Visit const& visit) {
     for (std::int64_t const bags : {60, 1500}) {
@@ -105,8 +106,8 @@ TYPED_TEST(EmbeddingGradientTest, rows_of_any_width) {
   }
 }
 
-// Output gradients of a size whose columns may be processed in more than one pass, with rows of up
-// to a warp and wider.
+// The output gradients are so large that their columns may be processed in more than one pass; rows
+// take up to a warp or more.
 TYPED_TEST(EmbeddingGradientTest, many_bags_of_wide_rows) {
   for (std::int64_t const width : {72, 128, 256, 1024}) {
     auto const bags = (std::int64_t{32} << 20U) / (width * 4);
@@ -171,7 +172,7 @@ TYPED_TEST(EmbeddingGradientTest, a_hot_row_among_others) {
   }
 }
 
-// Rows that begin and end at the borders of parts and of blocks of parts, and next to them.
+// Rows begin and end at the borders of parts and of blocks of parts, and next to them.
 TYPED_TEST(EmbeddingGradientTest, rows_that_end_at_borders_of_what_is_added_together) {
   for (std::int64_t const width : {4, 128}) {
     for (std::int64_t const around : {16, 128, 256, 1024, 2048, 4096}) {

@@ -14,8 +14,8 @@ using Integers = std::vector<std::int64_t>;
 using Numbers = std::vector<std::int32_t>;
 using Floats = std::vector<float>;
 
-/// The inputs of a backward pass: descriptors of tables, which are not read, and ids in the order
-/// of the tables.
+/// The inputs of the backward pass of a lookup in many tables: descriptors of tables, whose
+/// elements are not read, and ids in the order of the tables.
 struct Backward {
   std::vector<TableDescriptor> tables;
   std::int64_t batch = 0;
@@ -30,8 +30,8 @@ struct Backward {
   [[nodiscard]] std::int64_t bags() const { return existing.value_or(batch); }
 };
 
-/// The contribution of one position as the test computes it: the row, the bag, and the factor
-/// of its gradient.
+/// The contribution of one position to the gradients, as the test computes it: the row, the bag,
+/// and the factor.
 struct Place {
   std::size_t table;
   std::int64_t row;
@@ -57,8 +57,8 @@ class EmbeddingTablesGradientTest : public KernelTest<Stream> {
     }
   }
 
-  /// Returns the positions with a valid id, by index. Default ids have indices from
-  /// the capacity on.
+  /// Returns the positions that have a valid id, by their index. The indices of default ids begin
+  /// at the capacity.
   static std::map<std::int64_t, Place> places_of(Backward const& backward) {
     std::map<std::int64_t, Place> places;
     std::int64_t first_place = 0;
@@ -356,8 +356,8 @@ TYPED_TEST(EmbeddingTablesGradientTest, hundreds_of_tables) {
   this->expect_gradients(backward);
 }
 
-// Rows that extend over a few parts of the sorted positions, and over so many that a
-// block adds them.
+// Rows extend over a few parts of the sorted positions, or over so many that a whole block adds
+// them.
 TYPED_TEST(EmbeddingTablesGradientTest, hot_rows) {
   for (std::int32_t const width : {4, 33, 256}) {
     Backward backward{.tables = {{.rows = 2, .width = width, .hotness = 40},

@@ -8,18 +8,18 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// The quantities in double that bound the error of a weight in float.
+/// The quantities in double from which the error bound of a weight in float is computed.
 struct BoundedWeight {
-  double moved = 0.0;    ///< the sum of the magnitudes of all moves
-  double largest = 0.0;  ///< the largest magnitude so far
+  double moved = 0.0;    ///< sum of the magnitudes of all changes of the weight
+  double largest = 0.0;  ///< largest magnitude of the weight so far
 };
 struct BoundedRow {
   double moves = 0.0;
-  double roundings = 0.0;  ///< relative, of a move and of the state, in units of 2^-24
+  double roundings = 0.0;  ///< relative errors of a change and of the state, in units of 2^-24
 };
 
-/// Compares the fused update with bags, row gradients and one move for each unique row, all
-/// computed in double.
+/// Compares embedding_update() with the same steps computed in double: pooling, row gradients, and
+/// one change of each unique row.
 ///
 /// Weights are positive, and so are the gradients of bags but for a sign that is fixed for each
 /// column, so that no terms cancel, and a sum of n addends errs by at most n - 1 units, relative to
@@ -27,8 +27,8 @@ struct BoundedRow {
 /// - A row gradient: n addends, each divided by a divisor of up to kLongest weights: n + 12.
 /// - State after t steps: squares of gradients, at most a mean over the width, and three operations
 ///   for each step: 2 (n + 12) + width + 3 t.
-/// - A move: eight more operations, among them Adam's corrections.
-/// - A weight: the error of each move, a unit for each subtraction, and half a unit in the last
+/// - A change of a weight: eight more operations, among them Adam's corrections.
+/// - A weight: the error of each change, a unit for each subtraction, and half a unit in the last
 ///   place of its type when it is stored.
 /// Products of errors are of the order of 2^-48, far below the hundredth that is added.
 template <class Stream>
@@ -37,7 +37,8 @@ class EmbeddingUpdateRulesTest : public UpdateTest<Stream> {
   static constexpr int kSteps = 5;  // one step for each pooling
   static constexpr std::int64_t kLongest = 6;
 
-  /// Returns bags of which some are empty and ten do not exist. One in ten ids is no row.
+  /// Returns random bags of which some are empty and the last ten do not exist. One in ten ids is
+  /// outside the table.
   GradientCase random_case(std::int64_t bags, std::int64_t width, Pooling pooling) {
     auto some = this->random_bags(bags, kLongest, 9);
     some.existing = bags - 10;
@@ -131,7 +132,7 @@ class EmbeddingUpdateRulesTest : public UpdateTest<Stream> {
     for (std::size_t i = 0; i < expected.size(); ++i) {
       auto const& [moves, row_roundings] = row_bounds[i / columns];
       auto const roundings = row_roundings + 3.0 * t;
-      // For rows without an id, nothing has moved, and the bounds are 0.
+      // A row without an id does not change, so its bounds are 0.
       ASSERT_NEAR(weights[i],
                   expected[i].weight,
                   (roundings + 8.0) * kUnit * bounds[i].moved +

@@ -43,7 +43,8 @@ class EmbeddingUpdateTest : public UpdateTest<Stream> {
     });
   }
 
-  /// Runs two steps by both ways from the same weights and state, and expects the same bits.
+  /// Runs two optimizer steps by embedding_update() and by the separate kernels, from the same
+  /// weights and state, and expects the same bits.
   template <class T = float>
   void expect_the_same_bits(OptimizerKind kind, DType dtype, GradientCase const& some) {
     SCOPED_TRACE(fmt::format("kind {}, {}, pooling {}, width {}, {} ids",
@@ -124,8 +125,8 @@ TYPED_TEST(EmbeddingUpdateTest, moves_a_hot_row_once) {
   }
 }
 
-// The rows to add are so many that their columns are processed in passes, except for a rule that
-// needs whole rows.
+// The rows to add are so many that their columns are processed in several passes, except for a rule
+// that needs whole rows.
 TYPED_TEST(EmbeddingUpdateTest, takes_columns_in_turns) {
   for (auto const kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad}) {
     auto ids = this->random.integers(50'000, -9, 4'999);
@@ -148,7 +149,8 @@ TYPED_TEST(EmbeddingUpdateTest, no_ids_and_no_valid_ids_move_nothing) {
   }
 }
 
-// Whole numbers and halves make the sums exact in any order, and so the results of a rule.
+// The values are whole numbers and halves, so that sums and the results of a rule are exact in any
+// order.
 TYPED_TEST(EmbeddingUpdateTest, an_id_that_stands_often_changes_its_state_once) {
   for (std::int64_t const places : {4, 4000}) {
     auto ids = Integers(static_cast<std::size_t>(places), 1);
@@ -189,7 +191,7 @@ TYPED_TEST(EmbeddingUpdateTest, many_runs_give_the_same_bits) {
   }
 }
 
-// One recording serves every content and every count of bags up to its capacity.
+// One recording can be replayed with any contents and any number of bags up to its capacity.
 TYPED_TEST(EmbeddingUpdateTest, one_recording_of_grouping_and_update_serves_every_count) {
   constexpr std::int64_t kRows = 800;
   constexpr std::int64_t kWidth = 32;
@@ -249,7 +251,7 @@ TYPED_TEST(EmbeddingUpdateTest, one_recording_of_grouping_and_update_serves_ever
     RecordedWork<TypeParam> recorded(this->stream(), issue);
     for (std::int64_t const existing : {bags, std::int64_t{0}, std::int64_t{1}, bags / 2, bags}) {
       auto some_ids = this->random.integers(places, -9, kRows);
-      some_ids.front() = 5;  // makes one bag move a row
+      some_ids.front() = 5;  // makes one bag update a row
       this->write(ids, some_ids);
       this->write(bag_count, Integers{existing});
       this->write(gradient, this->random.reals(bags * kWidth));

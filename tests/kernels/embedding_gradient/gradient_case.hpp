@@ -19,7 +19,8 @@ using Numbers = std::vector<std::int32_t>;
 inline constexpr Pooling kPoolings[] = {
     Pooling::sum, Pooling::mean, Pooling::sqrtn, Pooling::max, Pooling::none};
 
-/// A lookup on the host, for its gradient. Only the first `existing` bags exist.
+/// The arguments of a lookup on the host whose gradient is tested. Only the first `existing` bags
+/// exist.
 struct GradientCase {
   Integers ids = {};
   Integers offsets = {};  ///< empty if the hotness is fixed
@@ -29,7 +30,7 @@ struct GradientCase {
   std::int64_t rows = 50;
   std::int64_t width = 16;
   Pooling pooling = Pooling::sum;
-  std::vector<float> weights = {};  ///< empty: no weights
+  std::vector<float> weights = {};  ///< empty if there are no weights
   std::int64_t default_id = -1;
 
   [[nodiscard]] std::int64_t capacity() const { return static_cast<std::int64_t>(ids.size()); }
@@ -48,7 +49,7 @@ struct GradientCase {
   [[nodiscard]] double weight(std::int64_t place) const {
     return weights.empty() ? 1.0 : static_cast<double>(weights[static_cast<std::size_t>(place)]);
   }
-  /// Returns the divisor of the bag's sum.
+  /// Returns the number by which the pooling divides a bag's sum.
   [[nodiscard]] double divisor(std::int64_t bag) const {
     double total = 0.0;
     for (auto place = begin(bag); place < end(bag); ++place) {
@@ -100,7 +101,7 @@ struct GradientCase {
   }
 };
 
-/// The ids of a case, grouped like deduplicate() groups them.
+/// The ids of a GradientCase, grouped as deduplicate() groups them.
 struct Groups {
   Integers ids;
   Numbers starts;
@@ -129,7 +130,8 @@ struct Groups {
   }
 };
 
-/// A case in the memory of a machine. Its addresses are valid while it exists.
+/// The arguments of a gradient in the memory of a machine. Their addresses are valid while the
+/// object exists.
 template <class Id>
 struct UploadedCase {
   std::int64_t offset;  ///< elements before the output gradient
@@ -147,7 +149,7 @@ struct UploadedCase {
   Buffer<std::int32_t> argmax;
   Buffer<std::uint8_t> output_gradient;
 
-  /// Returns the arguments without row_gradients and workspace.
+  /// Returns the arguments of embedding_row_gradients() without row_gradients and workspace.
   [[nodiscard]] RowGradientArgs args() const {
     return {.bags = {.ids = ids.data(),
                      .id_dtype = dtype_of<Id>,
@@ -174,12 +176,12 @@ struct UploadedCase {
   }
 };
 
-/// A fixture that uploads cases and computes the expected gradients.
+/// A fixture that uploads the arguments of gradients and computes the expected gradients.
 template <class Stream>
 class GradientTest : public KernelTest<Stream> {
  protected:
-  /// Returns jagged bags of 0 to `longest` ids. One in ten ids is no row, and `spare` positions at
-  /// the end are unused.
+  /// Returns jagged bags of 0 to `longest` random ids. One in ten ids is outside the table, and
+  /// `spare` positions at the end are unused.
   GradientCase random_bags(std::int64_t bags, std::int64_t longest, std::int64_t spare = 0) {
     Integers offsets{0};
     for (auto const length : this->random.integers(bags, 0, longest)) {
@@ -248,8 +250,8 @@ class GradientTest : public KernelTest<Stream> {
   }
 };
 
-/// Row gradients in double: the sums, and the sums of magnitudes and numbers of addends that
-/// bound the error.
+/// Row gradients in double: the sums, and the bounds of their errors in float (sums of magnitudes
+/// and numbers of addends).
 struct ReferenceGradients {
   std::map<std::int64_t, std::vector<double>> sums;
   std::map<std::int64_t, std::vector<double>> magnitudes;

@@ -8,8 +8,8 @@
 
 namespace msstream::ops::kernels::testing {
 
-/// Work that is recorded once and runs any number of times: a captured graph on CUDA. The host
-/// issues it each time.
+/// Work that is recorded once and runs any number of times: as a captured graph on CUDA; on the
+/// host, it is issued again each time.
 template <class Stream>
 class RecordedWork {
  public:

@@ -16,7 +16,7 @@ TYPED_TEST_SUITE(RowPartsTest, StreamKinds, StreamKindName);
 TYPED_TEST(RowPartsTest, moves_the_rows_that_exist_and_touches_no_other_values) {
   constexpr std::int64_t kCapacity = 300;
   for (std::int64_t const width : {1, 3, 4, 8, 20, 130}) {
-    // With an odd offset, rows are not aligned to vectors.
+    // If the offset is odd, rows are not aligned for vector accesses.
     for (std::int64_t const offset : {0, 1}) {
       for (std::int64_t const count : {0, 1, 37, 300, 301, -1}) {
         std::int64_t const existing = std::clamp<std::int64_t>(count, 0, kCapacity);

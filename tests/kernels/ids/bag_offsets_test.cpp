@@ -51,8 +51,8 @@ TEST(BagOffsetsTest, of_bags_that_overlap_at_most_one_is_kept) {
   EXPECT_THAT(bad_bags({0}, 5), ElementsAre());
 }
 
-/// Tells whether the checks that the threads of a kernel share for the bags [first, last] find
-/// nothing wrong.
+/// Returns whether the checks of the bags [first, last] that the threads of a kernel share find no
+/// error.
 template <class Id>
 [[nodiscard]] bool look_good(BagOffsets<Id> const& offsets, std::int64_t first, std::int64_t last) {
   bool good = true;

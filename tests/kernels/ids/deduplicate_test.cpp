@@ -22,12 +22,12 @@ std::vector<Id> cast_to(std::vector<From> const& values) {
   return out;
 }
 
-/// The bags of a test on the host; by default, each bag has one id.
+/// The bags of a deduplication test on the host; by default, each bag has one id.
 struct SomeBags {
-  std::int64_t bags = -1;  ///< -1: as many as there are ids
+  std::int64_t bags = -1;  ///< -1: as many bags as ids
   std::int64_t hotness = 1;
   Integers offsets = {};        ///< empty if the hotness is fixed
-  std::int64_t bag_count = -1;  ///< -1: all exist, and the kernel gets no count
+  std::int64_t bag_count = -1;  ///< -1: all bags exist, and the kernel gets no count
   std::int64_t default_id = -1;
   bool pools = true;
 };
@@ -35,13 +35,13 @@ struct SomeBags {
 template <class Stream>
 class DeduplicateTest : public KernelTest<Stream> {
  protected:
-  /// Compares with a map from each id to its positions. Memory that must not be written has to
-  /// stay poisoned.
+  /// Compares the groups of deduplicate() with a map from each id to its positions. Memory that
+  /// must not be written has to stay poisoned.
   template <class Id>
   void expect_groups_of(std::vector<Id> const& ids, std::int64_t rows, SomeBags const& some) {
     expect_groups_of(ids, rows, some, some);
   }
-  /// Expects `given` to be grouped as the bags `some` would be.
+  /// Expects deduplicate() to group the ids of the bags `given` as those of the bags `some`.
   template <class Id>
   void expect_groups_of(std::vector<Id> const& ids,
                         std::int64_t rows,
@@ -123,15 +123,15 @@ class DeduplicateTest : public KernelTest<Stream> {
         .pools = given.pools};
     this->replay([&](Stream stream) { deduplicate(stream, args); });
     EXPECT_EQ(this->read(found_count)[0], static_cast<std::int64_t>(unique));
-    // EXPECT_EQ would print thousands of numbers, and a difference is best described by its
-    // first position.
+    // EXPECT_EQ is avoided for arrays, because it would print thousands of numbers, and a
+    // difference is best described by its first position.
     EXPECT_TRUE(this->read(found_ids) == unique_ids);
     EXPECT_TRUE(this->read(found_starts) == starts);
     EXPECT_TRUE(this->read(found_positions) == positions);
     EXPECT_TRUE(this->read(found_ranks) == ranks);
   }
 
-  /// Compares with ids of 64 bits, and of 32 bits if they fit.
+  /// Tests deduplicate() with 64-bit ids, and with 32-bit ids if the numbers fit.
   void expect_groups(Integers const& ids, std::int64_t rows, SomeBags const& bags = {}) {
     SCOPED_TRACE(fmt::format("{} ids, {} rows", ids.size(), rows));
     expect_groups_of(ids, rows, bags);
@@ -144,8 +144,8 @@ class DeduplicateTest : public KernelTest<Stream> {
 };
 TYPED_TEST_SUITE(DeduplicateTest, StreamKinds, StreamKindName);
 
-// The capacities that one block of 512, 2048 or 4096 positions handles, or a sort by
-// the whole device.
+// The numbers of positions that one block of 512, 2048 or 4096 positions handles, or a sort by the
+// whole device.
 constexpr std::int64_t kCapacities[] = {
     1, 2, 31, 511, 512, 513, 2047, 2048, 2049, 4095, 4096, 4097, 20'000};
 
@@ -156,7 +156,8 @@ TYPED_TEST(DeduplicateTest, groups_equal_ids_of_any_number_of_places) {
 }
 
 TYPED_TEST(DeduplicateTest, millions_of_places) {
-  // Takes sort tiles of either size, and more of them than one look back reaches.
+  // The numbers of positions take sort tiles of either size, and more tiles than one look-back step
+  // reads.
   for (std::int64_t const places : {200'000, 300'000, 4'300'000}) {
     this->expect_groups(this->random.integers(places, -2, 5000), 5000);
   }
@@ -253,8 +254,8 @@ TYPED_TEST(DeduplicateTest, without_pooling_has_the_ids_of_bad_bags) {
     ids[0] = 3;
     ids[1] = 1;
     ids[4] = 3;
-    // All ids are between the first offset and the last, and are grouped like those
-    // of a single bag.
+    // All ids are between the first and the last offset, and are grouped like those of a single
+    // bag.
     SomeBags const one{.bags = 1, .offsets = {1, capacity}};
     this->expect_groups(ids, 5, one);
     SomeBags const bad{.bags = 3, .offsets = {1, 4, 2, capacity}, .pools = false};
@@ -264,7 +265,7 @@ TYPED_TEST(DeduplicateTest, without_pooling_has_the_ids_of_bad_bags) {
 
 TYPED_TEST(DeduplicateTest, bags_without_an_id_have_the_place_of_their_default_id) {
   for (std::int64_t const bags : {50, 3000}) {
-    // One in three ids is valid, so that many bags of few ids have no valid one.
+    // One in three ids is valid, so that many bags of few ids have no valid id.
     auto const ids = [&](std::int64_t count) { return this->random.integers(count, -4, 11); };
     for (std::int64_t const hotness : {1, 2, 4, 5, 6}) {
       for (std::int64_t const count : {std::int64_t{-1}, std::int64_t{0}, bags / 3}) {
@@ -288,7 +289,7 @@ TYPED_TEST(DeduplicateTest, bags_without_an_id_have_the_place_of_their_default_i
   }
 }
 
-// A bag is searched by more than one thread, and its only valid id may be anywhere.
+// Several threads search a long bag, and its only valid id may be anywhere in it.
 TYPED_TEST(DeduplicateTest, long_bags_are_searched_for_an_id_to_their_end) {
   constexpr std::int64_t kLength = 1000;
   Integers ids;

@@ -12,8 +12,8 @@
 
 namespace msstream::ops::kernels::testing {
 
-/// A reference for the bags that docs/ops.md defines as bad. It follows the binary searches for
-/// both bounds of a bag.
+/// A reference for the bags whose offsets are bad by the definition in docs/ops.md. It follows the
+/// binary searches for both bounds of a bag.
 class JudgedOffsets {
  public:
   JudgedOffsets(std::vector<std::int64_t> offsets, std::int64_t capacity)
@@ -39,7 +39,7 @@ class JudgedOffsets {
     }
     return bad;
   }
-  /// Returns the positions [begin, end) of a bag, or [0, 0) if it is bad.
+  /// Returns the positions [begin, end) of a bag, or [0, 0) if its offsets are bad.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> places(std::int64_t bag) const {
     return is_bad(bag) ? std::pair{std::int64_t{0}, std::int64_t{0}}
                        : std::pair{at(bag), at(bag + 1)};
@@ -49,8 +49,8 @@ class JudgedOffsets {
   [[nodiscard]] std::int64_t at(std::int64_t border) const {
     return offsets_[static_cast<std::size_t>(border)];
   }
-  /// Adds the offsets that a binary search for `border` compares with, by steps of halving powers
-  /// of two from offset 0.
+  /// Adds the indices of the offsets that a binary search for offset `border` compares with, in
+  /// steps of halving powers of two from offset 0.
   void add_judges(std::int64_t border, std::set<std::int64_t>& judges) const {
     std::int64_t found = 0;
     for (auto step = std::int64_t{1} << 40; step > 0; step /= 2) {
@@ -73,8 +73,8 @@ class JudgedOffsets {
   std::int64_t capacity_;
 };
 
-/// Returns the offsets of `bags` bags in `capacity` positions. They ascend, except for none, one,
-/// some or all of them.
+/// Returns random offsets of `bags` bags in `capacity` positions. The offsets ascend, except for
+/// none, one, some or all of them.
 [[nodiscard]] inline std::vector<std::int64_t> random_bad_offsets(Random& random,
                                                                   std::int64_t bags,
                                                                   std::int64_t capacity) {

@@ -17,15 +17,16 @@ constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr UniqueOrder kOrders[] = {UniqueOrder::ascending, UniqueOrder::first_occurrence};
 
-/// The counts that one block of 512, 2048 or 4096 positions handles, or a sort by the whole device.
+/// The numbers of ids that one block of 512, 2048 or 4096 positions handles, or a sort by the whole
+/// device.
 constexpr std::int64_t kIdCounts[] = {
     0, 1, 2, 31, 511, 512, 513, 2047, 2048, 2049, 4095, 4096, 4097, 20'000};
 
 template <class Stream>
 class UniqueTest : public KernelTest<Stream> {
  protected:
-  /// Compares with a map from each id to its number. Memory that must not be written has to
-  /// stay unchanged.
+  /// Compares the results of unique() with a map from each id to its number. Memory that must not
+  /// be written has to stay unchanged.
   template <class T>
   void expect_unique(std::vector<T> const& ids,
                      std::int64_t below,
@@ -86,14 +87,14 @@ class UniqueTest : public KernelTest<Stream> {
               memory.data()});
     });
     EXPECT_EQ(this->read(found_count)[0], uniques);
-    // EXPECT_EQ would print thousands of numbers, and a difference is best described by its
-    // first position.
+    // EXPECT_EQ is avoided for arrays, because it would print thousands of numbers, and a
+    // difference is best described by its first position.
     EXPECT_TRUE(this->read(found_values) == values);
     EXPECT_TRUE(this->read(found_inverse) == inverse);
     EXPECT_TRUE(this->read(found_counts) == counts);
   }
 
-  /// Compares for ids of both widths and for both orders. All ids exist.
+  /// Tests unique() with ids of both widths and in both orders. All ids exist.
   void expect_unique(Integers const& ids, std::int64_t below) {
     for (auto const order : kOrders) {
       expect_unique(ids, below, order, static_cast<std::int64_t>(ids.size()));
@@ -198,7 +199,7 @@ TYPED_TEST(UniqueTest, ids_that_differ_in_some_bytes_only) {
       this->expect_unique(ids, 0, order, kIds / 2);
       this->expect_unique(ids, std::int64_t{1} << 62, order, kIds);
     }
-    ids[kIds - 1] = ids[0] ^ 0x0202'0202'0202'0202;  // this id does not exist
+    ids[kIds - 1] = ids[0] ^ 0x0202'0202'0202'0202;  // the last id does not exist
     this->expect_unique(ids, 0, UniqueOrder::ascending, kIds - 1);
   }
 }
@@ -213,7 +214,8 @@ TYPED_TEST(UniqueTest, equal_ids_of_a_whole_device) {
 TYPED_TEST(UniqueTest, ids_beyond_the_count_do_not_exist) {
   for (std::int64_t const capacity : {1, 700, 3000, 20'000}) {
     auto ids = this->random.integers(capacity, -3, 200);
-    // The greatest id of all: positions that do not exist are sorted as if they held it.
+    // The first id is the greatest of all, because positions that do not exist are sorted as if
+    // they held the greatest id.
     ids[0] = std::numeric_limits<std::int32_t>::max();
     for (auto const existing :
          {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1}, capacity / 2, capacity - 1}) {

@@ -27,7 +27,7 @@ class JaggedSoftmaxTest : public KernelTest<Stream> {
     return offsets;
   }
 
-  /// Calls each(indices of a column of a segment) for all columns of all segments.
+  /// Calls each(indices) with the indices of the elements of each column of each segment.
   template <class Each>
   static void for_each_column(Integers const& offsets, std::int64_t width, Each const& each) {
     for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
@@ -80,7 +80,7 @@ class JaggedSoftmaxTest : public KernelTest<Stream> {
     }
     std::vector<double> expected(outputs.size(), 0.0);
     for_each_column(offsets, width, [&](auto const& indices) {
-      // Scales the outputs so that they add up to 1, like those of a softmax.
+      // The outputs are scaled so that they add up to 1, like those of a softmax.
       double sum = 0;
       for (auto const i : indices) {
         sum += outputs[i];
@@ -128,7 +128,7 @@ TYPED_TEST(JaggedSoftmaxTest, segments_of_any_length_and_any_width) {
       this->expect_both({7}, width, spare);
       this->expect_both({0, 0, 0}, width, spare);
       this->expect_both({0, 1, 2, 31, 0, 32, 33, 64, 65, 200, 0}, width, spare);
-      // Several segments are too long for their lanes, and are among short ones.
+      // Several segments are too long for a few lanes, and lie among short ones.
       this->expect_both({3, 2500, 0, 4, 2100, 2049, 1}, width, spare);
     }
   }

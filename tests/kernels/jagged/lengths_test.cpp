@@ -13,8 +13,8 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// Counts that one block handles in one or two iterations, and counts of tiles that
-/// communicate their sums.
+/// Numbers of lengths that one block handles in one or two iterations, or that are divided into
+/// tiles, which exchange their sums.
 constexpr std::int64_t kLengthCounts[] = {
     0, 1, 15, 16, 17, 4095, 4096, 4097, 8191, 8192, 8193, 100'001, 4'200'003};
 

@@ -15,8 +15,8 @@ static_assert((kRows - 1) * kWidth == std::int64_t{1} << 31);
 template <class Stream>
 class EmbeddingOfManyElementsTest : public ManyElements<Stream> {
  protected:
-  /// Returns a table whose first row is 1 and whose last two rows are 2 and 3; empty if there is
-  /// too little memory.
+  /// Returns a table whose first row consists of ones and whose last two rows consist of twos and
+  /// threes; nothing if there is too little memory.
   std::optional<Buffer<std::byte>> many_rows() {
     auto const table = this->template many<std::byte>(kRows * kWidth * 2);
     if (table) {
@@ -69,7 +69,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, lookup_of_one_table) {
   for (auto const dtype : {DType::int32, DType::int64}) {
     expect_sums(kWidth, {kRows - 1, 0, kRows - 2, kRows - 1}, dtype);
   }
-  // Row numbers need more than 31 bits here.
+  // With rows of one element, row numbers need more than 31 bits.
   expect_sums(1, {(kRows - 1) * kWidth, 0, (kRows - 2) * kWidth, kRows * kWidth - 1}, DType::int64);
 }
 
@@ -137,7 +137,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, update_of_a_table) {
     return;
   }
   UploadedTable const table{DType::float16, *weights, *states, *states};
-  // Halves and powers of two make all sums and moves exact.
+  // The values are halves and powers of two, so that all sums and updates are exact.
   constexpr float kRate = 0x1p-10F;
   for (auto const kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad}) {
     for (std::int64_t const places : {4, 4000}) {  // in one launch, and in several
@@ -204,7 +204,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, update_by_gradients_of_rows) {
   EXPECT_EQ(this->read_half_row(*weights, 0), Floats(kWidth, 9.0F));
   EXPECT_EQ(this->read_half_row(*weights, kRows - 2), Floats(kWidth, 2.0F));
   EXPECT_EQ(this->read_half_row(*weights, kRows - 1), Floats(kWidth, 11.0F));
-  // Row numbers need more than 31 bits here.
+  // With rows of one element, row numbers need more than 31 bits.
   move_up(1, {(kRows - 1) * kWidth, kRows * kWidth - 1});
   Floats last(kWidth, 11.0F);
   last.front() = last.back() = 19.0F;
@@ -236,7 +236,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, gradient_of_weights) {
     EXPECT_EQ(this->read(output), sums);
   };
   expect_products(kWidth, {kRows - 1, 0, kRows - 2, kRows}, {96, 32, 64, 0});
-  // Row numbers need more than 31 bits here.
+  // With rows of one element, row numbers need more than 31 bits.
   constexpr std::int64_t kLast = (kRows - 1) * kWidth;
   expect_products(1, {kLast, kLast - 1, 0, kLast + kWidth}, {1.5F, 1.0F, 0.5F, 0.0F});
 }

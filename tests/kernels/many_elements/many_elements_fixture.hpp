@@ -8,7 +8,7 @@
 namespace msstream::ops::kernels::testing {
 
 /// A fixture for arrays of more than 2^31 elements. It writes and reads only a few rows, so that
-/// the host never commits the pages of the others.
+/// the host never commits the pages of the other rows.
 template <class Stream>
 class ManyElements : public UpdateTest<Stream> {
  protected:
@@ -21,7 +21,7 @@ class ManyElements : public UpdateTest<Stream> {
     UpdateTest<Stream>::SetUp();
   }
 
-  /// Returns memory with arbitrary contents. If too little is free, returns nothing and
+  /// Returns memory with arbitrary contents. If too little memory is free, returns nothing and
   /// skips the test.
   template <class T>
   std::optional<Buffer<T>> many(std::int64_t count) {
@@ -51,7 +51,7 @@ class ManyElements : public UpdateTest<Stream> {
     this->write(rows.slice(row * width, width),
                 std::vector<T>(static_cast<std::size_t>(width), value));
   }
-  /// Expects each row to consist of its one value.
+  /// Expects all elements of row i to equal values[i].
   template <class T>
   void expect_rows(Buffer<T> const& rows, std::int64_t width, std::vector<T> const& values) {
     auto const found = this->read(rows);

@@ -12,7 +12,7 @@ template <class Stream>
 class RowsOfManyElementsTest : public ManyElements<Stream> {};
 TYPED_TEST_SUITE(RowsOfManyElementsTest, StreamKinds, StreamKindName);
 
-// The table has 4.3 GB in half precision.
+// The table of the test has 4.3 GB in half precision.
 TYPED_TEST(RowsOfManyElementsTest, rows_gathered_and_scattered) {
   using Half = std::uint16_t;
   constexpr std::int64_t kRows = (std::int64_t{1} << 11) + 1;
@@ -43,7 +43,7 @@ TYPED_TEST(RowsOfManyElementsTest, rows_gathered_and_scattered) {
     return output;
   };
   this->expect_rows(gather(kRowBytes, {kRows - 1, 0, -1}), kWidth, {4, 1, 0});
-  // Row numbers need more than 31 bits here.
+  // With rows of one element, row numbers need more than 31 bits.
   constexpr std::int64_t kLast = (kRows - 1) * kWidth;
   this->expect_rows(gather(2, {kLast, kLast - 1, 0, kLast + kWidth}), 1, {4, 3, 1, 0});
 
@@ -89,7 +89,7 @@ TYPED_TEST(RowsOfManyElementsTest, rows_gathered_and_scattered) {
   this->expect_rows(rows->slice((kRows - 3) * kWidth, 3 * kWidth), kWidth, {9, 3, 8});
 }
 
-// The values are floats, 8.6 GB of them.
+// The values of the test are 8.6 GB of floats.
 TYPED_TEST(RowsOfManyElementsTest, segments) {
   constexpr std::int64_t kPlaces = (std::int64_t{1} << 21) + 1;
   constexpr std::int64_t kColumns = 1024;
@@ -107,7 +107,7 @@ TYPED_TEST(RowsOfManyElementsTest, segments) {
                                   Floats const& expected) {
     for (bool const is_deterministic : {true, false}) {
       if (!is_deterministic && form != SegmentForm::unsorted_ids) {
-        continue;  // the other forms ignore it
+        continue;  // only sums of unsorted ids depend on `deterministic`
       }
       SCOPED_TRACE(
           fmt::format("form {}, deterministic: {}", static_cast<int>(form), is_deterministic));

@@ -19,7 +19,7 @@ inline constexpr OptimizerKind kOptimizerKinds[] = {OptimizerKind::sgd,
   return {.kind = kind, .learning_rate = 0.01F};
 }
 
-/// A weight and its state in double, updated by the published rules.
+/// A reference for a weight and its optimizer state, in double, updated by the published rules.
 struct ReferenceWeight {
   double weight;
   double first = 0;
@@ -51,8 +51,8 @@ struct ReferenceWeight {
   }
 };
 
-/// Updates the weights of one row of a table. If the state is one number for each row, every
-/// weight holds it.
+/// Updates the weights of one row of a table by an optimizer rule. If the rule keeps one number of
+/// state per row, every weight holds that number.
 inline void move_row(std::span<ReferenceWeight> row,
                      OptimizerRule const& rule,
                      std::span<double const> gradients,

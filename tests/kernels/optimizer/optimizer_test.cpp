@@ -15,14 +15,15 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// Compares with a tolerance. When momentum has cancelled out, the rounding errors of its up to
-/// five terms remain: ten of half a unit in the last place of numbers below 4.1.
+/// Returns whether a weight is as close to its expected value as rounding allows. When momentum has
+/// cancelled out, the rounding errors of its up to five terms remain: ten of half a unit in the
+/// last place of numbers below 4.1.
 bool is_close(double actual, double expected) {
   return std::abs(actual - expected) <= 1e-5 * std::abs(expected) + 10 * 4.1 * 0x1p-24;
 }
 
-/// Tells whether `stored` is `expected` rounded to nearest, off by at most half a unit in
-/// the last place.
+/// Returns whether `stored` is `expected` rounded to the nearest value of type T, that is, differs
+/// by at most half a unit in the last place.
 template <class T>
 bool is_rounded(T stored, double expected) {
   if constexpr (std::is_same_v<T, float>) {
@@ -35,7 +36,7 @@ bool is_rounded(T stored, double expected) {
          half_unit * std::abs(expected) * 1.001 + subnormal_half_unit + float_error;
 }
 
-/// Random weights of some type, with state, and gradients of some of the rows.
+/// A table of random weights of some type, with optimizer state, and gradients of some of its rows.
 struct SomeTable {
   DType dtype;
   std::int64_t width;
@@ -98,7 +99,7 @@ class OptimizerTest : public KernelTest<Stream> {
             this->upload(ids),
             this->scalar(this->random.integer(0, capacity))};
   }
-  /// Returns a copy with its own memory for everything that an update writes.
+  /// Returns a copy of a table with its own memory for everything that an update writes.
   SomeTable copy_of(SomeTable const& table) {
     auto copy = table;
     copy.weights = this->upload(table.start);
@@ -199,7 +200,7 @@ TYPED_TEST(OptimizerTest, tensors_move_by_the_rule_over_five_steps) {
     for (int const tensor_count : {0, 1, 48, 49, 100}) {
       SCOPED_TRACE(fmt::format("kind {}, {} tensors", static_cast<int>(kind), tensor_count));
       auto const rule = rule_of(kind);
-      // Places the tensors after each other with gaps of up to four floats, so that some are
+      // The tensors are placed one after the other with gaps of up to four floats, so that some are
       // aligned to 16 bytes and some are not.
       std::vector<std::int64_t> firsts;
       std::vector<std::int64_t> counts;
@@ -237,7 +238,7 @@ TYPED_TEST(OptimizerTest, tensors_move_by_the_rule_over_five_steps) {
         }
         advance_step(this->stream(), rule, step.data());
         update_dense(this->stream(), rule, step.data(), updates);
-        updates.clear();  // the call has copied what it needs
+        updates.clear();  // the call must have copied the descriptions of the updates
         this->synchronise();
         for (std::size_t i = 0; i < expected.size(); ++i) {
           if (is_in_tensor[i]) {
@@ -278,7 +279,7 @@ TYPED_TEST(OptimizerTest, rules_without_corrections_need_no_step) {
 TYPED_TEST(OptimizerTest, rows_with_a_gradient_move_and_no_others) {
   for (auto const kind : kOptimizerKinds) {
     if (kind == OptimizerKind::rowwise_adagrad) {
-      continue;  // row-wise adagrad has another state
+      continue;  // row-wise Adagrad keeps another state
     }
     for (std::int64_t const width : {1, 3, 4, 20, 128}) {
       for (std::int64_t const row_count : {0, 13, 20}) {
@@ -372,8 +373,8 @@ TYPED_TEST(OptimizerTest, many_tables_move_as_each_of_them_alone) {
       std::vector<SomeTable> alone;
       std::vector<RowUpdate> updates;
       for (int k = 0; k < table_count; ++k) {
-        // One table uses all blocks of a launch, a third have half precision, and some
-        // are not aligned.
+        // One table is so large that it takes all blocks of a launch, a third of the tables have
+        // half precision, and some are not aligned.
         bool const large = kind == OptimizerKind::sgd && table_count == 2 && k == 0;
         auto const capacity = large ? 17'000 : this->random.integer(0, 30);
         auto const width = this->random.integer(1, 3) * this->random.integer(1, 4);
@@ -386,7 +387,7 @@ TYPED_TEST(OptimizerTest, many_tables_move_as_each_of_them_alone) {
         updates.push_back(together.back().update(kind));
       }
       update_rows(this->stream(), rule, step.data(), updates);
-      updates.clear();  // the call has copied what it needs
+      updates.clear();  // the call must have copied the descriptions of the updates
       for (auto const& table : alone) {
         std::vector const one{table.update(kind)};
         update_rows(this->stream(), rule, step.data(), one);
@@ -405,7 +406,8 @@ TYPED_TEST(OptimizerTest, many_tables_move_as_each_of_them_alone) {
 
 TYPED_TEST(OptimizerTest, a_weight_between_two_half_precision_values_goes_to_the_even_one) {
   auto const check = [this]<class T>(T, float unit) {
-    // One unit in the last place of 1 is `unit`. The gradient moves both weights up by half of it.
+    // The last place of 1 has the value `unit`. The gradient raises both weights by half of that
+    // value, so that they are rounded to even.
     auto const table = this->upload(std::vector{from_float<T>(1.0F), from_float<T>(1.0F + unit)});
     auto const gradients = this->upload(std::vector{-0.5F * unit, -0.5F * unit});
     auto const ids = this->scalar(0);

@@ -25,7 +25,7 @@ inline constexpr SegmentReduction kReductions[] = {SegmentReduction::sum,
 inline constexpr SegmentForm kForms[] = {
     SegmentForm::offsets, SegmentForm::sorted_ids, SegmentForm::unsorted_ids};
 
-/// Segments in one of the forms, in host memory.
+/// A description of segments in host memory, in one of the forms of SegmentForm.
 struct Segments {
   SegmentForm form;
   std::int64_t segments;
@@ -34,7 +34,7 @@ struct Segments {
   bool is_narrow = false;  ///< whether ids have 32 bits
   std::optional<std::int64_t> count = {};
 
-  /// Returns the segment of each position, or -1.
+  /// Returns the segment of each position, or -1 for a position in no segment.
   [[nodiscard]] Integers owners() const {
     Integers owners(static_cast<std::size_t>(capacity), -1);
     if (form == SegmentForm::offsets) {
@@ -54,8 +54,8 @@ struct Segments {
   }
 };
 
-/// Returns segments of which segment s has lengths[s] positions. `before` positions precede the
-/// first segment, and `behind` follow the last.
+/// Returns segments by offsets, of which segment s has lengths[s] positions. `before` positions
+/// precede the first segment, and `behind` follow the last.
 inline Segments by_offsets(Integers const& lengths,
                            std::int64_t before = 0,
                            std::int64_t behind = 0) {
@@ -78,8 +78,9 @@ inline Segments by_ids(SegmentForm form,
   }
   return {form, segments, capacity, std::move(ids), is_narrow};
 }
-/// Like by_offsets(), but in any form. Positions before and behind the segments have
-/// ids out of range.
+/// Returns segments in any form, of which segment s has lengths[s] positions. If the segments have
+/// ids, the `before` positions that precede the segments and the `behind` that follow have ids out
+/// of range.
 inline Segments in_form(SegmentForm form,
                         Integers const& lengths,
                         std::int64_t before,
@@ -103,8 +104,8 @@ inline Segments in_form(SegmentForm form,
   return by_ids(form, std::move(ids), segments, random.integer(0, 1) == 0);
 }
 
-/// Returns the reductions in double, one position after the other. NaN wins; a segment without rows
-/// gives `empty`.
+/// Returns the results of segment reductions in double, one position after the other. If an element
+/// is NaN, the result is NaN; a segment without rows gives `empty`.
 inline Doubles reduced_in_double(Segments const& segments,
                                  Floats const& values,
                                  std::int64_t width,
@@ -151,7 +152,7 @@ inline Doubles reduced_in_double(Segments const& segments,
 template <class Stream>
 class SegmentKernelTest : public KernelTest<Stream> {
  protected:
-  /// The device copy of a description, valid while this object exists.
+  /// The device copy of segments, valid while the object exists.
   struct Uploaded {
     std::shared_ptr<void> indices;
     std::shared_ptr<void> count;
@@ -185,7 +186,7 @@ class SegmentKernelTest : public KernelTest<Stream> {
     return there;
   }
 
-  /// Runs the reduction. With `unaligned` floats before values and output, no row begins at a
+  /// Runs a segment reduction. With `unaligned` floats before values and output, no row begins at a
   /// multiple of 16 bytes.
   Floats reduce(Segments const& segments,
                 Floats const& values,
@@ -213,7 +214,8 @@ class SegmentKernelTest : public KernelTest<Stream> {
     return this->read_segments(output);
   }
 
-  /// Returns the output, whose elements may be NaN. The test fails if a kernel wrote outside of it.
+  /// Returns the output of a segment kernel, whose elements may be NaN. The test fails if a kernel
+  /// wrote outside of the output.
   Floats read_segments(GuardedOutput const& output) {
     auto const all = this->read(output.memory);
     auto const is_poison = [](float value) { return std::isnan(value); };
@@ -224,15 +226,15 @@ class SegmentKernelTest : public KernelTest<Stream> {
     return {first, first + output.count};
   }
 
-  /// Returns small whole numbers, whose sums are exact in float in any order, so that one lost or
-  /// repeated row among thousands is detected.
+  /// Returns small random integers as floats, whose sums are exact in any order, so that one lost
+  /// or repeated row among thousands is detected.
   Floats whole_numbers(std::int64_t count) {
     Floats out(static_cast<std::size_t>(count));
     std::generate(
         out.begin(), out.end(), [&] { return static_cast<float>(this->random.integer(-8, 8)); });
     return out;
   }
-  /// Returns 1, -1 and a few powers of two, whose products are exact in any order.
+  /// Returns random factors (1, -1 and a few powers of two) whose products are exact in any order.
   Floats factors(std::int64_t count) {
     Floats out(static_cast<std::size_t>(count));
     std::generate(out.begin(), out.end(), [&] {

@@ -44,7 +44,8 @@ class SegmentGradientTest : public SegmentKernelTest<Stream> {
     return this->read_segments(found);
   }
 
-  /// Computes the gradient in double, element by element, in O(rows of the segment) each.
+  /// Computes the gradient of a segment reduction in double, each element in time proportional to
+  /// its segment's number of rows.
   static Doubles gradient_in_double(Segments const& segments,
                                     Floats const& output_gradient,
                                     Floats const& values,
@@ -150,7 +151,7 @@ TYPED_TEST(SegmentGradientTest, reaches_every_place_and_zeroes_the_others) {
   }
 }
 
-// There are enough positions for parts and for sorting on CUDA, and a few hundred empty
+// There are enough positions to be cut into parts and sorted on CUDA, and a few hundred empty
 // segments in a row.
 TYPED_TEST(SegmentGradientTest, of_many_places) {
   auto lengths = this->random.integers(3000, 0, 3);

@@ -14,7 +14,8 @@ constexpr float kInfiniteFloat = std::numeric_limits<float>::infinity();
 template <class Stream>
 class SegmentTest : public SegmentKernelTest<Stream> {
  protected:
-  /// Expects the results of all reductions: exact ones, except for the roundings of mean and sqrtn.
+  /// Runs all segment reductions, and expects exact results, except for the roundings of mean and
+  /// sqrtn.
   void expect_reduced(Segments const& segments, std::int64_t width, std::int64_t unaligned = 0) {
     SCOPED_TRACE(fmt::format("form {}, {} segments, {} places, width {}",
                              static_cast<int>(segments.form),
@@ -27,7 +28,7 @@ class SegmentTest : public SegmentKernelTest<Stream> {
       auto const& values = reduction == SegmentReduction::prod ? factors : numbers;
       float const empty = reduction == SegmentReduction::sum ? 0.0F : 77.0F;
       auto const expected = reduced_in_double(segments, values, width, reduction, empty);
-      // The divisor of a sum is rounded, and so is the quotient.
+      // The divisor of a mean or sqrtn is rounded, and so is the quotient.
       bool const is_rounded =
           reduction == SegmentReduction::mean || reduction == SegmentReduction::sqrtn;
       for (bool const deterministic : {true, false}) {
@@ -108,8 +109,8 @@ TYPED_TEST(SegmentTest, all_rows_in_one_segment) {
   this->expect_reduced_in_all_forms({0, 0, 30'000, 0}, 33);
 }
 
-// If there are many more positions than kernels have lanes, parts grow to their maximal length, and
-// a long segment leaves more tails than one warp combines.
+// There are many more positions than kernels have lanes, so that parts grow to their maximal
+// length, and a long segment leaves more partial sums than one warp combines.
 TYPED_TEST(SegmentTest, power_law_segments) {
   Integers lengths(2000);
   for (std::size_t s = 0; s < lengths.size(); ++s) {
@@ -176,7 +177,8 @@ TYPED_TEST(SegmentTest, nan_wins_and_infinity_is_as_in_arithmetic) {
     }
     for (auto const reduction : kReductions) {
       if (reduction == SegmentReduction::prod) {
-        // Prevents the long product from overflowing or underflowing a float.
+        // All finite factors other than 0 are set to 1, so that the product of a long segment
+        // neither overflows nor underflows.
         std::transform(values.begin(), values.end(), values.begin(), [](float x) {
           return std::isfinite(x) && x != 0.0F ? 1.0F : x;
         });

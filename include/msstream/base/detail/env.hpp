@@ -35,7 +35,8 @@ namespace detail {
                                    std::int64_t least,
                                    std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
-/// Returns the meaning of the variable's value, which must be one of the names in `accepted`.
+/// Returns the choice that `accepted` pairs with the variable's value, or `fallback` if the
+/// variable is unset or empty. Throws BadValue for a value that is not in `accepted`.
 template <class Choice>
 [[nodiscard]] Choice choice(char const* variable,
                             Choice fallback,

@@ -45,7 +45,7 @@ class InlineVector {
     }
   }
   void clear() noexcept { resize_down(0); }
-  /// Keeps the first `count` elements.
+  /// Shrinks the list to its first `count` elements.
   void resize_down(std::size_t count) noexcept {
     if (has_spilled()) [[unlikely]] {
       if (count <= Inline) {

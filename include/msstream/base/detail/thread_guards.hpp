@@ -16,8 +16,8 @@
 
 namespace msstream::detail {
 
-/// The record of a thread that has opened guards. It is shared with the guards, because another
-/// thread may destroy a guard by mistake.
+/// The record of a thread that has opened scope guards (StreamScope, NameScope, Range). The thread
+/// and its guards share the record, because another thread may destroy a guard by mistake.
 class GuardedThread {
  public:
   /// If another thread has destroyed a guard of the calling thread, closes that guard and throws
@@ -70,9 +70,9 @@ class GuardedThread {
   std::string message_;
 };
 
-/// The open guards of one kind of the calling thread. Each guard has an entry here, which stays
-/// valid until both the guard has been destroyed and the thread that opened it has closed it or
-/// ended. A guard that another thread destroys therefore leaves neither thread with a dangling
+/// The calling thread's open scope guards of one kind. Each guard has an entry in the list, which
+/// stays valid until both the guard has been destroyed and the thread that opened it has closed it
+/// or ended. A guard that another thread destroys therefore leaves neither thread with a dangling
 /// pointer.
 ///
 /// States of an entry: open; lost, from the time when another thread has destroyed its guard until
@@ -95,7 +95,7 @@ class ThreadGuards {
 
     std::optional<Opened> opened_;
     Entry* outer_ = nullptr;
-    /// Null if the guard was opened while its thread was ending.
+    /// The record of the thread that opened the guard. Null if the thread was ending.
     std::shared_ptr<GuardedThread> thread_;
     std::source_location opened_at_;
     std::atomic<State> state_{State::open};
@@ -157,7 +157,8 @@ class ThreadGuards {
     }
     return thread;
   }
-  /// Runs at the end of a thread: closes all its guards, whose objects may be destroyed later.
+  /// Closes all guards of the calling thread, which is ending. The guard objects may be destroyed
+  /// later.
   static void leave_thread() noexcept {
     while (innermost_ != nullptr) {
       auto* const entry = innermost_;
@@ -198,8 +199,8 @@ class ThreadGuards {
       entry = outer;
     }
   }
-  /// Removes the entry from the list of open guards. It is normally the innermost one, except for
-  /// guards that are members of objects destroyed in another order.
+  /// Removes the entry from the list of the thread's open guards. The entry is normally the
+  /// innermost one, except for guards that are members of objects destroyed in another order.
   static void unlink(Entry* entry) noexcept {
     Entry** link = &innermost_;
     while (*link != entry) {
@@ -224,7 +225,7 @@ class ThreadGuards {
   static inline constinit thread_local Entry* innermost_ = nullptr;
   static inline constinit thread_local Entry* spare_ = nullptr;
   static inline constinit thread_local bool has_joined_ = false;
-  /// The entries that close_late() cannot free. The list keeps them reachable, so that leak
+  /// The list of entries that close_late() cannot free. It keeps them reachable, so that leak
   /// checkers do not report them.
   static inline std::atomic<Entry*> left_{nullptr};
 };

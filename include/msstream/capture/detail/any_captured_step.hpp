@@ -14,13 +14,13 @@ namespace msstream::detail {
 
 class CaptureMemory;
 
-/// Makes memory that any number of captured steps share: the body of a StepMemory<R>. If `group` is
-/// not null, the steps are replayed on it. Throws std::invalid_argument for a group of another
-/// device or of a capture.
+/// Makes memory that any number of captured steps share: the implementation of StepMemory<R>. If
+/// `group` is not null, the steps are replayed on it. Throws std::invalid_argument for a group of
+/// another device or of a capture.
 [[nodiscard]] std::shared_ptr<CaptureMemory> make_step_memory(AnyDevice const& device,
                                                               std::shared_ptr<StreamGroup> group);
 
-/// The body of every CapturedStep<R>, whatever the runtime, which must be able to capture.
+/// The implementation of CapturedStep<R>, compiled once for all runtimes that can capture.
 class AnyCapturedStep {
  public:
   /// Captures the operations of `function` in memory that other steps share, or in memory of the
@@ -40,8 +40,8 @@ class AnyCapturedStep {
   std::unique_ptr<State> const state_;
 };
 
-/// Waits for the last replays of captured steps that are gone, and releases their memory. Returns
-/// whether any of the replays was still running.
+/// Blocks the host until the given replays of captured steps are complete, and releases the memory
+/// of steps that are destroyed. Returns whether any of the replays was still running.
 bool settle_replays(AnyDevice const& device, order::PositionSet const& replays);
 
 }  // namespace msstream::detail

@@ -10,9 +10,9 @@ namespace msstream::detail {
 
 struct DeviceState;
 
-/// Makes a block of device memory that another library has allocated and `owner` keeps: see
-/// memory::adopt(). Dropping the last reference blocks the host until the block's uses are
-/// complete, and then drops the owner.
+/// Makes a block of device memory that another library has allocated and `owner` keeps alive.
+/// Dropping the last reference to the block blocks the host until the block's uses are complete,
+/// and then drops the owner.
 [[nodiscard]] memory::BlockRef adopt(std::shared_ptr<DeviceState> const& device,
                                      void* data,
                                      std::size_t bytes,

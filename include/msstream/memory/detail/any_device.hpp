@@ -19,8 +19,8 @@ struct DeviceState;
 struct StreamContext;
 class StreamGroup;
 
-/// The part of a device's state that a Device owns together with its copies. Tells the state when
-/// the last of them is gone.
+/// The handle that all copies of a Device share. Its destructor notifies the device's state that
+/// the last copy is gone.
 class DeviceHandle {
  public:
   explicit DeviceHandle(std::shared_ptr<DeviceState> state);
@@ -34,7 +34,8 @@ class DeviceHandle {
   std::shared_ptr<DeviceState> state_;
 };
 
-/// A Device of any runtime: see Device, whose functions these are. Never null.
+/// The implementation of Device<R>, compiled once for all runtimes; Device documents the functions.
+/// Never null.
 class AnyDevice {
  public:
   AnyDevice(std::shared_ptr<Backend> runtime, EngineOptions const& options);
@@ -64,8 +65,8 @@ class AnyDevice {
   [[nodiscard]] trace::Timeline stop_spans() const;
 
  private:
-  /// Returns the state. Throws std::logic_error if the device is a copy in a child of fork(), or
-  /// its driver has ended.
+  /// Returns the device's state. Throws std::logic_error if the device is a copy in a child of
+  /// fork(), or its driver has ended.
   [[nodiscard]] DeviceState& here() const;
 
   std::shared_ptr<DeviceHandle const> handle_;

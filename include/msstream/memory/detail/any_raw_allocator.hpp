@@ -8,8 +8,8 @@
 
 namespace msstream::detail {
 
-/// A RawAllocator of any runtime: see RawAllocator, whose functions these are. A stream is a handle
-/// of the device's runtime. Thread-safe.
+/// The implementation of RawAllocator<R>, compiled once for all runtimes; RawAllocator documents
+/// the functions. A stream is passed as the native handle of the device's runtime. Thread-safe.
 class AnyRawAllocator {
  public:
   static constexpr std::size_t kAlignment = 256;

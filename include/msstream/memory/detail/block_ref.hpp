@@ -7,12 +7,13 @@ namespace msstream::memory {
 
 struct Block;
 
-/// A shared reference to a block; the last one gives the block back. Never null unless moved from.
+/// A counted reference to a block of memory. Dropping the last reference returns the block to its
+/// allocator. Null only if moved from.
 class BlockRef {
  public:
-  /// Makes the first reference to a block that is allocated.
+  /// Makes the first reference to a newly allocated block.
   explicit BlockRef(Block* block) noexcept;
-  /// Makes another reference to a block that has one already.
+  /// Makes a further reference to a block that is already referenced.
   [[nodiscard]] static BlockRef share(Block& block) noexcept {
     add_reference(block);
     return BlockRef(block);
@@ -41,7 +42,7 @@ class BlockRef {
   explicit BlockRef(Block& counted) noexcept : block_(&counted) {}
 
   static void add_reference(Block& block) noexcept;
-  /// Gives the block back if the reference is the last.
+  /// Drops a reference, and returns the block to its allocator if the reference was the last.
   static void drop_reference(Block& block) noexcept;
 
   Block* block_;

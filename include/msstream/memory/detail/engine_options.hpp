@@ -13,14 +13,15 @@ namespace msstream::detail {
 
 class DependencyTracker;
 
-/// The members of DeviceOptions that do not depend on the type of the runtime; described there.
+/// The members of DeviceOptions that do not depend on the runtime type. DeviceOptions describes
+/// them.
 struct EngineOptions {
   bool reduce_waits;
   std::function<void(std::string const&)> explain_waits;
   AllocatorOptions memory;
   MatmulPrecision matmul_precision;
   std::size_t workspace_bytes;
-  std::shared_ptr<DependencyTracker> tracker;  ///< null for a tracker of its own
+  std::shared_ptr<DependencyTracker> tracker;  ///< null: the device makes its own
 };
 
 }  // namespace msstream::detail

@@ -9,8 +9,8 @@
 
 namespace msstream::order {
 
-/// A set of positions that keeps only the newest of each stream. Its size is O(streams), however
-/// many positions are added.
+/// A set of positions of operations on streams that keeps only the newest position of each stream.
+/// Its size is O(streams), however many positions are added.
 class PositionSet {
  public:
   void add(Position position) {

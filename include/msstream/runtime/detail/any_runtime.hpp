@@ -5,11 +5,11 @@
 
 namespace msstream::detail {
 
-/// Stands for the runtime type in code that is compiled once, for all runtimes: a
-/// Tensor<float, AnyRuntime> is a float32 tensor on a device of whichever runtime. The
-/// specialisation of a face for AnyRuntime is the face's body: the faces for runtimes derive from
-/// it, and add types. Work on an AnyRuntime is called with a HostStream or a CudaStream, as the
-/// device asks for.
+/// A placeholder for the runtime type in code that is compiled once for all runtimes: a
+/// Tensor<float, AnyRuntime> is a float32 tensor on a device of any runtime. The specialisation of
+/// a class template for AnyRuntime is the implementation; the class for a runtime type R derives
+/// from it, and adds types. The work of an operation on an AnyRuntime is called with a HostStream
+/// or a CudaStream, depending on the device.
 struct AnyRuntime {};
 
 }  // namespace msstream::detail

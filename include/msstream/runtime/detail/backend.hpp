@@ -24,7 +24,8 @@ class Checker;
 
 namespace msstream::detail {
 
-/// A runtime's handles, as the engine keeps them: the handle of every runtime is a pointer.
+/// Untyped handles of the streams, events, graphs and libraries of a runtime of any type. The
+/// native handles of all runtimes are pointers.
 using NativeStream = void*;
 using NativeEvent = void*;
 using NativeGraph = void*;
@@ -38,8 +39,8 @@ enum class StreamRefKind : std::uint8_t { host, cuda, other };
 struct BackendTraits {
   std::string_view name;
   std::type_info const* type;  ///< of the runtime, as programs know it
-  /// The type of the runtime in fact. Differs from `type` if MSSTREAM_CHECK has put a checking
-  /// runtime in the place of a plain one.
+  /// The actual type of the runtime. Differs from `type` if MSSTREAM_CHECK has replaced a plain
+  /// runtime by a checking one.
   std::type_info const* own_type;
   RuntimeLife life;
   StreamRefKind ref_kind;
@@ -51,13 +52,15 @@ struct BackendTraits {
   double timed_on_top_ns;  ///< see msstream::timed_on_top_ns
 };
 
-/// A runtime as the engine knows it: the functions of the concept Runtime and of its extensions,
-/// with handles that are untyped pointers. BackendOf<R> implements it for a runtime type R.
+/// An abstract interface to a runtime of any type: the functions of the concept Runtime and of its
+/// extensions, with untyped pointers as handles. BackendOf<R> implements it for a runtime type R.
 ///
 /// The contracts are those of the concepts Runtime, PartitioningRuntime, PagedRuntime,
-/// CapturingRuntime, InteropRuntime, ObservingRuntime and OrderObservingRuntime. The functions of
-/// CapturingRuntime, PagedRuntime and InteropRuntime throw std::logic_error if the runtime does not
-/// have them; the functions of the two observing concepts then do nothing.
+/// CapturingRuntime, InteropRuntime, ObservingRuntime and OrderObservingRuntime. If the runtime
+/// does not model CapturingRuntime, PagedRuntime or InteropRuntime, the functions of that concept
+/// throw std::logic_error, except that page_bytes() returns 0, parts_of() returns null, and
+/// noexcept functions and Visit do nothing. If it does not model the observing concepts, their
+/// functions do nothing.
 class Backend {
  public:
   explicit Backend(BackendTraits const& of) noexcept : traits(of) {}
@@ -87,7 +90,7 @@ class Backend {
   virtual void free_pinned(void* memory, std::size_t bytes) noexcept = 0;
   virtual MemoryInfo memory_info() = 0;
 
-  /// Returns 0 also for a runtime without pages.
+  /// Returns the page size in bytes of a PagedRuntime, or 0 if the runtime has no pages.
   virtual std::size_t page_bytes() = 0;
   virtual void* reserve_addresses(std::size_t bytes) = 0;
   virtual void release_addresses(void* addresses, std::size_t bytes) noexcept = 0;
@@ -103,13 +106,14 @@ class Backend {
 
   virtual NativeLibraries create_libraries(LibraryOptions const& options) = 0;
   virtual void destroy_libraries(NativeLibraries libraries) noexcept = 0;
-  /// Returns the argument for the work of an operation. Throws std::logic_error unless
-  /// traits.ref_kind is StreamRefKind::host.
+  /// Returns the argument with which the work of an operation is called on a CPU runtime. Throws
+  /// std::logic_error unless traits.ref_kind is StreamRefKind::host.
   virtual HostStream host_ref(NativeStream stream, NativeLibraries libraries) = 0;
-  /// Returns the argument for the work of an operation. Throws std::logic_error unless
-  /// traits.ref_kind is StreamRefKind::cuda.
+  /// Returns the argument with which the work of an operation is called on a CUDA runtime. Throws
+  /// std::logic_error unless traits.ref_kind is StreamRefKind::cuda.
   virtual CudaStream cuda_ref(NativeStream stream, NativeLibraries libraries) = 0;
-  /// Makes the runtime's device the calling thread's current one, if the runtime has such a notion.
+  /// Makes the runtime's device the calling thread's current device. Does nothing on a runtime
+  /// without current devices.
   virtual void make_current() = 0;
   /// Returns the number of the runtime's device; -1 if it has none.
   virtual int ordinal() noexcept = 0;
@@ -127,7 +131,8 @@ class Backend {
   virtual OperationParts parts_of(NativeGraph graph) = 0;
 
   virtual std::optional<ForeignStream> identify(NativeStream stream) = 0;
-  /// A guard: see InteropRuntime, visit. Empty for a runtime that is no InteropRuntime.
+  /// A guard that owns the guard which InteropRuntime's visit() returns. Does nothing for a runtime
+  /// that is no InteropRuntime.
   class Visit {
    public:
     explicit Visit(Backend& backend) : backend_(backend) { backend_.begin_visit(place_); }
@@ -155,7 +160,8 @@ class Backend {
   virtual void memory_returned(void const* memory, std::size_t bytes) noexcept = 0;
   virtual void host_uses(MemoryUse const& use) = 0;
 
-  /// Returns true for a runtime that is no OrderObservingRuntime.
+  /// Tells an OrderObservingRuntime that an operation has its position, and returns whether the
+  /// operation may be issued. Returns true for other runtimes.
   virtual bool operation_reserved(OperationHandle const& operation,
                                   NativeStream stream,
                                   TrackedOrder const& order) = 0;

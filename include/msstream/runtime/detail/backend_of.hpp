@@ -39,7 +39,7 @@ template <Runtime R>
           .timed_on_top_ns = msstream::timed_on_top_ns<R>};
 }
 
-/// Marks the backend of a decorator that stands for the runtime in it.
+/// Selects the constructor of BackendOf for a decorator that replaces the runtime which it wraps.
 struct InsteadOfInner {};
 
 [[noreturn]] void throw_runtime_has_no(std::string_view runtime, char const* what);
@@ -60,7 +60,8 @@ class BackendOf final : public Backend {
       : Backend(traits_of<R>()), runtime_(options) {
     object = &runtime_;
   }
-  /// Makes the backend of a decorator that programs know as the runtime in it.
+  /// Makes the backend of a decorator, such as Checked<R>, that replaces the runtime R which it
+  /// wraps: programs access it as an R.
   BackendOf(typename R::Options const& options, InsteadOfInner)
       : Backend(traits_instead_of_inner()), runtime_(options) {
     if constexpr (kDecorates) {
@@ -400,8 +401,8 @@ template <Runtime R>
   return *static_cast<R*>(backend.object);
 }
 
-/// Returns the argument that the runtime of a backend, which is of type R, passes to the work of
-/// operations.
+/// Returns the stream_ref with which the work of an operation on the stream is called. The
+/// backend's runtime must be of type R.
 template <Runtime R>
 [[nodiscard]] typename R::stream_ref ref_of(Backend& backend,
                                             NativeStream stream,

@@ -24,26 +24,28 @@ class HomeProcess {
  public:
   explicit HomeProcess(RuntimeLife life = RuntimeLife::process) noexcept;
 
-  /// Returns whether the object is left: a copy in a child of fork(), or one whose driver has
-  /// ended.
+  /// Returns whether the object must not be used: because it is a copy in a child of fork(), or
+  /// because its driver has ended.
   [[nodiscard]] bool is_left() const noexcept {
     return lives_[index_].load(std::memory_order_relaxed) != made_in_;
   }
-  /// Throws std::logic_error, which gives the reason, if the object is left.
+  /// Throws std::logic_error with the reason if the object is a copy in a child of fork(), or if
+  /// its driver has ended.
   void require_here() const {
     if (is_left()) [[unlikely]] {
       throw_left();
     }
   }
-  /// Throws the std::logic_error for a use in a child of fork().
+  /// Throws the std::logic_error that reports a use of the library in a child of fork().
   [[noreturn]] static void throw_forked();
 
   /// Returns whether this process is a child, by fork(), of one that has used the library.
   [[nodiscard]] static bool is_forked() noexcept;
-  /// Marks all objects of drivers as left, because the drivers are about to end.
+  /// Marks all objects that call drivers as unusable, because the drivers are about to end.
   static void leave_drivers() noexcept;
 
-  /// Keeps an object of a left process for ever, reachable for leak checkers.
+  /// Keeps an object for ever, reachable for leak checkers, because it must not be destroyed in a
+  /// child of fork() or after its driver has ended.
   static void keep(std::shared_ptr<void const> object) noexcept;
 
  private:
@@ -57,8 +59,8 @@ class HomeProcess {
   std::uint32_t made_in_;
 };
 
-/// Like std::make_shared(), but if the process of `home` is left, the object is kept as it is
-/// instead of being destroyed.
+/// Makes a shared object. In a child of fork(), or after the end of the driver of `home`, the
+/// object is kept for ever instead of being destroyed.
 template <class T, class... Arguments>
 [[nodiscard]] std::shared_ptr<T> make_at_home(HomeProcess home, Arguments&&... arguments) {
   return std::shared_ptr<T>(new T(std::forward<Arguments>(arguments)...), [home](T* object) {

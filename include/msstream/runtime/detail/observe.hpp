@@ -43,9 +43,9 @@ template <class R>
   }
 }
 
-/// A guard. While it lives, the calling thread queries the runtime and waits on behalf of the
-/// tracker, to do what it has promised, or to find complete work. The program does not rely on the
-/// results.
+/// A guard. While it lives, the calling thread's queries and waits are those of the dependency
+/// tracker, which keeps an order that it has promised or looks for complete work. The program does
+/// not rely on their results.
 class OfTracker {
  public:
   OfTracker() noexcept { ++depth_; }

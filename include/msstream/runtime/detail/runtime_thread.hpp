@@ -27,7 +27,8 @@ class RuntimeThread {
   [[nodiscard]] static bool is_in_work() noexcept {
     return current_ || launching_ != nullptr || is_launch_thread_;
   }
-  /// Calls `function()` on the calling thread or, if that thread is in work, on a new thread.
+  /// Calls `function()`, which may wait for streams: on the calling thread or, if that thread must
+  /// not wait (see is_in_work()), on a new thread.
   template <class F>
   static void call_outside(F&& function) {
     if (is_in_work()) {

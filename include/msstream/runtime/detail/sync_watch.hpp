@@ -14,8 +14,8 @@ namespace msstream::detail {
 /// where no call should make streams wait for each other.
 class ConcurrentRegion {
  public:
-  /// `checker` receives the findings. `opened_at` is the location where the scope was opened or the
-  /// operation issued.
+  /// Begins the region. `checker` receives the findings; `opened_at` is the location where the
+  /// scope was opened or the operation issued.
   [[nodiscard("without a name the guard goes at once")]] ConcurrentRegion(
       Checker& checker, std::source_location opened_at) noexcept {
     enter(checker, opened_at);
@@ -32,7 +32,7 @@ class ConcurrentRegion {
   }
   static void leave() noexcept { --depth_; }
 
-  /// Returns the checker of the innermost region; null outside all regions.
+  /// Returns the checker of the calling thread's innermost region; null outside all regions.
   [[nodiscard]] static Checker* checker() noexcept { return innermost().checker; }
   [[nodiscard]] static std::source_location opened_at() noexcept { return innermost().opened_at; }
 
@@ -41,7 +41,8 @@ class ConcurrentRegion {
     Checker* checker;
     std::source_location opened_at;
   };
-  /// Returns the innermost region. At more than 16 nested regions, returns the 16th.
+  /// Returns the calling thread's innermost region. At more than 16 nested regions, returns the
+  /// 16th.
   [[nodiscard]] static Region innermost() noexcept {
     return depth_ == 0 ? Region{nullptr, {}} : regions_[std::min(depth_, regions_.size()) - 1];
   }
@@ -66,7 +67,7 @@ class OwnCall {
 };
 
 /// Returns the checker that reports the calling thread's calls that make streams or the host wait.
-/// Null if such calls are allowed here.
+/// Null if the thread may make such calls now.
 [[nodiscard]] inline Checker* sync_listener() noexcept {
   return OwnCall::active() ? nullptr : ConcurrentRegion::checker();
 }
@@ -75,8 +76,8 @@ class OwnCall {
 /// sync_listener() returns. Specialised for runtimes that have such calls.
 template <class R>
 struct SyncWatch {
-  /// Starts the watch. Returns whether such calls are seen from now on. May be called any number of
-  /// times, from any thread.
+  /// Starts to observe the runtime's calls. Returns whether calls that synchronise implicitly are
+  /// seen from now on. May be called any number of times, from any thread.
   static bool start() noexcept { return false; }
 };
 template <class R>

@@ -23,12 +23,12 @@ namespace msstream::detail {
 
 class AnyStreamPool;
 
-/// The body of every InferencePool<Model, R>, whatever the model and the runtime: see
-/// InferencePool, whose functions these are.
+/// The implementation of InferencePool<Model, R>, compiled once for all models and runtimes;
+/// InferencePool documents the functions.
 class AnyInferencePool {
  public:
-  /// Makes the function that a replica calls for a model. Called once for each replica, before the
-  /// call that it was passed to returns. Null if there is no model.
+  /// A function that makes the function which one replica calls for a model. The constructor and
+  /// swap() call it once for each replica, and no later. Null if there is no model.
   using ForwardMaker = std::function<AnyForward()>;
 
   AnyInferencePool(AnyDevice const& device,
@@ -42,7 +42,8 @@ class AnyInferencePool {
   void submit(serve::Query const& query, serve::Callback callback);
   std::uint64_t swap(ForwardMaker const& make_forward);
   void drain();
-  /// Drains the pool, unless its process has left it behind. Callbacks may still use the pool.
+  /// Drains the pool, except in a child of fork() or after the end of the driver. Callbacks may
+  /// still use the pool.
   void close() noexcept;
   [[nodiscard]] serve::PoolCounts counts() const noexcept;
   [[nodiscard]] serve::PoolLatencies latencies() const noexcept;

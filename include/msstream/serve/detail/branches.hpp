@@ -14,20 +14,21 @@ namespace msstream::detail {
 
 class AnyStreamPool;
 
-/// The body of Branches<R>.
+/// The stream groups of a replica, without a runtime type: see serve::Branches<R>.
 using AnyBranches = std::vector<std::shared_ptr<StreamGroup>>;
 
 }  // namespace msstream::detail
 
 namespace msstream::serve {
 
-/// The stream groups of a replica. The replica is launched on the first one.
+/// The stream groups of a replica of an InferencePool. The replica is launched on the first group.
 template <Runtime R = DefaultRuntime>
 using Branches = std::vector<StreamGroup<R>>;
 
-/// The streams of all replicas: one pool for each branch, so that a replica has the same number,
-/// and therefore the same part of the device, in each pool. If replicas are captured, the groups of
-/// all branches but the first compute nothing themselves, and create libraries only when needed.
+/// The stream pools of all replicas: one pool for each branch. A replica has the same group number,
+/// and therefore the same part of the device's multiprocessors, in each pool. If replicas are
+/// captured, the groups of all branches but the first compute nothing themselves, and create
+/// libraries only when needed.
 template <Runtime R>
 class BranchStreams;
 
@@ -65,7 +66,7 @@ namespace msstream::detail {
 
 using AnyBranchStreams = serve::BranchStreams<AnyRuntime>;
 
-/// Returns the groups without their runtime type.
+/// Returns the stream groups without their runtime type.
 template <Runtime R>
 [[nodiscard]] AnyBranches untyped_branches(serve::Branches<R> const& branches) {
   AnyBranches groups;

@@ -9,7 +9,7 @@
 
 namespace msstream::serve {
 
-/// A model as the pool calls it: a function from the inputs of a bucket to a tensor [rows,
+/// A model as an InferencePool calls it: a function from the inputs of a bucket to a tensor [rows,
 /// outputs_per_row].
 template <Runtime R = DefaultRuntime>
 using Forward = std::function<Tensor<float, R>(Inputs<R> const&)>;

@@ -22,25 +22,26 @@ class InputLayout {
   [[nodiscard]] std::vector<Field> const& fields() const noexcept { return fields_; }
   /// Returns the index of a field. Throws std::invalid_argument if no field has this name and type.
   [[nodiscard]] std::size_t find(std::string_view name, DType dtype) const;
-  /// Returns the byte offset of a field in a piece for `rows` rows.
+  /// Returns the byte offset of a field in a piece of memory that is packed for `rows` rows.
   [[nodiscard]] std::size_t offset(std::size_t field, std::int64_t rows) const noexcept;
-  /// Returns the size in bytes of a piece for `rows` rows.
+  /// Returns the size in bytes of a piece of memory that is packed for `rows` rows.
   [[nodiscard]] std::size_t bytes(std::int64_t rows) const noexcept {
     return offset(fields_.size(), rows);
   }
 
   /// Throws std::invalid_argument unless the query has the values of all fields for its rows.
   void check(Query const& query) const;
-  /// Copies a query's values into a piece for `rows` rows, to its rows from `begin` on.
+  /// Copies a query's values into a piece of memory that is packed for `rows` rows, to the rows
+  /// from `begin` on.
   void pack(Query const& query, std::byte* to, std::int64_t rows, std::int64_t begin) const;
-  /// Copies `count` rows, packed as a separate piece at `from`, into a piece for `rows` rows, to
-  /// its rows from `begin` on.
+  /// Copies `count` rows, packed as a piece of memory of their own at `from`, into the piece at
+  /// `to`, which is packed for `rows` rows, to the rows from `begin` on.
   void repack(std::byte const* from,
               std::int64_t count,
               std::byte* to,
               std::int64_t rows,
               std::int64_t begin) const;
-  /// Sets the rows from `begin` on to zero, in a piece for `rows` rows.
+  /// Sets the rows from `begin` on to zero, in a piece of memory that is packed for `rows` rows.
   void clear(std::byte* piece, std::int64_t rows, std::int64_t begin) const noexcept;
 
  private:

@@ -18,14 +18,14 @@
 
 namespace msstream::serve {
 
-/// The buffers of one query, or one batch of queries, at a time: pinned memory for the inputs,
-/// device memory for the inputs, and pinned memory for the answers, each for `most_rows` rows. Not
-/// synchronised. The host may write values() and read answers() only while no issued work is in
-/// flight.
+/// The buffers for one launch of a query, or of a batch of queries, at a time: pinned memory for
+/// the inputs, device memory for the inputs, and pinned memory for the answers, each for
+/// `most_rows` rows. Not synchronised. The host may write values() and read answers() only while no
+/// issued work is in flight.
 template <Runtime R>
 class Staging;
 
-/// The body of the buffers, and their members that do not depend on the runtime.
+/// The implementation of Staging, compiled once for all runtimes.
 template <>
 class Staging<detail::AnyRuntime> {
  public:
@@ -34,15 +34,15 @@ class Staging<detail::AnyRuntime> {
           std::int64_t most_rows,
           std::int64_t outputs_per_row);
 
-  /// Returns the memory for the values, packed by the layout, for a caller that always uses the
-  /// same number of rows.
+  /// Returns the pinned memory for the values of the inputs, packed by the layout, for a caller
+  /// that always uses the same number of rows.
   [[nodiscard]] std::byte* values() const;
-  /// Returns the memory for the values of `used` rows, packed by the layout for `rows` rows. The
-  /// rows beyond hold the values from the last time that it was packed for the same `rows`, or
-  /// zeros.
+  /// Returns the pinned memory for the values of `used` rows, packed by the layout for `rows` rows.
+  /// Rows from `used` on hold values of earlier calls with the same `rows`, or zeros.
   [[nodiscard]] std::byte* values(std::int64_t rows, std::int64_t used);
   [[nodiscard]] std::byte const* values_to_read() const;
-  /// Resets have_arrived(). Call it before work from issue(), or a capture of it, runs again.
+  /// Makes have_arrived() return false until the next answers arrive. Call expect_answers() before
+  /// work from issue(), or a graph captured from it, runs again.
   void expect_answers() const noexcept { arrived().store(0, std::memory_order_relaxed); }
   /// Returns whether the answers of all work issued since expect_answers() have arrived, which
   /// implies that the copy of the inputs is complete. Reads a flag that the device sets, and makes
@@ -50,7 +50,7 @@ class Staging<detail::AnyRuntime> {
   [[nodiscard]] bool have_arrived() const noexcept {
     return arrived().load(std::memory_order_acquire) != 0;
   }
-  /// Returns the answers, row after row.
+  /// Returns the answers in pinned memory, row after row, as floats.
   [[nodiscard]] std::span<float const> answers() const;
 
   order::Position issue(std::int64_t rows,
@@ -59,8 +59,9 @@ class Staging<detail::AnyRuntime> {
                         std::span<std::shared_ptr<detail::StreamGroup> const> branches) const;
 
  private:
-  /// Copies the answers to the host. The copy also waits for the copy of the inputs, even if the
-  /// result does not depend on it, because work that follows the answers may overwrite the inputs.
+  /// Copies the answers to the host. The copy also waits for the copy of the inputs to the device,
+  /// even if the result does not depend on the inputs, because work that follows the answers may
+  /// overwrite them.
   [[nodiscard]] order::Position copy_to_host(detail::Floats const& result,
                                              detail::TensorOf<std::uint8_t> const& inputs) const;
   [[nodiscard]] std::atomic_ref<std::int32_t> arrived() const noexcept {

@@ -9,17 +9,19 @@
 
 namespace msstream::detail {
 
-/// A guard during whose lifetime the operations of a device are recorded and timed.
+/// A guard that records and times the operations of a device while it lives.
 class StepRecording {
  public:
-  /// Blocks the host until all earlier work is complete, and begins. Throws std::logic_error in the
-  /// cases in which record_step() does. The device must outlive the guard.
+  /// Blocks the host until all earlier work is complete, and begins to record. Throws
+  /// std::logic_error if record_step() would, for example inside a capture. The device must outlive
+  /// the guard.
   StepRecording(AnyDevice const& device, SpanTiming timing);
   StepRecording(StepRecording const&) = delete;
   StepRecording& operator=(StepRecording const&) = delete;
   ~StepRecording();
 
-  /// Ends the recording, blocks the host until all work is complete, and returns what was recorded.
+  /// Ends the recording, blocks the host until all work is complete, and returns the recorded
+  /// operations.
   [[nodiscard]] StepTrace finish();
 
  private:

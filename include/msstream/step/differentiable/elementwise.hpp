@@ -8,13 +8,15 @@
 
 #include <source_location>
 
-/// Operations of ops/ with a tape as first argument. The results are the same; the tape records the
+/// Differentiable forms of the element-wise operations of ops/, with a GradientTape as first
+/// argument. Each gives the result of the operation without a tape, and the tape records the
 /// backward.
 namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of the differentiable element-wise operations, compiled once for all
+// runtimes.
 
 [[nodiscard]] Floats add(AnyTape& tape,
                          Floats const& left,

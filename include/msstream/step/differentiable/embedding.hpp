@@ -15,7 +15,7 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The body of the functions below.
+// The implementation of the differentiable embedding_lookup(), compiled once for all runtimes.
 
 [[nodiscard]] Floats embedding_lookup(AnyTape& tape,
                                       AnyTensor const& table,
@@ -25,9 +25,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Like ops::embedding_lookup(), but the tape records the backward. The gradient of the table is
-/// row-sparse: GradientTape::row_gradients(). The bags' weights have a gradient for Pooling::sum
-/// and Pooling::none, unless they are excluded.
+/// Pools rows of `table` as embedding_lookup() without a tape does; the tape records the backward.
+/// The gradient of the table is row-sparse: see GradientTape::row_gradients(). The bags' weights
+/// have a gradient for Pooling::sum and Pooling::none, unless they are excluded.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
     GradientTape<R>& tape,
@@ -49,8 +49,9 @@ template <Element T, Runtime R>
       tape, table, Bags<R>(ids, offsets), LookupOptions<R>{.pooling = pooling}, issued_at);
 }
 
-/// Like embedding_lookup() in a TableBatch, but the tape records the backward. The gradient is that
-/// of TableBatch::weights() and is row-sparse: GradientTape::row_gradients().
+/// Pools rows of all tables of a TableBatch as embedding_lookup() without a tape does; the tape
+/// records the backward. The gradient is that of TableBatch::weights(), and is row-sparse: see
+/// GradientTape::row_gradients().
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
     GradientTape<R>& tape,
@@ -63,8 +64,8 @@ template <Element T, Runtime R>
       .reshaped({rows.bags() / tables.tables(), tables.tables() * tables.weights().shape()[1]});
 }
 
-/// Returns input.rows(begin, end). The tape needs no record of it, because the gradient of a view
-/// is added to that of the whole tensor.
+/// Returns input.rows(begin, end). The tape records nothing, because the gradient of a view is
+/// added to that of the whole tensor in any case.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> rows(GradientTape<R>& /*tape*/,
                                 Tensor<T, R> const& input,

@@ -10,13 +10,15 @@
 #include <source_location>
 #include <vector>
 
-/// Operations of ops/ with a tape as first argument. The results are the same; the tape records the
+/// Differentiable forms of attention, layer norm and mixtures of experts, with a GradientTape as
+/// first argument. Each gives the output of the operation without a tape, and the tape records the
 /// backward.
 namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of the differentiable attention, layer norm and mixtures of experts, compiled
+// once for all runtimes.
 
 [[nodiscard]] Floats attention_scores(AnyTape& tape,
                                       Floats const& queries,
@@ -70,7 +72,8 @@ template <Runtime R>
   return detail::typed<R>(detail::attention(tape, queries, keys, values, options, issued_at));
 }
 
-/// Like ops::layer_norm(), but the tape records the backward. Returns only the output.
+/// Returns the output of ops::layer_norm(), without the rest of its result; the tape records the
+/// backward.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> layer_norm(
     GradientTape<R>& tape,
@@ -82,8 +85,8 @@ template <Runtime R>
   return detail::typed<R>(detail::layer_norm(tape, input, gain, shift, epsilon, issued_at));
 }
 
-/// Like ops::mix_experts(), but the tape records the backward. Returns only the output: [gates,
-/// batch, width].
+/// Returns the output of ops::mix_experts(), [gates, batch, width], without the weights; the tape
+/// records the backward.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mix_experts(
     GradientTape<R>& tape,

@@ -8,13 +8,14 @@
 #include <cstdint>
 #include <source_location>
 
-/// Softmax and cross-entropy of ops/loss.hpp with a tape as first argument. The results are the
-/// same; the tape records the backward.
+/// Differentiable forms of softmax and cross-entropy, with a GradientTape as first argument, which
+/// records the backward.
 namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of the differentiable softmax() and mean_softmax_cross_entropy(), compiled
+// once for all runtimes.
 
 [[nodiscard]] Floats softmax(AnyTape& tape, Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats softmax(AnyTape& tape,

@@ -7,13 +7,14 @@
 
 #include <source_location>
 
-/// Operations of ops/ with a tape as first argument. The results are the same; the tape records the
-/// backward.
+/// Differentiable forms of the matrix operations of ops/, with a GradientTape as first argument.
+/// Each gives the result of the operation without a tape, and the tape records the backward.
 namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of the differentiable matmul(), transpose() and add_identity(), compiled once
+// for all runtimes.
 
 [[nodiscard]] Floats matmul(AnyTape& tape,
                             Floats const& left,

@@ -8,13 +8,14 @@
 #include <cstdint>
 #include <source_location>
 
-/// The operations of ops/reduce.hpp with a tape as first argument. The results are the same; the
-/// tape records the backward.
+/// Differentiable forms of the reductions over an axis, with a GradientTape as first argument. Each
+/// gives the result of the operation without a tape, and the tape records the backward.
 namespace msstream::ops {
 
 namespace detail {
 
-// The bodies of the functions below.
+// The implementations of the differentiable sum(), mean(), max() and min() over an axis, compiled
+// once for all runtimes.
 
 [[nodiscard]] Floats sum(AnyTape& tape,
                          Floats const& input,

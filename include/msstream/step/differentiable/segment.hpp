@@ -9,13 +9,13 @@
 #include <source_location>
 #include <type_traits>
 
-/// The operations of ops/segment.hpp with a tape as first argument. The results are the same; the
-/// tape records the backward.
+/// The differentiable form of segment_reduce(), with a GradientTape as first argument. It gives the
+/// result of the operation without a tape, and the tape records the backward.
 namespace msstream::ops {
 
 namespace detail {
 
-// The body of the function below.
+// The implementation of the differentiable segment_reduce(), compiled once for all runtimes.
 
 [[nodiscard]] Floats segment_reduce(AnyTape& tape,
                                     Floats const& values,

@@ -16,7 +16,7 @@ class Stream;
 class StreamGroup;
 struct StreamContext;
 
-/// The body of every Event<R>, whatever the runtime.
+/// The implementation of Event<R>, compiled once for all runtimes.
 class AnyEvent {
  public:
   AnyEvent(std::shared_ptr<StreamContext> context, std::shared_ptr<RecordedEvent> recorded) noexcept
@@ -32,7 +32,7 @@ class AnyEvent {
   std::shared_ptr<RecordedEvent> recorded_;
 };
 
-/// The body of every Stream<R>, whatever the runtime.
+/// The implementation of Stream<R>, compiled once for all runtimes.
 class AnyStream {
  public:
   explicit AnyStream(std::shared_ptr<Stream> stream) noexcept : stream_(std::move(stream)) {}
@@ -48,7 +48,7 @@ class AnyStream {
   std::shared_ptr<Stream> stream_;
 };
 
-/// The body of every StreamGroup<R>, whatever the runtime.
+/// The implementation of StreamGroup<R>, compiled once for all runtimes.
 class AnyStreamGroup {
  public:
   explicit AnyStreamGroup(std::shared_ptr<StreamGroup> group) noexcept : group_(std::move(group)) {}

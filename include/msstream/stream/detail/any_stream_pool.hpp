@@ -13,10 +13,11 @@ class StreamGroup;
 class StreamPool;
 struct StreamContext;
 
-/// The body of every StreamLease<R>, whatever the runtime: counts as a lease until it is destroyed.
+/// The implementation of StreamLease<R>, compiled once for all runtimes: counts as a lease of its
+/// stream group until destroyed.
 class AnyStreamLease {
  public:
-  /// Takes over a lease that the caller has counted.
+  /// Takes over a lease that the caller has already added to `leases`.
   AnyStreamLease(std::shared_ptr<StreamGroup> group,
                  std::shared_ptr<std::atomic<int>> leases) noexcept
       : group_(std::move(group)), leases_(std::move(leases)) {}
@@ -34,7 +35,7 @@ class AnyStreamLease {
   std::shared_ptr<std::atomic<int>> leases_;
 };
 
-/// The body of every StreamPool<R>, whatever the runtime.
+/// The implementation of StreamPool<R>, compiled once for all runtimes.
 class AnyStreamPool {
  public:
   AnyStreamPool(std::shared_ptr<StreamContext> const& context, StreamPoolOptions const& options);

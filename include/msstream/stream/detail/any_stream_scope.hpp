@@ -7,7 +7,8 @@
 namespace msstream {
 
 struct StreamScopeOptions {
-  /// Whether the backward of operations issued inside the scope runs on the same group.
+  /// Whether the backward of operations that are issued inside the scope runs on the scope's group,
+  /// too.
   bool include_grad = false;
 };
 
@@ -15,7 +16,7 @@ namespace detail {
 
 class StreamGroup;
 
-/// The body of every StreamScope<R>, whatever the runtime.
+/// The implementation of StreamScope<R>, compiled once for all runtimes.
 class AnyStreamScope {
  public:
   AnyStreamScope(std::shared_ptr<StreamGroup> group,

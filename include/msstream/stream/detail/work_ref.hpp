@@ -23,15 +23,16 @@ namespace msstream::detail {
 class StreamGroup;
 class WorkRef;
 
-/// The place where the work of an operation is put: a stream, and the libraries of its group.
+/// The target of an operation's launch: a stream, its runtime, and the library handles of its
+/// group.
 struct LaunchTarget {
   Backend& runtime;
   NativeStream stream;
   NativeLibraries libraries;
 };
 
-/// An operation that is submitted and not yet launched, without its work. If it is destroyed before
-/// it is launched, tells an observing runtime that the operation is given up.
+/// An operation that is submitted and not yet launched, without its work. If the object is
+/// destroyed before launch(), it tells an observing runtime that the operation is given up.
 class PendingLaunch {
  public:
   PendingLaunch(StreamGroup& group,
@@ -56,7 +57,8 @@ class PendingLaunch {
     }
   }
 
-  /// Launches the operation by calling `work`. Call it once, in the order of the stream's numbers.
+  /// Launches the operation by calling `work`. Call launch() once for each operation, in the order
+  /// of the operations' numbers on the stream.
   void launch(WorkRef work);
 
  private:
@@ -71,8 +73,9 @@ class PendingLaunch {
   StreamKind kind_;
 };
 
-/// Calls `work(stream)` with the HostStream or the CudaStream that the runtime passes to work.
-/// Throws std::logic_error if it passes another type, or a CudaStream in a build without CUDA.
+/// Calls `work(stream)` with the HostStream or the CudaStream of the runtime's stream. Throws
+/// std::logic_error if the runtime's streams are of another type, or are CUDA streams in a build
+/// without CUDA.
 template <class Work>
 decltype(auto) call_with_stream_of(Backend& runtime,
                                    NativeStream stream,
@@ -86,18 +89,20 @@ decltype(auto) call_with_stream_of(Backend& runtime,
   return work(runtime.host_ref(stream, libraries));
 }
 
-/// A type-erased reference to the work of one operation, valid during the call that takes it. The
-/// code for ordering and launching is therefore compiled once; the type of the work adds only one
-/// call, and one move into a closure for launch threads.
+/// A type-erased reference to the work of one operation, valid during the call that takes it.
+/// Because of the erasure, the code for ordering and launching is compiled once; each type of work
+/// adds only one call, and one move into a closure for launch threads.
 class WorkRef {
  public:
-  /// Refers to `work(stream_ref)` or to a NativeWork, for devices of runtime R. With AnyRuntime,
-  /// refers to work that takes a HostStream as well as a CudaStream.
+  /// Makes a reference to work that is called as `work(stream_ref)`, or to a NativeWork, for
+  /// devices of runtime R. If R is AnyRuntime, the work must accept a HostStream as well as a
+  /// CudaStream.
   template <Runtime R, class Work>
   [[nodiscard]] static WorkRef of(Work&& work) noexcept {
     return WorkRef(work, operations<ForRuntime<R>, Work>);
   }
-  /// Refers to `work(NativeStream)`, which calls the runtime itself.
+  /// Makes a reference to work that is called as `work(NativeStream)`, and calls the runtime
+  /// itself.
   template <class Work>
   [[nodiscard]] static WorkRef native(Work&& work) noexcept {
     return WorkRef(work, operations<ForNative, Work>);

@@ -11,8 +11,8 @@
 
 namespace msstream::detail {
 
-// The bodies of copy(), to_device(), to_host() and fill_bytes(), whatever the element type and the
-// runtime. Both sides of a copy must have one element type.
+// The implementations of copy(), to_device(), to_host() and fill_bytes(), compiled once for all
+// element types and runtimes. Both sides of a copy must have one element type.
 
 void copy_to_device(AnyTensor const& to,
                     AnyPinnedArray const& from,
@@ -20,14 +20,14 @@ void copy_to_device(AnyTensor const& to,
 void copy_to_host(AnyPinnedArray const& to, AnyTensor const& from, std::source_location issued_at);
 void copy_on_device(AnyTensor const& to, AnyTensor const& from, std::source_location issued_at);
 void fill_any(AnyTensor const& tensor, std::uint8_t value, std::source_location issued_at);
-/// Returns a tensor with the `count` elements at `elements`.
+/// Uploads the `count` elements at `elements`, and returns a tensor with them.
 [[nodiscard]] AnyTensor upload(std::shared_ptr<DeviceState> const& device,
                                DType dtype,
                                void const* elements,
                                std::size_t count,
                                Shape const& shape,
                                std::source_location issued_at);
-/// Returns an array with the tensor's elements, which the host may read.
+/// Downloads the tensor, waits, and returns a pinned array with its elements.
 [[nodiscard]] AnyPinnedArray download(AnyTensor const& tensor, std::source_location issued_at);
 
 }  // namespace msstream::detail

@@ -15,7 +15,8 @@ struct IssueOptions;
 
 namespace msstream::detail {
 
-/// Issues an operation: see msstream::issue(). `read` or `written` may be null.
+/// The implementation of msstream::issue(), compiled once for all runtimes. `read` or `written` may
+/// be null.
 order::Position issue_any(char const* name,
                           AnyUses const* read,
                           AnyUses const* written,

@@ -13,7 +13,7 @@ namespace msstream::detail {
 
 struct DeviceState;
 
-/// The body of every PinnedArray<T, R>, whatever the element type and the runtime.
+/// The implementation of PinnedArray<T, R>, compiled once for all element types and runtimes.
 class AnyPinnedArray {
  public:
   AnyPinnedArray(std::shared_ptr<DeviceState> const& device,
@@ -24,11 +24,11 @@ class AnyPinnedArray {
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return count_ * element_bytes_; }
   [[nodiscard]] std::shared_ptr<DeviceState> const& device() const noexcept;
-  /// Reports a use by the host to an observing runtime, unless the calling code is a stream's work
-  /// on the host.
+  /// Reports a use of the array by the host to an observing runtime, unless the calling code is a
+  /// stream's work on the host.
   void host_uses(AccessMode mode) const;
   /// Blocks the host until the copies issued so far are complete; then runs the device's checks,
-  /// which may throw. The error names `call` if the host cannot wait.
+  /// which may throw. If the host cannot wait, throws an error whose message contains `call`.
   void wait(char const* call) const;
   [[nodiscard]] memory::BlockRef const& block() const noexcept { return block_; }
 
@@ -39,7 +39,7 @@ class AnyPinnedArray {
   std::size_t element_bytes_;
 };
 
-/// Throws std::invalid_argument unless the device is of this runtime type.
+/// Throws std::invalid_argument unless the device's runtime is of type `runtime_type`.
 void require_runtime(DeviceState const& device, std::type_info const& runtime_type);
 
 }  // namespace msstream::detail

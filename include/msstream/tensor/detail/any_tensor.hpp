@@ -17,8 +17,8 @@ namespace msstream::detail {
 class Backend;
 struct DeviceState;
 
-/// The body of every Tensor<T, R>, whatever the element type and the runtime: see Tensor, whose
-/// functions these are.
+/// The implementation of Tensor<T, R>, compiled once for all element types and runtimes; Tensor
+/// documents the functions.
 class AnyTensor {
  public:
   AnyTensor(std::shared_ptr<DeviceState> const& device,
@@ -28,7 +28,7 @@ class AnyTensor {
   AnyTensor(memory::BlockRef block, DType dtype, Shape const& shape);
 
   [[nodiscard]] void* data() const noexcept { return data_; }
-  /// Returns the address of the elements, which must be of type T.
+  /// Returns the device address of the first element. The tensor must have element type T.
   template <Element T>
   [[nodiscard]] T* data_as() const noexcept {
     return reinterpret_cast<T*>(data_);
@@ -55,9 +55,9 @@ class AnyTensor {
   DType dtype_;
 };
 
-/// Throws std::invalid_argument unless the tensor has this element type.
+/// Throws std::invalid_argument unless the tensor's element type is `dtype`.
 void require_dtype(AnyTensor const& tensor, DType dtype);
-/// Throws std::invalid_argument unless the device has this runtime type.
+/// Throws std::invalid_argument unless the device's runtime is of type `runtime_type`.
 void require_runtime(DeviceState const& device, std::type_info const& runtime_type);
 
 }  // namespace msstream::detail

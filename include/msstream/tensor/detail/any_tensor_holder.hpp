@@ -15,7 +15,7 @@ namespace msstream::detail {
 struct AccessRecord;
 class Stream;
 
-/// The body of every TensorHolder<R>, whatever the runtime.
+/// The implementation of TensorHolder<R>, compiled once for all runtimes.
 class AnyTensorHolder {
  public:
   explicit AnyTensorHolder(std::vector<std::shared_ptr<Stream>> streams) noexcept
@@ -32,20 +32,23 @@ class AnyTensorHolder {
     memory::BlockRef block;
     AccessMode mode;
     OperationHandle observed;  ///< null if no runtime observes
-    /// For each stream, where its capture notes uses of the block; the block's
-    /// own record for other streams, null for an immutable block. Empty if no stream is captured.
-    std::vector<AccessRecord*> captured;
-    /// The place of the call, by which a capture finds that the holder is open at its end. Null if
+    /// For each stream of the holder, the record of accesses to the block: the capture's record if
+    /// the stream is captured, otherwise the block's own, or null for an immutable block. Empty if
     /// no stream is captured.
+    std::vector<AccessRecord*> captured;
+    /// The source location of the call of hold(), by which a capture finds, when it ends, that the
+    /// holder is still open. Null if no stream is captured.
     std::shared_ptr<std::source_location const> captured_at;
 
-    /// Returns where the uses by a stream are noted. Null if they are not noted.
+    /// Returns the record of accesses to the block by stream number `stream` of the holder. Null if
+    /// accesses are not recorded.
     [[nodiscard]] AccessRecord* record(std::size_t stream) const;
   };
 
-  /// Sets Held::captured and captured_at, and tells the captures of the streams.
+  /// Sets Held::captured and captured_at, and registers the held block with the captures of the
+  /// holder's streams, if any.
   void hold_in_captures(Held& held, std::source_location held_at) const;
-  /// Announces to an observing runtime that the streams may use the block from now on.
+  /// Announces to an observing runtime that the holder's streams may use the block from now on.
   [[nodiscard]] OperationHandle announce(memory::BlockRef const& block,
                                          AccessMode mode,
                                          std::source_location held_at) const;

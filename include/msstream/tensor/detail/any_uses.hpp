@@ -12,8 +12,8 @@ namespace msstream::detail {
 
 struct DeviceState;
 
-/// The memory that an operation reads, or that it writes, whatever the runtime. Owns nothing: the
-/// memory must be kept until the operation is issued.
+/// A list of the memory that an operation reads, or of the memory that it writes, for any runtime.
+/// Owns nothing: the memory must be kept until the operation is issued.
 class AnyUses {
  public:
   struct Use {
@@ -35,12 +35,12 @@ class AnyUses {
     }
     device_ = others.device_ != nullptr ? others.device_ : device_;
   }
-  /// Adds device memory that msstream does not track.
+  /// Adds a range of device memory that msstream does not track.
   void add_raw(DeviceState& device, void const* begin, std::size_t bytes) {
     device_ = &device;
     uses_.push_back({nullptr, begin, bytes, mode_});
   }
-  /// Marks all uses in the list as additions (AccessMode::accumulate).
+  /// Changes the mode of all uses in the list to AccessMode::accumulate: additions that commute.
   void accumulate() noexcept {
     for (auto& use : uses_) {
       use.mode = AccessMode::accumulate;
@@ -48,7 +48,7 @@ class AnyUses {
   }
 
   [[nodiscard]] auto const& uses() const noexcept { return uses_; }
-  /// Returns the device of raw memory in the list. Null if there is no raw memory.
+  /// Returns the device of the raw memory in the list. Null if the list has no raw memory.
   [[nodiscard]] DeviceState* device() const noexcept { return device_; }
 
  private:
@@ -57,7 +57,7 @@ class AnyUses {
   AccessMode mode_;
 };
 
-/// Lists tensors that an operation writes; it may read them too.
+/// Returns a list of the tensors that an operation writes; the operation may read them too.
 template <class... Uses>
 [[nodiscard]] AnyUses any_writes(Uses const&... uses) {
   AnyUses list(AccessMode::write);

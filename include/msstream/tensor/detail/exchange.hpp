@@ -6,11 +6,11 @@
 
 namespace msstream::detail {
 
-/// Blocks the host until the uses of the tensor's memory so far are complete. Rethrows their
-/// failures. The error names `call` if the host cannot wait.
+/// Blocks the host until the uses of the tensor's memory so far are complete. Rethrows failures of
+/// the uses. If the host cannot wait, throws an error whose message contains `call`.
 void await_uses(AnyTensor const& tensor, char const* call);
-/// Makes the next uses of the tensor's memory wait for all work that is on the stream by now, which
-/// may write it.
+/// Makes the next uses of the tensor's memory wait for all work that is on the stream by now,
+/// because the work may write the memory.
 void note_writes_of(AnyStream const& stream, AnyTensor const& tensor);
 
 }  // namespace msstream::detail

@@ -5,13 +5,14 @@
 
 namespace msstream::detail {
 
-/// Whether two tensors have the same elements in memory, from the first to the last.
+/// Returns whether two tensors have the same elements in memory, from the first to the last.
 [[nodiscard]] inline bool is_same_memory(AnyTensor const& a, AnyTensor const& b) noexcept {
   return a.data() == b.data() && a.bytes() == b.bytes();
 }
 
-/// Throws std::invalid_argument, naming both ranges of elements, if memory that an operation writes
-/// overlaps memory that it reads: whether the read or the write comes first would be undefined.
+/// Throws std::invalid_argument, with both ranges of elements, if the tensor `to`, which an
+/// operation writes, overlaps the tensor `from`, which it reads: the order of the read and the
+/// write would be undefined.
 void require_no_overlap(char const* operation, AnyTensor const& to, AnyTensor const& from);
 
 }  // namespace msstream::detail

@@ -7,16 +7,17 @@
 #include <utility>
 #include <vector>
 
-/// Conversions between the values that users have, which know the runtime type, and those that
-/// bodies of operations take and return. A Tensor converts to its TensorOf without a call.
+/// Conversions between users' values, which have a runtime type, and the values without a runtime
+/// type that the implementations of operations take and return. A Tensor<T, R> converts to a
+/// TensorOf<T> implicitly.
 namespace msstream::detail {
 
-/// Tensors on devices of whichever runtime.
+/// A tensor without a runtime type: on a device of any runtime.
 template <Element T>
 using TensorOf = Tensor<T, AnyRuntime>;
 using Floats = TensorOf<float>;
 
-/// Returns the tensor as one of a device of runtime R, which it must be.
+/// Returns the tensor with the runtime type R, which must be that of its device.
 template <Runtime R, Element T>
 [[nodiscard]] Tensor<T, R> typed(TensorOf<T> tensor) {
   return {OfKnownType(), std::move(tensor)};

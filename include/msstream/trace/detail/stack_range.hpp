@@ -21,7 +21,7 @@ class StackRange {
   StackRange& operator=(StackRange const&) = delete;
 };
 
-/// Sets the name that tools show for a category.
+/// Sets the name that profilers show for a category of NVTX ranges.
 #if MSSTREAM_CUDA
 void name_category(std::uint32_t category, char const* name) noexcept;
 #else

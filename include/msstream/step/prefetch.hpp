@@ -20,8 +20,6 @@ struct PrefetchOptions {
   int ahead = 1;  ///< batches whose uploads are issued before they are requested
 };
 
-namespace detail {
-
 [[noreturn]] void throw_bad_ahead(int ahead);
 
 }  // namespace detail

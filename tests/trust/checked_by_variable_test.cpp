@@ -52,6 +52,21 @@ TYPED_TEST(CheckedByVariable, finds_a_race_of_a_plain_device) {
   }
 }
 
+/// The program has no checker to ask, so the counts are written when the last device is gone.
+TYPED_TEST(CheckedByVariable, writes_the_counts_of_findings_that_are_only_counted) {
+  setenv(kCheck, "1", 1);
+  setenv("MSSTREAM_CHECK_MODE", "count", 1);
+  ::testing::internal::CaptureStderr();
+  {
+    Device<TypeParam> const first;
+    Device<TypeParam> const second;
+    EXPECT_NO_THROW(TestFixture::race(first));
+    EXPECT_NO_THROW(TestFixture::race(second));
+  }
+  unsetenv("MSSTREAM_CHECK_MODE");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "msstream check: findings: 2 (race: 2)\n");
+}
+
 TYPED_TEST(CheckedByVariable, is_for_devices_made_while_it_is_set) {
   Device<TypeParam> const before;
   setenv(kCheck, "1", 1);

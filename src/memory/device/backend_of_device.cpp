@@ -7,9 +7,15 @@
 #include <msstream/runtime/detail/home_process.hpp>
 #include <msstream/runtime/host.hpp>
 
+#include <fmt/core.h>
+
 #include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 
 namespace msstream::detail {
 namespace {
@@ -19,6 +25,28 @@ struct Common {
   std::mutex mutex;
   std::weak_ptr<Checker> checker;
 };
+
+/// Destroys a checker that MSSTREAM_CHECK has made. The program cannot ask this checker for its
+/// findings, so in mode `count` their numbers are written to stderr.
+void end_checker(Checker* ending, CheckMode mode) noexcept {
+  std::unique_ptr<Checker> const checker(ending);
+  if (mode != CheckMode::count || checker->count() == 0) {
+    return;
+  }
+  try {
+    auto line = fmt::format("msstream check: findings: {}", checker->count());
+    char const* separator = " (";
+    for (auto const kind : kCheckKinds) {
+      if (std::uint64_t const count = checker->count(kind); count != 0) {
+        line += fmt::format("{}{}: {}", separator, name_of(kind), count);
+        separator = ", ";
+      }
+    }
+    std::fprintf(stderr, "%s)\n", line.c_str());
+  } catch (
+      std::exception const&) {  // NOLINT(bugprone-empty-catch): there is no memory for the line
+  }
+}
 
 /// Returns the checker of all devices that are checked because of MSSTREAM_CHECK: devices that
 /// share a tracker must share their checker. A child of fork() gets another one, since the locks of
@@ -35,7 +63,10 @@ std::shared_ptr<Checker> common_checker() {
   std::lock_guard const guard(common->mutex);
   auto checker = common->checker.lock();
   if (checker == nullptr) {
-    checker = std::make_shared<Checker>(CheckerOptions());
+    CheckerOptions const options;
+    checker = std::shared_ptr<Checker>(
+        new Checker(options),
+        [mode = options.mode](Checker* ending) { end_checker(ending, mode); });
     common->checker = checker;
   }
   return checker;

@@ -52,7 +52,8 @@ class BatchLoaderTest : public ::testing::Test {
     return {first_rows(100), 16, epochs, shuffle, 7};
   }
 
-  /// Returns all batches, in the order in which next() returns them.
+  /// Loads all batches of a plan, and returns their rows in the order in which BatchLoader::next()
+  /// returns the batches.
   std::vector<Rows> drain(BatchPlan const& which, BatchLoader::Options options) {
     BatchLoader loader(data_, which, pointers(staging_), options);
     std::vector<Rows> batches;
@@ -235,8 +236,8 @@ TEST(BatchOrder, depends_on_seed_and_epoch_alone) {
 }
 
 TEST(BatchOrder, every_order_is_about_as_frequent) {
-  // The 24,000 draws have 24 orders of 4 rows: each count has a mean of 1,000 and a standard
-  // deviation of 31.
+  // Four rows have 24 orders. Among 24,000 shuffles each order is expected 1,000 times, with a
+  // standard deviation of 31.
   std::map<Rows, int> count;
   for (std::uint64_t epoch = 0; epoch < 24'000; ++epoch) {
     ++count[shuffled({0, 1, 2, 3}, 3, epoch)];

@@ -32,7 +32,7 @@ RowBlock small_block(std::int64_t first, std::int64_t rows) {
   return block;
 }
 
-/// A source of blocks. Each task from number `failing` on throws its number.
+/// A source of row blocks. Each of its tasks from number `failing` on throws its own number.
 class BlockSource final : public RowSource {
  public:
   BlockSource(int blocks, int failing) : blocks_(blocks), failing_(failing) {}

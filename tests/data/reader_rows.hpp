@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-/// Rows of the data sets that the readers know, and functions that read them.
+/// Makes rows in the file formats of the census and Criteo data sets, and reads them.
 namespace msstream::data {
 
 /// Returns a census row whose categorical values are "c<column>", and whose continuous values are

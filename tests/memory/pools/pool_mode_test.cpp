@@ -44,7 +44,7 @@ class Program {
     StreamScope const scope(pool_[group]);
     issue("use", writes(block), [](auto) {});
   }
-  /// Allocates a block, issues a use of it behind the gate, and frees it.
+  /// Allocates a block, issues a use of it on a stream that the gate holds, and frees the block.
   void use_behind(Gate& gate, int group, std::int64_t bytes) {
     auto const block = allocate(group, bytes);
     gate.hold(pool_[group].compute());

@@ -51,8 +51,8 @@ __global__ void copy_tags(TaggedWords to, std::int64_t const* from) {
 __global__ void check_tags(TaggedWords of, std::int64_t tag, std::int64_t* mismatches) {
   std::int64_t word;
   if (find_word(of, word) && of.words[word] != tag) {
-    // The counter is in untracked pinned memory: the host reads it, and a tensor that all streams
-    // write would order them.
+    // Counts in pinned memory that the library does not track: a tensor that all streams write
+    // would order the streams.
     atomicAdd(reinterpret_cast<unsigned long long*>(mismatches), 1ULL);
   }
 }

@@ -60,7 +60,8 @@ inline void add_to_user(HostBatch& batch,
   }
 }
 
-/// Writes an item to position `place`, which counts over all lists.
+/// Writes an item's features and labels at position `place`, which counts the items of all padded
+/// lists of the batch.
 inline void put_item(HostBatch& batch,
                      std::int64_t place,
                      float const* features,

@@ -143,7 +143,7 @@ class RerankTraining {
     return {{"test_loss", number(quality.loss())}, {"test_ndcg10", number(quality.ndcg())}};
   }
 
-  /// Prints those figures that a result has.
+  /// Prints those of the losses, the NDCG and the speed that `result` contains.
   void print(std::string const& when, nlohmann::ordered_json const& result) const {
     if (options_.quiet) {
       return;

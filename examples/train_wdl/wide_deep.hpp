@@ -95,7 +95,7 @@ class WideDeep {
     return ms::ops::add(tape, wide);
   }
 
-  /// Returns the mean loss of the batch.
+  /// Returns the mean loss over the rows of the batch.
   [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {

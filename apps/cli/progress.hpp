@@ -68,7 +68,7 @@ class Progress {
   bool finished_ = false;
 };
 
-/// Formats a number with so many decimals: `0.1250` for 0.125 and 4 digits.
+/// Formats a number with `digits` decimals, such as `0.1250` for 0.125 and 4 digits.
 [[nodiscard]] std::string fixed(double value, int digits);
 /// Formats a number with commas, such as `1,234,567`.
 [[nodiscard]] std::string grouped(std::int64_t number);

@@ -21,7 +21,7 @@ struct Quoting {
 /// pieces.
 class RecordScanner {
  public:
-  /// Without quoting, every line end is the end of a record.
+  /// Starts before the first record. Without quoting, every line end is the end of a record.
   explicit RecordScanner(std::optional<Quoting> quoting = std::nullopt) : quoting_(quoting) {}
 
   /// Returns the position after the last record end in `bytes`, which follow those of earlier

@@ -30,15 +30,16 @@ std::uint64_t stream_of(Purpose purpose, std::size_t field) {
   return static_cast<std::uint64_t>(purpose) * 1024 + field;
 }
 
-/// Returns the standard normal value of (purpose, field, number).
+/// Returns a standard normal value that depends only on the arguments.
 double planted(std::uint64_t seed, Purpose purpose, std::size_t field, std::int64_t number) {
   auto const stream = stream_of(purpose, field);
   auto const counter = 2 * static_cast<std::uint64_t>(number);
   return normal_of(random_bits(seed, stream, counter), random_bits(seed, stream, counter + 1));
 }
 
-/// Returns the value planted for a task. Task 0 has the common value; in all others, half of the
-/// variance is common and half is the task's own.
+/// Returns a standard normal value of the relation that task `task` has to learn. All of the value
+/// of task 0 is common to all tasks; for other tasks, half of the variance is common and half is
+/// the task's own.
 double planted(std::uint64_t seed, int task, Purpose purpose, std::size_t field, std::int64_t i) {
   double const common = planted(seed, purpose, field, i);
   if (task == 0) {

@@ -39,7 +39,7 @@ void for_each_line(std::filesystem::path const& path, Use&& use) {
   }
 }
 
-/// Removes the text up to the next space from `line` and returns it; empty at the end.
+/// Removes the next word from the start of `line` and returns it; empty at the end.
 std::string_view take_word(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   auto const word = line.substr(0, line.find_first_of(" \t"));
@@ -47,7 +47,7 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-/// A parser for the items of a file, each with the features that it has.
+/// A parser for lines of a LibSVM file, each of which is an item with those features that it has.
 class ItemParser {
  public:
   ItemParser(std::string file, std::int64_t columns) : file_(std::move(file)), columns_(columns) {}
@@ -66,7 +66,8 @@ class ItemParser {
     ends_.push_back(features_.size());
   }
 
-  /// Moves the items into lists that have no offsets yet.
+  /// Returns the parsed items as lists whose offsets are not set yet, and whose missing features
+  /// are 0.
   [[nodiscard]] RankLists take() {
     RankLists lists;
     lists.columns = columns_ > 0 ? columns_ : largest_;
@@ -113,9 +114,10 @@ class ItemParser {
         fmt::format("{}:{}: expected {}, found {}", file_, number, expected, shown(found)));
   }
 
-  /// The largest index, so that a typing error does not allocate all memory.
+  /// The largest accepted index of a feature, so that a typing error does not allocate all memory.
   static constexpr std::int64_t kMostColumns = 1'000'000;
-  /// The largest feature: squares and sums of larger ones would be infinite in float32.
+  /// The largest accepted value of a feature: squares and sums of larger ones would be infinite in
+  /// float32.
   static constexpr float kLargestFeature = 1e12F;
 
   std::string file_;

@@ -10,7 +10,7 @@
 
 namespace msstream::data {
 
-/// Parses lines into rows. Immutable, so that threads can share it.
+/// A parser that turns lines into rows. Immutable, so that threads can share it.
 class RowParser {
  public:
   RowParser(TextFormat format, std::string file_name);

@@ -49,7 +49,7 @@ void save_safetensors(std::filesystem::path const& path,
 /// tensors overlap, and every byte belongs to a tensor. Dtypes F32, F16, BF16, I32, I64, U8.
 class SafetensorsFile {
  public:
-  /// Reads the file. Throws DataError, which names the file and what is wrong with it.
+  /// Reads and checks the file. Throws DataError, whose message has the path and what is wrong.
   explicit SafetensorsFile(std::filesystem::path const& path);
   SafetensorsFile(SafetensorsFile&&) = default;
   SafetensorsFile& operator=(SafetensorsFile&&) = default;

@@ -45,7 +45,8 @@ struct TextFormat {
 
 [[nodiscard]] TextFormat text_format(ReaderOptions const& options, DataFormat format);
 
-/// Returns the format whose files begin with such a record; `automatic` if there is none.
+/// Returns the format of a file whose first record is `first_record`; `automatic` if no format
+/// begins so.
 [[nodiscard]] DataFormat recognise_format(std::string_view first_record);
 
 }  // namespace msstream::data

@@ -15,8 +15,8 @@
 
 namespace msstream::load {
 
-/// The measures of one client. The client writes them, or the pool's polling thread for it; any
-/// thread may read them.
+/// The measurements of one client of a load test. The client writes them, or the pool's polling
+/// thread for it; any thread may read them.
 struct alignas(64) ClientMeasures {
   serve::LatencyHistogram latency;
   LatencyCounter recent;  ///< latencies, to be read by intervals
@@ -45,7 +45,7 @@ struct alignas(64) ClientMeasures {
   }
 };
 
-/// The result of a load.
+/// The measurements of one load test.
 struct LoadResult {
   double seconds = 0;  ///< duration until the last answer
   serve::LatencyHistogram::Summary latency = {};
@@ -61,7 +61,7 @@ struct LoadResult {
   [[nodiscard]] double queries_per_s() const noexcept {
     return static_cast<double>(latency.count) / seconds;
   }
-  /// Returns the average number of queries in flight, by Little's law.
+  /// Returns the mean number of queries in flight, by Little's law.
   [[nodiscard]] double in_flight() const noexcept { return together(latency); }
   [[nodiscard]] double on_device_together() const noexcept { return together(on_device); }
 

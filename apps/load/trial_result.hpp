@@ -18,7 +18,7 @@ struct ServeMemory {
   std::int64_t reserved = 0;  ///< largest amount that the allocator had from the driver
 };
 
-/// The result of a pool under a load.
+/// The measurements of a pool in one load test.
 struct TrialResult {
   LoadResult load = {};
   double rate = 0;                                ///< planned rate of an open load; otherwise 0

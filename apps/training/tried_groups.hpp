@@ -6,7 +6,7 @@
 
 namespace msstream::training {
 
-/// The times of a step on the groups to choose from, in ms.
+/// The measured times of a step in ms, on each of the stream groups to choose from.
 struct TriedGroups {
   enum class Fastest : std::uint8_t { chosen, one_group, own };
 

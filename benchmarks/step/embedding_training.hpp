@@ -121,7 +121,7 @@ class EmbeddingModel {
   Prepared prepare(Batch const& batch) const {
     return {ms::ops::hash_to_tables(tables_, batch.keys), batch.labels};
   }
-  /// Groups equal ids for the backward pass.
+  /// Groups equal ids, as the backward pass of the lookups needs them.
   void group_ids(ms::GradientTape<R>& tape, Prepared const& prepared) const {
     tape.unique_rows(prepared.rows, tables_.weights().shape()[0]);
   }
@@ -204,8 +204,8 @@ class EmbeddingTraining {
     ms::copy(inputs.labels, batch.labels);
   }
 
-  /// Runs the tables and their gradients on the last group. Ids are grouped in parallel with the
-  /// layers.
+  /// Makes a step that trains sequentially. The tables and their gradients run on the last group.
+  /// Ids are grouped in parallel with the layers.
   void in_turn(bool captured) {
     auto const tape = std::make_shared<Tape>(device_);
     auto const train = [this, tape](Batch const& batch) {

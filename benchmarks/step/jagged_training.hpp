@@ -102,7 +102,7 @@ class JaggedTraining {
   }
   void synchronize() { device_.default_group().synchronize(); }
 
-  /// Returns whether every capacity has its captured step.
+  /// Returns whether a step has been captured for every capacity.
   [[nodiscard]] bool warm() const { return counts().captures == capacities_; }
   [[nodiscard]] auto const& counts() const { return steps_.counts(); }
   /// Returns the mean share of the largest capacity that the batches fill.

@@ -89,7 +89,8 @@ auto make_training(benchmark::State& state,
   return training;
 }
 
-/// Each iteration trains `steps` steps back to back and waits for the device once, after the last.
+/// Measures training steps: each iteration trains `steps` steps back to back and waits for the
+/// device once, after the last.
 template <class Training>
 void time_steps(benchmark::State& state, Training& training, int steps) {
   using Clock = std::chrono::steady_clock;

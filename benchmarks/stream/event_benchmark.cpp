@@ -69,7 +69,8 @@ void record(benchmark::State& state) {
            .settle = [&] { pair.settle(); }});
 }
 
-/// Waits for a new event each time, so that msstream elides no wait.
+/// Measures a record and a wait for its event, which is new each time, so that msstream elides no
+/// wait.
 template <ms::Runtime R>
 void record_and_wait(benchmark::State& state) {
   StreamPair<R> pair;
@@ -84,7 +85,7 @@ void record_and_wait(benchmark::State& state) {
            .settle = [&] { pair.settle(); }});
 }
 
-/// Repeats one wait. msstream knows that the first wait covers the others.
+/// Measures the repetition of one wait. msstream elides all but the first, which covers the others.
 template <ms::Runtime R>
 void wait_elided(benchmark::State& state) {
   StreamPair<R> pair;

@@ -25,7 +25,7 @@ class Source {
   Source(Source const&) = delete;
   Source& operator=(Source const&) = delete;
   virtual ~Source() = default;
-  /// Returns null if there is no memory.
+  /// Allocates the memory of a block for work on `stream`. Returns null if there is no memory.
   virtual void* allocate(BlockUse const& use, cudaStream_t stream) = 0;
   /// Frees `memory`, whose last use is on `user`. Before that use, `user` has waited for the work
   /// that was enqueued on `owner`.
@@ -86,8 +86,8 @@ class CubSource final : public Source {
     }
     return memory;
   }
-  /// Makes `owner` wait for `user` first: CUB's cache knows only the stream that a block was
-  /// allocated on.
+  /// Frees `memory` after making `owner` wait for `user`: CUB's cache knows only the stream that a
+  /// block was allocated on.
   void free(void* memory, cudaStream_t user, cudaStream_t owner) override {
     if (user != owner) {
       std::lock_guard const guard(mutex_);

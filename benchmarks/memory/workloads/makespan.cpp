@@ -24,13 +24,13 @@ Sizes draw_sizes(MakespanPlan const& plan) {
   return sizes;
 }
 
-/// Runs the plan on one contender.
+/// Runs the planned work of all threads on one allocator.
 class Runner {
  public:
   Runner(Entrant const& entrant, MakespanPlan const& plan, Sizes const& sizes, Team& team)
       : sizes_(sizes), team_(team), contender_(entrant.enter(task(plan))) {}
 
-  /// Returns the duration in milliseconds.
+  /// Runs `iterations` iterations on every thread, and returns the duration in milliseconds.
   double run(int iterations) {
     using Clock = std::chrono::steady_clock;
     auto const begin = Clock::now();

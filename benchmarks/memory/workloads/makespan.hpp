@@ -33,9 +33,10 @@ struct Makespan {
   double iterations = 0;      ///< by all threads, in all repeats and the warm-up
 };
 
-/// Measures the time from the moment that all threads may start until the device is done. The
-/// entrants alternate within every repeat, so that anything that slows the machine affects all of
-/// them. Before the first repeat, each entrant runs a quarter of the work as a warm-up.
+/// Measures, for each allocator, the time from the moment that all threads may start until the
+/// device is done. The allocators alternate within every repeat, so that anything that slows the
+/// machine affects all of them. Before the first repeat, each runs a quarter of the work as a
+/// warm-up.
 [[nodiscard]] std::vector<Makespan> measure_makespans(std::vector<Entrant> const& entrants,
                                                       MakespanPlan const& plan);
 

@@ -141,7 +141,7 @@ class MsstreamContender final : public Contender {
   std::vector<Ledger> ledgers_;
 };
 
-/// Adds msstream's allocator, and the same work with preallocated buffers.
+/// Adds two entrants to a comparison: msstream's allocator, and msstream on preallocated buffers.
 template <ms::Runtime R>
 void add_msstream(std::vector<Entrant>& entrants) {
   entrants.push_back({"msstream", true, "msstream, own buffers", [](Task task) {

@@ -64,7 +64,7 @@ class Tags<ms::HostStream> {
       }
     });
   }
-  /// Returns the number of wrong tags. Call it when all checks are complete.
+  /// Returns the number of tags that were found changed. To be called when all checks are complete.
   [[nodiscard]] std::uint64_t wrong() const { return *wrong_; }
 
  private:

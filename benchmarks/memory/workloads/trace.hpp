@@ -40,8 +40,8 @@ struct TraceShape {
   std::uint64_t seed;
 };
 
-/// Makes the trace of a shape. Equal shapes give equal traces on every machine with this standard
-/// library.
+/// Makes the trace of allocations and frees of a shape. Equal shapes give equal traces on every
+/// machine with this standard library.
 ///
 /// One stream after another dominates: it makes 70% of the allocations and may hold 65% of the live
 /// bytes, and the other streams share the rest, so that memory has to move between streams. A

@@ -34,7 +34,7 @@ DeviceHandle::DeviceHandle(std::shared_ptr<DeviceState> state) : state_(std::mov
 }
 DeviceHandle::~DeviceHandle() {
   if (state_->context->home.is_left()) {
-    HomeProcess::keep(state_);  // kept, because the state and its memory in use own each other
+    HomeProcess::keep(state_);  // kept alive: the state and its memory in use own each other
   } else {
     state_->remove_handle();
   }

@@ -14,7 +14,7 @@
 
 namespace msstream::memory {
 
-/// Adds up memory in use by name scope and stream.
+/// Sums the bytes in use by name scope and stream.
 class MemoryUseByScope {
  public:
   void add(std::string const& scope, std::string const& stream, std::size_t bytes) {
@@ -37,7 +37,7 @@ class MemoryUseByScope {
   std::vector<ScopeMemory> uses_;
 };
 
-/// Adds up memory in use, and allocation counts, by stream.
+/// Sums the bytes in use, and the allocation counts, by stream.
 class MemoryUseByStream {
  public:
   void add(order::StreamIndex index,

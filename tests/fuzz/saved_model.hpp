@@ -15,7 +15,7 @@
 
 namespace msstream::fuzz {
 
-/// A tensor that owns its bytes.
+/// A tensor in host memory that owns its bytes.
 struct OwnedTensor {
   DType dtype;
   std::vector<std::int64_t> shape;
@@ -30,7 +30,7 @@ struct Model {
   friend bool operator==(Model const&, Model const&) = default;
 };
 
-/// Reads a model. Throws the exceptions of SafetensorsFile.
+/// Reads a model from a safetensors file. Throws the exceptions of SafetensorsFile.
 [[nodiscard]] inline Model load_model(std::filesystem::path const& path) {
   data::SafetensorsFile const file(path);
   Model model{{}, file.metadata()};
@@ -41,7 +41,7 @@ struct Model {
   return model;
 }
 
-/// Writes a model. Throws the exceptions of save_safetensors().
+/// Writes a model to a safetensors file. Throws the exceptions of save_safetensors().
 inline void save_model(std::filesystem::path const& path, Model const& model) {
   std::vector<data::SavedTensor> saved;
   for (auto const& [name, tensor] : model.tensors) {

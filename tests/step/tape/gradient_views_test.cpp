@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests views of parameters, tables and results: the gradient of a view is added to
-// that of the whole.
+// Tests views of parameters, tables and results: the gradient of a view is added to the gradient of
+// the whole tensor.
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/step/differentiable_ops.hpp>
@@ -33,7 +33,8 @@ class GradientViewsTest : public OpsTest<R> {
   [[nodiscard]] Input ones(Shape const& shape) const {
     return this->put(Floats(static_cast<std::size_t>(shape.count()), 1.0F), shape);
   }
-  /// Returns factor times the sum of the elements, whose gradient is `factor` everywhere.
+  /// Returns `factor` times the sum of the elements of `input`, whose gradient is `factor`
+  /// everywhere.
   static Input part(Tape& tape, Input const& input, float factor) {
     return ops::scale(tape, ops::sum(tape, input), factor);
   }
@@ -43,7 +44,8 @@ class GradientViewsTest : public OpsTest<R> {
   }
   [[nodiscard]] ops::Bags<R> ids(Integers const& values) const { return {this->put(values)}; }
 
-  /// Returns a table of ones after a step of SGD that subtracts the gradient.
+  /// Trains a table of ones by one step of SGD with learning rate 1, which subtracts the gradient,
+  /// and returns the table.
   template <class Loss>
   Floats moved(Shape const& shape, Loss const& loss) {
     auto const table = ones(shape);

@@ -40,7 +40,7 @@ class TraceMaker {
                            .end_ns = duration_ns,
                            .sms = sms});
   }
-  /// Returns a trace in which the operations run one after the other.
+  /// Returns a trace in which the operations run one after the other without gaps.
   [[nodiscard]] StepTrace run() const {
     std::vector<double> begins;
     double now = 0;

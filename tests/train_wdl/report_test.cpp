@@ -48,7 +48,7 @@ TEST_P(TrainWdlReport, says_how_the_run_was_and_went) {
   EXPECT_GT(waits["issued"].get<std::int64_t>(), 0);
   EXPECT_EQ(waits["needed"],
             waits["issued"].get<std::int64_t>() + waits["elided"].get<std::int64_t>());
-  // The 26 deep and wide tables of 64 rows, with Adam's state, are in memory all the time.
+  // The 26 deep and 26 wide tables of 64 rows, with Adam's state, are in memory all the time.
   EXPECT_GT(report["peak_bytes"].get<std::int64_t>(), 26 * 64 * (4 + 1) * 4 * 3);
   EXPECT_GE(report["reserved_bytes"], report["peak_bytes"]);
 }

@@ -84,7 +84,8 @@ FRONTS = {
         "BackingMemory", "what the runtime gives, under limits, as pages in one range or in pieces; the arena in it"),
 }
 
-# What tests use beyond their room: memory is used through tensors, and tensors through operations.
+# The rooms that a folder of tests may include beyond those of its room: tests of memory use
+# tensors, and tests of tensors use operations.
 TESTS_ALSO_USE = {"memory": {"tensor"}, "tensor": {"ops"}}
 
 UMBRELLA = "include/msstream/msstream.hpp"
@@ -220,7 +221,7 @@ def table(first, second, rows):
 
 
 def staircase():
-    """Returns a picture of the rooms, each step further to the right than the one below."""
+    """Returns a picture of the rooms as a staircase: each step is further to the right than the step below."""
     lines = []
     for step in sorted(set(STEPS.values()), reverse=True):
         names = " ".join(f"{room}/" for room in STEPS if STEPS[room] == step)
@@ -241,7 +242,7 @@ def table_of_fronts():
     return lines + [f"| `{name}` | `{path}` | {task} |" for path, (name, task) in FRONTS.items()]
 
 
-# The pages that have a table, and which; a page has it between the marks that marked() writes.
+# The tables of each page. A page has them between the marks that marked() writes.
 PAGES = {
     "CONTRIBUTING.md": ("rooms", "families", "apps"),
     "docs/design.md": ("staircase", "rooms", "families", "fronts"),

@@ -63,7 +63,8 @@ function(msstream_join_files target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MSSTREAM_UNITY_BUILD})
   if(ARG_BY_ROOM)
     set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
-    # CMake has no batches of a size in this mode, so groups are numbered within a room.
+    # In this mode CMake takes no batch size but named groups of files, so groups are numbered
+    # within a room.
     set(batch 8)
     if(DEFINED CMAKE_UNITY_BUILD_BATCH_SIZE)
       set(batch ${CMAKE_UNITY_BUILD_BATCH_SIZE})

@@ -69,8 +69,8 @@ void HomeProcess::throw_left() const {
   if (lives_[index_].load() / kOneFork != made_in_ / kOneFork) {
     throw_forked();
   }
-  // If another thread is in exit(), the process most likely ends during this sleep, before the
-  // calling thread throws.
+  // Gives exit() time: if another thread is in exit(), the process most likely ends during this
+  // sleep, before the calling thread throws.
   if (!is_in_exit) {
     std::this_thread::sleep_for(std::chrono::seconds(2));
   }

@@ -149,7 +149,7 @@ void FindingLog::write_file() const noexcept {
     // Opens the file without waiting for a reader of a pipe, because a program that ends must not
     // block.
     msstream::write_file(options_.report_path, json_of(all), OutputFile::Kind::streamed_at_once);
-    // A file that was replaced has a new identity.
+    // The write may have replaced the report file, which gives it a new identity.
     file.identity = identity_of(options_.report_path);
   } catch (std::exception const& error) {
     std::fprintf(stderr, "msstream check: %s\n", error.what());

@@ -56,7 +56,7 @@ class IntervalMap {
       cut_at(range.end);
     }
   }
-  /// Stores `value` for the parts of the range that have no value.
+  /// Stores `value` for all parts of the range that have no value yet.
   void fill_gaps(Interval range, Value const& value) {
     auto begin = range.begin;
     for (auto place = first_overlap(range); begin < range.end; ++place) {

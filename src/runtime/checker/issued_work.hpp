@@ -15,7 +15,7 @@ namespace msstream::detail {
 
 struct IssuedWork;
 
-/// An earlier access to some bytes.
+/// An earlier access of some work to a range of memory.
 struct PastAccess {
   std::shared_ptr<IssuedWork const> by;
   /// The captured operation that made the access in a replay; null if the work itself made it.

@@ -103,7 +103,8 @@ class TrackedLines {
   static constexpr std::size_t kFewRuns = 64;
   static constexpr std::size_t kMostRuns = 4096;
 
-  /// A run of consecutive positions at consecutive places with the same clock.
+  /// A run of a tracker's consecutive positions that are at consecutive places in the checker's
+  /// order and have the same vector clock.
   struct Run {
     std::uint64_t begin;
     std::uint64_t end;

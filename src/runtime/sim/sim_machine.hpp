@@ -30,7 +30,7 @@ class SimStream final : public detail::WorkQueue {
 
   /// Enqueues the closure as a kernel, and adds the cost of a launch to the host's virtual time.
   std::uint64_t enqueue(Closure closure) override;
-  /// Returns the point after all actions issued so far.
+  /// Returns the point after all actions that were issued to the stream so far.
   [[nodiscard]] Point tail() const noexcept { return {number_, issued_}; }
 
  private:

@@ -83,7 +83,7 @@ class Search {
   std::vector<Node> path_;
   std::size_t kept_ = 0;  ///< the number of nodes that come from earlier runs
 
-  // The state of the current run.
+  // Members that describe the current run.
   bool repeats_ = false;
   bool started_ = false;
   std::vector<Step> steps_;

@@ -25,7 +25,7 @@ class ByMemory {
     Value value;
   };
 
-  /// Returns the value of exactly this range, or null if there is none.
+  /// Returns the value stored for exactly this memory range, or null if there is none.
   [[nodiscard]] Value* find(MemoryRange const& range) {
     Value* found = nullptr;
     for_each_near(range, [&](Entry& entry) {

@@ -218,7 +218,8 @@ class Optimizer<AnyRuntime>::State {
           found));
     }
   }
-  /// Throws std::logic_error unless step() can update all parameters and tables.
+  /// Throws std::logic_error if step() cannot update all parameters and tables, for example because
+  /// a parameter has no gradient.
   void require_gradients(Tape const& tape) const {
     std::string missing;
     for (auto const& parameter : dense_) {

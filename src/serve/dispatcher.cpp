@@ -132,7 +132,7 @@ Dispatcher::Served Dispatcher::serve_queue(Clock::time_point now) noexcept {
   if (slot == nullptr) {
     return Served::no_slot;
   }
-  // Another thread has taken the waiting queries in the meantime.
+  // Another thread has taken all waiting queries, so the claimed slot is given back.
   if (pool_.queue.take(batching, now, slot->waiting) == 0) {
     pool_.replicas.give_back(*slot);
     pool_.bell.ring();

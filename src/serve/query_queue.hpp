@@ -65,7 +65,7 @@ class QueryQueue {
   /// release(). If the queue is full, displaces the newest query of the lowest priority, provided
   /// that its priority is lower than `priority`. Returns null if there is no entry.
   [[nodiscard]] WaitingQuery* reserve(Query::Priority priority) noexcept;
-  /// Frees an entry that was reserved or taken.
+  /// Frees an entry of the queue that was reserved or taken.
   void release(WaitingQuery& place) noexcept;
   void push(WaitingQuery& query) noexcept;
 

@@ -37,7 +37,7 @@ template <class T, Runtime R>
   return raw_memory(device, tensor.data(), static_cast<std::size_t>(tensor.count()));
 }
 
-/// Returns the only finding, which must be of the given kind.
+/// Returns the checker's only finding. Expects that there is exactly one, of the given kind.
 inline CheckReport only_report(Checker const& checker, CheckKind kind) {
   auto const reports = checker.reports();
   EXPECT_EQ(reports.size(), 1U) << checker.json();

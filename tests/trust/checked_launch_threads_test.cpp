@@ -157,8 +157,8 @@ TEST_P(CheckedLaunches, right_programs_are_silent) {
     issue("after the event", reads(memory.named()), writes(tensor), kNoWork);
   }
   {
-    // The tracker orders two operations because both use the tensor. This also orders their uses of
-    // memory that it does not manage.
+    // The tracker orders two operations because both use the tensor. The order also holds for their
+    // uses of memory that the tracker does not manage.
     StreamScope const scope(pool_[2]);
     issue("after the tensor", reads(tensor), writes(memory.named()), kNoWork);
   }

@@ -29,7 +29,9 @@ class KnownCases : public ::testing::Test {
 };
 
 TEST_F(KnownCases, a_record_that_is_too_old) {
-  on.record(1, 1);  // s1 = [e1, write], s2 = [e1, read]
+  // The event is recorded before the write: stream 1 = [record e1, write], stream 2 = [wait e1,
+  // read].
+  on.record(1, 1);
   on.write(1, 0, "write");
   on.wait(2, 1);
   on.read(2, 0, "read");
@@ -37,7 +39,9 @@ TEST_F(KnownCases, a_record_that_is_too_old) {
 }
 
 TEST_F(KnownCases, a_record_that_is_new_enough) {
-  on.write(1, 0, "write");  // s1 = [write, e1], s2 = [e1, read]
+  // The event is recorded after the write: stream 1 = [write, record e1], stream 2 = [wait e1,
+  // read].
+  on.write(1, 0, "write");
   on.record(1, 1);
   on.wait(2, 1);
   on.read(2, 0, "read");

@@ -42,8 +42,8 @@ TEST_P(CopyBudget, to_the_device_is_one_copy) {
   EXPECT_TRUE(within(calls_of(upload), Budget().exactly("cudaMemcpyAsync", 1)));
 }
 
-// h2d = [copy], compute = [read], repeated: each read waits for the copy before it, each copy for
-// the read before it.
+// Each read waits for the copy before it, and each copy for the read before it: h2d stream = [copy,
+// copy, …], compute stream = [read, read, …].
 TEST_P(CopyBudget, to_the_device_and_used_is_a_dependency_each_way) {
   OneGroup const on(GetParam());
   PinnedFloats const staged(on.device, 1024);

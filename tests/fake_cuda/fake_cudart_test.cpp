@@ -49,7 +49,8 @@ class FakeCudart : public FakeCudaTest {
   std::uint8_t* pinned_ = nullptr;
 };
 
-// s0 = [fill 7, record e0], s1 = [wait e0, copy to the host, record e1]
+// The copy waits for the fill by an event: stream 0 = [fill 7, record e0], stream 1 = [wait e0,
+// copy to the host, record e1].
 TEST_F(FakeCudart, runs_work_in_order_and_no_earlier_than_asked) {
   ASSERT_EQ(cudaMemsetAsync(device_, 7, 1, streams_[0]), cudaSuccess);
   ASSERT_EQ(cudaEventRecord(events_[0], streams_[0]), cudaSuccess);
@@ -61,7 +62,7 @@ TEST_F(FakeCudart, runs_work_in_order_and_no_earlier_than_asked) {
   EXPECT_EQ(*pinned_, 7);
 }
 
-// s0 = [fill 7], s1 = [copy to the host]: the copy does not wait for the fill
+// The copy does not wait for the fill: stream 0 = [fill 7], stream 1 = [copy to the host].
 TEST_F(FakeCudart, a_missing_wait_shows) {
   ASSERT_EQ(cudaMemsetAsync(device_, 1, 1, streams_[0]), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(streams_[0]), cudaSuccess);

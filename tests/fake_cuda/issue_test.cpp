@@ -35,7 +35,8 @@ TEST_F(IssueBudget, many_inputs_on_one_stream_are_one_launch) {
   EXPECT_TRUE(within(calls_of(step), Budget().launches(1)));
 }
 
-// g0 = [write, write, …], g1 = [write, write, …]: the groups write one tensor alternately
+// Two groups write one tensor alternately: group 0 = [write, write, …], group 1 = [write, write,
+// …].
 TEST_F(IssueBudget, ping_pong_is_one_event_and_one_wait_a_turn) {
   Device const device;
   Pool const pool(device, {.groups = 2});
@@ -50,7 +51,8 @@ TEST_F(IssueBudget, ping_pong_is_one_event_and_one_wait_a_turn) {
       within(calls_of([&] { repeat(100, turns); }), Budget().launches(200).dependencies(200)));
 }
 
-// g0 = [write], g1 = [read, read, …] of one tensor
+// One group writes a tensor that another one reads repeatedly: group 0 = [write], group 1 = [read,
+// read, …].
 TEST_F(IssueBudget, a_second_read_on_the_same_group_does_not_wait) {
   Device const device;
   Pool const pool(device, {.groups = 2});
@@ -63,7 +65,8 @@ TEST_F(IssueBudget, a_second_read_on_the_same_group_does_not_wait) {
       within(calls_of([&] { repeat(50, [&] { read(pool[1], tensor); }); }), Budget().launches(50)));
 }
 
-// g0 = [write a], g1 = [read a, write b], g2 = [read b, read a]: the wait for b covers a
+// The wait for tensor b also covers tensor a: group 0 = [write a], group 1 = [read a, write b],
+// group 2 = [read b, read a].
 TEST_F(IssueBudget, a_wait_covers_what_its_event_followed) {
   Device const device;
   Pool const pool(device, {.groups = 3});
@@ -93,7 +96,7 @@ TEST_F(IssueBudget, a_wait_covers_what_its_event_followed) {
   EXPECT_TRUE(within(calls_of(use_at_once), Budget().launches(1).dependencies(1)));
 }
 
-// g0 = [write], g1 … g7 = [read] of one tensor
+// One group writes a tensor that seven others read: group 0 = [write], groups 1 to 7 = [read].
 TEST_F(IssueBudget, many_readers_share_the_writers_event) {
   constexpr int kGroups = 8;
   Device const device;
@@ -116,7 +119,8 @@ TEST_F(IssueBudget, many_readers_share_the_writers_event) {
                          .exactly("cudaStreamWaitEvent", kGroups - 1)));
 }
 
-// g1 … g7 = [write a tensor each], g0 = [read all of them]
+// Seven groups write a tensor each, and one group reads all of them: groups 1 to 7 = [write], group
+// 0 = [read all].
 TEST_F(IssueBudget, a_join_is_one_event_and_one_wait_a_branch) {
   constexpr int kGroups = 8;
   Device const device;

@@ -155,7 +155,7 @@ std::vector<Case> cases() {
          drop(ops::embedding_lookup(in.many_tables, {.ids = in.ids, .batch = kBatch / 2}));
        },
        kernels(1)},
-      // One block sorts the ids; another launch numbers the groups.
+      // One block sorts the ids, and a second launch numbers the groups of equal ids.
       {"unique_of_few_ids", [](Inputs& in) { drop(ops::unique(in.ids)); }, kernels(2)},
       {"gather_rows", [](Inputs& in) { drop(ops::gather_rows(in.table, in.ids)); }, kernels(1)},
       // One block finds the positions of each id; another launch writes the value at the last of
@@ -318,7 +318,7 @@ std::vector<Case> cases() {
          drop(ops::multiply(in.matrix.reshaped({4, 4, 4, 16}), in.bias.reshaped({4, 1, 4, 1})));
        },
        kernels(1)},
-      // The sum over a small number of rows is one launch.
+      // Summing a small number of rows takes only one launch.
       {"add_gradient_of_a_row",
        [](Inputs& in) { drop(ops::add_gradient(in.matrix.shape(), in.bias.shape(), in.gradient)); },
        kernels(1)},

@@ -56,7 +56,7 @@ class TrainingStepBudget : public FakeCudaTest, public ::testing::WithParamInter
       step.harvest(kStepsAhead);
     });
   }
-  /// Checks every step against the budget.
+  /// Runs steps, and checks the CUDA calls of each one against the budget.
   static void run(TrainingStep& step) {
     warm_up(step);
     for (int i = 0; i < kSteps; ++i) {

@@ -18,8 +18,8 @@ using fuzz::expect;
 
 constexpr char const* kVariable = "MSSTREAM_FUZZED";
 
-/// Returns the result of `read`, or nothing if it refuses the value. The error must name the
-/// variable and the value.
+/// Calls `read` and returns its result, or nothing if `read` refuses the variable's value. The
+/// error must contain the name and the value of the variable.
 template <class Read>
 auto outcome(std::string const& value, Read read) -> std::optional<decltype(read())> {
   try {

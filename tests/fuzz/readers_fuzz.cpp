@@ -127,7 +127,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
     if (rows != nullptr) {
       auto const longer = read(fmt::format("{}{}", input, fuzz::gzipped("")), {});
       auto const* refusal = std::get_if<std::string>(&longer);
-      // Zeros are padding, after which no other member can follow.
+      // Zeros after a gzip member count as padding, after which no other member may follow.
       if (refusal == nullptr || refusal->find("other bytes follow") == std::string::npos) {
         expect_same(longer, outcome, "with an empty member behind");
       }
@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
                    {.chunk_bytes = kOneChunk}),
               outcome,
               "as two gzip members");
-  // A line end inside quotes is part of a value.
+  // A line end inside a quoted value of a CSV file is part of the value.
   bool const quoted = input.find('"') != std::string_view::npos;
   if (!quoted && input.find('\r') == std::string_view::npos) {
     expect_same(read(fuzz::replaced(input, "\n", "\r\n"), {.chunk_bytes = kOneChunk}),

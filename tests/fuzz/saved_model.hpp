@@ -23,7 +23,7 @@ struct OwnedTensor {
   friend bool operator==(OwnedTensor const&, OwnedTensor const&) = default;
 };
 
-/// The content of a safetensors file, in memory.
+/// The tensors and the metadata of a safetensors file, held in memory.
 struct Model {
   std::map<std::string, OwnedTensor> tensors;
   data::TensorMetadata metadata;

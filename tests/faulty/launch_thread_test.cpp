@@ -61,7 +61,8 @@ TYPED_TEST(LaunchThread, work_behind_a_failure_is_not_launched_others_is) {
       StreamScope const scope(pool[group]);
       issue("op", read, written, work);
     };
-    // Group 0 = [x = failure], group 1 = [y = f(x)], group 2 = [z = g(y), unrelated]
+    // Work on three groups: group 0 = [x = failure], group 1 = [y = f(x)], group 2 = [z = g(y),
+    // unrelated].
     auto const unrelated = zeros<float>(device, {4});
     issue_on(0, reads(z), writes(x), failure.work());
     issue_on(1, reads(x), writes(y), [&](auto) { ++followers; });

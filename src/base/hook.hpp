@@ -22,7 +22,7 @@ namespace msstream::detail {
 template <class T>
 class Hook {
  public:
-  /// Returns the object, or null if the hook is off.
+  /// Returns the object that the hook holds; null if the hook is off.
   [[nodiscard]] std::shared_ptr<T> current() const {
     if (!on_.load(std::memory_order_relaxed)) [[likely]] {
       return nullptr;

@@ -146,9 +146,10 @@ class Capture final : public OpenCapture {
   void if_not_ended(F&& function) {
     streams_.if_not_ended(std::forward<F>(function));
   }
-  /// Ends the capture. Blocks made in the capture that still have owners count as written. Throws
-  /// like StreamCapture::end(), and std::logic_error if pinned memory that is copied to the device
-  /// has no owner left, or if a TensorHolder still holds a tensor on a captured stream.
+  /// Ends the capture, and returns its graph and its uses of memory from outside. Blocks made in
+  /// the capture that still have owners count as written. Throws what StreamCapture::end() throws,
+  /// and std::logic_error if pinned memory that is copied to the device has no owner left, or if a
+  /// TensorHolder still holds a tensor on a captured stream.
   [[nodiscard]] Captured end() {
     refuse_holds();
     for (auto const& [block, noted] : noted_) {

@@ -54,9 +54,9 @@ class DependencyTracker : public StreamRegistry {
   std::uint64_t reserve(Slot& self, AccessSet& accesses, order::PositionSet& needed) {
     return reserve(self, accesses, needed, [](TrackedOrder const&) { return true; });
   }
-  /// Reserves an operation's number and notes its accesses, as the other overload does, but only if
-  /// `agree(TrackedOrder)` returns true. Calls it while no other operation can use the same memory.
-  /// If it returns false, notes and reserves nothing, and returns 0.
+  /// Reserves an operation's number and notes its accesses, but only if `agree(TrackedOrder)`
+  /// returns true; otherwise does nothing and returns 0. Calls `agree` while no other operation can
+  /// use the same memory. The caller holds `self.issuing`.
   template <class Agree>
   std::uint64_t reserve(Slot& self,
                         AccessSet& accesses,

@@ -157,8 +157,9 @@ class LaunchPool {
   static constexpr int kPausesBetweenLooks = 8;
 
   void work() {
-    // An operation's work may own the last handle of the pool's groups, whose destructor joins this
-    // thread. The mark makes call_outside() run such a destructor on another thread.
+    // Marks the thread as a launch thread, so that call_outside() runs destructors on another
+    // thread: an operation's work may own the last handle of the pool's groups, whose destructor
+    // joins the launch threads.
     RuntimeThread::is_launch_thread_ = true;
     DriverCalls calls(tracker_->life());
     while (true) {

@@ -21,7 +21,7 @@
 
 namespace msstream::detail {
 
-/// Identifies a stream for code that accounts for streams or keeps groups apart.
+/// The name and the group of a stream, for reports and for memory that groups do not share.
 struct StreamIdentity {
   std::string name = {};  ///< such as "group 2 compute"
   int group = -1;         ///< number in its pool; -1 for the device's default group or none

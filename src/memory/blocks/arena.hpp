@@ -59,8 +59,8 @@ class Arena {
   }
   /// Returns the addresses that populate() fills next; null if all addresses have memory.
   [[nodiscard]] Block const* unpopulated() const noexcept { return unpopulated_; }
-  /// Makes the smallest absent range of at least `bytes`, otherwise the longest absent range, the
-  /// one that populate() fills next.
+  /// Chooses the absent range that populate() fills next: the smallest of at least `bytes`,
+  /// otherwise the longest.
   void choose_unpopulated(std::size_t bytes) noexcept {
     for (Block* block = absent_.newest(); block != nullptr; block = absent_.older_than(*block)) {
       bool const is_better = unpopulated_ == nullptr ||
@@ -178,9 +178,9 @@ class Arena {
     last->arena.holding = Holding::used;
     return last;
   }
-  /// Notes that there is memory, with the last uses `uses`, behind the first `populated` bytes of
-  /// unpopulated(). Appends that memory to `last`, a block from take_last() whose log has the same
-  /// uses already, unless `last` is null. Returns the resulting block, cut to `bytes`.
+  /// Marks the first `populated` bytes of unpopulated() as having memory, whose last uses are
+  /// `uses`. Appends them to `last`, a block from take_last() that has the same uses noted, unless
+  /// `last` is null. Returns the resulting block, cut to `bytes`.
   Block* populate(Block* last,
                   std::size_t populated,
                   std::size_t bytes,

@@ -48,12 +48,12 @@ class LockedArena {
   using ConstAccess = BasicAccess<Arena const>;
   [[nodiscard]] Access access() noexcept { return {std::unique_lock(mutex_), arena_}; }
   [[nodiscard]] ConstAccess access() const noexcept { return {std::unique_lock(mutex_), arena_}; }
-  /// Locks the arena for cutting blocks: there are enough spare blocks.
+  /// Locks the arena, with enough spare blocks to cut blocks.
   [[nodiscard]] Access access_to_cut() {
     return {with_spares(std::unique_lock(mutex_), arena_), arena_};
   }
-  /// Locks the arena for cutting blocks, with enough spare blocks. Calls `note_contention()` if
-  /// another thread has the lock.
+  /// Locks the arena, with enough spare blocks to cut blocks. Calls `note_contention()` if another
+  /// thread has the lock.
   template <class NoteContention>
   [[nodiscard]] Access access_to_cut(NoteContention&& note_contention) {
     std::unique_lock<detail::SpinLock> lock(mutex_, std::try_to_lock);
@@ -72,7 +72,8 @@ class LockedArena {
     Block* const found = arena->cheapest(bytes, cost);
     return found != nullptr ? arena->take_from(found, bytes) : nullptr;
   }
-  /// Returns the last uses of the block that take_cheapest() would take.
+  /// Returns the last uses of the free block of at least `bytes` with the least `cost(block)`,
+  /// without taking the block.
   template <class Cost>
   [[nodiscard]] order::PositionSet uses_of_cheapest(std::size_t bytes, Cost&& cost) const {
     order::PositionSet uses;

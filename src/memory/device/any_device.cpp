@@ -22,7 +22,8 @@ std::shared_ptr<DeviceState> make_state(std::shared_ptr<Backend> runtime,
           HomeProcess::keep(std::shared_ptr<void const>(std::shared_ptr<void>(), state));
           return;
         }
-        // The state's destructor waits for streams, and its last owner may be work on a stream.
+        // The destructor of a device's state waits for streams. If its last owner is work on a
+        // stream, the stream would wait for itself.
         RuntimeThread::call_outside([state] { delete state; });
       });
 }

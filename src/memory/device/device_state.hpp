@@ -74,7 +74,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
   void remove_handle() { change_handles(-1); }
 
   std::shared_ptr<StreamContext> context;
-  /// The observer of a step that is being recorded.
+  /// The observer of the device's operations while a step is being recorded; otherwise off.
   Hook<IssueObserver> issue_observer;
 
  private:

@@ -402,7 +402,7 @@ std::size_t LargeAllocator::needed_bytes() {
   return live_.now() + in_flight_bytes_.load(std::memory_order_relaxed);
 }
 
-/// Returns the peak of memory in use, including `wanted` more bytes, plus `percent`.
+/// Returns the peak of memory in use, including `wanted` more bytes, raised by `percent` percent.
 std::size_t LargeAllocator::with_spare(std::size_t wanted, std::size_t percent) const noexcept {
   auto const most = std::max(live_.peak(), live_.now() + wanted);
   return most + most / 100 * percent;

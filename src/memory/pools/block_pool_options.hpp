@@ -40,15 +40,16 @@ struct BlockPoolOptions {
   /// Whether freed memory becomes usable as the device proceeds; false for the pool of a captured
   /// graph.
   bool has_frees_to_wait_for = true;
-  /// Called first if there is no memory, to make other pools release memory. Null if there are no
-  /// other pools.
+  /// A function that is called first when there is no memory, to make other pools release some.
+  /// Null if there are no other pools.
   std::function<Room()> make_room = {};
   std::function<bool(OutOfMemory const&)> on_out_of_memory = {};
   /// Returns the memory of all pools that share the memory limit. Null if no other pool shares it.
   std::function<MemoryAccount()> account = {};
   std::shared_ptr<MemoryHistory> history =
       nullptr;  ///< the recorder of events; null if none are recorded
-  /// Called with the number of each step of a search before the step is tried. May be null.
+  /// A function that is called with the number of each step of a search before the step is tried.
+  /// May be null.
   std::function<void(int)> on_step = {};
 };
 

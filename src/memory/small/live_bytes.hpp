@@ -61,7 +61,7 @@ class LiveBytes {
   /// including memory that a stream has freed since its last allocation.
   [[nodiscard]] std::size_t told() const noexcept { return told_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }
-  /// Returns the peak since the last call, and starts a new peak.
+  /// Returns the peak of the bytes in use since the last call, and starts a new peak.
   [[nodiscard]] std::size_t take_recent_peak() noexcept {
     return recent_peak_.exchange(now(), std::memory_order_relaxed);
   }

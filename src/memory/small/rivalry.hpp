@@ -56,8 +56,8 @@ class PartForRivals {
   [[nodiscard]] static constexpr std::size_t most(std::size_t limit_bytes) noexcept {
     return std::min(limit_bytes / kPart, kMostBytes);
   }
-  /// Counts `bytes`, or returns false if the total would exceed most(). Concurrent calls may exceed
-  /// it slightly.
+  /// Adds `bytes` to the count. Returns false, and adds nothing, if the count would exceed most().
+  /// Concurrent calls may exceed it slightly.
   [[nodiscard]] bool take(std::size_t bytes, std::size_t limit_bytes) noexcept {
     if (taken_bytes_.load(std::memory_order_relaxed) + bytes > most(limit_bytes)) {
       return false;
@@ -65,7 +65,7 @@ class PartForRivals {
     taken_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     return true;
   }
-  /// Undoes a take() whose caller then found no memory.
+  /// Subtracts `bytes` that take() has counted, because its caller found no memory.
   void give_back(std::size_t bytes) noexcept {
     auto taken = taken_bytes_.load(std::memory_order_relaxed);
     while (!taken_bytes_.compare_exchange_weak(

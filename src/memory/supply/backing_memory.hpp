@@ -29,7 +29,7 @@ using BlockPredicate = detail::FunctionRef<bool(Block const&)>;
 ///
 /// If the runtime has pages, all memory is in one range of addresses, so that neighbours can be
 /// joined whenever they were taken, and free pages that lie apart from each other can be put
-/// together. Otherwise memory comes in pieces, which cannot. Bytes are counted before they are
+/// together. Otherwise memory comes in pieces, which stay apart. Bytes are counted before they are
 /// taken, so the limits hold. Thread-safe: a lock of its own, not the arena's, guards changes of
 /// the memory, and is held during calls of the runtime.
 class BackingMemory {

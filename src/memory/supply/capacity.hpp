@@ -36,7 +36,7 @@ class Capacity {
     raise_peak();
     return true;
   }
-  /// Returns whether take() would succeed now.
+  /// Returns whether the limit, its outer limits and `limit_bytes` have room for `bytes` more.
   [[nodiscard]] bool has_room(std::size_t bytes, std::size_t limit_bytes) const noexcept {
     bool has_room = bytes <= limit_bytes && reserved_bytes() <= limit_bytes - bytes;
     for (auto const* part = this; has_room && part != nullptr; part = part->whole_.get()) {

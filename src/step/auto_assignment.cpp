@@ -63,8 +63,8 @@ class ListScheduler {
         end_ns_(trace.operations().size(), 0),
         chosen_(units.count(), kNone) {}
 
-  /// Returns the group of each unit. In `order`, every operation must come after the operations on
-  /// which it depends.
+  /// Returns the group of each unit of operations. In `order`, every operation must come after the
+  /// operations on which it depends.
   [[nodiscard]] std::vector<int> run(std::vector<std::size_t> const& order) {
     for (auto const i : order) {
       auto& group = chosen_[units_.of[i]];

@@ -14,7 +14,7 @@ namespace train_wdl {
 namespace ms = msstream;
 }  // namespace train_wdl
 
-// Uses the namespace alias train_wdl::ms.
+// The example's header uses the namespace alias train_wdl::ms, which must be defined before.
 #include "wide_deep.hpp"
 
 #include <msstream/memory/device.hpp>

@@ -57,8 +57,8 @@ class Hook {
   static constexpr std::size_t kCacheLine = 64;
   using Objects = std::array<std::shared_ptr<T>, kPlaces>;
 
-  /// A pointer to the object, with a reference count of its own and on a cache line of its own, for
-  /// some of the threads.
+  /// One copy of the hook's pointer to its object, for some of the threads. It has a reference
+  /// count and a cache line of its own, so few threads contend.
   struct alignas(kCacheLine) Place {
     mutable SpinLock lock;
     std::shared_ptr<T> object;

@@ -210,7 +210,7 @@ class AnyRawAllocator::State {
     throw std::invalid_argument(message.str());
   }
 
-  /// Takes a block from the pool that has room for `bytes` at this alignment.
+  /// Takes a block from the pool. The block has room for `bytes` at this alignment.
   memory::BlockRef take(std::size_t bytes, std::size_t alignment, StreamSlot& slot) {
     std::size_t const slack = std::max(alignment, kAlignment) - kAlignment;
     bool const can_add = bytes <= std::numeric_limits<std::size_t>::max() - slack;

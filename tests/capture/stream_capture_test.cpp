@@ -135,8 +135,8 @@ TYPED_TEST(Captured, what_runs_and_what_is_captured_do_not_wait_for_each_other) 
     detail::StreamCapture capture(own, libraries);
     auto& twin = capture.twin_of(*other);
     Gate gate;
-    // The queue of `group` is [closed gate, write y]. The captured write of y does not run now, so
-    // it waits for nothing.
+    // The queue of `group` is [wait for the test's gate, write y]. The captured write of y is only
+    // run by a launch of the graph, so it does not wait for the queue.
     gate.block(detail::runtime_of<TypeParam>(*own->runtime), this->native(group->compute()));
     this->write(*group, *this->y, 1);
     auto const before = own->tracker->wait_counts();

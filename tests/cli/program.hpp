@@ -33,7 +33,7 @@ using Words = std::vector<std::string>;
   return left;
 }
 
-/// The status with which a program ended, and its output.
+/// The exit status of a program, and what the program wrote to standard output and standard error.
 struct Ended {
   int status = -1;  ///< of exit(); -1 if a signal ended the program
   int signal = 0;
@@ -45,7 +45,7 @@ struct RunOptions {
   Words environment = {};  ///< `NAME=value`, added to this process's variables without MSSTREAM_*
   /// The largest size in bytes to which the program can write a file.
   std::optional<rlim_t> most_file_bytes = {};
-  /// Whether a write beyond `most_file_bytes` kills the program; otherwise the write fails.
+  /// True if a write beyond `most_file_bytes` kills the program; otherwise the write fails.
   bool killed_at_limit = false;
 };
 

@@ -17,7 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using Rows = std::vector<std::int64_t>;
 
-/// Returns `rows` rows whose key, continuous value and label are the row number.
+/// Returns a data set of `rows` rows. The key, the continuous value and the label of a row are the
+/// row's number.
 Dataset numbered(std::int64_t rows) {
   RowBlock block{rows, {}, {}, {}};
   for (std::int64_t row = 0; row < rows; ++row) {

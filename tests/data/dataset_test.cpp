@@ -19,8 +19,8 @@ Schema small_schema(std::int64_t hotness = 1) {
   return {{"a", "b"}, {"x"}, {"y", "z"}, hotness};
 }
 
-/// Returns rows; row r has the keys a = 10r and b = 10r + 1, the value x = r, and the labels r and
-/// -r.
+/// Returns a block of data rows; row r has the keys a = 10r and b = 10r + 1, the value x = r, and
+/// the labels r and -r.
 RowBlock small_block(std::int64_t first, std::int64_t rows) {
   RowBlock block{rows, {}, {}, {}};
   for (auto row = first; row < first + rows; ++row) {

@@ -71,8 +71,8 @@ TEST(LifetimeOnHost, work_of_a_stream_that_is_gone_is_waited_for) {
     StreamScope const scope(pool[0]);
     copy(target, source);
   }
-  // The queue of the destroyed group's h2d stream is [closed gate, copy]; that of the default group
-  // is [wait for the copy, copy back to the host].
+  // The queue of the destroyed group's h2d stream is [wait for the test's gate, copy]; that of the
+  // default group is [wait for the copy, copy back to the host].
   PinnedArray<std::int32_t, Host> const result(device, 3);
   copy(result, target);
   EXPECT_EQ(device.wait_counts().issued, 1U);
@@ -102,7 +102,7 @@ TEST(LifetimeOnHost, a_device_that_goes_waits_for_the_last_uses_of_its_memory) {
   std::optional device(watched_device<Host>({}));
   watch_waits(watch_of(*device), gate, journal);
   StreamPool pool(*device, {.groups = 1});
-  // The queue of group 0 is [closed gate, write].
+  // The queue of stream group 0 is [wait for the test's gate, write].
   gate.hold(pool[0].compute());
   {
     StreamScope const scope(pool[0]);

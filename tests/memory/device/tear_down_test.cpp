@@ -54,8 +54,8 @@ TYPED_TEST(TearDown, nothing_goes_before_the_work_on_it_in_any_order) {
     std::optional<typename TestFixture::Bytes> large(std::in_place, *device, Shape{4 * kMiB});
     std::optional<typename TestFixture::Bytes> small(std::in_place, *device, Shape{100});
     std::optional<typename TestFixture::Pinned> pinned(std::in_place, *device, 100U);
-    // The queue of group 1's h2d stream is [closed gate, use]. Destroying a group waits for its
-    // compute stream only.
+    // The queue of stream group 1's h2d stream is [wait for the test's gate, use]. Destroying a
+    // group waits for its compute stream only.
     gate.hold((*pool)[1].h2d());
     {
       StreamScope const scope((*pool)[1]);
@@ -65,8 +65,8 @@ TYPED_TEST(TearDown, nothing_goes_before_the_work_on_it_in_any_order) {
             journal.entry(*device, "use"),
             {.stream = StreamKind::h2d});
     }
-    // The operation "follow" waits for "use" on the device, and its group is destroyed with the
-    // pool.
+    // The operation "follow" waits for the operation "use" on the device. Its group is destroyed
+    // with the pool.
     {
       StreamScope const scope((*pool)[0]);
       issue("follow", reads(*large), [](auto) {});

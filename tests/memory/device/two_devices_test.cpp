@@ -134,8 +134,8 @@ TYPED_TEST(TwoDevices, with_one_tracker_keep_one_order) {
     auto* const memory = y->data();
     issue("make", writes(x), [](auto) {});
     Gate gate;
-    // The queue of the first device is [make, closed gate, "both"]. On the second device "read"
-    // waits for "both", and "next owner" follows "read".
+    // The queue of the first device is [make, wait for the test's gate, "both"]. On the second
+    // device "read" waits for "both", and "next owner" follows "read".
     gate.hold(this->first->default_group().compute());
     issue("both", reads(x), writes(*y), this->journal.entry(*this->first, "both"));
     issue("read", reads(*y), this->journal.entry(*this->second, "read"));

@@ -371,8 +371,8 @@ TEST_F(PoolWhereThreadsMeet, grows_by_half_of_what_work_in_flight_uses) {
   gate.hold(pool[0].compute());
   used->record.log.note_write(pool[0].compute().engine().mark());
   by_need.put(used);
-  // The queue of group 0 is [closed gate, use]. The only free memory is the block `used`, which
-  // that use keeps in flight.
+  // The queue of stream group 0 is [wait for the test's gate, use]. The only free memory is the
+  // block `used`, which that use keeps in flight.
   for (int i = 0; i < 24; ++i) {
     static_cast<void>(keep_quarter());
   }

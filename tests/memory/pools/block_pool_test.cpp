@@ -35,11 +35,11 @@ TYPED_TEST(BlockPool, a_stream_gets_its_own_block_back_without_a_wait) {
   StreamScope const scope(pool[0]);
   std::optional<Tensor<std::uint8_t, TypeParam>> first(std::in_place, device, Shape{1000});
   auto* const memory = first->data();
-  // The queue of group 0 is [closed gate, fill first].
+  // The queue of stream group 0 is [wait for the test's gate, fill `first`].
   gate.hold(pool[0].compute());
   fill_bytes(*first, 1);
   first.reset();
-  // The queue of group 0 becomes [closed gate, fill first, fill second].
+  // The queue of stream group 0 becomes [wait for the test's gate, fill `first`, fill `second`].
   Tensor<std::uint8_t, TypeParam> second(device, {1000});
   EXPECT_EQ(second.data(), memory);
   fill_bytes(second, 2);
@@ -76,7 +76,8 @@ template <Runtime R>
   std::optional<Tensor<std::uint8_t, R>> old(std::in_place, device, Shape{2 * kMiB});
   auto* const memory = old->data();
   Gate gate;
-  // The queue of group 0 is [fill, closed gate, "old"]; that of group 1 is [wait for "old", "new"].
+  // The queue of stream group 0 is [fill, wait for the test's gate, "old"]; that of stream group 1
+  // is [wait for "old", "new"].
   {
     StreamScope const scope(pool[0]);
     fill_bytes(*old, 0);
@@ -112,8 +113,8 @@ TYPED_TEST(BlockPool, a_stream_that_has_waited_takes_the_block_without_another_w
   auto* const memory = first->data();
   Gate gate;
   gate.hold(pool[0].compute());
-  // The queue of group 0 is [closed gate, fill first]; that of group 1 is [wait for the fill, read
-  // first, fill second].
+  // The queue of stream group 0 is [wait for the test's gate, fill `first`]; that of stream group 1
+  // is [wait for the fill, read `first`, fill `second`].
   {
     StreamScope const scope(pool[0]);
     fill_bytes(*first, 1);
@@ -164,7 +165,8 @@ template <Runtime R>
   weights->freeze();
   Gate gate;
   gate.hold(pool[0].compute());
-  // The queue of group 0 is [closed gate, read]; that of group 1 is [wait for the read, write].
+  // The queue of stream group 0 is [wait for the test's gate, read]; that of stream group 1 is
+  // [wait for the read, write].
   {
     StreamScope const scope(pool[0]);
     issue("read", reads(*weights), journal.entry(device, "read"));
@@ -246,7 +248,7 @@ TYPED_TEST(BlockPool, cached_memory_in_flight_is_not_waited_for_on_the_host) {
   gate.hold(pool[0].compute());
   fill_bytes(*in_flight, 1);
   in_flight.reset();
-  // The allocation must fail at once: a wait of the host for the closed gate would never end.
+  // The allocation must fail at once. If the host waited for the gate, the wait would never end.
   EXPECT_THROW((Tensor<std::uint8_t, TypeParam>(device, {4 * kMiB})), OutOfMemory);
   gate.open();
   pool.synchronize();

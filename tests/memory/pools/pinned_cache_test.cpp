@@ -140,7 +140,7 @@ TYPED_TEST(PinnedCacheTest, nothing_goes_back_at_a_wait_beside_work_of_others) {
   gate.hold(pool[0].compute());
   {
     StreamScope const scope(pool[0]);
-    fill_bytes(filled, 1);  // group 0 = [gate, fill]
+    fill_bytes(filled, 1);  // the queue is [wait for the gate, fill]
   }
   this->fetch_small(300);
   EXPECT_GE(this->reserved_bytes(), 2 * kLargest) << "giving it back may wait for the gate";
@@ -160,7 +160,7 @@ TYPED_TEST(PinnedCacheTest, memory_of_a_copy_in_flight_does_not_go_back) {
   std::ranges::fill(staged->elements(), std::uint8_t{1});
   Gate gate;
   gate.hold(group.h2d());
-  // The queue of the h2d stream is [closed gate, copy].
+  // The queue of the h2d stream is [wait for the test's gate, copy].
   copy(target, *staged);
   staged.reset();
   typename TestFixture::Array const larger(*this->device, 2 * kBytes);

@@ -105,7 +105,7 @@ TYPED_TEST(PinnedModeTest, the_host_gets_no_memory_that_a_copy_in_flight_uses) {
         Gate gate;
         auto const& group = (*this->pool)[0];
         gate.hold(to_device ? group.h2d() : group.d2h());
-        // The queue of the h2d or d2h stream is [closed gate, copy].
+        // The queue of the h2d or d2h stream is [wait for the test's gate, copy].
         if (to_device) {
           copy(target, *staged);
         } else {

@@ -26,7 +26,7 @@ using Bytes = Tensor<std::uint8_t, Host>;
 
 constexpr std::size_t kPoolLimit = std::size_t{64} << 20U;
 
-/// A program with four groups on one device, which has four pools if pools are private.
+/// A program with four stream groups on one device.
 class Program {
  public:
   explicit Program(AllocatorOptions memory)

@@ -64,13 +64,13 @@ class RawProgram {
   void write(void* to, std::uint8_t value, Native stream) {
     runtime.fill(to, value, kBlockBytes, stream);
   }
-  /// Enqueues on the stream the closed gate, and then a write of the value 1.
+  /// Enqueues on the stream a wait for the test's gate, and then a write of the value 1.
   void write_behind_gate(void* to, Native stream) {
     hold(stream);
     write(to, 1, stream);
   }
   /// Returns memory that was allocated on the stream `owner` and deallocated on the stream `user`,
-  /// whose queue is [closed gate, write 1].
+  /// whose queue is [wait for the test's gate, write 1].
   [[nodiscard]] void* returned_in_flight(Native owner, Native user) {
     auto* const block = allocate(owner);
     write_behind_gate(block, user);

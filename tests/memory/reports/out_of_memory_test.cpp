@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests what happens before an allocation fails, what its error says, and that everything works
-// after it.
+// Tests what happens before an allocation fails, what the exception OutOfMemory says, and that the
+// device is usable after a failed allocation.
 #include "memory/behind_gate.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"

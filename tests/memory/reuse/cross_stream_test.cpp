@@ -69,8 +69,8 @@ TYPED_TEST(CrossStream, whoever_follows_the_uses_gets_the_block_and_the_runtime_
     auto* const memory = first->data();
     Gate gate;
     gate.hold((*this->pool)[0].compute());
-    // The queue of group 0 is [closed gate, write first]; that of group 1 is [wait for group 0,
-    // read first, write second].
+    // The queue of stream group 0 is [wait for the test's gate, write `first`]; that of stream
+    // group 1 is [wait for group 0, read `first`, write `second`].
     this->issue_on(0, writes(*first), kNothing);
     this->issue_on(1, reads(*first), kNothing);
     EXPECT_EQ(this->waits(), 1U);
@@ -93,9 +93,9 @@ TYPED_TEST(CrossStream, a_stream_that_follows_only_indirectly_gets_the_block_for
     auto const passed_on = this->allocate(1, 100);
     Gate gate;
     gate.hold((*this->pool)[0].compute());
-    // The queue of group 0 is [closed gate, write first]; that of group 1 is [wait for group 0,
-    // read first, write passed_on]; that of group 2 is [wait for group 1, read passed_on, write
-    // second].
+    // The queue of stream group 0 is [wait for the test's gate, write `first`]; that of stream
+    // group 1 is [wait for group 0, read `first`, write `passed_on`]; that of stream group 2 is
+    // [wait for group 1, read `passed_on`, write `second`].
     this->issue_on(0, writes(*first), kNothing);
     {
       StreamScope const scope((*this->pool)[1]);
@@ -119,8 +119,8 @@ TYPED_TEST(CrossStream, a_wait_from_before_the_last_use_does_not_cover_it) {
   std::optional old(this->allocate(0, 2 * kMiB));
   auto* const memory = old->data();
   Gate gate;
-  // The queue of group 0 is [write, closed gate, "old"]; that of group 1 is [wait for the write,
-  // read, wait for "old", "new"].
+  // The queue of stream group 0 is [write, wait for the test's gate, "old"]; that of stream group 1
+  // is [wait for the write, read, wait for "old", "new"].
   this->issue_on(0, writes(*old), kNothing);
   this->issue_on(1, reads(*old), kNothing);
   auto const waited = this->waits();
@@ -165,8 +165,8 @@ TYPED_TEST(CrossStream, a_long_operation_after_the_free_delays_nobody) {
   PinnedArray<std::uint8_t, Watched<TypeParam>> const other(*this->device, 100);
   auto& runtime = this->device->runtime();
   Gate gate;
-  // The queue of group 0 is [use old, long operation = gate]; that of group 1 is [wait for the use,
-  // "new"].
+  // The queue of stream group 0 is [use old, long operation: wait for the test's gate]; that of
+  // stream group 1 is [wait for the use, "new"].
   this->issue_on(0, writes(*old), kNothing);
   old.reset();
   this->issue_on(0, writes(other), [&](auto stream) { gate.block(runtime, native(stream)); });
@@ -198,7 +198,7 @@ TYPED_TEST(CrossStream, what_joins_asks_the_runtime_nothing_and_its_next_owner_w
     for (int i = 0; i < kParts; ++i) {
       parts.emplace_back(this->allocate(i, kPartBytes));
     }
-    // The queue of each group i is [use, closed gate i, "last"].
+    // The queue of each stream group i is [use, wait for gate i, "last"].
     for (int i = 0; i < kParts; ++i) {
       this->issue_on(i, writes(*parts[i]), kNothing);
       gates[i].hold((*this->pool)[i].compute());
@@ -289,8 +289,8 @@ TYPED_TEST(CrossStream, the_next_owner_follows_every_stream_of_a_holder) {
         std::in_place, *streams[0], *streams[1], *streams[2], *streams[3], *streams[4]);
     holder->hold(*tensor);
     Gate gate;
-    // The queue of streams[held_back] is [closed gate, "raw"]; the queues of the other streams are
-    // ["raw"].
+    // The queue of streams[held_back] is [wait for the test's gate, "raw"]; the queues of the other
+    // streams are ["raw"].
     gate.hold(*streams[held_back]);
     for (auto& stream : streams) {
       this->device->runtime().call_host(stream->native(), this->journal.entry("raw"));

@@ -111,7 +111,8 @@ class Worker {
     }
   }
 
-  /// Creates a tensor. If other threads hold all memory, drops one tensor and returns null.
+  /// Creates a tensor. If other threads hold all memory, drops one of the own tensors and returns
+  /// null.
   Tagged<R>* make() {
     constexpr int sizes[] = {100, 1000, 1000, 3000};
     try {

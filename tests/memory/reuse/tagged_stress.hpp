@@ -108,7 +108,7 @@ class StressThread {
 
   void run(std::int64_t operations) {
     while (outcome.operations < operations) {
-      // The thread never runs more than two rounds ahead of the streams.
+      // Keeps the thread at most two rounds ahead of the streams.
       order::Position const before_last = std::exchange(last_but_one_, last_);
       if (before_last.number != 0) {
         device_.context()->tracker->synchronize(before_last);
@@ -162,7 +162,8 @@ class StressThread {
       write(live_.emplace_back(Tagged{std::move(*tensor), 0}));
     }
   }
-  /// Allocates a tensor. If other threads hold all memory, drops one tensor and returns nothing.
+  /// Allocates a tensor. If other threads hold all memory, drops one of the own tensors and returns
+  /// nothing.
   std::optional<Tensor<std::int64_t, R>> allocate(std::int64_t words) {
     try {
       return Tensor<std::int64_t, R>(device_, {words});

@@ -35,7 +35,7 @@ class Gather : public ::testing::Test {
     return backing.grow(bytes, kLimit, kNone, [] { return nullptr; });
   }
   void put(Block* block) { backing.arena().put(block); }
-  /// Adds a free piece of memory, with memory in use behind it, and returns the piece.
+  /// Makes a free piece of memory, with memory in use behind the piece, and returns the piece.
   Block* free_piece(std::size_t bytes) {
     auto* const piece = grow(bytes);
     kept_.push_back(grow(kPage));

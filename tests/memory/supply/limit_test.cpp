@@ -131,8 +131,8 @@ TYPED_TEST(Limit, is_never_exceeded_while_threads_allocate_use_and_free) {
   this->expect_within(device, kLimitOfPieces);
 }
 
-/// Each thread holds one block while it requests another. The held blocks of all threads fit under
-/// the limit; a second one may have to wait for other threads to free theirs.
+/// Each thread holds one block while it requests another. The first blocks of all threads fit under
+/// the limit; for the second one a thread may have to wait until other threads free their blocks.
 TYPED_TEST(Limit, whoever_asks_for_what_fits_gets_it_in_the_end) {
   constexpr int kRounds = 40;
   for (auto const limit : {2 * kLimitOfPieces, kLimitOfPages}) {

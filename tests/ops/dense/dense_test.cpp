@@ -15,7 +15,7 @@ namespace {
 
 using ops::Activation;
 
-/// A row-major matrix in double.
+/// A matrix of doubles in row-major order.
 struct Matrix {
   std::size_t rows;
   std::size_t columns;

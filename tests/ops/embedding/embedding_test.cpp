@@ -206,7 +206,7 @@ TEST(EmbeddingTrapTest, the_trap_outlives_lookups_whose_handles_are_gone) {
   {
     Device<PinnedWatcher> const device({.runtime = {&gate, &journal}});
     pool.emplace(device, StreamPoolOptions{.groups = 1, .merge_streams = true});
-    // The queue of group 0 is [closed gate, fill, fill, lookup, note].
+    // The queue of stream group 0 is [wait for the test's gate, fill, fill, lookup, note].
     gate.hold((*pool)[0].compute());
     StreamScope const branch((*pool)[0]);
     auto const table = zeros<float>(device, {3, 1});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the contract that runtime.hpp states, on every runtime. A simulation has one thread and its
-// own virtual time, so tests of threads and of real time skip it.
+// Tests the contract that runtime.hpp states, on every runtime. Tests of threads and of real time
+// skip the simulation, which has one thread and its own virtual time.
 #include "runtime/gate.hpp"
 #include "runtime/runtime_fixture.hpp"
 
@@ -57,8 +57,8 @@ TYPED_TEST(Contract, a_wait_holds_later_work_until_the_event) {
   auto const second = this->stream();
   Cell<TypeParam> cell(this->runtime);
   Gate gate;
-  // The queue of `first` is [closed gate, write 1]; that of `second` is [wait for the write, read,
-  // record done].
+  // The queue of `first` is [wait for the test's gate, write 1]; that of `second` is [wait for the
+  // write, read, record done].
   gate.block(*this->runtime, first);
   cell.write(1, first);
   this->runtime->wait(second, this->recorded(first));
@@ -97,8 +97,8 @@ TYPED_TEST(Contract, a_wait_takes_what_the_event_stands_for_at_the_call) {
   auto const waiting = this->stream();
   auto const passing = this->stream();
   Gate gate;
-  // The queue of `blocked` is [closed gate, record e]; that of `waiting` is [wait for e]. Then e is
-  // recorded again, on `idle`, and the queue of `passing` is [wait for e].
+  // The queue of `blocked` is [wait for the test's gate, record e]; that of `waiting` is [wait for
+  // e]. Then e is recorded again, on `idle`, and the queue of `passing` is [wait for e].
   gate.block(*this->runtime, blocked);
   auto const e = this->recorded(blocked);
   this->runtime->wait(waiting, e);
@@ -223,7 +223,8 @@ TYPED_TEST(Contract, measuring_waits_for_both_events) {
   auto const begin = this->event(EventTiming::timed);
   auto const end = this->event(EventTiming::timed);
   Gate gate;
-  // The queue of `behind` is [closed gate, record begin]; that of `ahead` is [record end].
+  // The queue of `behind` is [wait for the test's gate, record begin]; that of `ahead` is [record
+  // end].
   gate.block(*this->runtime, behind);
   this->runtime->record(begin, behind);
   this->runtime->record(end, ahead);

@@ -19,7 +19,8 @@ TYPED_TEST(GateTest, holds_its_stream_until_it_is_opened) {
   auto const free = this->stream();
   Cell<TypeParam> cell(this->runtime);
   Gate gate;
-  // The queue of `held` is [closed gate, write 1, record after]; that of `free` is [read].
+  // The queue of `held` is [wait for the test's gate, write 1, record after]; that of `free` is
+  // [read].
   gate.block(*this->runtime, held);
   cell.write(1, held);
   auto const after = this->recorded(held);

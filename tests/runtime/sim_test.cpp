@@ -154,7 +154,8 @@ TEST(SimFailures, are_of_what_comes_after_the_failed_work_whenever_one_asks) {
 TEST(SimDeadlock, says_who_is_blocked_by_what) {
   Simulation s(sim::random(1));
   auto const open = std::make_shared<std::atomic<bool>>(false);
-  // The queue of `first` is [hold, record e]; that of `second` is [wait for e, work].
+  // The queue of `first` is [hold until the test lets go, record e]; that of `second` is [wait for
+  // e, work].
   s.runtime.hold(s.first, open);
   s.runtime.record(s.e, s.first);
   s.runtime.wait(s.second, s.e);

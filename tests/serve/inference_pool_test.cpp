@@ -151,7 +151,7 @@ TYPED_TEST(InferencePoolTest, replicas_with_weights_of_their_own) {
   ask_from_threads(world, *net, pool, 10);
 }
 
-/// A model whose matrix products use a workspace of the CUDA library. Each replica has its own
+/// A model whose matrix products use a workspace of the matrix library. Each replica has its own
 /// workspace.
 template <Runtime R>
 struct Perceptron {
@@ -232,7 +232,7 @@ TYPED_TEST(InferencePoolTest, a_query_goes_to_the_replica_with_the_least_to_do) 
   }
 }
 
-/// Two threads may have slots of one replica at the same time, but only one of them may launch.
+/// Two threads may claim slots of one replica at the same time, but only one of them may launch.
 TYPED_TEST(InferencePoolTest, one_thread_at_a_time_launches_on_a_replica) {
   ServeWorld<TypeParam> const world;
   auto const net = world.net(1);
@@ -372,7 +372,7 @@ TYPED_TEST(InferencePoolTest, options_out_of_range_are_refused_by_name) {
       "null");
 }
 
-/// A model that also issues an operation on its second branch.
+/// A model that also issues an operation on a second branch.
 template <Runtime R>
 struct NetInBranches : Net<R> {
   using Net<R>::Net;

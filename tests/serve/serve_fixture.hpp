@@ -75,7 +75,7 @@ struct Net {
   std::function<void()> midway = [] {};  ///< called when part of the model has been issued
 };
 
-/// A query and the memory of its values, which are random.
+/// A query with random values, and the memory of the values.
 struct Asked {
   Asked(Random& random, std::int64_t of_rows)
       : rows(of_rows),

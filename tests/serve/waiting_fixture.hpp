@@ -21,7 +21,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 
-/// A fixture for tests of queries that wait before they are launched.
+/// A fixture for tests of queries that wait in the queue before they are launched.
 template <class R>
 class WaitingTest : public RuntimeTest<R> {
  protected:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests queries that are not launched at once: the queue, deadlines, and which thread launches.
+// Tests queries that are not launched at once: their queue, their deadlines, and which thread
+// launches them.
 #include "serve/waiting_fixture.hpp"
 
 namespace msstream::testing {

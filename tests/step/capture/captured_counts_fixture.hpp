@@ -110,7 +110,7 @@ struct Result {
 template <Runtime R>
 using Results = std::vector<Result<R>>;
 
-/// The names and functions of the operations to capture.
+/// The operations to capture: names, and functions that issue the operations.
 template <Runtime R>
 using Operations =
     std::vector<std::pair<std::string, std::function<Results<R>(Content<R> const&)>>>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests steps that are captured once and replayed.
+// Tests steps that are captured as a graph once and then replayed.
 #include "memory/blocks/block.hpp"
 #include "memory/device/device_state.hpp"
 #include "step/capture/captured_fixture.hpp"
@@ -371,7 +371,7 @@ TYPED_TEST(CapturedStepTest, one_that_goes_with_replays_in_flight_takes_nothing_
   order::Position last;
   {
     Gate gate;
-    // The queue of the group is [closed gate, replay, replay].
+    // The queue of the stream group is [wait for the test's gate, replay, replay].
     gate.hold(group.compute());
     {
       StreamScope const scope(group);
@@ -399,8 +399,9 @@ TYPED_TEST(CapturedStepTest, others_go_on_with_the_same_tensors_while_it_is_capt
   Gate gate;
   CapturedStep step(world.device, [&] {
     fill_bytes(x, 0);
-    // During the capture, another thread queues [closed gate, copy 7 to x] on group 1 and [wait,
-    // copy x to seen] on group 2. Its work is not captured, and ordered as without a capture.
+    // During the capture, another thread queues [wait for the test's gate, copy 7 to x] on group 1
+    // and [wait, copy x to seen] on group 2. Its work is not captured, and ordered as without a
+    // capture.
     std::thread([&] {
       gate.hold(world.pool[1].compute());
       {

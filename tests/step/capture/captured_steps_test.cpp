@@ -414,7 +414,8 @@ TEST_F(LargeCapturedStepsOnHost, a_step_that_goes_is_waited_for_where_its_memory
                  }
                }});
   EXPECT_EQ(to_host(run(steps, 9, 1)).front(), 1);
-  // The queue of the group is [closed gate, fill, replay of step 9, fill, replay of step 12].
+  // The queue of the stream group is [wait for the test's gate, fill, replay of step 9, fill,
+  // replay of step 12].
   gate.hold(device.default_group().compute());
   auto const first = run(steps, 9, 2);
   auto const second = run(steps, 12, 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests training whose step is captured: tape, optimizer, tables, and matrix products
-// with workspaces.
+// Tests a captured training step with a gradient tape, an optimizer, embedding tables, and matrix
+// products with workspaces.
 #include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>

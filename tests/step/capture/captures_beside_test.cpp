@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests captures and replays on one thread while others load, compute, allocate and free.
+// Tests captures and replays on one thread while other threads upload, compute, allocate and free.
 #include "step/capture/captured_fixture.hpp"
 
 #include <msstream/base/detail/env.hpp>

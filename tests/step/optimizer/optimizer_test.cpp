@@ -175,7 +175,8 @@ TYPED_TEST(OptimizerTest, updates_a_table_on_the_group_of_its_lookup) {
 
 TYPED_TEST(OptimizerTest, moves_the_tables_of_a_group_together_with_the_same_bits) {
   auto const start = this->random.reals(12);
-  // Table 3 is looked up on two groups, table 4 on no group of the pool, and table 5 never.
+  // The groups on which each of six tables is looked up: table 3 on two groups, table 4 outside the
+  // pool's groups, and table 5 never.
   std::vector<std::vector<int>> const groups_of = {{1}, {2}, {1}, {1, 2}, {-1}, {}};
   auto const trained = [&](ops::OptimizerKind kind, bool together, auto&& look) {
     StreamPool pool(this->device(), {.groups = 3});

@@ -154,8 +154,8 @@ TYPED_TEST(CapturedTwoStageTest, the_main_stage_does_not_wait_for_what_is_issued
     captured.run(batch);
   }
   Gate gate;  // keeps later work incomplete
-  // The queue of the first stage's group is [closed gate, work ahead of batch 5, work ahead of
-  // batch 6]; that of the main stage is [… batch 4, batch 5].
+  // The queue of the first stage's group is [wait for the test's gate, work ahead of batch 5, work
+  // ahead of batch 6]; that of the main stage is [… batch 4, batch 5].
   gate.hold(pool[1].compute());
   captured.run(5);
   auto const ahead_of_5 = newest(pool[1]);

@@ -137,8 +137,8 @@ TYPED_TEST(TwoStageTest, the_main_stage_does_not_wait_for_what_is_issued_ahead_o
     pipelined.run(0);
     pipelined.run(1);
     Gate gate;  // keeps later work incomplete
-    // The queue of the first stage's group is [closed gate, work ahead of batch 2, work ahead of
-    // batch 3]; that of the main stage is [… batch 1, batch 2].
+    // The queue of the first stage's group is [wait for the test's gate, work ahead of batch 2,
+    // work ahead of batch 3]; that of the main stage is [… batch 1, batch 2].
     gate.hold(pool[1].compute());
     pipelined.run(2);
     auto const ahead_of_2 = newest(pool[1]);
@@ -164,7 +164,7 @@ TYPED_TEST(TwoStageTest, what_is_issued_ahead_does_not_wait_for_the_main_stage) 
     pipelined.run(1);
     Gate gate;
     // The queue of the first stage's group is [work ahead of batch 2, work ahead of batch 3]; that
-    // of the main stage is [closed gate, batch 1, batch 2].
+    // of the main stage is [wait for the test's gate, batch 1, batch 2].
     gate.hold(pool[0].compute());
     pipelined.run(2);
     auto const update_of_1 = newest(pool[0]);

@@ -168,7 +168,7 @@ TYPED_TEST(GradientViewsTest, lookups_in_rows_of_a_table_move_the_table) {
                                 tape, ops::rows(tape, table, 2, 4), this->ids({1}), 0.5F);
                           }),
               ElementsAre(1, 1, 1, 1, 1, 1, 0.5, 0.5));
-  // Looks up in the whole table, in views that overlap, and in a view of a view.
+  // Looks up rows of the whole table, of overlapping views, and of a view of a view.
   EXPECT_THAT(this->moved({5, 1},
                           [&](auto& tape, auto const& table) {
                             return this->total(

@@ -154,7 +154,7 @@ TEST(StepTrace, broken_files_are_refused_by_file_and_field) {
               HasSubstr("operations[0].begin_ns: expected a number, found null"));
   EXPECT_THAT(refusal(replaced(json, "\"issued\": 0", "\"issued\": 0.5")),
               HasSubstr("waits.issued: expected a whole number"));
-  // The field `after` is not required, and unknown fields are ignored.
+  // In the JSON of a step trace the field `after` is not required, and unknown fields are ignored.
   EXPECT_EQ(StepTrace::from_json(replaced(json, ", \"after\": [0, 1, 2]", ", \"x\": 1"), "file"),
             fork_and_join());
 }

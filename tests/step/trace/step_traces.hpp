@@ -14,7 +14,7 @@
 
 namespace msstream::testing {
 
-/// Makes step traces by hand, on groups whose streams are merged.
+/// Makes step traces by hand. Each group has one stream for computing and copies.
 class TraceMaker {
  public:
   static constexpr std::size_t kBytes = 64;

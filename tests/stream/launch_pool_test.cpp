@@ -128,7 +128,7 @@ TYPED_TEST(LaunchContract, a_task_that_must_not_be_launched_yet_does_not_hold_th
   std::atomic<bool> inside{false};
   std::atomic<bool> may_launch{false};
   // The queue of the stream `direct` is [write 7]; another thread delays its launch. The queue of
-  // group 0 is [read x], which must follow the write.
+  // stream group 0 is [read x], which must follow the write.
   std::thread issuer([&] {
     detail::AccessSet accesses;
     accesses.add(x->record, AccessMode::write);
@@ -174,8 +174,8 @@ TYPED_TEST(LaunchContract, threads_sleep_while_what_there_is_must_not_be_launche
     std::atomic<bool> inside{false};
     std::atomic<bool> may_launch{false};
     // The queue of the stream `direct` is [write 7]; another thread delays its launch. The queue of
-    // group 0 is [read x], and those of the other groups are [empty work]; all must follow the
-    // write.
+    // stream group 0 is [read x], and those of the other groups are [empty work]; all must follow
+    // the write.
     std::thread issuer([&] {
       detail::AccessSet accesses;
       accesses.add(x->record, AccessMode::write);
@@ -275,7 +275,7 @@ TYPED_TEST(LaunchContract,
   auto const cell = this->make_cell();
   std::atomic<bool> may_launch{false};
   std::atomic<int> launched{0};
-  // The queue of the group is [work that blocks its launch, launch, launch].
+  // The queue of the stream group is [work that blocks its launch, launch, launch].
   this->run(group, [&](auto) { may_launch.wait(false); });
   this->run(group, [&](auto) { ++launched; });
   this->run(group, [&](auto) { ++launched; });

@@ -179,7 +179,7 @@ TYPED_TEST(LaunchThreadEnds, what_was_given_up_is_told_although_its_group_and_po
     accesses.add(cell->record, AccessMode::write);
     this->submit((*pool)[0].engine(), name, accesses, std::forward<decltype(work)>(work));
   };
-  // The queue of group 0 is [operation that fails, operation that follows it].
+  // The queue of stream group 0 is [operation that fails, operation that follows it].
   issue_write("fails", [&](auto) {
     all_is_queued.pass();
     throw std::runtime_error("late");

@@ -63,8 +63,8 @@ class RandomProgram {
     }));
   }
 
-  /// Returns the number of conflicting pairs of operations that the waits leave unordered.
-  /// `without` leaves out one wait, counted from 0.
+  /// Returns the number of conflicting pairs of operations that the waits leave unordered, when the
+  /// wait with the index `without` is left out.
   [[nodiscard]] std::size_t races(std::size_t without = RecordingRuntime::Oracle::kNone) const {
     RecordingRuntime::Oracle oracle;
     std::size_t wait = 0;

@@ -66,7 +66,8 @@ TYPED_TEST(SpanContract, shows_that_streams_overlapped) {
   auto const x = this->make_cell();
   Gate gate;
   this->context->spans.start(a->compute().native());
-  // The queue of a is [held: gate]. The write on b is complete before the gate opens.
+  // The queue of a is [held operation: wait for the test's gate]. The write on b is complete before
+  // the gate opens.
   auto& runtime = this->runtime();
   auto const native = this->native(a->compute());
   this->run(*a, [&](auto) { gate.block(runtime, native); });

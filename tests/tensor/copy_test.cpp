@@ -29,7 +29,7 @@ template <class R>
 class Copy : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(Copy, Runtimes, RuntimeNames);
 
-/// Returns elements whose bytes count up from 0.
+/// Returns `count` elements of type T whose bytes count up from 0.
 template <Element T>
 [[nodiscard]] std::vector<T> counting(std::size_t count) {
   std::vector<T> elements(count);
@@ -123,7 +123,8 @@ TYPED_TEST(Copy, to_device_does_not_wait_for_memory_that_computing_has_just_let_
   std::optional<Tensor<float, TypeParam>> old(to_device(device, elements, {100}));
   pool.synchronize();
   Gate gate;
-  // The queue of the compute stream is [closed gate, use]; that of the h2d stream is [copy].
+  // The queue of the compute stream is [wait for the test's gate, use]; that of the h2d stream is
+  // [copy].
   gate.hold(pool[0].compute());
   issue("use", writes(*old), [](auto) {});
   old.reset();

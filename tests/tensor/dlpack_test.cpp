@@ -133,7 +133,7 @@ TEST(FromDlpack, refuses_what_does_not_fit_and_says_what_was_expected) {
     if (frozen) {
       tensor.freeze();
     }
-    // The queue of the default group is [closed gate, use].
+    // The queue of the default group is [wait for the test's gate, use].
     gate.hold(device.default_group().compute());
     issue("use", reads(tensor), journal.entry(device, "use"));
   }
@@ -155,8 +155,8 @@ TEST(FromDlpack, the_first_use_follows_the_producers_stream) {
   PinnedArray<float, Host> const staged(device, 6);
   Foreign foreign;
   Gate gate;
-  // The queue of `producer` is [closed gate, write 9]; that of the default group's d2h stream is
-  // [wait for the write, copy].
+  // The queue of `producer` is [wait for the test's gate, write 9]; that of the default group's d2h
+  // stream is [wait for the write, copy].
   gate.hold(producer);
   device.runtime().call_host(producer.native(), [&] { foreign.elements[0] = 9; });
   auto const tensor = from_dlpack<float>(device, &foreign.managed, producer);
@@ -213,8 +213,8 @@ template <Runtime R>
   Journal journal;
   Gate before;
   Gate during;
-  // The queue of the default group is [gate `before`, "write", "write again"]; that of the consumer
-  // is [gate `during`, "consume"].
+  // The queue of the default group is [wait for the gate `before`, "write", "write again"]; that of
+  // the consumer is [wait for the gate `during`, "consume"].
   before.hold(device.default_group().compute());
   issue("write", writes(tensor), journal.entry(device, "write"));
   auto* const managed = to_dlpack(tensor, consumer);

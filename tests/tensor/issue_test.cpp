@@ -59,7 +59,8 @@ template <Runtime R>
   auto const shared = settled_tensor(device);
   Journal journal;
   Gate gate;
-  // The queue of group 0 is [closed gate, "first"]; that of group 1 is [wait if needed, "second"].
+  // The queue of stream group 0 is [wait for the test's gate, "first"]; that of stream group 1 is
+  // [wait if needed, "second"].
   gate.hold(pool[0].compute());
   {
     StreamScope const scope(pool[0]);
@@ -124,8 +125,8 @@ TYPED_TEST(Issue, a_write_waits_for_all_reads_since_the_last_write) {
   auto const shared = settled_tensor(device);
   Journal journal;
   Gate gate;
-  // The queues of groups 0 to 2 are [closed gate, read]; that of group 3 is [wait for the three
-  // reads, write].
+  // The queues of stream groups 0 to 2 are [wait for the test's gate, read]; that of stream group 3
+  // is [wait for the three reads, write].
   for (int i = 0; i < 3; ++i) {
     gate.hold(pool[i].compute());
     StreamScope const scope(pool[i]);

@@ -29,8 +29,8 @@ template <Runtime R>
   Tensor<float, R> const source(device, {16});
   Tensor<float, R> const copied(device, {16});
   Gate gate;
-  // The queue of group 0 is [write source, closed gate]; that of group 1 is [wait for the write,
-  // read source].
+  // The queue of stream group 0 is [write `source`, wait for the test's gate]; that of stream group
+  // 1 is [wait for the write, read `source`].
   auto const write = [&] { fill_bytes(source, 1); };
   if (published == Published::as_issued) {
     issue_published(pool[0], write);

@@ -42,7 +42,8 @@ template <Runtime R>
   Tensor<float, R> const tensor(device, {16});
   Journal journal;
   Gate gate;
-  // The queue of `stream` is [closed gate, "raw"]; that of the default group is ["issued"].
+  // The queue of `stream` is [wait for the test's gate, "raw"]; that of the default group is
+  // ["issued"].
   {
     std::optional<TensorHolder<R>> holder;
     if (with_holder) {
@@ -82,7 +83,8 @@ template <Runtime R>
   Tensor<float, R> const tensor(device, {16});
   Journal journal;
   Gate gate;
-  // The queue of group 0 is [fill, closed gate, "issued"]; that of `stream` is ["raw"].
+  // The queue of stream group 0 is [fill, wait for the test's gate, "issued"]; that of `stream` is
+  // ["raw"].
   StreamScope const scope(pool[0]);
   fill_bytes(tensor, 0);
   gate.hold(pool[0].compute());
@@ -119,8 +121,8 @@ TYPED_TEST(Holder, covers_several_streams_and_goes_on_another_thread) {
   Tensor<float, TypeParam> const tensor(device, {16});
   Journal journal;
   Gate gate;
-  // The queue of `left` is [closed gate, "left"]; that of `right` is [closed gate, "right"]; that
-  // of the default group is [wait for both, "issued"].
+  // The queue of `left` is [wait for the test's gate, "left"]; that of `right` is [wait for the
+  // test's gate, "right"]; that of the default group is [wait for both, "issued"].
   auto holder = std::make_unique<TensorHolder<TypeParam>>(left, right);
   holder->hold(tensor);
   gate.hold(left);
@@ -150,8 +152,8 @@ TYPED_TEST(Holder, keeps_the_memory_and_orders_its_next_owner) {
   EXPECT_THROW((Tensor<std::uint8_t, TypeParam>(device, {2 << 20})), OutOfMemory);
   gate.hold(stream);
   holder.release();
-  // The queue of `stream` is [closed gate]; that of the default group is [wait for `stream`,
-  // write].
+  // The queue of `stream` is [wait for the test's gate]; that of the default group is [wait for
+  // `stream`, write].
   Tensor<std::uint8_t, TypeParam> const next(device, {2 << 20});
   issue("write", writes(next), [](auto) {});
   EXPECT_EQ(device.wait_counts().issued, 1U);

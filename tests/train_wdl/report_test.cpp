@@ -37,7 +37,7 @@ TEST_P(TrainWdlReport, says_how_the_run_was_and_went) {
     EXPECT_TRUE(auc > 0.3 && auc < 1) << auc;
     EXPECT_GT(epochs[i]["test_logloss"].get<double>(), 0);
     EXPECT_GT(epochs[i]["seconds"].get<double>(), 0);
-    // There are 2400 rows to train; the second epoch trains three batches of 500.
+    // The first epoch trains all 2400 rows; the second one is cut off after three batches of 500.
     double const rows = i == 0 ? 2400 : 1500;
     EXPECT_NEAR(
         epochs[i]["rows_per_s"].get<double>() * epochs[i]["seconds"].get<double>(), rows, 1e-3);

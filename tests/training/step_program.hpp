@@ -98,7 +98,8 @@ class StepProgramTest : public ProgramTest {
         EXPECT_GE(report["waits_in_graph"], traced["waits"]["necessary"]);
       }
       EXPECT_GT(traced["waits"]["issued"], 0);
-      // A captured step is one operation; an eager step has all operations of the trace.
+      // A replay of a captured step counts as one operation; an eager step counts all operations of
+      // the trace.
       auto const least = count(traced["operations"]) * static_cast<std::int64_t>(steps);
       EXPECT_EQ(count(report["operations"]) < least, captured);
     }

@@ -197,9 +197,10 @@ TYPED_TEST(LaunchContract, threads_sleep_while_what_there_is_must_not_be_launche
     for (int i = 0; i < 2'000; ++i) {
       this->run(other, [](auto) {});
     }
-    // Each ring of the doorbell lets every thread look for work, and sleep, at most once more. Each
-    // push rings once per line. Later the launch of the write rings once per line and thread, and a
-    // thread that takes a line rings for the others.
+    // A ring of the launch pool's doorbell lets every launch thread look for work, and sleep again,
+    // at most once more. The push to each line, the queue of one stream's tasks, rings once. Later
+    // the launch of the write rings once per line and thread, and a thread that takes a line rings
+    // for the other threads.
     EXPECT_LE(launcher->sleeps(), static_cast<std::uint64_t>(kThreads * (1 + kLines)));
     may_launch.store(true);
     may_launch.notify_all();

@@ -115,8 +115,8 @@ class Stress : public StreamTest<Host> {
     chain.updates.push_back(id);
   }
 
-  /// Expects that the value of every chain results from its updates one after the other, and that
-  /// the order of the updates agrees with the order of each stream and of each issuing thread.
+  /// Expects that the value of every chain (memory that operations update) results from its updates
+  /// one after the other, in an order that agrees with each stream and each issuing thread.
   void expect_serial() {
     std::size_t updates = 0;
     for (auto const& chain : chains) {

@@ -19,7 +19,8 @@ namespace msstream::testing {
 struct Watch : Census {
   std::function<void()> host_waits = [] {};  ///< called when the host starts to wait
   std::function<void()> gives_back = [] {};  ///< called when device memory is freed
-  /// Called when the libraries of a group, and so its workspace, are destroyed.
+  /// Called when the library handles of a stream group, and so the group's workspace, are
+  /// destroyed.
   std::function<void()> gives_back_libraries = [] {};
 };
 

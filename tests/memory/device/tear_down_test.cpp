@@ -127,7 +127,7 @@ TYPED_TEST(TearDown, a_thousand_generations_of_groups_leave_nothing_behind) {
     EXPECT_EQ(statistics.live_bytes, 0U);
     EXPECT_EQ(watch->streams, 0) << "of groups that are gone";
     // A pool may reserve a quarter more than the peak, plus one growth step, before a stream must
-    // wait for memory. The second step is for rounding.
+    // wait for memory. The bound allows one more step for rounding.
     EXPECT_LE(statistics.reserved_bytes,
               statistics.peak_live_bytes + statistics.peak_live_bytes / 4 + 2 * kStep);
     EXPECT_LE(watch->pinned_bytes, std::size_t(4) * kMiB);

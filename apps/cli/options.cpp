@@ -135,7 +135,8 @@ void Options::add(std::string const& name,
                   std::string const& accepts) {
   add_value({name, purpose, accepts, target},
             assigner(target, [](std::string_view v) -> std::optional<std::string> {
-              // A value with two dashes is the next option: the value itself was forgotten.
+              // Refuses a value that begins with two dashes: it is the next option, and the value
+              // was forgotten.
               return v.empty() || v.starts_with("--") ? std::nullopt
                                                       : std::optional<std::string>(v);
             }));

@@ -38,7 +38,7 @@ class HelpRequested : public std::exception {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-/// The arguments and the environment of a program.
+/// The command-line arguments and the environment variables of a program.
 struct Arguments {
   std::string program;
   std::vector<std::string> values;

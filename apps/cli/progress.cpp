@@ -101,7 +101,7 @@ void Progress::update(std::int64_t rows_done, std::optional<double> loss) {
     }
     return;
   }
-  // Counts at most nine tenths, since finish() shows the last one.
+  // Prints at most nine lines here, since finish() prints the last one.
   std::int64_t const tenths = std::min<std::int64_t>(10 * rows_done_ / total_rows_, 9);
   if (tenths > tenths_shown_) {
     tenths_shown_ = tenths;

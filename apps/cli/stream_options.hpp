@@ -16,7 +16,7 @@ namespace msstream::cli {
 
 enum class RuntimeChoice : std::uint8_t { host, cuda };
 
-/// The runtime of a program, and its stream groups.
+/// The choice of a program's runtime, and of its stream groups.
 struct StreamOptions {
 #if MSSTREAM_CUDA
   RuntimeChoice runtime = RuntimeChoice::cuda;

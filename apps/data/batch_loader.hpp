@@ -108,7 +108,7 @@ class BatchLoader {
   bool recycled_elsewhere_;
 
   std::mutex order_mutex_;
-  EpochOrder orders_[2];  ///< indexed by epoch % 2: workers may be in two epochs
+  EpochOrder orders_[2];  ///< indexed by epoch % 2, since workers may be in two epochs
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -118,7 +118,7 @@ class BatchLoader {
   std::int64_t next_to_fill_;
   std::int64_t next_to_give_;
   bool stopping_ = false;
-  std::vector<std::jthread> workers_;  ///< declared last, so that it is joined first
+  std::vector<std::jthread> workers_;  ///< declared last, so that the threads are joined first
 };
 
 }  // namespace msstream::data

@@ -41,7 +41,7 @@ class RecordScanner {
   State state_ = State::at_value;
 };
 
-/// A value without its quotes, and the number of line ends before it in its record.
+/// A value of a CSV record without its quotes, and the number of line ends before it in the record.
 struct RecordValue {
   std::string text;
   std::int64_t line = 0;

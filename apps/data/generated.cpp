@@ -23,7 +23,7 @@ constexpr std::array<std::int64_t, 26> kCardinalities{
     1460,  583,     1'000'000, 200'000, 305,  24, 12517,   633, 3,  93145,  5683, 800'000, 3194, 27,
     14992, 500'000, 10,        5652,    2173, 4,  700'000, 18,  15, 80'000, 105,  60'000};
 
-/// The purpose of a random stream. Streams of different purposes are always distinct.
+/// The purpose of a random stream. Streams of different purposes are always distinct streams.
 enum class Purpose : std::uint64_t { rank, continuous, label, weight, interaction, key };
 
 std::uint64_t stream_of(Purpose purpose, std::size_t field) {

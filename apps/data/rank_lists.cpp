@@ -121,7 +121,7 @@ class ItemParser {
   static constexpr float kLargestFeature = 1e12F;
 
   std::string file_;
-  std::int64_t columns_;  ///< 0: the largest index found
+  std::int64_t columns_;  ///< number of features of an item; 0: the largest index found
   std::int64_t largest_ = 0;
   std::vector<float> grades_;
   std::vector<std::pair<std::int64_t, float>> features_;  ///< as (index, value), of all items
@@ -237,7 +237,7 @@ RankLists generate_rank_lists(GeneratedLists const& options) {
         lists.features.push_back(static_cast<float>(0.5 * liking + own));
         product += liking * own;
       }
-      // The score is about standard normal, so that all grades from 0 to 4 occur.
+      // Gives all grades from 0 to 4, since the score is about standard normal.
       double const score = product / std::sqrt(static_cast<double>(options.columns));
       lists.grades.push_back(static_cast<float>(std::clamp(std::floor(2.0 + score), 0.0, 4.0)));
     }

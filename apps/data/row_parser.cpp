@@ -14,7 +14,7 @@
 
 namespace msstream::data {
 
-/// The position of a value, for the message if it is bad.
+/// The position of a value in a file, for the message if the value is bad.
 struct RowParser::Place {
   std::int64_t line;
   std::size_t column;

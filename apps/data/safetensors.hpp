@@ -66,7 +66,7 @@ class SafetensorsFile {
   [[nodiscard]] TensorMetadata const& metadata() const noexcept { return metadata_; }
   [[nodiscard]] std::map<std::string, Tensor> const& tensors() const noexcept { return tensors_; }
 
-  /// Returns the tensor of this name. Throws DataError if there is none, with a list of all names.
+  /// Returns the tensor named `name`. Throws DataError, with a list of all names, if there is none.
   [[nodiscard]] Tensor const& tensor(std::string const& name) const;
 
   /// Returns a copy of a tensor's elements. Throws DataError if its dtype or shape is not the

@@ -21,7 +21,7 @@ struct LoadFigures {
 /// in one line per second. For use by one thread.
 class LiveLine {
  public:
-  /// Shows `title` at the start of each line.
+  /// Prepares the display. `title` is shown at the start of each line.
   LiveLine(cli::ProgressStyle const& style, std::string title);
   LiveLine(LiveLine const&) = delete;
   LiveLine& operator=(LiveLine const&) = delete;

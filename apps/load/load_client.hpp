@@ -75,7 +75,8 @@ class LoadClient {
     constexpr std::size_t kApart = 37;
     return queries_[(client_ * kApart + static_cast<std::size_t>(number)) % queries_.size()];
   }
-  /// Calls `use` with the query. If the plan has a deadline, sets it first, counted from `from`.
+  /// Calls `use` with the query. If the plan has a deadline, first sets the query's, counted from
+  /// `from`.
   template <class Use>
   decltype(auto) with_deadline(LoadQuery const& asked, Clock::time_point from, Use&& use) const {
     if (plan_.deadline.count() == 0) {
@@ -121,7 +122,7 @@ class LoadClient {
       take_oldest(pending);
     }
   }
-  /// Waits for the answer of the oldest query, and returns the time of its arrival.
+  /// Waits for the answer of the oldest pending query, and returns the time of its arrival.
   Clock::time_point take_oldest(std::deque<Pending>& pending) {
     auto oldest = std::move(pending.front());
     pending.pop_front();

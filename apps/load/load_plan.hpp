@@ -30,14 +30,14 @@ struct LoadPlan {
   /// however late it begins.
   std::chrono::duration<double> length{0};
   std::int64_t iterations = 0;  ///< queries of each client; 0: as many as `length` allows
-  std::chrono::duration<double> deadline{0};  ///< of a query, from its submission; 0: none
-  std::uint64_t seed = 1;                     ///< seed of the arrivals
+  std::chrono::duration<double> deadline{0};  ///< of each query, from its submission; 0: none
+  std::uint64_t seed = 1;                     ///< seed of the random times of arrival
 
   /// For open loads: if above 0, replaces `rate` by a multiple of the peak, which is the rate that
   /// a closed load of `peak_clients` reaches. The peak is measured before the test.
   double load_factor = 0;
   int peak_clients = 16;
-  bool lone_too = false;  ///< measure lone queries before the load
+  bool lone_too = false;  ///< measures lone queries before the load test
 
   /// Returns the plan of the closed load that measures the peak, for at most 3 seconds.
   [[nodiscard]] LoadPlan of_peak() const {
@@ -85,10 +85,10 @@ struct LoadQuery {
   }
 };
 
-/// The cost of a query alone on the device; see query_cost().
+/// The cost on the device of a query that runs alone; see query_cost().
 struct QueryCost {
   std::size_t operations = 0;
-  double device_ns = 0;  ///< time of all operations together
+  double device_ns = 0;  ///< sum of the times of all operations
 };
 
 }  // namespace msstream::load

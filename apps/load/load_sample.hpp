@@ -16,7 +16,7 @@ namespace msstream::load {
 
 /// The figures of a load test in one interval, and at the end of it.
 struct LoadSample {
-  double at_s = 0;  ///< end of the interval, from the start of the load
+  double at_s = 0;  ///< end of the interval, from the start of the test
   double queries_per_s = 0;
   IntervalLatency latency = {};
   std::uint64_t refused = 0;

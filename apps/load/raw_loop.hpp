@@ -64,7 +64,7 @@ class RawLoop {
       for (auto const& lane : worker.lanes) {
         try {
           runtime_.synchronize_stream(lane.stream);
-        } catch (...) {  // a stream that failed is complete
+        } catch (...) {  // a failed stream counts as complete
           continue;
         }
       }
@@ -108,7 +108,7 @@ class RawLoop {
             has_issued,
             branches);
       };
-      loop.device_.synchronize(issue());  // runs the setup of first use
+      loop.device_.synchronize(issue());  // warms up: runs the setup of first use
       captured.emplace(loop.device_, issue, memory);
       event = runtime.create_event(EventTiming::untimed);
     }
@@ -156,7 +156,7 @@ class RawLoop {
       now = Clock::now();
       answered += now >= from ? in_round : 0;
       if (in_round == 0) {
-        std::this_thread::yield();  // as the pool's polling thread does
+        std::this_thread::yield();  // lets other threads run, as the pool's polling thread does
       }
     }
     return static_cast<double>(answered) / std::chrono::duration<double>(now - from).count();

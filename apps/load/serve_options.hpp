@@ -18,7 +18,7 @@ namespace msstream::load {
 /// The ownership of the weights: one set that all replicas share, or a copy for each replica.
 enum class ServedWeights : std::uint8_t { shared, copied };
 
-/// The settings of an InferencePool.
+/// The settings of an InferencePool that a program's options choose.
 struct ServeSetting {
   int replicas = 4;
   int depth = 2;
@@ -31,7 +31,7 @@ struct ServeSetting {
   PoolMode memory_pools = PoolMode::shared;
   ServedWeights weights = ServedWeights::shared;
   StreamPriority priority = StreamPriority::normal;
-  int sm_partitions = 1;  ///< 0: one per replica, or as many as the device can have
+  int sm_partitions = 1;  ///< SM parts; 0: one per replica, or as many as the device can have
   bool no_capture = false;
   std::vector<std::int64_t> buckets = {};  ///< batch sizes; empty: one, the rows of a query
   std::int64_t queue = 1024;

@@ -20,7 +20,7 @@ struct RawLoopResult {
   double queries_per_s;
   int threads;
 };
-/// The results that a program compares with those of its pool.
+/// The results of other ways to serve, with which a program compares its pool.
 struct ServeComparisons {
   std::optional<TrialResult> baseline = {};
   std::optional<RawLoopResult> raw_loop = {};

@@ -9,9 +9,9 @@
 
 namespace msstream::load {
 
-/// The memory of a pool, in bytes.
+/// The memory that a pool uses, in bytes.
 struct ServeMemory {
-  std::int64_t weights = 0;  ///< one set of weights
+  std::int64_t weights = 0;  ///< bytes of one set of weights
   /// The memory that constructing the pool added, divided by its replicas. It includes weights and
   /// captured steps that each replica has of its own.
   MemoryTaken replica = {};
@@ -27,8 +27,8 @@ struct TrialResult {
       {};  ///< one query at a time, on the same pool
   ServeMemory memory = {};
   QueryCost cost = {};
-  serve::PoolCounts pool = {};                  ///< from its construction until after the load
-  serve::LatencyHistogram::Summary swaps = {};  ///< swaps during the load
+  serve::PoolCounts pool = {};                  ///< since its construction, until after the test
+  serve::LatencyHistogram::Summary swaps = {};  ///< durations of swaps of weights in the test
 
   /// Returns the average number of operations on the device at a time, by Little's law with the
   /// time that each takes alone.

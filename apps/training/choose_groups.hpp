@@ -31,7 +31,7 @@ constexpr int kTrialRounds = 7;
 /// The largest number of trials that choose_groups() makes.
 constexpr int kGroupTrials = 3 * kTrialRounds;
 
-/// Trainings of one model on different groups, which are timed in turn.
+/// Trainings of one model on different stream groups, which are timed in turn.
 template <Runtime R, class Build>
 class GroupTrial {
  public:

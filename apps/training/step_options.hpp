@@ -23,7 +23,7 @@ namespace msstream::training {
 struct StepOptions : cli::StreamOptions, UpdateOptions {
   bool tf32 = false;
   bool capture = false;
-  std::string assignment;  ///< a file, or `auto`
+  std::string assignment;  ///< path of an assignment of stream groups, or `auto`
   std::string save_assignment;
   std::int64_t steps = 0;  ///< number of steps; 0: to the end of the data
   std::uint64_t seed = 1;

@@ -140,7 +140,7 @@ class StepRun {
       if (options_.draws_step()) {
         auto const as_issued = rehearse<R>(
             options_.setting(), options_.rule(), build, assignment, SpanTiming::as_issued);
-        // The critical path is computed from times that do not include launches.
+        // Takes the critical path from a trace whose times do not include launches.
         write_step_trace(options_.step_trace, as_issued, trace.critical_path());
       } else if (!options_.step_trace.empty()) {
         write_step_trace(options_.step_trace, trace, trace.critical_path());

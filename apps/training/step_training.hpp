@@ -50,7 +50,7 @@ class StepTraining {
         [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
   }
 
-  /// Issues one step, without blocking the host.
+  /// Issues one training step, without blocking the host.
   void step() {
     if (captures_ && loss_ && !captured_) {
       auto const before = device_.wait_counts().issued;
@@ -63,7 +63,7 @@ class StepTraining {
       train();
     }
   }
-  /// Returns the loss of the latest step.
+  /// Returns the loss of the latest training step.
   [[nodiscard]] Tensor<float, R> const& loss() const { return loss_.value(); }
   [[nodiscard]] bool is_captured() const noexcept { return captured_.has_value(); }
   /// Returns the number of waits between streams in the captured step. The number is right if no

@@ -10,9 +10,9 @@ namespace msstream::training {
 struct TriedGroups {
   enum class Fastest : std::uint8_t { chosen, one_group, own };
 
-  double chosen_ms;  ///< on the groups of auto_assignment()
+  double chosen_ms;  ///< step time on the groups of auto_assignment()
   double one_group_ms;
-  double own_ms;  ///< on the groups of the model's scopes
+  double own_ms;  ///< step time on the groups of the model's scopes
 
   [[nodiscard]] Fastest fastest() const noexcept {
     if (own_ms <= std::min(chosen_ms, one_group_ms)) {

@@ -72,7 +72,7 @@ struct Ple {
 };
 inline constexpr std::int64_t kHostPleDivisor = 16;
 
-/// A model whose embedding lookups take as long as its dense layers.
+/// The sizes of a model whose embedding lookups take as long as its dense layers.
 struct Pipeline {
   static constexpr std::int64_t kFields = 26;
   static constexpr std::int64_t kHotness = 10;
@@ -96,14 +96,14 @@ struct Jagged {
 };
 inline constexpr std::int64_t kHostJaggedDivisor = 16;
 
-/// Rows that are normalised, or summed to one number each. Every input has 128 MiB.
+/// The sizes of rows that are normalised, or summed to one number each. Every input has 128 MiB.
 struct Reductions {
   static constexpr std::int64_t kElements = std::int64_t{1} << 25U;
   static constexpr std::array<std::int64_t, 4> kWidths{16, 128, 1024, 4096};
   static constexpr int kRuns = 5;
 };
 
-/// The train_branches model: four branches of elementwise layers on square matrices.
+/// The sizes of the train_branches model: four branches of elementwise layers on square matrices.
 struct Branches {
   static constexpr std::int64_t kWidth = 512;
   static constexpr std::array kGroups{1, 4};

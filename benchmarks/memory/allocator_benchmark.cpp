@@ -40,7 +40,7 @@ class Draws {
 
   struct Draw {
     std::size_t bytes;
-    std::size_t slot;  ///< index of the live block that it replaces
+    std::size_t slot;  ///< index of the live block that a new block replaces
   };
   Draw const& next() { return draws_[next_++ % kCount]; }
 
@@ -60,7 +60,7 @@ struct Stage {
   ms::StreamPool<R> pool;
 };
 
-/// A block of memory that is returned to its source on destruction.
+/// A block of memory that is freed on destruction, through the source that it came from.
 template <class Source>
 class Owned {
  public:
@@ -98,7 +98,8 @@ struct Tensors {
   Stage<R>& stage;
 };
 
-/// Takes blocks directly from msstream's allocator: an address on a stream and nothing more.
+/// Takes blocks from msstream's allocator, without a tensor: an address on a stream and nothing
+/// more.
 template <ms::Runtime R>
 struct Blocks {
   using Shared = NothingShared;

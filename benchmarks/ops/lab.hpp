@@ -88,7 +88,7 @@ auto by_draw(Add add_one, Name name) {
   };
 }
 
-/// Returns the name of the distribution of segment lengths: all alike, or a power law.
+/// Returns the name of the distribution of segment lengths: about even, or a power law.
 [[nodiscard]] inline std::string_view lengths_of(Draw draw) {
   return draw == Draw::uniform ? "even" : "power_law";
 }

@@ -72,7 +72,7 @@ class EmbeddingModel {
     Floats labels;
   };
 
-  /// Fills the tables with zeros, because times do not depend on their values.
+  /// Makes a model whose tables are filled with zeros, because times do not depend on their values.
   EmbeddingModel(ms::Device<R> const& device, std::int64_t table_rows)
       : tables_(device,
                 std::vector<std::int64_t>(static_cast<std::size_t>(Sizes::kFields), table_rows),
@@ -98,7 +98,7 @@ class EmbeddingModel {
     }
   }
 
-  /// Returns keys uniform over 40 bits, and labels.
+  /// Returns a random batch: keys uniform over 40 bits, and labels.
   static HostBatch random_batch(ms::Device<R> const& device,
                                 std::int64_t rows,
                                 std::uint64_t number) {
@@ -154,7 +154,8 @@ class EmbeddingModel {
   std::vector<std::pair<Floats, Floats>> layers_;
 };
 
-/// Trains on a few batches repeatedly. Each batch is copied from pinned memory.
+/// Trains on a few batches repeatedly, in a sequential or a two-stage step. Each batch is copied
+/// from pinned memory.
 template <ms::Runtime R>
 class EmbeddingTraining {
  public:

@@ -200,8 +200,8 @@ class JaggedTraining {
       inputs = outputs;
     }
   }
-  /// Returns labels, and bags whose number of keys differs from `hotness` by at most two. The keys
-  /// are uniform over 40 bits.
+  /// Returns a random batch: labels, and bags whose number of keys differs from `hotness` by at
+  /// most two. The keys are uniform over 40 bits.
   [[nodiscard]] Batch make_batch(std::int64_t hotness) const {
     std::uint64_t draw = 0;
     auto const draw_next = [&] {

@@ -17,7 +17,8 @@
 namespace benchmarks {
 namespace {
 
-/// Two streams of msstream, and an event of the runtime to do the same work without msstream.
+/// Two streams of msstream, and an event of the runtime with which the same work is done without
+/// msstream.
 template <ms::Runtime R>
 class StreamPair {
  public:
@@ -172,7 +173,7 @@ class ForkJoin {
   ms::StreamPool<R> pool_;
   ms::Tensor<float, R> joined_;
   std::vector<ms::Tensor<float, R>> parts_;
-  std::vector<typename R::native_stream> streams_;  ///< of the groups, the trunk's first
+  std::vector<typename R::native_stream> streams_;  ///< streams of the groups, the trunk's first
   std::vector<typename R::native_event> events_;
 };
 

@@ -17,8 +17,8 @@ namespace benchmarks::workloads {
 /// The parameters of the work that all compared allocators do.
 struct Task {
   int streams = 1;
-  std::uint32_t blocks = 1;          ///< numbered from 0
-  std::size_t limit_bytes = 0;       ///< 0: no limit
+  std::uint32_t blocks = 1;          ///< number of blocks, whose numbers begin at 0
+  std::size_t limit_bytes = 0;       ///< limit of the memory; 0: none
   std::size_t own_buffer_bytes = 0;  ///< size of each block if the contender allocates nothing
   std::chrono::nanoseconds busy{0};  ///< time that each piece of work takes on the device
 };
@@ -50,7 +50,7 @@ class Contender {
   Contender() = default;
   Contender(Contender const&) = delete;
   Contender& operator=(Contender const&) = delete;
-  /// Waits until all work is complete.
+  /// Waits until all issued work is complete.
   virtual ~Contender() = default;
 
   /// Allocates a block on the stream `use.user`, which becomes its owner, and writes its tags
@@ -58,7 +58,7 @@ class Contender {
   [[nodiscard]] virtual bool allocate_and_write(BlockUse const& use) = 0;
   /// Checks the tags of a block on the stream `use.user`, and frees the block there.
   virtual void check_and_free(BlockUse const& use) = 0;
-  /// Blocks the host until all work is complete. Throws if any of it has failed.
+  /// Blocks the host until all issued work is complete. Throws if any of it has failed.
   virtual void synchronize() = 0;
   /// Returns the measurements. To be called when all work is complete.
   [[nodiscard]] virtual Account account() const = 0;
@@ -66,7 +66,7 @@ class Contender {
 
 struct Entrant {
   std::string name;
-  bool takes_limit;  ///< whether it supports a hard memory limit
+  bool takes_limit;  ///< whether it supports a hard limit of its memory
   /// The name of the entrant by whose makespan this one's is divided: an entrant that issues the
   /// same work in the same way with preallocated buffers. Empty if this entrant uses preallocated
   /// buffers itself.

@@ -18,7 +18,7 @@ namespace benchmarks::workloads {
 
 namespace {
 
-/// The source of the memory of a contender that does not use msstream.
+/// The source of memory of a compared allocator other than msstream.
 class Source {
  public:
   Source() = default;
@@ -105,7 +105,7 @@ class CubSource final : public Source {
   std::atomic<std::size_t> peak_{0};
 };
 
-/// Preallocated buffers, one for each block.
+/// A source of preallocated buffers, one for each block.
 class OwnBuffers final : public Source {
  public:
   explicit OwnBuffers(Task const& task) : buffers_(task.blocks) {
@@ -126,7 +126,7 @@ class OwnBuffers final : public Source {
   std::vector<void*> buffers_;
 };
 
-/// A stream, and the data that only its thread uses.
+/// A stream of a compared allocator, and the data that only the stream's thread uses.
 struct Lane {
   cudaStream_t stream = nullptr;
   std::array<cudaEvent_t, 64> events{};

@@ -11,7 +11,7 @@ namespace benchmarks::workloads {
 
 namespace {
 
-using Sizes = std::vector<std::vector<std::size_t>>;  ///< bytes, by thread and iteration
+using Sizes = std::vector<std::vector<std::size_t>>;  ///< of blocks in bytes, [thread][iteration]
 
 Sizes draw_sizes(MakespanPlan const& plan) {
   Sizes sizes(static_cast<std::size_t>(plan.threads));

@@ -127,7 +127,7 @@ class MsstreamContender final : public Contender {
   static ms::Shape shape(std::size_t bytes) { return {static_cast<std::int64_t>(bytes)}; }
   [[nodiscard]] Tagged tagged(BlockUse const& use) const {
     auto const bytes = own_buffer_bytes_ == 0 ? use.bytes : std::min(use.bytes, own_buffer_bytes_);
-    // The cast is aligned because blocks begin at multiples of 256 bytes.
+    // Casts the address, which is aligned because blocks begin at multiples of 256 bytes.
     return {reinterpret_cast<std::uint64_t*>(held_[use.block]->data()),
             TagPlaces::of(bytes),
             tag_of(use.block)};

@@ -14,7 +14,7 @@ struct Replay {
   double operations;
 };
 
-/// Issues the whole trace from one thread, as fast as it can.
+/// Issues the whole trace of allocations and frees from one thread, as fast as the thread can.
 [[nodiscard]] Replay replay(Trace const& trace, Entrant const& entrant, Task const& task);
 
 /// Returns the smallest memory limit with which the trace completes, divided by the trace's peak of

@@ -13,7 +13,7 @@
 
 namespace serve_wdl {
 
-/// The measurements of one load test: of one setting, on a number of replicas.
+/// The measurements of one load test in a sweep: of one setting, on a number of replicas.
 struct SweepPoint {
   std::string setting;
   int replicas;

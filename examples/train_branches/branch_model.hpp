@@ -36,7 +36,7 @@ template <ms::Runtime R>
 class BranchModel {
  public:
   using Matrix = ms::Tensor<float, R>;
-  /// One input matrix per branch.
+  /// The inputs of a step: one matrix per branch.
   using Batch = std::vector<Matrix>;
 
   static constexpr int kBranches = 4;

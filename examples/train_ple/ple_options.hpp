@@ -12,7 +12,7 @@
 
 namespace train_ple {
 
-/// The form of the model: each operation in a branch, or few large operations.
+/// The form of the PLE model: each operation in a branch, or few large operations.
 enum class PleForm : std::uint8_t { branches, grouped };
 
 /// The command-line options of the program train_ple, with their defaults.

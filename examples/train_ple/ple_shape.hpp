@@ -19,7 +19,7 @@ namespace ms = msstream;
 using ms::data::Initialiser;
 using ms::training::Layer;
 
-/// One batch on the device.
+/// The tensors of one batch on the device.
 template <ms::Runtime R>
 struct DeviceBatch {
   ms::Tensor<std::int64_t, R> keys;  ///< [fields, batch, hotness]
@@ -109,7 +109,7 @@ class OtherColumns {
   mutable std::map<std::int64_t, ms::Tensor<float, R>> zeros_;
 };
 
-/// The layers of one level of the model.
+/// The layers of one level of experts and gates.
 template <ms::Runtime R>
 struct Level {
   std::vector<Layer<R>> hidden;   ///< hidden layers of the experts

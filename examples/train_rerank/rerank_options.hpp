@@ -34,7 +34,7 @@ struct RerankOptions : ms::training::StepOptions {
 /// The lists in memory, and their division into training and held-out lists.
 struct RerankData {
   ms::data::RankLists lists;
-  ms::data::Split split;       ///< the numbers of the queries
+  ms::data::Split split;       ///< numbers of the queries, for training and held out
   std::int64_t places = 0;     ///< items in a list, with padding; no list is longer
   std::int64_t cut_lists = 0;  ///< number of lists that were longer and have been cut
   std::string origin;          ///< description of the data for people

@@ -42,7 +42,8 @@ inline ms::data::BatchPlan plan_of(RerankOptions const& options, RerankData cons
           .whole_batches = true};
 }
 
-/// Trains the model, tests it before training and after each epoch, and reports the results.
+/// Trains the reranking model, tests it before training and after each epoch, and reports the
+/// results.
 template <ms::Runtime R>
 class RerankTraining {
  public:

@@ -13,7 +13,8 @@
 
 namespace train_wdl {
 
-/// One batch on the device. The categorical keys are one tensor with one row per field.
+/// The tensors of one batch on the device. The categorical keys are one tensor with one row per
+/// field.
 template <ms::Runtime R>
 struct DeviceBatch {
   ms::Tensor<std::int64_t, R> keys;  ///< [fields, capacity]

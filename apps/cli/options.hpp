@@ -113,7 +113,8 @@ class Options {
     add_value({name, purpose, fmt::format("one of {}", accepts), shown}, assigner(target, find));
   }
 
-  /// Makes an option required: parse() refuses a command line without it.
+  /// Makes an option required: parse() throws UsageError if neither the command line nor the
+  /// environment sets it.
   void require_option(std::string_view name);
   /// Declares environment variables that other code reads, so that parse() does not report them as
   /// unknown.

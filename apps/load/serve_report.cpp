@@ -62,7 +62,8 @@ Json extremes(Json const& samples) {
   }
   return found;
 }
-/// Adds to a report what was measured on the pool before the load test: its peak and lone queries.
+/// Adds to a report the rate that was planned, and the peak and the lone queries that were measured
+/// on the pool before the load test.
 void add_measured_before(Json& report, TrialResult const& trial) {
   if (trial.rate > 0) {
     report["rate"] = trial.rate;

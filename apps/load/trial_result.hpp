@@ -30,8 +30,8 @@ struct TrialResult {
   serve::PoolCounts pool = {};                  ///< since its construction, until after the test
   serve::LatencyHistogram::Summary swaps = {};  ///< durations of swaps of weights in the test
 
-  /// Returns the average number of operations on the device at a time, by Little's law with the
-  /// time that each takes alone.
+  /// Returns the mean number of operations on the device at a time, by Little's law from the time
+  /// that the operations of a query take alone.
   [[nodiscard]] double kernels_in_flight() const noexcept {
     return cost.device_ns * 1e-9 * load.queries_per_s();
   }

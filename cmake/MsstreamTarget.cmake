@@ -31,7 +31,7 @@ target_compile_options(msstream_build_options INTERFACE
   # no -Wshadow.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:=local>>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MSSTREAM_WERROR}>>:-Werror>
-  # If it inlines enough, g++ mistakes the unused storage of an empty std::optional for an
+  # When g++ inlines enough, it mistakes the unused storage of an empty std::optional for an
   # uninitialised value.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>
   # CMake before 3.26 does not know CUDA C++20 and passes no flag for it.

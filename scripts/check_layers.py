@@ -33,7 +33,8 @@ from pathlib import Path
 
 from report_findings import report_findings
 
-# The step and the content of each room.
+# The rooms: for each its step, which is above those of the rooms that it may include, and its
+# content.
 ROOMS = {
     "base": (0, "errors, shapes, element types, texts, JSON, options, closures, files; standard library, POSIX and fmt alone"),
     "order": (1, "positions, vector clocks, access logs, the order in which waits are tried; no threads, no CUDA"),
@@ -52,7 +53,8 @@ ROOMS = {
 }
 STEPS = {room: step for room, (step, _) in ROOMS.items()}
 
-# The step and the content of each folder of kernels/.
+# The folders of kernels/: for each its step, which is above those of the folders that it may
+# include, and its content.
 FAMILIES = {
     "common": (0, "launches, vector accesses, long sums, host threads, workspaces, reports of bad ids, rows moved"),
     "ids": (1, "bags and their offsets; sorting, deduplicating, numbering, hashing and converting ids"),

@@ -16,7 +16,8 @@ inline constexpr std::array kForks{1, 2, 4, 8, 16};
 /// entries per stream) never fills. Otherwise the host would wait for the device, and the wait
 /// would be measured.
 inline constexpr int kOperationsPerBatch = 256;
-/// The number of batches of each side in one repetition; their median is reported.
+/// The number of batches that each side of a comparison runs in one repetition; their median is
+/// reported.
 inline constexpr int kBatches = 100;
 
 /// The number of training steps between two synchronisations (on the host runtime and on CUDA), and
@@ -41,9 +42,9 @@ inline constexpr int kLiveBlocksPerThread = 32;
 /// matter. Allocations launch nothing, so they cannot fill the device's queue.
 inline constexpr int kAllocationsPerBatch = 2048;
 inline constexpr int kAllocationBatches = 25;
-/// How often msstream's side repeats its allocations in a batch, so that a batch takes
-/// milliseconds. With fewer rounds, eight threads would spend a large part of a batch running alone
-/// or waiting to be scheduled.
+/// The number of times that msstream's side repeats its allocations in a batch, so that a batch
+/// takes milliseconds. With fewer rounds, eight threads would spend a large part of a batch running
+/// alone or waiting to be scheduled.
 inline constexpr int kAllocationRoundsOfOurs = 16;
 
 /// The Census-Income (KDD) data as train_wdl uses it. The table of a field has 32 rows per distinct
@@ -71,7 +72,7 @@ struct Ple {
 };
 inline constexpr std::int64_t kHostPleDivisor = 16;
 
-/// A model whose embedding lookups take as long as its dense layers.
+/// The sizes of a model whose embedding lookups take as long as its dense layers.
 struct Pipeline {
   static constexpr std::int64_t kFields = 26;
   static constexpr std::int64_t kHotness = 10;
@@ -95,14 +96,14 @@ struct Jagged {
 };
 inline constexpr std::int64_t kHostJaggedDivisor = 16;
 
-/// Rows that are normalised, or summed to one number each. Every input has 128 MiB.
+/// The sizes of rows that are normalised, or summed to one number each. Every input has 128 MiB.
 struct Reductions {
   static constexpr std::int64_t kElements = std::int64_t{1} << 25U;
   static constexpr std::array<std::int64_t, 4> kWidths{16, 128, 1024, 4096};
   static constexpr int kRuns = 5;
 };
 
-/// The train_branches model: four branches of elementwise layers on square matrices.
+/// The sizes of the train_branches model: four branches of elementwise layers on square matrices.
 struct Branches {
   static constexpr std::int64_t kWidth = 512;
   static constexpr std::array kGroups{1, 4};
@@ -161,7 +162,7 @@ struct Kernels {
 inline constexpr std::int64_t kHostDivisor = 256;
 
 /// The sizes of operations that Kernels does not cover: moved rows, jagged bags, gradients. The
-/// numbers of tables, bags and segments are those of Kernels.
+/// numbers of tables, bags and segments are those of the struct Kernels.
 struct Rows {
   static constexpr std::int64_t kWidth = 64;
   static constexpr std::int64_t kMoved = std::int64_t{1} << 20U;

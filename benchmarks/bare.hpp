@@ -12,8 +12,8 @@ namespace benchmarks {
 
 namespace ms = msstream;
 
-/// The calls of a runtime without msstream: the baseline of every comparison. Like the fastest
-/// possible program, they do not check for errors; check() does, once per batch.
+/// A runtime's calls without msstream: the baseline of every comparison. Like the fastest possible
+/// program, the calls do not check for errors; check() does, once per batch.
 template <ms::Runtime R>
 class Bare;
 

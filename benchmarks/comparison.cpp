@@ -44,8 +44,8 @@ void compare(benchmark::State& state, int threads, int operations, Sides const& 
   state.counters["bare_ns"] = bare_ns;
   state.counters["ours_ns"] = ours_ns;
   state.counters["extra_ns"] = ours_ns - bare_ns;
-  // The baseline of an operation that launches nothing is an empty loop; a ratio to it has no
-  // meaning.
+  // Leaves out the ratio for an operation that launches nothing: its baseline is an empty loop, and
+  // a ratio to it has no meaning.
   constexpr double kEmptyLoopNs = 10;
   if (bare_ns > kEmptyLoopNs) {
     state.counters["ratio"] = ours_ns / bare_ns;

@@ -15,8 +15,8 @@ struct Sides {
   Team::Work ours;
   /// Lets the device become idle. Called after every batch, outside the timed part.
   std::function<void()> settle;
-  /// How often a batch of `ours` repeats the work. More than 1 if a batch would otherwise end
-  /// before all threads run.
+  /// The number of times that a batch of `ours` repeats the work. More than 1 if a batch would
+  /// otherwise end before all threads run.
   int our_rounds = 1;
 };
 

@@ -14,12 +14,12 @@ namespace benchmarks {
 class CubCache {
  public:
   CubCache();
-  /// Requires that all work on the allocated memory is complete.
+  /// Frees all memory of the cache. Requires that all work on it is complete.
   ~CubCache();
   CubCache(CubCache const&) = delete;
   CubCache& operator=(CubCache const&) = delete;
 
-  /// Returns null if the device has no memory left.
+  /// Allocates memory for work on `stream`. Returns null if the device has no memory left.
   [[nodiscard]] void* allocate(std::size_t bytes, CUstream_st* stream);
   /// Frees `memory`. It can be reused after the work enqueued so far on the stream that it was
   /// allocated on.

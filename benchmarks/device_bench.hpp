@@ -45,9 +45,9 @@ class DeviceBench {
     time(operation, axes::Kernels::kOperations);
     report(state, work, [&] { return time(operation, axes::Kernels::kOperations); });
   }
-  /// Reports the median of runs that each find none of their data in the device's cache. Before
-  /// each run, writes a large buffer, and then several times so little that the memory comes to
-  /// rest while the host gets ahead of the device.
+  /// Reports the median of runs that each find none of their data in the device's cache: before
+  /// each run, writes a large buffer. Then writes a few bytes several times, during which the
+  /// memory comes to rest and the host gets ahead of the device.
   void measure_cold(benchmark::State& state,
                     Work const& work,
                     std::function<void()> const& operation) {
@@ -96,7 +96,7 @@ class DeviceBench {
     }
   }
 
-  /// Returns nanoseconds per operation.
+  /// Runs the operation several times, and returns nanoseconds per run by the device's clock.
   double time(std::function<void()> const& operation, int operations) {
     auto const stream = device_.current_group().compute().native();
     runtime().record(begin_, stream);

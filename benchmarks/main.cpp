@@ -31,7 +31,7 @@ int main(int count, char** arguments) {
   }
   add_benchmarks();
   benchmark::RunSpecifiedBenchmarks();
-  benchmark::ClearRegisteredBenchmarks();  // releases the devices that they hold
+  benchmark::ClearRegisteredBenchmarks();  // destroys the devices that the benchmarks hold
   benchmark::Shutdown();
   return 0;
 }

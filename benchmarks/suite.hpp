@@ -11,8 +11,8 @@
 
 namespace benchmarks {
 
-/// Every suite defines both functions. If a suite has no benchmarks for a runtime, that function's
-/// body is empty.
+/// Add the benchmarks of a suite, for the host runtime and for CUDA. Every suite defines both
+/// functions. If a suite has no benchmarks for a runtime, that function's body is empty.
 void add_host_benchmarks();
 void add_cuda_benchmarks();
 

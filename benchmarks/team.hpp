@@ -22,8 +22,8 @@ class Team {
   Team(Team const&) = delete;
   Team& operator=(Team const&) = delete;
 
-  /// Returns the nanoseconds from the first member's start to the last one's end. Rethrows an
-  /// exception of a member.
+  /// Runs `work` on all threads at the same time. Returns the nanoseconds from the first member's
+  /// start to the last one's end. Rethrows an exception of a member.
   double run(Work const& work);
 
  private:

@@ -31,7 +31,7 @@ target_compile_options(msstream_build_options INTERFACE
   # no -Wshadow.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:=local>>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MSSTREAM_WERROR}>>:-Werror>
-  # If it inlines enough, g++ mistakes the unused storage of an empty std::optional for an
+  # When g++ inlines enough, it mistakes the unused storage of an empty std::optional for an
   # uninitialised value.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>
   # CMake before 3.26 does not know CUDA C++20 and passes no flag for it.
@@ -63,7 +63,8 @@ function(msstream_join_files target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MSSTREAM_UNITY_BUILD})
   if(ARG_BY_ROOM)
     set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
-    # CMake has no batches of a size in this mode, so groups are numbered within a room.
+    # In this mode CMake takes no batch size but named groups of files, so groups are numbered
+    # within a room.
     set(batch 8)
     if(DEFINED CMAKE_UNITY_BUILD_BATCH_SIZE)
       set(batch ${CMAKE_UNITY_BUILD_BATCH_SIZE})

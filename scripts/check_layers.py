@@ -33,7 +33,8 @@ from pathlib import Path
 
 from report_findings import report_findings
 
-# The step and the content of each room.
+# The rooms: for each its step, which is above those of the rooms that it may include, and its
+# content.
 ROOMS = {
     "base": (0, "errors, shapes, element types, texts, JSON, options, closures, files; standard library, POSIX and fmt alone"),
     "order": (1, "positions, vector clocks, access logs, the order in which waits are tried; no threads, no CUDA"),
@@ -52,7 +53,8 @@ ROOMS = {
 }
 STEPS = {room: step for room, (step, _) in ROOMS.items()}
 
-# The step and the content of each folder of kernels/.
+# The folders of kernels/: for each its step, which is above those of the folders that it may
+# include, and its content.
 FAMILIES = {
     "common": (0, "launches, vector accesses, long sums, host threads, workspaces, reports of bad ids, rows moved"),
     "ids": (1, "bags and their offsets; sorting, deduplicating, numbering, hashing and converting ids"),
@@ -84,7 +86,8 @@ FRONTS = {
         "BackingMemory", "what the runtime gives, under limits, as pages in one range or in pieces; the arena in it"),
 }
 
-# What tests use beyond their room: memory is used through tensors, and tensors through operations.
+# The rooms that a folder of tests may include beyond those of its room: tests of memory use
+# tensors, and tests of tensors use operations.
 TESTS_ALSO_USE = {"memory": {"tensor"}, "tensor": {"ops"}}
 
 UMBRELLA = "include/msstream/msstream.hpp"
@@ -220,7 +223,7 @@ def table(first, second, rows):
 
 
 def staircase():
-    """Returns a picture of the rooms, each step further to the right than the one below."""
+    """Returns a picture of the rooms as a staircase: each step is further to the right than the step below."""
     lines = []
     for step in sorted(set(STEPS.values()), reverse=True):
         names = " ".join(f"{room}/" for room in STEPS if STEPS[room] == step)
@@ -241,7 +244,7 @@ def table_of_fronts():
     return lines + [f"| `{name}` | `{path}` | {task} |" for path, (name, task) in FRONTS.items()]
 
 
-# The pages that have a table, and which; a page has it between the marks that marked() writes.
+# The tables of each page. A page has them between the marks that marked() writes.
 PAGES = {
     "CONTRIBUTING.md": ("rooms", "families", "apps"),
     "docs/design.md": ("staircase", "rooms", "families", "fronts"),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from report_findings import report_findings
 
-# The page without sketches.
+# The page whose C++ blocks must all name a file.
 CUT = "README.md"
 # The folders with programs that are compiled.
 COMPILED = ("examples/", "tests/")
@@ -56,7 +56,7 @@ def indentation(line):
 
 
 def equal_lines(shown, source):
-    """Returns how many lines agree from the first one on, if all of the source are moved like its first line."""
+    """Returns how many lines agree from the first one on, with the source indented like the page."""
     moved = indentation(source[0]) - indentation(shown[0]) if source else 0
     for count, (mine, theirs) in enumerate(zip(shown, source)):
         if mine.strip() != theirs.strip() or mine.strip() and indentation(theirs) - indentation(mine) != moved:

@@ -30,7 +30,8 @@ quietly() {
   return "$status"
 }
 
-# Sets `preset`, and prints which runtime was chosen and why.
+# Sets the variable `preset` to the CMake preset to build with, and prints which runtime was chosen
+# and why.
 choose_preset() {
   local gpu why runtime=host
   gpu=$(nvidia-smi -L 2>/dev/null | sed -n 's/^GPU 0: \(.*\) (UUID.*/\1/p') || gpu=

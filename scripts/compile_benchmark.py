@@ -46,7 +46,7 @@ CUDA = ["-DMSSTREAM_CUDA=1", "-arch=sm_90"]
 
 @dataclass(frozen=True)
 class Row:
-    """A file that is compiled, and the most that it may take."""
+    """A file that is compiled, and the most time and memory that its compilation may take."""
 
     source: str
     level: str  # of optimisation
@@ -64,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Use:
-    """What one compilation took."""
+    """The processor time and the peak memory that one compilation took."""
 
     seconds: float
     megabytes: float
@@ -79,7 +79,7 @@ ROWS = [
     Row("examples/teach/own_kernel.cpp", "-O0", 0.60, 360),
     Row("benchmarks/compile/own_kernel.cu", "-O3", 0.90, 490),
 ]
-# What a header of a user includes that declares an operation with issue().
+# The headers that a user's header includes if it declares an operation with issue().
 HEADERS = ("msstream/tensor/tensor.hpp", "msstream/tensor/issue.hpp")
 HEADERS_NAME = "tensor.hpp and issue.hpp"
 MOST_LINES = 45_000

@@ -388,7 +388,8 @@ def summary(folder):
         sections.append(Section(contexts[suite], repetitions, f"### {title}\n\n{body}"))
     workloads = read_json(folder, "memory_workloads")
     if workloads:
-        # The file has no date. A suite of the commit comes from the run that wrote it.
+        # The report of memory_workloads has no date, so takes the context of a suite that ran at
+        # the same commit.
         context = next((context for context in contexts.values() if context.get("commit") == workloads["commit"]),
                        {"device": workloads["device"], "cuda": workloads["version"], "commit": workloads["commit"]})
         tables = traces_table(workloads["traces"]), makespans_table(workloads["makespans"])

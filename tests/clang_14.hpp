@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Included before everything else when clang 14 compiles. Supplies features of g++ 12 that clang 14
-// spells differently.
+// This header is included before everything else when clang 14 compiles. It supplies features of
+// g++ 12 that clang 14 spells differently.
 #include <source_location>
 
 #if __has_feature(address_sanitizer)

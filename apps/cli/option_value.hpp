@@ -31,7 +31,7 @@ template <NumberOption T>
   T number{};
   auto const* end = value.data() + value.size();
   auto const result = std::from_chars(value.data(), end, number);
-  // The comparison is false for NaN.
+  // NaN is outside every range: comparisons with it are false.
   bool const within = number >= range.least && number <= range.most;
   bool const whole = result.ec == std::errc() && result.ptr == end;
   return whole && within ? std::optional(number) : std::nullopt;

@@ -52,8 +52,9 @@ std::string variable_of(std::string_view option) {
   return variable;
 }
 
-/// Returns a suggestion of the nearest name. Leaves the common prefix out of the comparison, since
-/// it would make all names look similar.
+/// Returns the end of an error message that suggests the known name most similar to `name`, such as
+/// "; did you mean --batch?"; empty if none is similar. The prefix that all names have in common is
+/// not compared, since it would make all of them look similar.
 std::string suggestion(std::string_view name,
                        std::vector<std::string_view> known,
                        std::string_view prefix) {
@@ -68,7 +69,7 @@ std::string suggestion(std::string_view name,
   return nearest.empty() ? std::string() : fmt::format("; did you mean {}{}?", prefix, nearest);
 }
 
-/// Removes one of the two blank lines that CLI11 leaves between groups.
+/// Removes one of the two blank lines that CLI11 leaves between the groups of options in its help.
 std::string single_spaced(std::string help) {
   for (auto gap = help.find("\n\n\n"); gap != std::string::npos; gap = help.find("\n\n\n", gap)) {
     help.erase(gap, 1);
@@ -134,7 +135,8 @@ void Options::add(std::string const& name,
                   std::string const& accepts) {
   add_value({name, purpose, accepts, target},
             assigner(target, [](std::string_view v) -> std::optional<std::string> {
-              // A value with two dashes is the next option: the value itself was forgotten.
+              // Refuses a value that begins with two dashes: it is the next option, and the value
+              // was forgotten.
               return v.empty() || v.starts_with("--") ? std::nullopt
                                                       : std::optional<std::string>(v);
             }));
@@ -167,7 +169,7 @@ void Options::add_value(Description description, Assign assign, bool is_flag) {
 
 void Options::parse(Arguments const& arguments, std::ostream& warnings) {
   CLI::App app(description_, arguments.program);
-  app.allow_extras();  // reported below, with the option that was probably meant
+  app.allow_extras();  // unknown arguments are reported below, with a suggestion
   app.get_formatter()->column_width(28);
   app.set_help_flag("-h,--help", "print this and exit");
 
@@ -191,7 +193,7 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
   app.footer(footer);
 
   try {
-    // CLI11 takes the values in reverse order.
+    // CLI11 takes the arguments in reverse order.
     app.parse(std::vector<std::string>(arguments.values.rbegin(), arguments.values.rend()));
   } catch (CLI::CallForHelp const&) {
     throw HelpRequested(single_spaced(app.help()));

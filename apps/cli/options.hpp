@@ -19,8 +19,8 @@
 
 namespace msstream::cli {
 
-/// A mistake of the program's user. The message names the option or variable, what it accepts and
-/// what was found.
+/// A mistake in a program's command line or environment. The message says which option or variable
+/// is wrong, what it accepts and what was found.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -38,7 +38,7 @@ class HelpRequested : public std::exception {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-/// The arguments and the environment of a program.
+/// The command-line arguments and the environment variables of a program.
 struct Arguments {
   std::string program;
   std::vector<std::string> values;
@@ -47,14 +47,16 @@ struct Arguments {
   [[nodiscard]] static Arguments of_process(int argc, char const* const* argv);
 };
 
-/// A program's options. Each `--some-option` can also be set by the variable MSSTREAM_SOME_OPTION.
-/// The command line takes precedence over variables. An empty variable counts as not set. If an
-/// option is given twice, the last value counts.
+/// The command-line options of a program. Each `--some-option` can also be set by the environment
+/// variable MSSTREAM_SOME_OPTION. The command line takes precedence over variables. An empty
+/// variable counts as not set. If an option is given twice, the last value counts.
 ///
-/// Targets hold the defaults, and must outlive the parsing. Names begin with `--`.
+/// An option stores its value in a target variable, which holds the default before, and must
+/// outlive the parsing. Names begin with `--`.
 class Options {
  public:
-  /// `examples` are pairs of a command line and its effect, which are shown at the end of the help.
+  /// Starts with no options. The help begins with `description`, and ends with `examples`, which
+  /// are pairs of a command line and its effect.
   explicit Options(std::string description,
                    std::vector<std::pair<std::string, std::string>> examples = {});
   Options(Options const&) = delete;
@@ -83,7 +85,7 @@ class Options {
         {name, purpose, describe_range(range, true), shown},
         assigner(target, [range](std::string_view v) { return parse_option_list<T>(v, range); }));
   }
-  /// Adds an option with a text. `accepts` says what is expected, such as "a path".
+  /// Adds an option whose value is text. `accepts` says what is expected, such as "a path".
   void add(std::string const& name,
            std::string& target,
            std::string const& purpose,
@@ -111,14 +113,17 @@ class Options {
     add_value({name, purpose, fmt::format("one of {}", accepts), shown}, assigner(target, find));
   }
 
-  /// Makes an option required. Its target's value is then not a default.
+  /// Makes an option required: parse() throws UsageError if neither the command line nor the
+  /// environment sets it.
   void require_option(std::string_view name);
-  /// Names variables that other code reads, so that they are not reported as unknown.
+  /// Declares environment variables that other code reads, so that parse() does not report them as
+  /// unknown.
   void know_variables(std::initializer_list<std::string_view> names);
 
-  /// Sets the targets. Writes a warning for each unknown MSSTREAM_ variable, with the nearest known
-  /// name, since a misspelt variable would otherwise have no effect without a message. Throws
-  /// UsageError, HelpRequested.
+  /// Stores the values of the command line and the environment in the options' target variables.
+  /// Writes a warning for each unknown MSSTREAM_ variable, with the nearest known name, since a
+  /// misspelt variable would otherwise have no effect without a message. Throws UsageError for a
+  /// mistake, and HelpRequested for `--help`.
   void parse(Arguments const& arguments, std::ostream& warnings);
 
  private:
@@ -160,10 +165,10 @@ class Options {
 [[nodiscard]] std::string_view nearest_name(std::string_view name,
                                             std::vector<std::string_view> const& known);
 
-/// Runs a program's body and returns the exit status: 0, also after `--help`; 2 for a UsageError
-/// and for a bad value of a library variable; 1 for any other exception, and if an output failed
-/// (see outputs.hpp). Errors go to standard error as `program: error: …`, one line each. SIGINT,
-/// SIGTERM and SIGHUP end the program without leaving temporary files.
+/// Calls `body`, which is a whole program, and returns the exit status: 0, also after `--help`; 2
+/// for a UsageError and for a bad value of a library variable; 1 for any other exception, and if an
+/// output failed (see outputs.hpp). Errors go to standard error as `program: error: …`, one line
+/// each. SIGINT, SIGTERM and SIGHUP end the program without leaving temporary files.
 [[nodiscard]] int run_program(int argc,
                               char const* const* argv,
                               std::function<void(Arguments const&)> const& body);

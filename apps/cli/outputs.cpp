@@ -114,7 +114,7 @@ void write_output(std::string_view option,
 void print(std::string_view text) {
   errno = 0;
   std::cout << text << std::flush;
-  // Failed output of C's functions counts, too.
+  // Checks C's stdout, too: output by its functions, such as printf(), may also have failed.
   if (std::cout && std::ferror(stdout) == 0) {
     return;
   }

@@ -34,16 +34,17 @@ void check_outputs(std::vector<OutputOption> const& outputs,
                    std::vector<InputOption> const& inputs = {});
 
 /// Calls `write`, which writes the file that `option` names. If `write` throws, records the
-/// failure.
+/// failure, which run_program() reports at the end.
 void attempt_output(std::string_view option, std::function<void()> const& write);
 /// Writes the file that `option` names, unless `path` is empty.
 void write_output(std::string_view option,
                   std::filesystem::path const& path,
                   std::string_view content);
-/// Writes to the standard output, and flushes it.
+/// Writes to the standard output, and flushes it. Records a failure, which run_program() reports at
+/// the end.
 void print(std::string_view text);
 
-/// Returns the messages of all failures since the last call, oldest first.
+/// Returns the messages of all failed outputs since the last call, oldest first.
 [[nodiscard]] std::vector<std::string> take_output_failures();
 
 }  // namespace msstream::cli

@@ -15,7 +15,8 @@ namespace {
 
 void remove_files_and_end(int signal) {
   remove_unfinished_outputs();
-  // SA_RESETHAND has restored the default action, which follows when this handler returns.
+  // Ends the process when this handler returns, since SA_RESETHAND has restored the signal's
+  // default action.
   ::raise(signal);
 }
 
@@ -37,8 +38,9 @@ void handle_where_default(int signal, void (*handler)(int), int flags) {
 void prepare_process() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
-      // open() takes the lowest free number, which is that of the closed stream. The mode is the
-      // opposite one, so that using the stream fails as before.
+      // Occupies the number of a closed standard stream: open() takes the lowest free number, which
+      // is this one. The mode is the opposite of the stream's, so that using the stream still
+      // fails.
       static_cast<void>(!::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
     }
   }

@@ -101,7 +101,7 @@ void Progress::update(std::int64_t rows_done, std::optional<double> loss) {
     }
     return;
   }
-  // The last tenth is shown by finish().
+  // Prints at most nine lines here, since finish() prints the last one.
   std::int64_t const tenths = std::min<std::int64_t>(10 * rows_done_ / total_rows_, 9);
   if (tenths > tenths_shown_) {
     tenths_shown_ = tenths;
@@ -172,7 +172,8 @@ std::string Progress::figures(Clock::time_point now) const {
   bool const complete = rows_done_ == total_rows_;
   if (complete || speed > 0) {
     double const left = complete ? seconds : static_cast<double>(total_rows_ - rows_done_) / speed;
-    // Limits the estimate: years, from a slow first step, mean nothing and may not fit.
+    // Limits the time left to below 100 hours: years, from a slow first step, mean nothing and may
+    // not fit.
     auto const shown = std::chrono::seconds(std::llround(std::min(left, 359999.0)));
     out += fmt::format("{}{}", complete ? "  took " : "  left ", clock_text(shown));
   }

@@ -11,7 +11,7 @@
 
 namespace msstream::cli {
 
-/// The style in which progress is shown.
+/// The style in which a program shows its progress.
 struct ProgressStyle {
   enum class Kind : unsigned char {
     bar,    ///< one line, redrawn in place at most ten times a second
@@ -21,7 +21,7 @@ struct ProgressStyle {
   Kind kind = Kind::lines;
   bool colour = false;          ///< colours the bar
   std::size_t width = 80;       ///< width of the terminal, in columns
-  std::ostream* out = nullptr;  ///< must outlive the progress
+  std::ostream* out = nullptr;  ///< stream to write to; must outlive the Progress
   char const* unit = "rows";    ///< name of what is counted
 
   /// Returns the style for standard error: a bar on a terminal that can draw one, coloured unless
@@ -48,7 +48,7 @@ class Progress {
   ~Progress();
 
   void update(std::int64_t rows_done, std::optional<double> loss = std::nullopt);
-  /// Shows the final state, even if no update is due.
+  /// Shows the final state of the progress, even if no update is due.
   void finish(std::optional<double> loss = std::nullopt);
 
  private:
@@ -68,7 +68,7 @@ class Progress {
   bool finished_ = false;
 };
 
-/// Formats a number with so many decimals: `0.1250` for 0.125 and 4 digits.
+/// Formats a number with `digits` decimals, such as `0.1250` for 0.125 and 4 digits.
 [[nodiscard]] std::string fixed(double value, int digits);
 /// Formats a number with commas, such as `1,234,567`.
 [[nodiscard]] std::string grouped(std::int64_t number);

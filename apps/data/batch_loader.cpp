@@ -53,7 +53,7 @@ BatchLoader::BatchLoader(Dataset const& dataset,
       workers_.push_back(
           detail::start_thread<std::jthread>("reading batches ahead", [this] { work(); }));
     }
-  } catch (...) {  // the system has no more threads: stops those that run
+  } catch (...) {  // the system has no more threads: stops the workers that run
     stop();
     throw;
   }

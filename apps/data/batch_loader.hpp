@@ -15,8 +15,8 @@
 
 namespace msstream::data {
 
-/// The batches of a training. Batch b is batch number b modulo `batches_per_epoch()` of epoch
-/// number b divided by `batches_per_epoch()`. The last batch of an epoch may be short, unless
+/// The plan of a training's batches. Batch b is batch number b modulo `batches_per_epoch()` of
+/// epoch number b divided by `batches_per_epoch()`. The last batch of an epoch may be short, unless
 /// `whole_batches`.
 struct BatchPlan {
   std::vector<std::int64_t> rows;  ///< row numbers of the data set, in unshuffled order
@@ -77,14 +77,14 @@ class BatchLoader {
   /// `recycled_elsewhere`).
   [[nodiscard]] StagedBatch* next();
 
-  /// Returns a batch to the loader. Nothing may read it any more.
+  /// Gives a batch back to the loader, which fills it anew. Nothing may read the batch any more.
   void recycle(StagedBatch* batch);
 
   /// Fills `batch` with batch `index` now, in the calling thread. Thread-safe. Throws
   /// std::out_of_range if there is no batch of that index.
   void fill(std::int64_t index, StagedBatch& batch);
 
-  /// Ends the filling. A call of next() that is waiting returns null.
+  /// Ends the filling of batches. A call of next() that is waiting returns null.
   void stop();
 
  private:
@@ -108,17 +108,17 @@ class BatchLoader {
   bool recycled_elsewhere_;
 
   std::mutex order_mutex_;
-  EpochOrder orders_[2];  ///< indexed by epoch % 2: workers may be in two epochs
+  EpochOrder orders_[2];  ///< indexed by epoch % 2, since workers may be in two epochs
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<StagedBatch*> free_;
-  std::vector<Slot> slots_;  ///< when ready, batch i is in slot i modulo their number
+  std::vector<Slot> slots_;  ///< a filled batch i is in slot i modulo the number of slots
   std::size_t held_ = 0;
   std::int64_t next_to_fill_;
   std::int64_t next_to_give_;
   bool stopping_ = false;
-  std::vector<std::jthread> workers_;  ///< declared last, so that it is joined first
+  std::vector<std::jthread> workers_;  ///< declared last, so that the threads are joined first
 };
 
 }  // namespace msstream::data

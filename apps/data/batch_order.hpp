@@ -17,7 +17,7 @@ namespace msstream::data {
                                                         std::uint64_t seed,
                                                         std::uint64_t epoch) {
   for (std::size_t i = rows.size(); i > 1; --i) {
-    // The bias of the remainder is below i / 2^64.
+    // Takes a remainder, which biases the choice by less than i / 2^64.
     std::size_t const chosen = random_bits(seed, epoch, i) % i;
     std::swap(rows[i - 1], rows[chosen]);
   }

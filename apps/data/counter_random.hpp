@@ -26,7 +26,7 @@ namespace msstream::data {
   return mix64(start + (counter + 1) * golden);
 }
 
-/// Returns a uniform value in [0, 1), from the upper 53 bits.
+/// Returns a uniform value in [0, 1), from the upper 53 of 64 random bits.
 [[nodiscard]] constexpr double uniform_of(std::uint64_t bits) noexcept {
   return static_cast<double>(bits >> 11U) * 0x1p-53;
 }

@@ -12,7 +12,7 @@ bool RecordScanner::step(char byte) {
     return false;
   }
   if (byte == '"') {
-    // After a quote, this quote is the second of a doubled pair. Anywhere but at the start of a
+    // A quote right after a quote is the second of a doubled pair. Anywhere but at the start of a
     // value, a quote is text.
     state_ = state_ == State::in_value ? State::in_value : State::quoted;
   } else if (byte == '\n' || byte == quoting_->separator) {

@@ -21,7 +21,7 @@ struct Quoting {
 /// pieces.
 class RecordScanner {
  public:
-  /// Without quoting, every line end is the end of a record.
+  /// Starts before the first record. Without quoting, every line end is the end of a record.
   explicit RecordScanner(std::optional<Quoting> quoting = std::nullopt) : quoting_(quoting) {}
 
   /// Returns the position after the last record end in `bytes`, which follow those of earlier
@@ -41,7 +41,7 @@ class RecordScanner {
   State state_ = State::at_value;
 };
 
-/// A value without its quotes, and the number of line ends before it in its record.
+/// A value of a CSV record without its quotes, and the number of line ends before it in the record.
 struct RecordValue {
   std::string text;
   std::int64_t line = 0;

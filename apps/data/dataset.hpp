@@ -29,7 +29,8 @@ class Dataset {
   [[nodiscard]] std::span<float const> continuous(std::int64_t row) const;
   [[nodiscard]] std::span<float const> labels(std::int64_t row) const;
 
-  /// Returns the number of different keys in categorical field `field`, which its table must hold.
+  /// Returns the number of distinct keys in categorical field `field`, for which the field's
+  /// embedding table should have rows.
   [[nodiscard]] std::int64_t distinct_keys(std::size_t field) const;
 
   /// Returns all continuous values, [rows][continuous], to be transformed in place.

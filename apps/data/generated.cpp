@@ -23,22 +23,23 @@ constexpr std::array<std::int64_t, 26> kCardinalities{
     1460,  583,     1'000'000, 200'000, 305,  24, 12517,   633, 3,  93145,  5683, 800'000, 3194, 27,
     14992, 500'000, 10,        5652,    2173, 4,  700'000, 18,  15, 80'000, 105,  60'000};
 
-/// The purpose of a random stream. Streams of different purposes are always distinct.
+/// The purpose of a random stream. Streams of different purposes are always distinct streams.
 enum class Purpose : std::uint64_t { rank, continuous, label, weight, interaction, key };
 
 std::uint64_t stream_of(Purpose purpose, std::size_t field) {
   return static_cast<std::uint64_t>(purpose) * 1024 + field;
 }
 
-/// Returns the standard normal value of (purpose, field, number).
+/// Returns a standard normal value that depends only on the arguments.
 double planted(std::uint64_t seed, Purpose purpose, std::size_t field, std::int64_t number) {
   auto const stream = stream_of(purpose, field);
   auto const counter = 2 * static_cast<std::uint64_t>(number);
   return normal_of(random_bits(seed, stream, counter), random_bits(seed, stream, counter + 1));
 }
 
-/// Returns the value planted for a task. Task 0 has the common value; in all others, half of the
-/// variance is common and half is the task's own.
+/// Returns a standard normal value of the relation that task `task` has to learn. All of the value
+/// of task 0 is common to all tasks; for other tasks, half of the variance is common and half is
+/// the task's own.
 double planted(std::uint64_t seed, int task, Purpose purpose, std::size_t field, std::int64_t i) {
   double const common = planted(seed, purpose, field, i);
   if (task == 0) {

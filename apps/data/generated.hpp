@@ -39,8 +39,8 @@ class GeneratedData {
     return cardinalities_;
   }
 
-  /// Generates rows from `first_row` on. Thread-safe. Numbers beyond GeneratedOptions::rows are
-  /// rows, too.
+  /// Generates `rows` rows from number `first_row` on. Thread-safe. Numbers beyond
+  /// GeneratedOptions::rows are valid, too.
   [[nodiscard]] RowBlock block(std::int64_t first_row, std::int64_t rows) const;
 
   /// Returns the logit from which the row's label for a task is drawn, which is the best score that

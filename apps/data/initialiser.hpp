@@ -19,7 +19,7 @@ class Initialiser {
  public:
   explicit Initialiser(std::uint64_t seed) : seed_(seed) {}
 
-  /// Appends `count` values, uniform in [-limit, limit).
+  /// Appends `count` values, uniform in [-limit, limit), which depend on the seed and the name.
   void append(std::vector<float>& to,
               std::string_view name,
               std::int64_t count,

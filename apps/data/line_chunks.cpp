@@ -20,7 +20,7 @@ std::optional<LineChunk> LineChunks::next() {
   if (ended_ && !failure_ && scanner_.is_inside_quotes()) {
     fail(last_end_, "a quoted value of this row is not closed");
   }
-  // A file may end with a record that has no line end.
+  // Takes all bytes at the end of a file, since its last record may have no line end.
   std::size_t const taken = failure_ ? last_end_ : ended_ ? buffer_.size() : last_end_;
   if (taken == 0) {
     if (failure_) {

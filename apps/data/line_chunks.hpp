@@ -27,8 +27,8 @@ struct LineChunk {
 /// (UTF-8) before the first record is skipped.
 class LineChunks {
  public:
-  /// The largest length of a record. Longer ones are refused: data without line ends, such as a
-  /// device, would fill the memory.
+  /// The largest length of a record, in bytes. Longer records are refused: data without line ends,
+  /// such as a device's, would fill the memory.
   static constexpr std::size_t kLongestRecord = std::size_t{16} << 20U;
 
   LineChunks(std::unique_ptr<ByteSource> bytes, std::string name, std::size_t chunk_bytes)

@@ -39,7 +39,7 @@ void for_each_line(std::filesystem::path const& path, Use&& use) {
   }
 }
 
-/// Removes the text up to the next space from `line` and returns it; empty at the end.
+/// Removes the next word from the start of `line` and returns it; empty at the end.
 std::string_view take_word(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   auto const word = line.substr(0, line.find_first_of(" \t"));
@@ -47,7 +47,7 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-/// A parser for the items of a file, each with the features that it has.
+/// A parser for lines of a LibSVM file, each of which is an item with those features that it has.
 class ItemParser {
  public:
   ItemParser(std::string file, std::int64_t columns) : file_(std::move(file)), columns_(columns) {}
@@ -66,7 +66,8 @@ class ItemParser {
     ends_.push_back(features_.size());
   }
 
-  /// Moves the items into lists that have no offsets yet.
+  /// Returns the parsed items as lists whose offsets are not set yet, and whose missing features
+  /// are 0.
   [[nodiscard]] RankLists take() {
     RankLists lists;
     lists.columns = columns_ > 0 ? columns_ : largest_;
@@ -113,13 +114,14 @@ class ItemParser {
         fmt::format("{}:{}: expected {}, found {}", file_, number, expected, shown(found)));
   }
 
-  /// The largest index, so that a typing error does not allocate all memory.
+  /// The largest accepted index of a feature, so that a typing error does not allocate all memory.
   static constexpr std::int64_t kMostColumns = 1'000'000;
-  /// The largest feature: squares and sums of larger ones would be infinite in float32.
+  /// The largest accepted value of a feature: squares and sums of larger ones would be infinite in
+  /// float32.
   static constexpr float kLargestFeature = 1e12F;
 
   std::string file_;
-  std::int64_t columns_;  ///< 0: the largest index found
+  std::int64_t columns_;  ///< number of features of an item; 0: the largest index found
   std::int64_t largest_ = 0;
   std::vector<float> grades_;
   std::vector<std::pair<std::int64_t, float>> features_;  ///< as (index, value), of all items
@@ -235,7 +237,7 @@ RankLists generate_rank_lists(GeneratedLists const& options) {
         lists.features.push_back(static_cast<float>(0.5 * liking + own));
         product += liking * own;
       }
-      // The score is about standard normal, so that all grades from 0 to 4 occur.
+      // Gives all grades from 0 to 4, since the score is about standard normal.
       double const score = product / std::sqrt(static_cast<double>(options.columns));
       lists.grades.push_back(static_cast<float>(std::clamp(std::floor(2.0 + score), 0.0, 4.0)));
     }

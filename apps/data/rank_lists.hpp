@@ -42,8 +42,8 @@ struct RankLists {
 /// `most` is positive.
 [[nodiscard]] RankLists cut(RankLists const& lists, std::int64_t most);
 
-/// Appends lists to those in `lists`. Throws std::invalid_argument if the number of columns
-/// differs.
+/// Appends the lists in `more` to those in `lists`. Throws std::invalid_argument if the numbers of
+/// columns differ.
 void append(RankLists& lists, RankLists const& more);
 
 struct GeneratedLists {

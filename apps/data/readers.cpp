@@ -41,8 +41,8 @@ std::optional<LineChunk> next_with_text(LineChunks& chunks) {
   return chunk;
 }
 
-/// Returns the format of a file that begins with `first`. If a line of `first` is only part of a
-/// record, `first` is read again.
+/// Returns the format of a data file whose first chunk is `first`. If a line of `first` is only
+/// part of a record, reads `first` again.
 DataFormat chosen_format(DataFormat asked,
                          LineChunks& chunks,
                          std::optional<LineChunk>& first,
@@ -69,7 +69,8 @@ DataFormat chosen_format(DataFormat asked,
 
 class TextSource final : public RowSource {
  public:
-  /// `first` is the first chunk of `chunks` and begins with a line that is not blank.
+  /// Starts at `first`, the first chunk of `chunks`, which begins with a line that is not blank.
+  /// Checks the header, if the format has one.
   TextSource(LineChunks chunks, LineChunk first, TextFormat const& format, std::string const& name)
       : chunks_(std::move(chunks)),
         first_(std::move(first)),

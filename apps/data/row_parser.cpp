@@ -14,7 +14,7 @@
 
 namespace msstream::data {
 
-/// The position of a value, for the message if it is bad.
+/// The position of a value in a file, for the message if the value is bad.
 struct RowParser::Place {
   std::int64_t line;
   std::size_t column;
@@ -30,7 +30,7 @@ std::string_view trim(std::string_view value) {
   return value.substr(begin, value.find_last_not_of(' ') - begin + 1);
 }
 
-/// Removes the first `bytes` of the text and returns them without their line end.
+/// Removes the first `bytes` bytes of the text and returns them without the line end after them.
 std::string_view take(std::string_view& text, std::size_t bytes) {
   std::string_view line = text.substr(0, bytes);
   text.remove_prefix(line.size());
@@ -126,7 +126,7 @@ void RowParser::check_header(std::string_view line, std::int64_t line_number) co
 }
 
 void RowParser::parse_row(std::string_view line, std::int64_t line_number, RowBlock& block) const {
-  // A wrong number of columns is reported before a bad value, as for quoted rows.
+  // Reports a wrong number of columns before a bad value, as for rows with quotes.
   auto const found = 1 + static_cast<std::size_t>(std::ranges::count(line, format_.separator));
   if (found != format_.columns.size()) {
     refuse_count(line_number, found);

@@ -10,7 +10,7 @@
 
 namespace msstream::data {
 
-/// Parses lines into rows. Immutable, so that threads can share it.
+/// A parser that turns lines into rows. Immutable, so that threads can share it.
 class RowParser {
  public:
   RowParser(TextFormat format, std::string file_name);
@@ -19,7 +19,8 @@ class RowParser {
   /// format.
   [[nodiscard]] RowBlock parse(LineChunk const& chunk) const;
 
-  /// Checks a header. Throws DataError unless the line holds the column names of the format.
+  /// Checks the header line of a file. Throws DataError unless it holds the column names of the
+  /// format.
   void check_header(std::string_view line, std::int64_t line_number) const;
 
  private:

@@ -49,7 +49,7 @@ void save_safetensors(std::filesystem::path const& path,
 /// tensors overlap, and every byte belongs to a tensor. Dtypes F32, F16, BF16, I32, I64, U8.
 class SafetensorsFile {
  public:
-  /// Reads the file. Throws DataError, which names the file and what is wrong with it.
+  /// Reads and checks the file. Throws DataError, whose message has the path and what is wrong.
   explicit SafetensorsFile(std::filesystem::path const& path);
   SafetensorsFile(SafetensorsFile&&) = default;
   SafetensorsFile& operator=(SafetensorsFile&&) = default;
@@ -66,7 +66,7 @@ class SafetensorsFile {
   [[nodiscard]] TensorMetadata const& metadata() const noexcept { return metadata_; }
   [[nodiscard]] std::map<std::string, Tensor> const& tensors() const noexcept { return tensors_; }
 
-  /// Returns the tensor of this name. Throws DataError if there is none, with a list of all names.
+  /// Returns the tensor named `name`. Throws DataError, with a list of all names, if there is none.
   [[nodiscard]] Tensor const& tensor(std::string const& name) const;
 
   /// Returns a copy of a tensor's elements. Throws DataError if its dtype or shape is not the

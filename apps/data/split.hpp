@@ -8,7 +8,7 @@
 
 namespace msstream::data {
 
-/// The numbers of the rows to train on, and of those to evaluate on.
+/// The numbers of the rows to train on, and of the rows to evaluate on.
 struct Split {
   std::vector<std::int64_t> training;
   std::vector<std::int64_t> held_out;

@@ -9,7 +9,7 @@
 
 namespace msstream::data {
 
-/// The layout of a batch's arrays, and their lengths.
+/// The layout of the arrays of a batch, and the arrays' lengths.
 struct BatchLayout {
   std::size_t fields;
   std::size_t hotness;

@@ -20,8 +20,8 @@ struct Standardisation {
   std::vector<float> deviation;  ///< 1 for a constant field, whose values become 0
 };
 
-/// Computes the statistics of `rows` only: statistics that include the held-out rows would make the
-/// model look better than it is.
+/// Computes the mean and the standard deviation of each continuous field over `rows` only:
+/// statistics that include the held-out rows would make the model look better than it is.
 [[nodiscard]] inline Standardisation fit_standardisation(Dataset const& dataset,
                                                          std::span<std::int64_t const> rows) {
   require(!rows.empty(), "standardisation: there are no rows to fit on");
@@ -51,8 +51,8 @@ struct Standardisation {
   return fitted;
 }
 
-/// Replaces x by (x - mean) / deviation in all rows. Throws std::invalid_argument if the fields do
-/// not match.
+/// Replaces every continuous value x by (x - mean) / deviation. Throws std::invalid_argument if the
+/// fields do not match.
 inline void standardise(Dataset& dataset, Standardisation const& fitted) {
   std::size_t const fields = dataset.schema().continuous.size();
   require(fitted.mean.size() == fields && fitted.deviation.size() == fields,

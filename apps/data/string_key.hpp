@@ -23,7 +23,8 @@ namespace msstream::data {
 /// The key of an unknown value, which is empty or `?`.
 inline constexpr std::int64_t unknown_key = string_key("");
 
-/// Like string_key(), but with the same key for both spellings of an unknown value.
+/// Returns the key of a categorical value, which is one key for both spellings of an unknown value,
+/// empty and `?`.
 [[nodiscard]] constexpr std::int64_t categorical_key(std::string_view value) noexcept {
   return value == "?" ? unknown_key : string_key(value);
 }

@@ -9,7 +9,7 @@
 
 namespace msstream::data {
 
-/// The contents of a row: the names of its fields, in the order in which they are stored.
+/// The names of the fields of a row, in the order in which their values are stored.
 struct Schema {
   std::vector<std::string> categorical;
   std::vector<std::string> continuous;

@@ -67,7 +67,7 @@ std::string shortened(std::string_view value) {
   constexpr std::size_t most = 160;
   std::size_t kept = std::min(most, value.size());
   while (kept < value.size() && (static_cast<unsigned char>(value[kept]) & 0xC0U) == 0x80) {
-    --kept;  // does not divide a character of several bytes
+    --kept;  // cuts before a UTF-8 character, not within its bytes
   }
   std::string out(value.substr(0, kept));
   for (char& character : out) {

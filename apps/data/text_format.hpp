@@ -15,12 +15,12 @@ namespace msstream::data {
 /// The role of a column of a text file in a model.
 enum class ColumnRole : std::uint8_t {
   categorical,
-  continuous,         ///< used as it is
-  continuous_logged,  ///< log(1 + max(x, 0)); 0 if empty
+  continuous,         ///< a number, used as it is
+  continuous_logged,  ///< a number x, used as log(1 + max(x, 0)); 0 if empty
   ignored,
-  label_zero_one,      ///< `0` or `1`
-  label_income,        ///< `- 50000.` or `50000+.`, the full stop optional
-  label_never_married  ///< 1 for `Never married`
+  label_zero_one,      ///< a label, `0` or `1`
+  label_income,        ///< a label, `- 50000.` or `50000+.`, the full stop optional
+  label_never_married  ///< a label, 1 for `Never married`
 };
 
 struct Column {
@@ -37,7 +37,8 @@ struct TextFormat {
   std::vector<Column> columns;
 
   [[nodiscard]] Schema schema() const;
-  /// Returns the rules of quoting; nothing if a quote is text, as between tabs.
+  /// Returns the quoting rules of the format; empty if a quote is text, as in columns separated by
+  /// tabs.
   [[nodiscard]] std::optional<Quoting> quoting() const {
     return separator == ',' ? std::optional(Quoting{separator, padded}) : std::nullopt;
   }
@@ -45,7 +46,8 @@ struct TextFormat {
 
 [[nodiscard]] TextFormat text_format(ReaderOptions const& options, DataFormat format);
 
-/// Returns the format whose files begin with such a record; `automatic` if there is none.
+/// Returns the format of a file whose first record is `first_record`; `automatic` if no format
+/// begins so.
 [[nodiscard]] DataFormat recognise_format(std::string_view first_record);
 
 }  // namespace msstream::data

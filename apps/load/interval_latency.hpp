@@ -10,15 +10,17 @@
 
 namespace msstream::load {
 
-/// The number of latencies seen so far in each bucket. There are sixteen buckets for each doubling.
+/// The counts of a histogram of latencies, one for each bucket. There are sixteen buckets for each
+/// doubling of the latency.
 using LatencyCounts = std::vector<std::uint64_t>;
 
-/// A counter of latencies. The difference of its counts at the ends of an interval gives the
-/// latencies of that interval. Memory ordering is relaxed; any thread may call record().
+/// A histogram of latencies that is read while it is filled. The difference of its counts at the
+/// ends of an interval gives the latencies of that interval. Memory ordering is relaxed; any thread
+/// may call record().
 class LatencyCounter {
  public:
   void record(std::chrono::nanoseconds latency) noexcept;
-  /// Adds the counts so far to `sum`. An empty sum stands for zeros.
+  /// Adds the counts so far to `sum`. An empty `sum` counts as zeros.
   void add_to(LatencyCounts& sum) const;
 
  private:
@@ -36,8 +38,8 @@ struct IntervalLatency {
   std::chrono::nanoseconds p50{0};
   std::chrono::nanoseconds p99{0};
 
-  /// Returns the latencies between two counts. If `before` is empty, the interval starts at the
-  /// beginning.
+  /// Returns the latencies that were counted between two readings of a LatencyCounter. If `before`
+  /// is empty, the interval starts at the beginning.
   [[nodiscard]] static IntervalLatency between(LatencyCounts const& before,
                                                LatencyCounts const& after);
 };

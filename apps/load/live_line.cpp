@@ -40,7 +40,7 @@ void LiveLine::show(LoadFigures const& figures) {
   if (style_.kind == cli::ProgressStyle::Kind::lines) {
     *style_.out << line << '\n';
   } else {
-    // The last column stays free: a terminal wraps after it.
+    // Leaves the last column free: a terminal wraps after it.
     line.resize(std::min(line.size(), style_.width > 1 ? style_.width - 1 : 1));
     *style_.out << fmt::format("\r{}\x1b[K", line);
   }

@@ -22,13 +22,13 @@
 
 namespace msstream::load {
 
-/// A client that submits queries to a pool, with measures of its own. For use by one thread; in an
-/// open load, the pool's polling thread notes the outcomes. The client must outlive the outcomes:
-/// see await_outcomes().
+/// A client of a load test that submits queries to a pool, with measures of its own. For use by one
+/// thread; in an open load, the pool's polling thread notes the outcomes. The client must outlive
+/// the outcomes: see await_outcomes().
 template <class Pool>
 class LoadClient {
  public:
-  /// `number` is the number of the client, from 0. All arguments must outlive the client.
+  /// Prepares client number `number`, from 0. All arguments must outlive the client.
   LoadClient(Pool& pool,
              std::vector<LoadQuery> const& queries,
              LoadPlan const& plan,
@@ -38,8 +38,8 @@ class LoadClient {
   LoadClient(LoadClient const&) = delete;
   LoadClient& operator=(LoadClient const&) = delete;
 
-  /// Submits queries until the load is over, which begins at `begin`. In an open load, outcomes may
-  /// come after this returns.
+  /// Submits queries until the load test, which begins at `begin`, is over. In an open load,
+  /// outcomes may come after this function returns.
   void ask_all(serve::Clock::time_point begin) noexcept {
     begin_ = begin;
     end_ = begin + std::chrono::duration_cast<Clock::duration>(plan_.length);
@@ -59,7 +59,8 @@ class LoadClient {
       failure_.note(std::current_exception());
     }
   }
-  /// Blocks until all queries have their outcomes. To be called after ask_all() has returned.
+  /// Blocks until all submitted queries have their outcomes. To be called after ask_all() has
+  /// returned.
   void await_outcomes() const {
     while (measures_.ended.load(std::memory_order_acquire) != measures_.asked) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -74,7 +75,8 @@ class LoadClient {
     constexpr std::size_t kApart = 37;
     return queries_[(client_ * kApart + static_cast<std::size_t>(number)) % queries_.size()];
   }
-  /// Calls `use` with the query. If the plan has a deadline, sets it first, counted from `from`.
+  /// Calls `use` with the query. If the plan has a deadline, first sets the query's, counted from
+  /// `from`.
   template <class Use>
   decltype(auto) with_deadline(LoadQuery const& asked, Clock::time_point from, Use&& use) const {
     if (plan_.deadline.count() == 0) {
@@ -85,14 +87,15 @@ class LoadClient {
     return use(query);
   }
 
-  /// Returns whether the query with that number, asked at time `at`, is within the load.
+  /// Returns whether query `number` may be submitted at time `at`: nothing has failed, and the
+  /// test's number of queries or its length is not reached.
   [[nodiscard]] bool is_within(std::int64_t number, Clock::time_point at) const noexcept {
     return !failure_.is_there() && (plan_.iterations > 0 ? number < plan_.iterations : at < end_);
   }
 
-  /// Like is_within(), but true for the first query at any time, unless the load has failed: a busy
-  /// machine may start a client after the load's end, and a load without an answer measures
-  /// nothing.
+  /// Returns whether the client submits query `number` at time `at`: the first one at any time
+  /// unless the test has failed, all others while is_within(). A busy machine may start a client
+  /// after the end of the test, and a test without an answer measures nothing.
   [[nodiscard]] bool asks_next(std::int64_t number, Clock::time_point at) const noexcept {
     return number == 0 ? !failure_.is_there() : is_within(number, at);
   }
@@ -119,7 +122,7 @@ class LoadClient {
       take_oldest(pending);
     }
   }
-  /// Waits for the answer of the oldest query, and returns the time of its arrival.
+  /// Waits for the answer of the oldest pending query, and returns the time of its arrival.
   Clock::time_point take_oldest(std::deque<Pending>& pending) {
     auto oldest = std::move(pending.front());
     pending.pop_front();

@@ -10,11 +10,11 @@
 
 namespace msstream::load {
 
-/// The first error of a load. A query that is refused by a full queue, or that expires, is not an
-/// error. Thread-safe.
+/// The first error of a load test. A query that is refused by a full queue, or that expires, is not
+/// an error. Thread-safe.
 class LoadFailure {
  public:
-  /// Returns whether there is an error. Clients look at it to stop early.
+  /// Returns whether an error has occurred. Clients check it to stop early.
   [[nodiscard]] bool is_there() const noexcept { return is_there_.load(std::memory_order_relaxed); }
   void note(std::exception_ptr error) noexcept {
     std::lock_guard const guard(mutex_);

@@ -21,7 +21,7 @@
 
 namespace msstream::load {
 
-/// Puts a planned load on a pool, once, and measures it.
+/// Runs one load test on a pool, and measures it.
 ///
 /// The queries exist beforehand, and each client has counters of its own. In an open load, the
 /// latency counts from the time at which a query was to arrive, however late its client was, so
@@ -29,7 +29,8 @@ namespace msstream::load {
 template <class Pool>
 class LoadGenerator {
  public:
-  /// If `memory` is given, the result has samples. All arguments must outlive the generator.
+  /// Prepares the load test. If `memory` is given, the result has samples. All arguments must
+  /// outlive the generator.
   LoadGenerator(Pool& pool,
                 std::vector<LoadQuery> const& queries,
                 LoadPlan const& plan,
@@ -44,7 +45,7 @@ class LoadGenerator {
     }
   }
 
-  /// Runs the load, and blocks until every query has its outcome. Throws the first error of a
+  /// Runs the load test, and blocks until every query has its outcome. Throws the first error of a
   /// query, if there is one.
   [[nodiscard]] LoadResult run(LiveLine& line) {
     begin_ = Clock::now();
@@ -70,8 +71,8 @@ class LoadGenerator {
  private:
   using Clock = serve::Clock;
 
-  /// Starts a thread for each client. If the system has too few threads, notes a failure, at which
-  /// the started threads end soon.
+  /// Starts a thread for each client. If the system has too few threads, notes a failure, which
+  /// soon ends the threads that have started.
   [[nodiscard]] std::vector<std::thread> start_clients() {
     std::vector<std::thread> threads;
     threads.reserve(clients_.size());

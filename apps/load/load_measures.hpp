@@ -15,11 +15,11 @@
 
 namespace msstream::load {
 
-/// The measures of one client. The client writes them, or the pool's polling thread for it; any
-/// thread may read them.
+/// The measurements of one client of a load test. The client writes them, or the pool's polling
+/// thread for it; any thread may read them.
 struct alignas(64) ClientMeasures {
   serve::LatencyHistogram latency;
-  LatencyCounter recent;  ///< latencies, to be read by intervals
+  LatencyCounter recent;  ///< latencies, to be read at the ends of intervals
   serve::LatencyHistogram queued;
   serve::LatencyHistogram on_device;
   serve::LatencyHistogram late;         ///< delay of queries after their arrival; open only
@@ -45,15 +45,15 @@ struct alignas(64) ClientMeasures {
   }
 };
 
-/// The result of a load.
+/// The measurements of one load test.
 struct LoadResult {
-  double seconds = 0;  ///< duration until the last answer
+  double seconds = 0;  ///< duration of the test until its last answer
   serve::LatencyHistogram::Summary latency = {};
   serve::LatencyHistogram::Summary queued = {};
   serve::LatencyHistogram::Summary on_device = {};
   serve::LatencyHistogram::Summary late = {};
-  std::uint64_t asked = 0;        ///< queries, as the clients count
-  serve::PoolCounts counts = {};  ///< counts of this load only
+  std::uint64_t asked = 0;        ///< number of queries, as the clients count
+  serve::PoolCounts counts = {};  ///< counts of the pool, of this test only
   std::uint64_t checked = 0;
   std::uint64_t mismatches = 0;
   std::vector<LoadSample> samples = {};
@@ -61,7 +61,7 @@ struct LoadResult {
   [[nodiscard]] double queries_per_s() const noexcept {
     return static_cast<double>(latency.count) / seconds;
   }
-  /// Returns the average number of queries in flight, by Little's law.
+  /// Returns the mean number of queries in flight, by Little's law.
   [[nodiscard]] double in_flight() const noexcept { return together(latency); }
   [[nodiscard]] double on_device_together() const noexcept { return together(on_device); }
 

@@ -13,12 +13,12 @@
 
 namespace msstream::load {
 
-/// The kind of a load. Closed: each client submits a query, waits for the answer, and submits the
-/// next one. Open: queries arrive at random, whether or not earlier ones have been answered, as a
-/// Poisson process. Lone: one query at a time, measured like those of an open load.
+/// The kind of a load test. Closed: each client submits a query, waits for the answer, and submits
+/// the next one. Open: queries arrive at random, whether or not earlier ones have been answered, as
+/// a Poisson process. Lone: one query at a time, measured like those of an open load.
 enum class LoadMode : std::uint8_t { closed, open, lone };
 
-/// The plan of a load on a pool.
+/// The plan of a load test of a pool.
 struct LoadPlan {
   LoadMode mode = LoadMode::closed;
   /// The number of client threads. In a closed load, each has `in_flight` queries in flight; in an
@@ -26,18 +26,18 @@ struct LoadPlan {
   int clients = 16;
   int in_flight = 1;  ///< queries in flight of each client; closed only
   double rate = 0;    ///< queries a second of all clients together; open only
-  /// The length of the load. In closed and lone loads, each client submits at least one query,
+  /// The length of the load test. In closed and lone loads, each client submits at least one query,
   /// however late it begins.
   std::chrono::duration<double> length{0};
   std::int64_t iterations = 0;  ///< queries of each client; 0: as many as `length` allows
-  std::chrono::duration<double> deadline{0};  ///< of a query, from its submission; 0: none
-  std::uint64_t seed = 1;                     ///< seed of the arrivals
+  std::chrono::duration<double> deadline{0};  ///< of each query, from its submission; 0: none
+  std::uint64_t seed = 1;                     ///< seed of the random times of arrival
 
   /// For open loads: if above 0, replaces `rate` by a multiple of the peak, which is the rate that
-  /// a closed load of `peak_clients` reaches. The peak is measured before.
+  /// a closed load of `peak_clients` reaches. The peak is measured before the test.
   double load_factor = 0;
   int peak_clients = 16;
-  bool lone_too = false;  ///< measure lone queries before the load
+  bool lone_too = false;  ///< measures lone queries before the load test
 
   /// Returns the plan of the closed load that measures the peak, for at most 3 seconds.
   [[nodiscard]] LoadPlan of_peak() const {
@@ -53,7 +53,7 @@ struct LoadPlan {
             .length = std::min(length, kLength),
             .iterations = std::min(iterations, kMost)};
   }
-  /// Returns the plan of the load before the first measurement.
+  /// Returns the plan of the warm-up, the load that precedes all measurements.
   [[nodiscard]] LoadPlan of_warm_up(std::chrono::duration<double> warm_up) const {
     auto plan = load_factor > 0 ? of_peak() : *this;
     plan.iterations = 0;
@@ -63,8 +63,9 @@ struct LoadPlan {
   }
 };
 
-/// The answers of a model to a query alone, bit for bit: one for each bucket that it may run in,
-/// since a matrix product may add up in another order for another number of rows.
+/// The values, bit for bit, with which a model may answer a query: one answer for each bucket
+/// (batch size) that the query may run in, since a matrix product may add up in another order for
+/// another number of rows.
 using LoneAnswers = std::vector<std::vector<float>>;
 
 /// A query that is submitted repeatedly. Its values belong to the code that made it.
@@ -74,8 +75,8 @@ struct LoadQuery {
   /// are not checked.
   std::vector<LoneAnswers> expected = {};
 
-  /// Returns whether `values` is, bit for bit, an answer of that version of the model. `expected`
-  /// must not be empty.
+  /// Returns whether `values` is, bit for bit, an answer of version `version` of the model.
+  /// `expected` must not be empty.
   [[nodiscard]] bool is_answer(std::uint64_t version, std::span<float const> values) const {
     return std::ranges::any_of(expected[(version - 1) % expected.size()], [&](auto const& lone) {
       return lone.size() == values.size() &&
@@ -84,10 +85,10 @@ struct LoadQuery {
   }
 };
 
-/// The cost of a query alone on the device; see query_cost().
+/// The cost on the device of a query that runs alone; see query_cost().
 struct QueryCost {
   std::size_t operations = 0;
-  double device_ns = 0;  ///< time of all operations together
+  double device_ns = 0;  ///< sum of the times of all operations
 };
 
 }  // namespace msstream::load

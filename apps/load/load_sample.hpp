@@ -14,9 +14,9 @@
 
 namespace msstream::load {
 
-/// The figures of a load in one interval, and at the end of it.
+/// The figures of a load test in one interval, and at the end of it.
 struct LoadSample {
-  double at_s = 0;  ///< end of the interval, from the start of the load
+  double at_s = 0;  ///< end of the interval, from the start of the test
   double queries_per_s = 0;
   IntervalLatency latency = {};
   std::uint64_t refused = 0;
@@ -25,7 +25,7 @@ struct LoadSample {
   MemoryTaken memory = {};
 };
 
-/// Divides a load into intervals, each from the end of the one before. For use by one thread.
+/// Divides a load test into consecutive intervals. For use by one thread.
 class LoadIntervals {
  public:
   explicit LoadIntervals(serve::Clock::time_point begin) noexcept : begin_(begin), last_(begin) {}
@@ -54,16 +54,16 @@ class LoadIntervals {
   std::uint64_t refused_ = 0;
 };
 
-/// Returns the length of the next sample's interval, at the time `since_begin` after the load's
-/// begin: a second, less in a short load, more in a load that would otherwise have more than 600
-/// samples.
+/// Returns the length of the interval of the next sample, at the time `since_begin` after the begin
+/// of the load test: a second, less in a short test, more in a test that would otherwise have more
+/// than 600 samples.
 [[nodiscard]] inline std::chrono::duration<double> sample_period(
     LoadPlan const& plan, std::chrono::duration<double> since_begin) {
   constexpr std::chrono::duration<double> kLeast{0.01};
   constexpr std::chrono::duration<double> kUsual{1};
   constexpr int kFew = 10;
   constexpr int kMany = 600;
-  if (plan.iterations > 0) {  // the length of such a load is unknown
+  if (plan.iterations > 0) {  // a test of a number of queries has no known length
     return std::max(since_begin / kFew, kLeast);
   }
   return std::max(std::clamp(plan.length / kFew, kLeast, kUsual), plan.length / kMany);

@@ -18,13 +18,13 @@ namespace msstream::load {
 /// A function that returns the memory that is in use at the moment.
 using LookAtMemory = std::function<MemoryTaken()>;
 
-/// Observes a load while it runs, for a live line and for samples. For use by one thread; clients
-/// and pool are not stopped.
+/// Observes a load test while it runs: shows its figures in a live line, and keeps samples of them.
+/// For use by one thread; clients and pool are not stopped.
 template <class Pool>
 class LoadWatch {
  public:
-  /// `places` is the number of queries that fit into launches. Without `memory` there are no
-  /// samples. All arguments must outlive the watch.
+  /// Prepares the observation. `places` is the number of queries that fit into launches. Without
+  /// `memory` there are no samples. All arguments must outlive the watch.
   LoadWatch(Pool const& pool,
             std::deque<LoadClient<Pool>> const& clients,
             LoadPlan const& plan,
@@ -41,7 +41,7 @@ class LoadWatch {
         shown_(begin_),
         sampled_(begin_) {}
 
-  /// Returns the time at which to call look() again.
+  /// Returns the time at which look() should be called again.
   [[nodiscard]] serve::Clock::time_point next() const {
     return memory_ ? std::min(next_shown(), next_sampled()) : next_shown();
   }
@@ -58,8 +58,8 @@ class LoadWatch {
       take_sample(now);
     }
   }
-  /// Returns all samples. To be called after the load. Adds a sample of the time after the last
-  /// look, if that time was long or has the first answers.
+  /// Returns all samples. To be called after the load test. Adds a sample of the time after the
+  /// last call of look(), if that time was long or has the first answers.
   [[nodiscard]] std::vector<LoadSample> finish() {
     auto const now = serve::Clock::now();
     bool const has_answers = std::any_of(samples_.begin(), samples_.end(), [](auto const& sample) {
@@ -90,7 +90,8 @@ class LoadWatch {
     }
     auto const counts = pool_.counts();
     auto sample = intervals.next(now, std::move(latencies), counts.refused - refused_before_);
-    // Counts are not read at one moment, so their difference may be negative.
+    // The counts are read one after the other while they change, so their difference may be
+    // negative.
     sample.in_pool =
         std::max<std::int64_t>(static_cast<std::int64_t>(counts.admitted - counts.answered -
                                                          counts.expired - counts.failed),

@@ -7,7 +7,7 @@
 
 namespace msstream::load {
 
-/// The memory in use at the moment, in bytes. A difference of two may be negative.
+/// The memory in use at the moment, in bytes. Differences between two moments may be negative.
 struct MemoryTaken {
   std::int64_t in_use = 0;    ///< device memory that the allocator has given out
   std::int64_t reserved = 0;  ///< device memory that the allocator has from the driver

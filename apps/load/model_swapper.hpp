@@ -16,10 +16,11 @@
 namespace msstream::load {
 
 /// A thread that swaps the models of a pool in turn. Version v of the pool has the model at index
-/// (v - 1) % size. It swaps once per `period`, or without pause if a swap takes longer than that.
-/// With one model it does nothing.
+/// (v - 1) % size. The thread swaps once per `period`, or without pause if a swap takes longer than
+/// that. With one model it does nothing.
 ///
-/// It is swapping or stopped. It belongs to the caller and must not outlive the pool.
+/// The thread is swapping or stopped. The object belongs to the caller and must not outlive the
+/// pool.
 template <class Pool>
 class ModelSwapper {
  public:
@@ -35,8 +36,8 @@ class ModelSwapper {
   ModelSwapper& operator=(ModelSwapper const&) = delete;
   ~ModelSwapper() { join(); }
 
-  /// Stops, blocks until the last swap is complete, and returns the durations of all swaps. Throws
-  /// the exception of a swap, if one failed.
+  /// Stops the thread, blocks until the last swap is complete, and returns the durations of all
+  /// swaps. Throws the exception of a swap, if one failed.
   serve::LatencyHistogram::Summary stop() {
     join();
     if (failure_ != nullptr) {

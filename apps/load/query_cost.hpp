@@ -28,7 +28,7 @@ template <Runtime R>
     static_cast<void>(staging.issue(
         bucket, [&](auto const& inputs) { return model(inputs); }, has_issued));
   };
-  run();  // creates what is created on first use
+  run();  // warms up: creates what is created on first use
   auto const trace = record_step(device, [&] {
     for (std::size_t i = 0; i < kRuns; ++i) {
       run();

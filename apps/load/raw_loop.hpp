@@ -26,10 +26,10 @@
 namespace msstream::load {
 
 /// A serving loop as one would write it by hand, without a pool, a queue, futures or a tracker.
-/// Each native stream has a few places, each with the graph of a query. The graphs of a stream
-/// share its memory, and nothing but the loop orders them. Each of a few threads copies queries to
-/// the places of its own streams, launches the graphs, and polls whether the oldest launch of a
-/// stream is complete.
+/// Each native stream has a few places, and each place has the captured graph of a query. The
+/// graphs of a stream share its memory, and nothing but the loop orders them. Each of a few threads
+/// copies queries to the places of its own streams, launches the graphs, and polls whether the
+/// oldest launch of a stream is complete.
 template <CapturingRuntime R>
 class RawLoop {
  public:
@@ -64,7 +64,7 @@ class RawLoop {
       for (auto const& lane : worker.lanes) {
         try {
           runtime_.synchronize_stream(lane.stream);
-        } catch (...) {  // a stream that failed is complete
+        } catch (...) {  // a failed stream counts as complete
           continue;
         }
       }
@@ -74,8 +74,8 @@ class RawLoop {
   [[nodiscard]] int threads() const noexcept { return static_cast<int>(workers_.size()); }
   /// Runs the loop, and returns its queries per second. The first `warmup` seconds do not count.
   /// Continues beyond `seconds` until each thread has an answer. May be called once. Throws
-  /// std::runtime_error if the last answer of a place is not the one that its query expects, if it
-  /// expects one.
+  /// std::runtime_error if a query has expected answers and one of the last launches gave another
+  /// answer.
   [[nodiscard]] double run(double warmup, double seconds) {
     auto const from = after(Clock::now(), warmup);
     auto const until = after(from, seconds);
@@ -108,7 +108,7 @@ class RawLoop {
             has_issued,
             branches);
       };
-      loop.device_.synchronize(issue());  // runs the setup of first use
+      loop.device_.synchronize(issue());  // warms up: runs the setup of first use
       captured.emplace(loop.device_, issue, memory);
       event = runtime.create_event(EventTiming::untimed);
     }
@@ -156,13 +156,14 @@ class RawLoop {
       now = Clock::now();
       answered += now >= from ? in_round : 0;
       if (in_round == 0) {
-        std::this_thread::yield();  // as the pool's polling thread does
+        std::this_thread::yield();  // lets other threads run, as the pool's polling thread does
       }
     }
     return static_cast<double>(answered) / std::chrono::duration<double>(now - from).count();
   }
-  /// Takes the oldest answer of a full lane if it is there, and launches the next query. Returns
-  /// the number of answers taken, 0 or 1.
+  /// Launches the next query on a stream. If all places of the stream are in flight, first takes
+  /// the oldest answer, or returns if it is not complete. Returns the number of answers taken, 0 or
+  /// 1.
   int turn(Lane& lane, std::size_t& next) const {
     bool const is_full = lane.in_flight == lane.places.size();
     auto& place = *lane.places[is_full ? lane.oldest : lane.in_flight++];

@@ -18,7 +18,7 @@ namespace msstream::load {
 /// The ownership of the weights: one set that all replicas share, or a copy for each replica.
 enum class ServedWeights : std::uint8_t { shared, copied };
 
-/// The settings of an InferencePool.
+/// The settings of an InferencePool that a program's options choose.
 struct ServeSetting {
   int replicas = 4;
   int depth = 2;
@@ -31,9 +31,9 @@ struct ServeSetting {
   PoolMode memory_pools = PoolMode::shared;
   ServedWeights weights = ServedWeights::shared;
   StreamPriority priority = StreamPriority::normal;
-  int sm_partitions = 1;  ///< 0: one per replica, or as many as the device can have
+  int sm_partitions = 1;  ///< SM parts; 0: one per replica, or as many as the device can have
   bool no_capture = false;
-  std::vector<std::int64_t> buckets = {};  ///< empty: one, for the rows of a query
+  std::vector<std::int64_t> buckets = {};  ///< batch sizes; empty: one, the rows of a query
   std::int64_t queue = 1024;
   std::int64_t workspace_kib = 1024;
   std::int64_t max_batch_delay_us = 0;
@@ -42,12 +42,13 @@ struct ServeSetting {
   [[nodiscard]] serve::InferencePoolOptions pool_options(std::vector<serve::Field> inputs,
                                                          std::int64_t outputs_per_row,
                                                          std::int64_t query_rows) const;
-  /// Returns the buckets of a pool for queries of so many rows.
+  /// Returns the buckets (batch sizes) of a pool for queries of `query_rows` rows.
   [[nodiscard]] std::vector<std::int64_t> buckets_for(std::int64_t query_rows) const;
-  /// Returns the buckets in which queries of so many rows run: the smallest that holds one, or, if
-  /// queries are put together, also all larger ones.
+  /// Returns the buckets (batch sizes) in which queries of `query_rows` rows run: the smallest that
+  /// holds one, or, if queries are put together, also all larger ones.
   [[nodiscard]] std::vector<std::int64_t> run_in(std::int64_t query_rows) const;
-  /// Returns the setting for the same operations, issued eagerly on one stream.
+  /// Returns the setting of the baseline: one replica, whose operations are issued eagerly on one
+  /// stream.
   [[nodiscard]] ServeSetting baseline() const;
 };
 
@@ -64,7 +65,8 @@ template <Runtime R>
   return options;
 }
 
-/// Returns the setting with a number of SM partitions that the device can have.
+/// Returns the setting with its number of SM partitions. If the number is 0, it becomes one per
+/// replica, or as many as the device can have.
 template <Runtime R>
 [[nodiscard]] ServeSetting fitted(ServeSetting setting, Device<R> const& device) {
   if (setting.sm_partitions == 0) {
@@ -95,16 +97,19 @@ struct ServeOptions : ServeSetting {
   bool quiet = false;
 };
 
-/// Adds the options under titles of their own: the pool, queries, comparisons, files.
+/// Adds the options of a serving program, under titles of their own: the pool, queries,
+/// comparisons, files.
 void add_options(cli::Options& options, ServeOptions& chosen);
-/// Reads the environment variables of the library that stand for options. Throws UsageError.
+/// Reads the library's environment variables: stores those that have an option, and checks the
+/// others. Throws UsageError for a bad value.
 void read_library_variables(ServeOptions& chosen);
-/// Checks the options. Throws UsageError for values that contradict each other or the build.
+/// Checks the options of a serving program. Throws UsageError for values that contradict each other
+/// or the build.
 void check(ServeOptions const& chosen);
-/// Checks the runtime. Throws UsageError if CUDA is chosen and no GPU is visible.
+/// Throws UsageError if CUDA is chosen and no GPU is visible.
 void require_runtime(ServeOptions const& chosen);
 
-/// Returns the options as a report shows them.
+/// Returns the options as JSON, for a program's report.
 [[nodiscard]] nlohmann::ordered_json describe(ServeSetting const& setting);
 [[nodiscard]] nlohmann::ordered_json describe(ServeOptions const& chosen);
 

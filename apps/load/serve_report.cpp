@@ -44,7 +44,7 @@ Json of_sample(LoadSample const& sample) {
           {"device_bytes", sample.memory.device},
           {"resident_bytes", sample.memory.resident}};
 }
-/// Returns the minimum and the maximum of each figure.
+/// Returns the minimum and the maximum of each figure over all samples.
 Json extremes(Json const& samples) {
   auto found = Json::object();
   for (auto const& sample : samples) {
@@ -62,7 +62,8 @@ Json extremes(Json const& samples) {
   }
   return found;
 }
-/// Adds the results that were measured on the same pool before the load.
+/// Adds to a report the rate that was planned, and the peak and the lone queries that were measured
+/// on the pool before the load test.
 void add_measured_before(Json& report, TrialResult const& trial) {
   if (trial.rate > 0) {
     report["rate"] = trial.rate;

@@ -12,15 +12,15 @@
 
 namespace msstream::load {
 
-/// Returns the results of a pool for a report.
+/// Returns the measurements of a pool in a load test as JSON, for a report.
 [[nodiscard]] nlohmann::ordered_json report_of(TrialResult const& trial, std::int64_t query_rows);
 
-/// The result of a loop without a pool.
+/// The result of a serving loop written by hand, without a pool.
 struct RawLoopResult {
   double queries_per_s;
   int threads;
 };
-/// The results that a program compares with those of its pool.
+/// The results of other ways to serve, with which a program compares its pool.
 struct ServeComparisons {
   std::optional<TrialResult> baseline = {};
   std::optional<RawLoopResult> raw_loop = {};
@@ -30,7 +30,7 @@ void add_comparisons(nlohmann::ordered_json& report,
                      ServeComparisons const& comparisons,
                      std::int64_t query_rows);
 
-/// Returns the summary of a report for people: a table and some lines.
+/// Returns the summary of a report for people to read: a table and some lines.
 [[nodiscard]] std::string serve_summary(nlohmann::ordered_json const& report);
 
 /// Returns text for the first line of a program, such as "4 replicas, captured; host runtime (no

@@ -43,8 +43,8 @@ template <Runtime R>
   return report;
 }
 
-/// Measures the cost of a query alone, before any load and on a device of its own. With --check,
-/// also computes the expected answers.
+/// Measures the cost of a query that runs alone, before any load test and on a device of its own.
+/// With --check, also computes the expected answers.
 template <Runtime R>
 void run_alone(Workload<R>& workload, ServeOptions const& options) {
   Device<R> const device(device_options<R>(options));

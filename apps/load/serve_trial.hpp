@@ -18,9 +18,9 @@
 
 namespace msstream::load {
 
-/// Serves the workload under a load, from a device and a pool of its own, which are set up as
-/// `chosen` says. The load first runs for `options.warmup` seconds, then as planned; only the
-/// latter is measured. Weights are swapped during both, but not while the peak or lone queries are
+/// Runs a load test of the workload on a device and a pool of its own, which are set up as `chosen`
+/// says. The load first runs for `options.warmup` seconds, then as planned; only the latter is
+/// measured. Weights are swapped in both parts, but not while the peak or lone queries are
 /// measured.
 template <Runtime R>
 [[nodiscard]] TrialResult try_serving(Workload<R> const& workload,

@@ -21,13 +21,13 @@ namespace msstream::load {
 template <Runtime R>
 class ServedModel {
  public:
-  /// `variant` is the number of the workload's set of weights that the model has.
+  /// Records that the model has the set of weights number `variant` of the workload.
   explicit ServedModel(int variant) noexcept : variant_(variant) {}
   ServedModel(ServedModel const&) = delete;
   ServedModel& operator=(ServedModel const&) = delete;
   virtual ~ServedModel() = default;
 
-  /// Returns the answers, [inputs.rows(), outputs per row].
+  /// Returns the model's answers to a batch of queries, [inputs.rows(), outputs per row].
   [[nodiscard]] virtual Tensor<float, R> operator()(serve::Inputs<R> const& inputs) const = 0;
   [[nodiscard]] virtual std::size_t weight_bytes() const = 0;
   [[nodiscard]] int variant() const noexcept { return variant_; }
@@ -36,7 +36,7 @@ class ServedModel {
   int variant_;
 };
 
-/// Returns a frozen tensor with these elements.
+/// Returns a frozen tensor with the given elements.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> frozen(Device<R> const& device,
                                       std::vector<float> const& elements,
@@ -54,7 +54,7 @@ struct Workload {
   std::vector<serve::Field> inputs;
   std::int64_t outputs_per_row;
   std::int64_t query_rows;
-  /// Builds the model with set of weights 0 or 1, which --swap-ms serves in turn.
+  /// Builds the model with weights number 0 or 1, which --swap-ms serves in turn.
   std::function<Model(Device<R> const&, int variant)> build;
   std::vector<LoadQuery> queries = {};
   QueryCost cost = {};

@@ -9,16 +9,16 @@
 
 namespace msstream::load {
 
-/// The memory of a pool, in bytes.
+/// The memory that a pool uses, in bytes.
 struct ServeMemory {
-  std::int64_t weights = 0;  ///< one set of weights
+  std::int64_t weights = 0;  ///< bytes of one set of weights
   /// The memory that constructing the pool added, divided by its replicas. It includes weights and
   /// captured steps that each replica has of its own.
   MemoryTaken replica = {};
   std::int64_t reserved = 0;  ///< largest amount that the allocator had from the driver
 };
 
-/// The result of a pool under a load.
+/// The measurements of a pool in one load test.
 struct TrialResult {
   LoadResult load = {};
   double rate = 0;                                ///< planned rate of an open load; otherwise 0
@@ -27,11 +27,11 @@ struct TrialResult {
       {};  ///< one query at a time, on the same pool
   ServeMemory memory = {};
   QueryCost cost = {};
-  serve::PoolCounts pool = {};                  ///< from its construction until after the load
-  serve::LatencyHistogram::Summary swaps = {};  ///< swaps during the load
+  serve::PoolCounts pool = {};                  ///< since its construction, until after the test
+  serve::LatencyHistogram::Summary swaps = {};  ///< durations of swaps of weights in the test
 
-  /// Returns the average number of operations on the device at a time, by Little's law with the
-  /// time that each takes alone.
+  /// Returns the mean number of operations on the device at a time, by Little's law from the time
+  /// that the operations of a query take alone.
   [[nodiscard]] double kernels_in_flight() const noexcept {
     return cost.device_ns * 1e-9 * load.queries_per_s();
   }

@@ -31,14 +31,14 @@ constexpr int kTrialRounds = 7;
 /// The largest number of trials that choose_groups() makes.
 constexpr int kGroupTrials = 3 * kTrialRounds;
 
-/// Trainings of one model on different groups, which are timed in turn.
+/// Trainings of one model on different stream groups, which are timed in turn.
 template <Runtime R, class Build>
 class GroupTrial {
  public:
   GroupTrial(StepSetting const& setting, ops::OptimizerRule const& rule, Build const& build)
       : setting_(setting), rule_(rule), build_(build) {}
 
-  /// Adds a candidate, and returns its number, from 0.
+  /// Adds a candidate assignment of stream groups, and returns its number, from 0.
   std::size_t add(std::string const& groups) {
     auto& training = trainings_.emplace_back(std::make_unique<Training>(
         setting_,
@@ -49,8 +49,9 @@ class GroupTrial {
     return trainings_.size() - 1;
   }
   /// Returns, for each candidate, the median time of a step over several rounds, in ms. Calls
-  /// `tell(trials)` after each trial. If steps are captured, each round captures anew: the layout
-  /// of a graph on the device differs between captures, which changes the time by up to a fifth.
+  /// `tell(trials)` with the number of trials so far after each trial. If steps are captured, each
+  /// round captures anew: the layout of a graph on the device differs between captures, which
+  /// changes the time by up to a fifth.
   template <class Tell>
   [[nodiscard]] std::vector<double> run(Tell const& tell) {
     std::vector<std::vector<double>> ms(trainings_.size());
@@ -92,10 +93,11 @@ class GroupTrial {
   std::vector<std::unique_ptr<Training>> trainings_;
 };
 
-/// Chooses the fastest groups for steps that are issued as `setting` says, by measuring three
-/// candidates: the model's own groups, one group, and the groups that auto_assignment() finds from
-/// a trace of a step on the model's own groups. Launch threads are part of the measurements but not
-/// of the prediction. Equal candidates are tried once. Calls `tell(trials)` after each trial.
+/// Chooses the fastest stream groups for steps that are issued as `setting` says, by measuring
+/// three candidates: the model's own groups, one group, and the groups that auto_assignment() finds
+/// from a trace of a step on the model's own groups. Launch threads are part of the measurements
+/// but not of the prediction. Equal candidates are tried once. Calls `tell(trials)` with the number
+/// of trials so far after each trial.
 template <Runtime R, class Build, class Tell>
 [[nodiscard]] ChosenGroups choose_groups(StepSetting const& setting,
                                          ops::OptimizerRule const& rule,

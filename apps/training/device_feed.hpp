@@ -48,15 +48,16 @@ class DeviceFeed {
                 {.threads = static_cast<std::size_t>(threads), .first_batch = first_batch}),
         uploads_(group, [this] { return upload(); }) {}
 
-  /// Returns the next batch; empty after the last. When this returns, the copies of the batch after
-  /// it have been issued.
+  /// Returns the next batch, and has then issued the copies of the batch after it. Empty after the
+  /// last.
   [[nodiscard]] std::optional<Batch> next() { return uploads_.next(); }
 
  private:
   static constexpr std::size_t kStagingBuffers = 6;
   static constexpr std::size_t kInFlight = 3;
 
-  /// One batch in pinned memory. `floats` holds the continuous values, then the labels.
+  /// The buffers of one batch in pinned memory. `floats` holds the continuous values, then the
+  /// labels.
   struct Staging {
     PinnedArray<std::int64_t, R> keys;
     PinnedArray<float, R> floats;

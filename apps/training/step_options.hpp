@@ -23,7 +23,7 @@ namespace msstream::training {
 struct StepOptions : cli::StreamOptions, UpdateOptions {
   bool tf32 = false;
   bool capture = false;
-  std::string assignment;  ///< a file, or `auto`
+  std::string assignment;  ///< path of an assignment of stream groups, or `auto`
   std::string save_assignment;
   std::int64_t steps = 0;  ///< number of steps; 0: to the end of the data
   std::uint64_t seed = 1;
@@ -33,37 +33,39 @@ struct StepOptions : cli::StreamOptions, UpdateOptions {
   std::string report;
   bool quiet = false;
 
-  /// Returns whether groups are chosen from the trace of a step.
+  /// Returns whether the stream groups are chosen from the trace of a step.
   [[nodiscard]] bool chooses_groups() const { return assignment == "auto"; }
-  /// Returns whether a step is traced on the groups of the training.
+  /// Returns whether a step is traced on the stream groups of the training, for its waits or for a
+  /// file.
   [[nodiscard]] bool records_step() const { return waits || !step_trace.empty(); }
-  /// Returns whether the trace is drawn, which needs the times of operations as they overlap, and
-  /// not of each alone.
+  /// Returns whether the trace of a step is drawn, which needs the times of operations as they
+  /// overlap, and not of each alone.
   [[nodiscard]] bool draws_step() const { return step_trace.ends_with(".svg"); }
   [[nodiscard]] StepSetting setting() const;
   [[nodiscard]] ops::OptimizerRule rule() const {
     return {.kind = optimizer, .learning_rate = learning_rate};
   }
-  /// Returns the assignment in the file that the options or the environment name, if there is one.
-  /// Throws UsageError.
+  /// Returns the assignment of stream groups in the file that the options or the environment name,
+  /// if there is one. Throws UsageError if it cannot be read.
   [[nodiscard]] std::optional<StreamAssignment> read_assignment() const;
 };
 
-/// Adds the options under titles of their own. The `examples` of a program's help may name them.
+/// Adds the options of a training, under titles of their own.
 void add_options(cli::Options& options, StepOptions& chosen);
 
-/// Reads the environment variables of the library that stand for options. Throws UsageError.
+/// Reads the library's environment variables: stores those that have an option, and checks the
+/// others. Throws UsageError for a bad value.
 void read_library_variables(StepOptions& chosen);
-/// Checks the options. Throws UsageError for values that contradict each other or the build, for an
-/// assignment that cannot be read, and like check_outputs(). `inputs` are the other files that the
-/// program reads.
+/// Checks the options of a training. Throws UsageError for values that contradict each other or the
+/// build, for an assignment that cannot be read, and for an output that cannot be written or is
+/// also an input. `inputs` are the other files that the program reads.
 void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs = {});
 
-/// Returns the options as a report shows them.
+/// Returns the options as JSON, for a program's report.
 [[nodiscard]] nlohmann::ordered_json describe(StepOptions const& chosen);
 
-/// Writes the trace in the format of the path's extension: `.json`, `.dot` or `.svg`. A failure is
-/// handled like that of any output: see outputs.hpp.
+/// Writes the trace in the format of the path's extension: `.json`, `.dot` or `.svg`. If writing
+/// fails, the program continues, and reports the failure at the end.
 void write_step_trace(std::filesystem::path const& path,
                       StepTrace const& trace,
                       StepTrace::CriticalPath const& critical);

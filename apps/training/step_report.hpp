@@ -25,7 +25,7 @@ struct PredictedStep {
   double recorded_ms;
 };
 
-/// The results of tracing a step.
+/// The results of tracing a training step.
 struct TracedStep {
   std::size_t operations;
   double busy_ms;
@@ -47,11 +47,11 @@ struct StepMeasurements {
   std::optional<TracedStep> traced = {};
 };
 
-/// Returns the options and the measurements of a training for a report.
+/// Returns the options and the measurements of a training as JSON, for a report.
 [[nodiscard]] nlohmann::ordered_json report_of(StepOptions const& options,
                                                StepMeasurements const& measured);
 
-/// Returns the summary of a report for people, in a few lines.
+/// Returns the summary of a report for people to read, in a few lines.
 [[nodiscard]] std::string summary_of(nlohmann::ordered_json const& report);
 
 /// Returns text for the first line of a program, such as "4 stream groups; host runtime (no GPU is

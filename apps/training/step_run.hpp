@@ -37,9 +37,9 @@ class StepRun {
  public:
   using Training = StepTrainingOf<R, Build>;
 
-  /// `build(device)` returns the model and inputs that hold a batch, as a pair. It is called once
-  /// for each training, including those of trials. `last_step` is the number of steps in all calls
-  /// of train(). `unit` names the rows of a batch in the progress.
+  /// Prepares the training. `build(device)` returns the model and inputs that hold a batch, as a
+  /// pair, and is called once for each training, including those of trials. `last_step` is the
+  /// number of steps in all calls of train(). `unit` names the rows of a batch in the progress.
   StepRun(StepOptions const& options,
           std::int64_t last_step,
           Build const& build,
@@ -54,7 +54,7 @@ class StepRun {
   }
 
   [[nodiscard]] Training& training() noexcept { return training_; }
-  /// Returns the losses of all steps so far whose losses are known.
+  /// Returns the losses of those steps whose losses the host has read.
   [[nodiscard]] std::vector<float> const& losses() const noexcept { return measured_.losses; }
 
   /// Trains `steps` steps. Calls `feed(inputs)` before each one, which writes the next batch in
@@ -114,8 +114,8 @@ class StepRun {
   static constexpr std::size_t kUntimedSteps = 2;
   static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< by then, the memory pools have grown
 
-  /// Traces a step and chooses groups before the training is made, if the options ask for it.
-  /// Stores the results in `measured_`, and returns the assignment.
+  /// Chooses stream groups and traces a step before the training is made, if the options ask for
+  /// it. Stores the results in `measured_`, and returns the assignment.
   std::optional<StreamAssignment> prepare(Build const& build) {
     auto assignment = options_.read_assignment();
     if (options_.chooses_groups()) {
@@ -140,7 +140,7 @@ class StepRun {
       if (options_.draws_step()) {
         auto const as_issued = rehearse<R>(
             options_.setting(), options_.rule(), build, assignment, SpanTiming::as_issued);
-        // The critical path is computed from times that do not include launches.
+        // Takes the critical path from a trace whose times do not include launches.
         write_step_trace(options_.step_trace, as_issued, trace.critical_path());
       } else if (!options_.step_trace.empty()) {
         write_step_trace(options_.step_trace, trace, trace.critical_path());
@@ -164,8 +164,8 @@ class StepRun {
     if (timed) {
       cli::write_output("--trace", options_.trace, device.stop_spans().trace_json());
     }
-    // Publishes the loss of the step before, so that reading it does not wait for later steps. One
-    // step later, publish() does not have to wait for launch threads, either.
+    // Publishes the loss of the step before this one, so that reading it does not wait for later
+    // steps. One step later, publish() does not have to wait for launch threads, either.
     if (!pending_.empty()) {
       publish(pending_.back());
     }
@@ -188,8 +188,8 @@ class StepRun {
     }
   }
 
-  /// Reads losses until `leave` are pending. If `issuing`, a whole step lies between two losses, so
-  /// the time between them is recorded.
+  /// Reads losses until `leave` steps are pending. If `issuing`, a whole step lies between two
+  /// losses, so the time between them is recorded.
   void harvest(std::size_t leave, bool issuing) {
     while (pending_.size() > leave) {
       pending_.front().wait();

@@ -13,7 +13,7 @@ struct StepSetting {
   bool merge_streams = true;
   LaunchThreads launch_threads = LaunchThreads::none;
   int launch_thread_count = 0;
-  bool captured = false;  ///< captured from the second step on
+  bool captured = false;  ///< whether steps are captured, from the second on
   MatmulPrecision precision = MatmulPrecision::float32;
   bool reduce_waits = true;
   bool tables_together = false;  ///< see OptimizerOptions::tables_together

@@ -23,7 +23,7 @@ namespace msstream::training {
 template <Runtime R, class Model, class Inputs>
 class StepTraining {
  public:
-  /// `build(device)` returns the model and the inputs, as a pair.
+  /// Prepares a training. `build(device)` returns the model and the inputs, as a pair.
   template <class Build>
   StepTraining(StepSetting const& setting,
                ops::OptimizerRule const& rule,
@@ -50,7 +50,7 @@ class StepTraining {
         [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
   }
 
-  /// Issues one step, without blocking the host.
+  /// Issues one training step, without blocking the host.
   void step() {
     if (captures_ && loss_ && !captured_) {
       auto const before = device_.wait_counts().issued;
@@ -63,13 +63,13 @@ class StepTraining {
       train();
     }
   }
-  /// Returns the loss of the latest step.
+  /// Returns the loss of the latest training step.
   [[nodiscard]] Tensor<float, R> const& loss() const { return loss_.value(); }
   [[nodiscard]] bool is_captured() const noexcept { return captured_.has_value(); }
   /// Returns the number of waits between streams in the captured step. The number is right if no
   /// other thread issues to the device during the capture.
   [[nodiscard]] std::uint64_t waits_in_graph() const noexcept { return waits_in_graph_; }
-  /// Drops the captured step. If steps are captured, the next one is captured again.
+  /// Drops the captured step. If steps are captured, step() captures the next one anew.
   void forget_capture() { captured_.reset(); }
 
   /// Trains two steps eagerly, and returns the trace of the second with the time for issuing the
@@ -102,7 +102,7 @@ class StepTraining {
 
   Device<R> device_;
   StreamPool<R> pool_;
-  /// A scope that runs all work outside branches on group 0. Empty if groups are propagated: such
+  /// The scope that runs all work outside branches on group 0. Empty if groups are propagated: such
   /// work then runs where its inputs were written.
   std::optional<StreamScope<R>> trunk_;
   GradientTape<R> tape_;
@@ -114,15 +114,15 @@ class StepTraining {
   std::uint64_t waits_in_graph_ = 0;
 };
 
-/// The StepTraining for the model and the inputs that `build` returns.
+/// The type of the StepTraining for the model and the inputs that `build` returns.
 template <Runtime R, class Build>
 using StepTrainingOf =
     StepTraining<R,
                  typename std::invoke_result_t<Build const&, Device<R> const&>::first_type,
                  typename std::invoke_result_t<Build const&, Device<R> const&>::second_type>;
 
-/// Returns the trace of a step of a temporary training of the same model. The step is the fourth
-/// and is issued eagerly. If operations are held, the calling thread launches it.
+/// Returns the trace of the fourth step of a temporary training of the model, whose steps are
+/// issued eagerly. If `timing` is `held`, the calling thread launches the operations.
 template <Runtime R, class Build>
 [[nodiscard]] StepTrace rehearse(StepSetting setting,
                                  ops::OptimizerRule const& rule,
@@ -140,7 +140,7 @@ template <Runtime R, class Build>
   return training.record(timing);
 }
 
-/// Returns the assumptions of predict() for steps that are issued as `setting` says.
+/// Returns what predict() has to assume for steps that are issued as `setting` says.
 [[nodiscard]] inline StepModel step_model(StepSetting const& setting) {
   return {.launch = setting.captured ? StepModel::Launch::graph : StepModel::Launch::eager,
           .merge_streams = setting.merge_streams};

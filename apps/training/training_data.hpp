@@ -17,7 +17,7 @@ struct TrainingData {
   data::Dataset dataset;
   data::Split split;
   std::vector<std::int64_t> table_rows;  ///< rows of each categorical field's table
-  std::string origin;                    ///< description for people
+  std::string origin;                    ///< description of the data for people
 };
 
 struct TrainingDataOptions {

@@ -9,22 +9,23 @@
 
 #include <string_view>
 
-/// The options of the update rule that training programs share, with their defaults.
+/// The command-line options for the update rule, with their defaults, which training programs
+/// share.
 namespace msstream::training {
 
-/// The update rule of the parameters.
+/// The choice of the rule by which an optimizer updates the parameters.
 struct UpdateOptions {
   ops::OptimizerKind optimizer = ops::OptimizerKind::adam;
   float learning_rate = 1e-3F;
 };
 
-/// Adds the options under the title that was set last.
+/// Adds the options for the update rule, under the title that was set last.
 void add_options(cli::Options& options, UpdateOptions& chosen);
 
-/// Returns the options as a report shows them.
+/// Returns the options as JSON, for a program's report.
 [[nodiscard]] nlohmann::ordered_json describe(UpdateOptions const& chosen);
 
-/// Returns the name of a choice for users.
+/// Returns the choice as users spell it on the command line, such as `adam`.
 [[nodiscard]] std::string_view name_of(ops::OptimizerKind kind);
 
 }  // namespace msstream::training

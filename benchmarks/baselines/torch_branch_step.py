@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The training step of branch_step_benchmark in PyTorch, printed as JSON.
+"""Times the training step of branch_step_benchmark in PyTorch, and prints the times as JSON.
 
 torch_branch_step.py [--out FILE] [--streams 1,4] [--steps 40] [--repetitions 5]
 

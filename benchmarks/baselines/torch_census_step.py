@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The training step of train_step_benchmark in eager PyTorch, printed as JSON.
+"""Times the training step of train_step_benchmark in eager PyTorch, and prints the times as JSON.
 
 torch_census_step.py [--data census_income_kdd.csv.gz] [--out FILE]
 
@@ -18,7 +18,7 @@ import time
 import torch
 from torch import nn
 
-# The fields of Census-Income (KDD), with the numbers of benchmarks/axes.hpp.
+# The number of distinct keys of each field of Census-Income (KDD), as in benchmarks/axes.hpp.
 DISTINCT_KEYS = [9, 52, 47, 17, 3, 7, 24, 15, 5, 10, 2, 3, 6, 8, 6, 6, 51, 37, 8, 10, 9, 10, 3, 4, 5, 43, 43, 43,
                  5, 3, 3, 3, 2]
 CONTINUOUS_COLUMNS = [0, 5, 16, 17, 18, 30, 39]

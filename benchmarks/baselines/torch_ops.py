@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding bags, segments, rows moved, jagged bags and their gradients in PyTorch, in the sizes of benchmarks/axes.hpp.
+"""Times embedding bags, segments, moved rows, jagged bags and gradients in PyTorch, with the sizes of msstream's suites.
 
 torch_ops.py [--out FILE] [--repetitions 5] [--runs 20]
 

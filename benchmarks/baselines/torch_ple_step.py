@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The training step of ple_step_benchmark in PyTorch, printed as JSON.
+"""Times the training step of ple_step_benchmark in PyTorch, and prints the times as JSON.
 
 torch_ple_step.py [--out FILE] [--batches 512,4096] [--streams 1,4,7] [--steps 40] [--repetitions 5]
 

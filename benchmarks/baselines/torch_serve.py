@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What serve_wdl and serve_mlp serve, in PyTorch, printed as JSON.
+"""Serves the models of serve_wdl and serve_mlp with PyTorch, and prints the measurements as JSON.
 
 torch_serve.py [--out FILE] [--models wdl,mlp] [--threads 1,4,8] [--seconds 1] [--repetitions 3]
 

@@ -40,7 +40,7 @@ class Draws {
 
   struct Draw {
     std::size_t bytes;
-    std::size_t slot;  ///< index of the live block that it replaces
+    std::size_t slot;  ///< index of the live block that a new block replaces
   };
   Draw const& next() { return draws_[next_++ % kCount]; }
 
@@ -51,7 +51,7 @@ class Draws {
   std::size_t next_ = 0;
 };
 
-/// The device and the stream pool that all sides use.
+/// The device and the stream pool that both sides of a comparison use.
 template <ms::Runtime R>
 struct Stage {
   explicit Stage(int threads) : pool(device, {.groups = threads}) {}
@@ -60,7 +60,7 @@ struct Stage {
   ms::StreamPool<R> pool;
 };
 
-/// A block of memory that is returned to its source on destruction.
+/// A block of memory that is freed on destruction, through the source that it came from.
 template <class Source>
 class Owned {
  public:
@@ -75,9 +75,9 @@ class Owned {
   void* memory_;
 };
 
-// Each source is used by one thread only. `Shared` is the state that the sources of all threads
-// have in common. `Held` is made from a source and a number of bytes, and releases its memory on
-// destruction.
+// A source is an allocator under comparison, for the use of one thread. Its `Shared` is the state
+// that the sources of all threads have in common. Its `Held` is made from a source and a number of
+// bytes, and releases its memory on destruction.
 
 struct NothingShared {};
 
@@ -98,7 +98,8 @@ struct Tensors {
   Stage<R>& stage;
 };
 
-/// Takes blocks directly from msstream's allocator: an address on a stream and nothing more.
+/// Takes blocks from msstream's allocator, without a tensor: an address on a stream and nothing
+/// more.
 template <ms::Runtime R>
 struct Blocks {
   using Shared = NothingShared;
@@ -153,7 +154,7 @@ class CubMemory {
 
 enum class Pattern : std::uint8_t { pair, churn };
 
-/// The work of one thread on its stream.
+/// The allocations and releases of one thread, on its own stream.
 template <class Source, ms::Runtime R>
 class alignas(64) Lane {
  public:
@@ -184,7 +185,7 @@ class alignas(64) Lane {
   std::vector<std::optional<typename Source::Held>> held_;
 };
 
-/// One lane for each thread.
+/// One side of a comparison: a lane for each thread.
 template <class Source, ms::Runtime R>
 class Side {
  public:
@@ -202,7 +203,8 @@ class Side {
   std::vector<std::unique_ptr<Lane<Source, R>>> lanes_;
 };
 
-/// Reports the time that one thread waits for one operation, so that contention is visible.
+/// Runs one comparison. Reports the time that one thread waits for one operation, so that
+/// contention is visible.
 template <class Ours, class Theirs, ms::Runtime R>
 void run(benchmark::State& state, Pattern pattern, axes::ByteRange const& range, int threads) {
   Stage<R> stage(threads);
@@ -221,7 +223,8 @@ void run(benchmark::State& state, Pattern pattern, axes::ByteRange const& range,
   compare(state, threads, axes::kAllocationsPerBatch, sides);
 }
 
-/// `what` is the end of the benchmark's name, before the number of threads.
+/// Adds the benchmarks that compare two allocators, for all patterns, sizes and numbers of threads.
+/// `what` is the end of their names, before the number of threads.
 template <class Ours, class Theirs, ms::Runtime R>
 void add_comparison(std::string const& what) {
   for (auto const pattern : {Pattern::pair, Pattern::churn}) {

@@ -89,8 +89,8 @@ void lookup(benchmark::State& state, Lab<R>& lab, Case const& what) {
   });
 }
 
-/// Copies neighbouring rows, as many as a lookup of one row per bag reads: the lower bound of its
-/// time.
+/// Measures a copy of neighbouring rows, as many as a lookup of one row per bag reads: the lower
+/// bound of the lookup's time.
 template <ms::Runtime R>
 void copied_rows(benchmark::State& state, Lab<R>& lab, std::int64_t full_rows) {
   auto const from = random_rows<float>(lab.device(), lab.rows(full_rows), Sizes::kTableWidth);
@@ -98,7 +98,8 @@ void copied_rows(benchmark::State& state, Lab<R>& lab, std::int64_t full_rows) {
   lab.bench().measure_cold(state, {.bytes = bytes_of(from, to)}, [&] { ms::copy(to, from); });
 }
 
-/// Computes the gradient of the table's touched rows from that of a lookup's output.
+/// Measures the gradient of the table rows that a lookup read, computed from the gradient of the
+/// lookup's output.
 template <ms::Runtime R>
 void row_gradients(benchmark::State& state, Lab<R>& lab, Case const& what) {
   auto const rows = table_rows(lab);
@@ -115,7 +116,8 @@ void row_gradients(benchmark::State& state, Lab<R>& lab, Case const& what) {
   state.counters["unique"] = static_cast<double>(uniques);
 }
 
-/// Computes the gradients of the touched rows, and updates each row with its sum.
+/// Measures an update that sums the gradients of each row that was looked up, and applies the sum
+/// to the row.
 template <ms::Runtime R>
 void fused_update(benchmark::State& state,
                   Lab<R>& lab,
@@ -137,7 +139,7 @@ void fused_update(benchmark::State& state,
   });
 }
 
-/// Looks up one row of each of many tables per sample, or computes the gradient of that lookup.
+/// Measures a lookup of one row in each of many tables per sample, or the gradient of that lookup.
 template <ms::Runtime R>
 void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch, bool gradient) {
   using ms::ops::EmbeddingTables;

@@ -28,7 +28,7 @@ struct JaggedBags {
   std::int64_t dense_rows;
 };
 
-/// Draws rows into bags. No bag has more than kLongest rows.
+/// Returns bags of random lengths, none of more than kLongest rows.
 template <ms::Runtime R>
 JaggedBags<R> jagged_bags(Lab<R>& lab, Draw draw) {
   return lab.kept(fmt::format("jagged, {}", name_of(draw)), [&]() -> JaggedBags<R> {
@@ -48,8 +48,8 @@ JaggedBags<R> jagged_bags(Lab<R>& lab, Draw draw) {
   });
 }
 
-/// Converts in either direction. The rows that both forms contain are read, and the whole output is
-/// written.
+/// Measures the conversion of jagged rows to a dense tensor or back. Counts as bytes the rows that
+/// both forms contain, which are read, and the whole output.
 template <ms::Runtime R>
 void dense(benchmark::State& state, Lab<R>& lab, Draw draw, bool to_dense) {
   auto const bags = jagged_bags(lab, draw);
@@ -106,8 +106,8 @@ void softmax(benchmark::State& state, Lab<R>& lab, Draw draw, bool gradient) {
   });
 }
 
-/// Bytes: the result is as large as the values. The gradient of a maximum also reads the values and
-/// the maxima.
+/// Measures the gradient of a segment reduction. The result is as large as the values. The gradient
+/// of a maximum also reads the values and the maxima.
 template <ms::Runtime R>
 void segment_gradient(benchmark::State& state, Lab<R>& lab, Draw draw, SegmentReduction reduction) {
   auto const values = lab.matrix(segment_rows(lab), Sizes::kWidth);

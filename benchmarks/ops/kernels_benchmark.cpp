@@ -38,7 +38,7 @@ void dense(benchmark::State& state, DeviceBench<R>& bench, bool backward) {
   });
 }
 
-/// Computes only the gradients of weights and bias.
+/// Measures the gradients of a dense layer's weights and bias, without that of its input.
 template <ms::Runtime R>
 void dense_weights(benchmark::State& state,
                    DeviceBench<R>& bench,

@@ -35,7 +35,7 @@ class Lab {
   [[nodiscard]] ms::Device<R> const& device() { return bench().device(); }
   [[nodiscard]] std::int64_t rows(std::int64_t full) { return bench().rows(full); }
 
-  /// Returns the result of the first call of `make` under this name.
+  /// Returns the result of the first call of `make` with this name, which is kept for later calls.
   template <class Make>
   std::invoke_result_t<Make const&> kept(std::string const& name, Make const& make) {
     auto& slot = kept_[name];
@@ -65,8 +65,8 @@ class Lab {
   std::unordered_map<std::string, std::any> kept_;
 };
 
-/// Returns a function that adds benchmarks `suite/runtime/what` which share one lab. It takes
-/// `what` and a function of the benchmark's state and the lab.
+/// Returns a function that adds benchmarks named `suite/runtime/what`, which share one Lab (a
+/// device and its inputs). It takes `what` and a function of the benchmark's state and the lab.
 template <ms::Runtime R>
 auto adder(std::string const& suite, std::int64_t divisor) {
   return [suite, lab = std::make_shared<Lab<R>>(divisor)](std::string const& what, auto function) {
@@ -88,7 +88,7 @@ auto by_draw(Add add_one, Name name) {
   };
 }
 
-/// Returns the name of the distribution of segment lengths: all alike, or a power law.
+/// Returns the name of the distribution of segment lengths: about even, or a power law.
 [[nodiscard]] inline std::string_view lengths_of(Draw draw) {
   return draw == Draw::uniform ? "even" : "power_law";
 }
@@ -102,7 +102,7 @@ std::int64_t segments(Lab<R>& lab) {
   return lab.rows(axes::Kernels::kSegments);
 }
 
-/// Returns the segment of each row.
+/// Returns the segment number of each row, in random order.
 template <ms::Runtime R>
 ms::Tensor<std::int64_t, R> segment_ids(Lab<R>& lab, Draw draw) {
   return lab.kept(fmt::format("segment ids, {}", name_of(draw)), [&] {
@@ -111,7 +111,7 @@ ms::Tensor<std::int64_t, R> segment_ids(Lab<R>& lab, Draw draw) {
   });
 }
 
-/// Returns the segment of each row, in ascending order.
+/// Returns the segment number of each row, in ascending order.
 template <ms::Runtime R>
 ms::Tensor<std::int64_t, R> sorted_segment_ids(Lab<R>& lab, Draw draw) {
   return lab.kept(fmt::format("sorted segment ids, {}", name_of(draw)), [&] {

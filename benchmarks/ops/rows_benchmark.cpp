@@ -65,7 +65,8 @@ void assign(benchmark::State& state, Lab<R>& lab, Draw draw) {
       state, {.bytes = bytes}, [&] { ms::ops::assign_rows(table, values, rows.ids); });
 }
 
-/// Writes every row of the table, including rows of zeros.
+/// Measures scattering rows into a new table. Counts as written all rows of the table, including
+/// those that stay zero.
 template <ms::Runtime R>
 void scatter(benchmark::State& state, Lab<R>& lab, Draw draw) {
   auto const table_rows = lab.rows(Shared::kTableRows);
@@ -104,7 +105,7 @@ void hash(benchmark::State& state, Lab<R>& lab) {
   });
 }
 
-/// Maps the keys of many tables, stored table by table, to rows of all tables.
+/// Measures mapping the keys of many tables, stored table by table, to rows of all tables.
 template <ms::Runtime R>
 void table_rows(benchmark::State& state, Lab<R>& lab, bool hashed) {
   auto const rows = lab.rows(Shared::kRowsPerTable);
@@ -148,7 +149,7 @@ void top(benchmark::State& state, Lab<R>& lab, std::int64_t k, bool gradient) {
   });
 }
 
-/// Returns the ids of bags in the table of the embedding suite.
+/// Returns random ids of bags, for the table of the embedding suite.
 template <ms::Runtime R>
 ms::Tensor<std::int32_t, R> bag_ids(Lab<R>& lab, Draw draw) {
   return lab.kept(fmt::format("bags, {}", name_of(draw)), [&] {
@@ -173,7 +174,7 @@ void weight_gradient(benchmark::State& state, Lab<R>& lab, Draw draw) {
   });
 }
 
-/// Finds the distinct ids and the start of each, and the position and rank of every id.
+/// Measures finding the distinct ids and the start of each, and the position and rank of every id.
 template <ms::Runtime R>
 void deduplicate(benchmark::State& state, Lab<R>& lab, Draw draw) {
   auto const rows = lab.rows(Shared::kTableRows);
@@ -187,8 +188,8 @@ void deduplicate(benchmark::State& state, Lab<R>& lab, Draw draw) {
       state, {.bytes = bytes}, [&] { benchmark::DoNotOptimize(ms::ops::deduplicate(bags, rows)); });
 }
 
-/// Merges the gradients of two lookups in one table. Bytes: the rows of both are read, and the rows
-/// of their union are written.
+/// Measures merging the gradients of two lookups in one table. Counts as bytes the rows of both,
+/// which are read, and the rows of their union, which are written.
 template <ms::Runtime R>
 void merge_gradients(benchmark::State& state, Lab<R>& lab, Draw draw) {
   auto const table_rows = lab.rows(Shared::kTableRows);

@@ -15,7 +15,7 @@ using Sizes = axes::Kernels;
 using ms::ops::SegmentIds;
 using ms::ops::SegmentReduction;
 
-/// Returns the bytes that a reduction of the segments' rows reads and writes.
+/// Returns the bytes that a segment reduction of rows reads and writes.
 template <ms::Runtime R>
 double segment_bytes(Lab<R>& lab, std::int64_t width) {
   auto const row_bytes = static_cast<double>(width) * sizeof(float);

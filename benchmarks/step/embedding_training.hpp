@@ -72,7 +72,7 @@ class EmbeddingModel {
     Floats labels;
   };
 
-  /// Fills the tables with zeros, because times do not depend on their values.
+  /// Makes a model whose tables are filled with zeros, because times do not depend on their values.
   EmbeddingModel(ms::Device<R> const& device, std::int64_t table_rows)
       : tables_(device,
                 std::vector<std::int64_t>(static_cast<std::size_t>(Sizes::kFields), table_rows),
@@ -98,7 +98,7 @@ class EmbeddingModel {
     }
   }
 
-  /// Returns keys uniform over 40 bits, and labels.
+  /// Returns a random batch: keys uniform over 40 bits, and labels.
   static HostBatch random_batch(ms::Device<R> const& device,
                                 std::int64_t rows,
                                 std::uint64_t number) {
@@ -121,7 +121,7 @@ class EmbeddingModel {
   Prepared prepare(Batch const& batch) const {
     return {ms::ops::hash_to_tables(tables_, batch.keys), batch.labels};
   }
-  /// Groups equal ids for the backward pass.
+  /// Groups equal ids, as the backward pass of the lookups needs them.
   void group_ids(ms::GradientTape<R>& tape, Prepared const& prepared) const {
     tape.unique_rows(prepared.rows, tables_.weights().shape()[0]);
   }
@@ -154,7 +154,8 @@ class EmbeddingModel {
   std::vector<std::pair<Floats, Floats>> layers_;
 };
 
-/// Trains on a few batches repeatedly. Each batch is copied from pinned memory.
+/// Trains on a few batches repeatedly, in a sequential or a two-stage step. Each batch is copied
+/// from pinned memory.
 template <ms::Runtime R>
 class EmbeddingTraining {
  public:
@@ -204,8 +205,8 @@ class EmbeddingTraining {
     ms::copy(inputs.labels, batch.labels);
   }
 
-  /// Runs the tables and their gradients on the last group. Ids are grouped in parallel with the
-  /// layers.
+  /// Makes a step that trains sequentially. The tables and their gradients run on the last group.
+  /// Ids are grouped in parallel with the layers.
   void in_turn(bool captured) {
     auto const tape = std::make_shared<Tape>(device_);
     auto const train = [this, tape](Batch const& batch) {

@@ -14,9 +14,9 @@
 namespace benchmarks {
 namespace {
 
-/// Each iteration replays `steps` training steps back to back and waits for the device once, after
-/// the last; then it trains `steps` steps eagerly. The losses of both are compared, including those
-/// of the warm-up steps.
+/// Measures both ways to train: each iteration replays `steps` training steps back to back and
+/// waits for the device once, after the last; then it trains `steps` steps eagerly. The losses of
+/// both are compared, including those of the warm-up steps.
 template <ms::Runtime R>
 void run(benchmark::State& state,
          JaggedSetting const& setting,

@@ -102,7 +102,7 @@ class JaggedTraining {
   }
   void synchronize() { device_.default_group().synchronize(); }
 
-  /// Returns whether every capacity has its captured step.
+  /// Returns whether a step has been captured for every capacity.
   [[nodiscard]] bool warm() const { return counts().captures == capacities_; }
   [[nodiscard]] auto const& counts() const { return steps_.counts(); }
   /// Returns the mean share of the largest capacity that the batches fill.
@@ -200,8 +200,8 @@ class JaggedTraining {
       inputs = outputs;
     }
   }
-  /// Returns labels, and bags whose number of keys differs from `hotness` by at most two. The keys
-  /// are uniform over 40 bits.
+  /// Returns a random batch: labels, and bags whose number of keys differs from `hotness` by at
+  /// most two. The keys are uniform over 40 bits.
   [[nodiscard]] Batch make_batch(std::int64_t hotness) const {
     std::uint64_t draw = 0;
     auto const draw_next = [&] {

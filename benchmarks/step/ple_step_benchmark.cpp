@@ -30,7 +30,7 @@ PleShape ple_shape(std::int64_t divisor) {
           .seed = kSeed};
 }
 
-/// Returns keys uniform over 40 bits, and uniform values and labels.
+/// Returns a random batch: keys uniform over 40 bits, and uniform values and labels.
 template <ms::Runtime R>
 DeviceBatch<R> random_batch(ms::Device<R> const& device, std::int64_t rows) {
   using ms::data::random_bits;

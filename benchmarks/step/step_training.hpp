@@ -26,7 +26,7 @@ namespace benchmarks {
 namespace ms = msstream;
 using ms::training::StepSetting;
 
-/// The stream groups that the steps run on.
+/// The stream groups on which the training steps run.
 enum class Groups : std::uint8_t {
   own,     ///< set by the model's scopes
   chosen,  ///< the fastest that choose_groups() found
@@ -44,7 +44,7 @@ inline std::string name_of(StepSetting const& setting, Groups groups = Groups::o
       setting.groups);
 }
 
-/// Saves the trace in the folder MSSTREAM_BENCHMARK_TRACES, if that variable is set.
+/// Saves the trace of a step in the folder MSSTREAM_BENCHMARK_TRACES, if that variable is set.
 inline void keep_trace(ms::StepTrace const& trace, std::string name) {
   std::replace(name.begin(), name.end(), '/', '.');
   if (auto const folder = ms::env::value_of("MSSTREAM_BENCHMARK_TRACES"); !folder.empty()) {
@@ -89,7 +89,8 @@ auto make_training(benchmark::State& state,
   return training;
 }
 
-/// Each iteration trains `steps` steps back to back and waits for the device once, after the last.
+/// Measures training steps: each iteration trains `steps` steps back to back and waits for the
+/// device once, after the last.
 template <class Training>
 void time_steps(benchmark::State& state, Training& training, int steps) {
   using Clock = std::chrono::steady_clock;

@@ -42,8 +42,8 @@ train_wdl::WideDeepShape census_shape() {
   return shape;
 }
 
-/// Returns uniform keys within the range of each field, normal values, and labels of which a
-/// sixteenth are 1.
+/// Returns a random batch: uniform keys within the range of each field, normal values, and labels
+/// of which a sixteenth are 1.
 template <ms::Runtime R>
 train_wdl::DeviceBatch<R> random_batch(ms::Device<R> const& device) {
   using ms::data::random_bits;

@@ -12,8 +12,9 @@
 namespace benchmarks {
 namespace {
 
-/// Each iteration trains `steps` steps back to back and waits for the device once, after the last;
-/// then it trains `steps` steps of the baseline, which is sequential, on one group, and captured.
+/// Measures training steps: each iteration trains `steps` steps back to back and waits for the
+/// device once, after the last; then it trains `steps` steps of the baseline, which is sequential,
+/// on one group, and captured.
 template <ms::Runtime R>
 void run(benchmark::State& state,
          PipelineSetting const& setting,

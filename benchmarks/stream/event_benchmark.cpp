@@ -17,7 +17,8 @@
 namespace benchmarks {
 namespace {
 
-/// Two streams of msstream, and an event of the runtime to do the same work without msstream.
+/// Two streams of msstream, and an event of the runtime with which the same work is done without
+/// msstream.
 template <ms::Runtime R>
 class StreamPair {
  public:
@@ -69,7 +70,8 @@ void record(benchmark::State& state) {
            .settle = [&] { pair.settle(); }});
 }
 
-/// Waits for a new event each time, so that msstream elides no wait.
+/// Measures a record and a wait for its event, which is new each time, so that msstream elides no
+/// wait.
 template <ms::Runtime R>
 void record_and_wait(benchmark::State& state) {
   StreamPair<R> pair;
@@ -84,7 +86,7 @@ void record_and_wait(benchmark::State& state) {
            .settle = [&] { pair.settle(); }});
 }
 
-/// Repeats one wait. msstream knows that the first wait covers the others.
+/// Measures the repetition of one wait. msstream elides all but the first, which covers the others.
 template <ms::Runtime R>
 void wait_elided(benchmark::State& state) {
   StreamPair<R> pair;
@@ -171,7 +173,7 @@ class ForkJoin {
   ms::StreamPool<R> pool_;
   ms::Tensor<float, R> joined_;
   std::vector<ms::Tensor<float, R>> parts_;
-  std::vector<typename R::native_stream> streams_;  ///< of the groups, the trunk's first
+  std::vector<typename R::native_stream> streams_;  ///< streams of the groups, the trunk's first
   std::vector<typename R::native_event> events_;
 };
 

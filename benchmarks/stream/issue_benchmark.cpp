@@ -19,13 +19,13 @@
 namespace benchmarks {
 namespace {
 
-/// The work that the operation launches.
+/// The work that the measured operation launches.
 enum class Work : std::uint8_t { nothing, empty_kernel };
-/// The origin of the inputs, which determines the work of issue().
+/// The origin of the operation's inputs, which determines what issue() has to do.
 enum class Inputs : std::uint8_t {
-  own,        ///< same group: no wait is needed
-  immutable,  ///< frozen: not even tracked
-  covered,    ///< another group, for which the stream already has a wait
+  own,        ///< written on the operation's group: no wait is needed
+  immutable,  ///< frozen: reads are not even tracked
+  covered,    ///< written on another group, for which the stream already has a wait
   crossing,   ///< the operation before is on another group: a record and a wait each time
 };
 
@@ -37,7 +37,7 @@ constexpr std::string_view name_of(Inputs inputs) {
   return names[static_cast<int>(inputs)];
 }
 
-/// The groups and tensors of one thread.
+/// The stream groups and the tensors of one issuing thread.
 template <ms::Runtime R>
 class Lane {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The example of the README: four branches on four stream groups, a layer that joins them, and five
-// steps of training.
+// The program that README.md shows. Trains a small model for five steps: four branches run on four
+// stream groups, and a layer joins their results.
 #include <msstream/msstream.hpp>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ int main() {
   auto const bias = ms::zeros<float>(device, {1});
   optimizer.add("weight", weight);
   optimizer.add("bias", bias);
-  std::vector<ms::Tensor<float>> tables;  // starts empty: a Tensor has no default value
+  std::vector<ms::Tensor<float>> tables;  // starts empty: Tensor has no default constructor
   tables.reserve(4);
   for (int i = 0; i < 4; ++i) {
     tables.push_back(ms::to_device(device, std::vector<float>(400, 0.1F), {100, 4}));
@@ -33,12 +33,12 @@ int main() {
   for (int step = 0; step < 5; ++step) {
     std::vector<ms::Tensor<float>> pooled;
     for (int i = 0; i < 4; ++i) {
-      // Work in this scope, and its backward, run on group i.
+      // Runs the operations issued in this scope, and their backward passes, on stream group i.
       ms::StreamScope const branch(pool[i], {.include_grad = true});
       auto const ids = ms::ops::hash_to_bucket(keys, 100, i);
       pooled.push_back(ms::ops::embedding_lookup(tape, tables[i], ms::ops::Bags(ids)));
     }
-    // The layer needs the results of all branches, and waits for them on its stream.
+    // The dense layer reads the results of all branches, so its stream waits for theirs.
     auto const logits = ms::ops::dense(tape, ms::ops::concat(tape, pooled), weight, bias);
     auto const loss = ms::ops::mean_bce_with_logits(tape, logits, labels);
     tape.backward(loss);

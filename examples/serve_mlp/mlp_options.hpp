@@ -12,11 +12,11 @@ namespace serve_mlp {
 
 namespace ms = msstream;
 
-/// The options of serve_mlp, with their defaults.
+/// The command-line options of the program serve_mlp, with their defaults.
 struct MlpOptions : ms::load::ServeOptions {
   MlpOptions() { batch = 16; }
 
-  /// The widths of the inputs, the hidden layers and the outputs.
+  /// The widths of the perceptron's inputs, its hidden layers and its outputs, in this order.
   std::vector<std::int64_t> layers = {2048, 1024, 512, 256, 128, 64};
   int threads = 4;
   std::int64_t iterations = 1000;
@@ -26,7 +26,7 @@ struct MlpOptions : ms::load::ServeOptions {
 /// not accepted or contradict each other, and cli::HelpRequested for --help.
 [[nodiscard]] MlpOptions parse_options(ms::cli::Arguments const& arguments);
 
-/// Returns the options as the report shows them.
+/// Returns the options as JSON, for the program's report.
 [[nodiscard]] nlohmann::ordered_json describe(MlpOptions const& options);
 
 /// Serves the model as the options say, and returns the report. Throws if serving fails.

@@ -26,7 +26,7 @@ class Mlp : public ms::load::ServedModel<R> {
     ms::Tensor<float, R> bias;    ///< [outputs]
   };
 
-  /// Makes weights that depend on the seed and on the variant.
+  /// Initialises the weights with random values, which depend only on the seed and on `variant`.
   Mlp(ms::Device<R> const& device, MlpOptions const& options, int variant)
       : ms::load::ServedModel<R>(variant) {
     ms::data::Initialiser const initialiser(options.seed + static_cast<std::uint64_t>(variant));

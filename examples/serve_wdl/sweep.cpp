@@ -20,7 +20,8 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// Formats a line for each setting. The points must be ordered by setting.
+/// Formats a table of one figure: a row for each setting, a column for each number of replicas. The
+/// points must be ordered by setting.
 template <class Figure>
 std::string table(Json const& points, std::string const& title, Figure const& figure) {
   std::string heads = fmt::format("{:20}", title);

@@ -13,7 +13,7 @@
 
 namespace serve_wdl {
 
-/// The result of one setting on a number of replicas.
+/// The measurements of one load test in a sweep: of one setting, on a number of replicas.
 struct SweepPoint {
   std::string setting;
   int replicas;
@@ -21,12 +21,12 @@ struct SweepPoint {
   ms::load::TrialResult trial;
 };
 
-/// Returns the named settings of the sweep. The first issues operations one by one on three streams
-/// per replica; each further one adds one option.
+/// Returns the pool settings that a sweep compares, with their names. The first one issues
+/// operations one by one on three streams per replica; each further one adds one option.
 [[nodiscard]] std::vector<std::pair<std::string, ms::load::ServeSetting>> sweep_settings(
     ms::load::ServeSetting const& chosen);
 
-/// Returns a JSON array with an entry for each point.
+/// Returns the points of a sweep as a JSON array, with an entry for each point.
 [[nodiscard]] nlohmann::ordered_json report_of_sweep(std::vector<SweepPoint> const& points,
                                                      std::int64_t query_rows);
 
@@ -38,8 +38,9 @@ struct SweepPoint {
 /// setting.
 [[nodiscard]] std::string sweep_svg(nlohmann::ordered_json const& points);
 
-/// Writes the files that the options name, and prints the table unless they choose quiet. Throws
-/// std::runtime_error if an answer differs from the model's answer to the query alone.
+/// Writes a sweep's report and picture to the files that the options name, and prints its table
+/// unless they choose quiet. Throws std::runtime_error if an answer differs from the model's answer
+/// to the query alone.
 void conclude_sweep(WdlOptions const& options, nlohmann::ordered_json const& report);
 
 }  // namespace serve_wdl

@@ -67,8 +67,8 @@ struct Sweep {
     }
     std::ranges::sort(replicas);
   }
-  /// Returns the position of a number of replicas. Neighbours have equal distances, since the
-  /// numbers are usually powers of two.
+  /// Returns the x coordinate of a number of replicas. Neighbours on the axis have equal distances,
+  /// since the numbers are usually powers of two.
   [[nodiscard]] double x(int on) const {
     auto const place = std::ranges::find(replicas, on) - replicas.begin();
     auto const gaps = std::max<double>(static_cast<double>(replicas.size()) - 1, 1);

@@ -43,7 +43,7 @@ class WdlBranches : public ms::load::ServedModel<R> {
     return fields;
   }
 
-  /// Returns probabilities, [rows, 1].
+  /// Returns the model's probability for each row, [rows, 1].
   ms::Tensor<float, R> operator()(ms::serve::Inputs<R> const& inputs) const override {
     std::vector<ms::Tensor<float, R>> deep;
     std::vector<ms::Tensor<float, R>> wide;

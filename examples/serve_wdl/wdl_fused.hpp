@@ -49,7 +49,7 @@ class WdlFused : public ms::load::ServedModel<R> {
             ms::serve::field<float>("dense", weights.dense_columns())};
   }
 
-  /// Returns probabilities, [rows, 1].
+  /// Returns the model's probability for each row, [rows, 1].
   ms::Tensor<float, R> operator()(ms::serve::Inputs<R> const& inputs) const override {
     auto const keys = inputs.template get<std::int64_t>("keys");
     auto const bags = inputs.rows() * tables_.tables();
@@ -71,8 +71,8 @@ class WdlFused : public ms::load::ServedModel<R> {
     }
     return rows;
   }
-  /// Returns the width of a row: the deep weights, the wide one, and zeros up to a multiple of 16
-  /// bytes, the size of a vector load.
+  /// Returns the width of a row of the joined tables: the deep weights, the wide one, and zeros up
+  /// to a multiple of 16 bytes, the size of a vector load.
   static std::int64_t packed_width(WdlWeights const& weights) {
     constexpr std::int64_t kTogether = 4;
     return (weights.embedding_dim + kTogether) / kTogether * kTogether;
@@ -81,8 +81,8 @@ class WdlFused : public ms::load::ServedModel<R> {
     return weights.fields() * packed_width(weights) + weights.dense_columns();
   }
 
-  /// Returns the layers for packed inputs: in the first one, the weights of the wide columns and of
-  /// the padding are 0.
+  /// Returns the layers of the deep part for inputs that contain wide weights and padding: in the
+  /// first layer, the weights of those columns are 0.
   static std::vector<WdlWeights::Layer> with_packed_inputs(WdlWeights const& weights) {
     auto layers = weights.layers;
     auto& first = layers.front();

@@ -30,7 +30,7 @@ class FrozenLayer {
   ms::Tensor<float, R> bias_;    ///< [outputs]
 };
 
-/// Dense layers with ReLU between them.
+/// A frozen multilayer perceptron: dense layers with ReLU between them.
 template <ms::Runtime R>
 class Perceptron {
  public:

@@ -111,8 +111,8 @@ void add_model_options(cli::Options& options, WdlOptions& chosen) {
 }  // namespace
 
 load::LoadPlan WdlOptions::plan(load::ServeSetting const& setting) const {
-  // The clients of an open load: enough that no query is late, and few enough to leave processors
-  // free.
+  // Chooses the number of client threads of an open load: enough to submit every query on time, and
+  // few enough to leave processors free.
   auto const a_few = std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 2, 8);
   constexpr int kMostChosen = 256;
   auto const enough = std::min(2 * setting.replicas * setting.depth, kMostChosen);

@@ -18,9 +18,9 @@ using ms::load::LoadMode;
 /// The form of the tables: a lookup for each field, or one lookup for all fields.
 enum class TableForm : std::uint8_t { branches, fused };
 
-/// The options of serve_wdl, with their defaults.
+/// The command-line options of the program serve_wdl, with their defaults.
 struct WdlOptions : ms::load::ServeOptions {
-  std::string model;  ///< a model's file; empty: random weights of the shape below
+  std::string model;  ///< path of a saved model; empty: random weights
   TableForm tables = TableForm::branches;
   std::int64_t fields = 26;
   std::int64_t hotness = 4;
@@ -30,7 +30,7 @@ struct WdlOptions : ms::load::ServeOptions {
   std::vector<std::int64_t> layers = {1024, 512, 256};
 
   LoadMode mode = LoadMode::closed;
-  int clients = 0;  ///< 0: twice replicas * depth, at most 256; a few for an open load
+  int clients = 0;  ///< threads; 0: 2 * replicas * depth, at most 256; a few for an open load
   int in_flight = 1;
   double rate = 0;
   double load_factor = 0;
@@ -40,7 +40,7 @@ struct WdlOptions : ms::load::ServeOptions {
   std::vector<int> sweep_replicas = {1, 2, 4, 8, 16};
   std::string svg;
 
-  /// Returns the plan of the load for a pool with this setting.
+  /// Returns the plan of the load test for a pool with this setting.
   [[nodiscard]] ms::load::LoadPlan plan(ms::load::ServeSetting const& setting) const;
   [[nodiscard]] ms::load::LoadPlan plan() const { return plan(*this); }
 };
@@ -49,7 +49,7 @@ struct WdlOptions : ms::load::ServeOptions {
 /// not accepted or contradict each other, and cli::HelpRequested for --help.
 [[nodiscard]] WdlOptions parse_options(ms::cli::Arguments const& arguments);
 
-/// Returns the options as the report shows them.
+/// Returns the options as JSON, for the program's report.
 [[nodiscard]] nlohmann::ordered_json describe(WdlOptions const& options);
 
 /// Serves the model as the options say, and returns the report. Throws if serving fails.

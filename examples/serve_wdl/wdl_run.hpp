@@ -20,8 +20,8 @@
 
 namespace serve_wdl {
 
-/// The workload of serve_wdl. Its weights are also in host memory, from which each device gets its
-/// own.
+/// The model that serve_wdl serves, and its queries. The weights stay in host memory, from which
+/// they are copied to each device.
 template <ms::Runtime R>
 class WdlWorkload {
  public:

@@ -28,7 +28,7 @@ std::vector<std::string> lines_of(std::string_view lines) {
   return out;
 }
 
-/// Loads a layer of any shape [inputs, outputs].
+/// Loads the weights and biases of a dense layer, of any shape [inputs, outputs].
 WdlWeights::Layer load_layer(data::SafetensorsFile const& file, std::string const& name) {
   auto const shape = file.tensor(name + "/weight").shape;
   if (shape.size() != 2) {

@@ -44,7 +44,8 @@ struct WdlWeights {
 [[nodiscard]] WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed);
 /// Loads the weights that train_wdl saved. Throws data::DataError for any other file.
 [[nodiscard]] WdlWeights load_weights(std::filesystem::path const& path);
-/// Returns the weights that the options choose. Each variant is another model of the same shape.
+/// Returns the weights that the options choose, from a file or random. Each `variant` gives other
+/// weights of the same shape.
 [[nodiscard]] WdlWeights make_weights(WdlOptions const& options, int variant);
 
 }  // namespace serve_wdl

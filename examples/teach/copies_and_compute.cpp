@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies to the device while it computes: from pinned memory, and from pageable memory.
+// Compares copies to the device from pinned memory, which overlap with the device's computations,
+// with copies from pageable memory, which block the host.
 #include "teach.hpp"
 
 #include <msstream/msstream.hpp>
@@ -29,7 +30,7 @@ Matrix copy_pinned(ms::Device<R> const& device, ms::PinnedArray<float, R> const&
 
 /// Copies from ordinary memory, which the system may move. CUDA first copies it into a pinned
 /// buffer of its own and blocks the calling thread meanwhile, so the next kernel is issued late.
-/// The library offers no such copy, so this function calls the runtime's copy inside issue().
+/// The library offers no copy from pageable memory: this function calls the runtime in issue().
 Matrix copy_pageable(ms::Device<R> const& device, std::vector<float> const& source) {
   Matrix chunk(device, {kRows, kWidth}, ms::StreamKind::h2d);
   auto& runtime = device.runtime();
@@ -43,8 +44,9 @@ Matrix copy_pageable(ms::Device<R> const& device, std::vector<float> const& sour
   return chunk;
 }
 
-/// Multiplies every chunk by the weight. Copies (c) and matmuls (m) alternate, and the copy of a
-/// chunk is independent of the matmul of the chunk before it.
+/// Copies each chunk to the device and multiplies it by the weight. The copy of a chunk does not
+/// depend on the product of the chunk before it, so the two may overlap. Prints the times and a
+/// timeline.
 template <class CopyChunk>
 void run(char const* from, ms::Device<R> const& device, Matrix const& weight, CopyChunk&& copy) {
   std::vector<Matrix> products;
@@ -54,13 +56,13 @@ void run(char const* from, ms::Device<R> const& device, Matrix const& weight, Co
       products.push_back(ms::ops::matmul(copy(i), weight));
     }
   });
-  auto const timeline = device.stop_spans();  // waits for the work
+  auto const timeline = device.stop_spans();  // waits until the recorded work is complete
   std::cout << "from " << from << " memory: " << timeline.length_ns() / 1e6 << " ms, of which "
             << timeline.overlapped_ns() / 1e6
             << " ms with a copy beside a matmul; the host was busy " << issuing_ms << " ms\n"
             << timeline.draw();
   for (int i = 0; i < kChunks; ++i) {
-    // All elements of chunk i are i, and all of the weight are 1.
+    // Every element of chunk i is i, and every element of the weight is 1.
     auto const product = ms::to_host(products[static_cast<std::size_t>(i)]);
     teach::expect(product.front() == static_cast<float>(i * kWidth) &&
                       product.back() == static_cast<float>(i * kWidth),

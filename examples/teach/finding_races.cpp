@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with a race, and a runtime that finds it: docs/finding-races.md walks through it.
+// A program with a race, which a checking runtime reports; docs/finding-races.md explains both.
 //
 //     teach_finding_races            ends with a report of the race
-//     teach_finding_races --fixed    ends well
+//     teach_finding_races --fixed    orders the streams, and ends without an error
 #include "own_kernel.hpp"
 #include "teach.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kCount = 1024;
 
-/// Memory from the program's own allocator: msstream does not track it.
+/// Device memory that the program allocates itself: msstream does not order the work on it.
 template <ms::Runtime R>
 class Cache {
  public:
@@ -42,10 +42,10 @@ template <ms::Runtime R>
 std::vector<float> through_the_cache(bool fixed) {
   ms::Device<R> const device;
   Cache<R> const cache(device);
-  ms::StreamPool<R> pool(device, {.groups = 2});  // destroyed before the cache, after its work
+  ms::StreamPool<R> pool(device, {.groups = 2});  // waits for its work before the cache is freed
   auto const input = ms::to_device(device, std::vector<float>(kCount, 1.0F), {kCount});
   ms::Tensor<float, R> const output(device, {kCount});
-  // The program orders the uses of the cache itself; naming the memory here lets them be checked.
+  // Lets the checking runtime see the uses of the cache. The program must order them itself.
   auto const cached = ms::raw_memory(device, cache.values(), kCount);
 
   {

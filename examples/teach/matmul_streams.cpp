@@ -12,7 +12,8 @@ using R = ms::DefaultRuntime;
 
 namespace {
 
-// One product of this size fills a small part of a GPU, or one core of the host.
+// The extent of the square matrices: one product fills a small part of a GPU, or one core of the
+// host.
 constexpr std::int64_t kSize = 256;
 constexpr int kProducts = 64;
 
@@ -33,7 +34,7 @@ double milliseconds_on(int groups, ms::Device<R> const& device, std::vector<Matr
   multiply_all();  // warm up
   double const milliseconds = teach::milliseconds_of(multiply_all);
   for (int i = 0; i < kProducts; ++i) {
-    // The square of a matrix of all i is i * i * kSize everywhere.
+    // If all elements of a matrix are i, all elements of its square are i * i * kSize.
     auto const product = ms::to_host(products[static_cast<std::size_t>(i)]);
     teach::expect(product[product.size() / 2] ==
                       static_cast<float>(i) * static_cast<float>(i) * static_cast<float>(kSize),
@@ -48,7 +49,7 @@ void matmul_streams() {
   for (int i = 0; i < kProducts; ++i) {
     inputs.push_back(ms::to_device(
         device, std::vector<float>(kSize * kSize, static_cast<float>(i)), {kSize, kSize}));
-    inputs.back().freeze();  // only read from here on: its readers need not be tracked
+    inputs.back().freeze();  // only read from here on, so its readers need not be tracked
   }
   double const alone = milliseconds_on(1, device, inputs);
   std::cout << kProducts << " products of [" << kSize << ", " << kSize << "]\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A differentiable operation of your own, whose backward is recorded on the tape like those of the
-// library.
+// A differentiable operation of your own: the gradient tape records its backward pass like those of
+// the library's operations.
 #include "own_gradient.hpp"
 
 #include "teach.hpp"
@@ -19,7 +19,8 @@ namespace ms = msstream;
 template <ms::Runtime R>
 using Floats = ms::Tensor<float, R>;
 
-/// The forward operation, which is issued like any other. Reports about it name `issued_at`.
+/// Computes SiLU without recording a backward pass. `issued_at` is the caller's line, for error
+/// messages and reports of races.
 template <ms::Runtime R>
 Floats<R> silu(Floats<R> const& input, std::source_location issued_at) {
   Floats<R> output(input.device(), input.shape());
@@ -34,7 +35,7 @@ Floats<R> silu(Floats<R> const& input, std::source_location issued_at) {
   return output;
 }
 
-/// The backward operation, which is issued like any other.
+/// Computes the gradient of SiLU's input from the gradient of its output.
 template <ms::Runtime R>
 Floats<R> silu_gradient(Floats<R> const& input,
                         Floats<R> const& output_gradient,
@@ -52,8 +53,8 @@ Floats<R> silu_gradient(Floats<R> const& input,
   return gradient;
 }
 
-/// The differentiable operation: records the backward on the tape. The closure holds the input, so
-/// that it exists when the backward needs it.
+/// Computes SiLU and records the backward pass on the tape. The recorded closure holds the input
+/// tensor, so that it still exists when the backward pass reads it.
 template <ms::Runtime R>
 Floats<R> silu(ms::GradientTape<R>& tape,
                Floats<R> const& input,
@@ -69,13 +70,14 @@ Floats<R> silu(ms::GradientTape<R>& tape,
   return output;
 }
 
-/// Returns mean(silu(x) + silu(3 x)). x is used twice, on two streams, so its gradient has two
-/// parts.
+/// Returns mean(silu(x) + silu(3 x)). x is used twice, on two streams, so its gradient is the sum
+/// of two.
 template <ms::Runtime R>
 Floats<R> loss_of(ms::GradientTape<R>& tape, ms::StreamPool<R>& pool, Floats<R> const& x) {
   std::vector<Floats<R>> branches;
   for (int const branch : {0, 1}) {
-    // The backward of operations that are recorded in this scope runs on the same stream group.
+    // The backward passes of operations recorded in this scope run on the scope's stream group,
+    // too.
     ms::StreamScope const scope(pool[branch], {.include_grad = true});
     branches.push_back(silu(tape, branch == 0 ? x : ms::ops::scale(tape, x, 3.0F)));
   }
@@ -93,7 +95,7 @@ void check_gradient() {
   tape.backward(loss_of(tape, pool, x));
   auto const gradient = ms::to_host(tape.gradient(x));
 
-  // Computes central differences of the loss, for which nothing needs to be recorded.
+  // Pauses the recording on the tape: the central differences of the loss need no backward pass.
   typename ms::GradientTape<R>::Pause const forward_only(tape);
   constexpr float step = 1e-2F;
   std::cout << R::name << ":\n  x      gradient  by differences\n";

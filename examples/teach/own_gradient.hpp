@@ -5,7 +5,8 @@
 
 #include <cstdint>
 
-/// The two kernels of a differentiable operation of your own; see own_kernel.hpp for the overloads.
+/// The forward and the backward kernel of SiLU. Each has one overload for host streams and one for
+/// CUDA streams, as own_kernel.hpp explains.
 namespace own {
 
 /// The arguments of silu(): output[i] = input[i] * sigmoid(input[i]), known as SiLU or swish.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel of your own, issued through issue() in a program that runs on a GPU and on the host.
+// Issues a kernel of your own with issue(), in a program that runs on a GPU and on the host.
 #include "own_kernel.hpp"
 
 #include "teach.hpp"
@@ -10,15 +10,15 @@
 
 namespace ms = msstream;
 
-/// An operation of your own: allocates the result, declares what it reads and writes, and launches
-/// the kernel.
+/// Multiplies a tensor by a factor: allocates the result, declares what the kernel reads and
+/// writes, and launches the kernel.
 template <ms::Runtime R>
 ms::Tensor<float, R> scale(ms::Tensor<float, R> const& input, float factor) {
   ms::Tensor<float, R> output(input.device(), input.shape());
   own::ScaleArgs const args{input.data(), output.data(), factor, input.count()};
-  // The lambda is called now, with the stream of the current scope. It captures the addresses by
-  // value. `stream` is a CudaStream or a HostStream, so overload resolution picks the kernel for
-  // it.
+  // issue() calls the lambda with the stream of the current scope, before it returns. The lambda
+  // captures the addresses by value. `stream` is a CudaStream or a HostStream, so overload
+  // resolution picks the kernel for it.
   ms::issue("scale", ms::reads(input), ms::writes(output), [args](auto stream) {
     own::scale(stream, args);
   });

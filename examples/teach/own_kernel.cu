@@ -17,11 +17,11 @@ __global__ void scale_kernel(ScaleArgs args) {
 
 }  // namespace
 
-// Launches the kernel on a CudaStream, which converts to cudaStream_t. It need not wait for or
-// record any event, since issue() takes care of both.
+// Launches the kernel on a CudaStream, which converts to cudaStream_t. The function need not wait
+// for or record any event, since issue() takes care of both.
 void scale(msstream::CudaStream stream, ScaleArgs const& args) {
   if (args.count == 0) {
-    return;  // an empty grid is an error
+    return;  // CUDA refuses an empty grid
   }
   constexpr std::int64_t threads = 256;
   constexpr std::int64_t most_blocks = 1024;

@@ -14,15 +14,14 @@ using R = ms::DefaultRuntime;
 namespace {
 
 constexpr bool kOnHost = R::name == ms::Host::name;
-// The size of the flood's matrices, large enough to fill the device, so that urgent work finds it
-// busy.
+// The extent of the flood's matrices, large enough that the flood keeps the device busy.
 constexpr std::int64_t kFloodSize = kOnHost ? 256 : 4096;
 constexpr int kFlood = 20;
 
 using Matrix = ms::Tensor<float, R>;
 
-/// Returns the time in ms of a small operation that is issued after a flood on another group: the
-/// median of several measurements.
+/// Returns the time in ms of a small product on a stream of the given priority while a flood of
+/// large products keeps the device busy: the median of several measurements.
 double urgent_ms(ms::Device<R> const& device, ms::StreamPriority priority) {
   ms::StreamPool<R> background(device, {.groups = 1, .priority = ms::StreamPriority::low});
   ms::StreamPool<R> urgent(device, {.groups = 1, .priority = priority});

@@ -10,7 +10,8 @@
 /// Functions that the teaching programs share, so that each program shows only its subject.
 namespace teach {
 
-/// Runs the program and returns 0. If it throws, prints the error to stderr and returns 1.
+/// Calls `body` and returns 0. If `body` throws or standard output cannot be written, prints the
+/// error to stderr and returns 1.
 template <class Body>
 int run(Body&& body) {
   try {
@@ -25,7 +26,7 @@ int run(Body&& body) {
   }
 }
 
-/// Checks a result of the program. Throws std::runtime_error if it is wrong.
+/// Throws std::runtime_error, with `what` in the message, if `holds` is false.
 inline void expect(bool holds, std::string const& what) {
   if (!holds) {
     throw std::runtime_error("wrong result: " + what);

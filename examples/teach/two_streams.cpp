@@ -25,8 +25,8 @@ int main() {
       return ms::ops::scale(input, 3.0F);
     }();
 
-    // An operation outside all scopes runs on the default group. It needs both branches, so it
-    // waits for them.
+    // An operation outside all scopes runs on the default group. The sum reads the results of both
+    // branches, so its stream waits for theirs.
     std::vector<float> const sum = ms::to_host(ms::ops::add<ms::DefaultRuntime>({left, right}));
 
     teach::expect(std::all_of(sum.begin(), sum.end(), [](float x) { return x == 5.0F; }),

@@ -36,7 +36,7 @@ template <ms::Runtime R>
 class BranchModel {
  public:
   using Matrix = ms::Tensor<float, R>;
-  /// One input matrix per branch.
+  /// The inputs of a step: one matrix per branch.
   using Batch = std::vector<Matrix>;
 
   static constexpr int kBranches = 4;
@@ -52,7 +52,8 @@ class BranchModel {
     }
   }
 
-  /// Returns a batch of normal values, whose products with the weights are of size 1.
+  /// Returns a batch of normally distributed values, scaled such that products with the weights
+  /// have size 1.
   [[nodiscard]] Batch random_batch(ms::Device<R> const& device) {
     Batch batch;
     for (int branch = 0; branch < kBranches; ++branch) {
@@ -82,7 +83,7 @@ class BranchModel {
     return ms::ops::mean_softmax_cross_entropy(tape, means, target_);
   }
 
-  /// Calls `dense(name, tensor)` for each parameter. There are no tables.
+  /// Calls `dense(name, tensor)` for each parameter of the model, which has no embedding tables.
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&&) const {
     for (std::size_t i = 0; i < branches_.size(); ++i) {
@@ -131,7 +132,7 @@ class BranchModel {
     return ms::ops::sum(tape, m, 1, {.keep_dimension = true});
   }
 
-  /// Returns a matrix with the elements `draw(i)`.
+  /// Returns a tensor on the device whose element i, in row-major order, is `draw(i)`.
   template <class Draw>
   Matrix filled(ms::Device<R> const& device, ms::Shape const& shape, Draw const& draw) {
     std::vector<float> values(static_cast<std::size_t>(shape.count()));
@@ -147,8 +148,8 @@ class BranchModel {
                                              random_bits(shape_.seed, stream, 2 * i + 1));
     });
   }
-  /// Returns factors of either sign, close to 1 in size, since all layers of a branch multiply by
-  /// the same factors.
+  /// Returns random factors of either sign and of a size close to 1: every layer of a branch
+  /// multiplies by them, so products of other factors would grow or vanish.
   Matrix factors(ms::Device<R> const& device, ms::Shape const& shape) {
     return filled(device, shape, [&, stream = drawn_++](std::uint64_t i) {
       double const unit = ms::data::uniform_of(ms::data::random_bits(shape_.seed, stream, i));
@@ -157,7 +158,7 @@ class BranchModel {
   }
   [[nodiscard]] double width() const noexcept { return static_cast<double>(shape_.width); }
 
-  /// The epsilon of the square root, whose slope would be infinite at 0.
+  /// The number added under the square root, whose slope would be infinite at 0.
   static constexpr float kEpsilon = 1e-6F;
 
   BranchShape shape_;

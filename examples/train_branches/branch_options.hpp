@@ -9,7 +9,7 @@
 
 namespace train_branches {
 
-/// The options of train_branches, with their defaults.
+/// The command-line options of the program train_branches, with their defaults.
 struct BranchOptions : msstream::training::StepOptions {
   BranchOptions() {
     steps = 20;

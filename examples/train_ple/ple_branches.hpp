@@ -15,8 +15,8 @@
 
 namespace train_ple {
 
-/// A PLE model as it is usually written: each field, expert, gate and tower is one operation or a
-/// few, in a branch on a stream group.
+/// A model of Progressive Layered Extraction (PLE) as it is usually written: each field, expert,
+/// gate and tower is one operation or a few, in a branch on a stream group.
 template <ms::Runtime R>
 class PleBranches {
  public:
@@ -55,7 +55,7 @@ class PleBranches {
     }
   }
 
-  /// Returns the sum over the tasks of the mean loss of each.
+  /// Returns the loss of a batch: the sum of the tasks' mean losses.
   [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {
@@ -85,7 +85,8 @@ class PleBranches {
   }
 
  private:
-  /// Returns `finish(task, logits)` of each task, called in the branch of its tower.
+  /// Runs the model, and calls `finish(task, logits)` for each task, in the branch of the task's
+  /// tower. Returns the results of the calls.
   template <class Finish>
   std::vector<ms::Tensor<float, R>> of_tasks(ms::GradientTape<R>& tape,
                                              ms::StreamPool<R>& pool,
@@ -128,7 +129,8 @@ class PleBranches {
     return finished;
   }
 
-  /// Returns the outputs of the gates of one level, from the inputs of each owner.
+  /// Computes one level of experts and gates from one input for each owner of experts (a task, or
+  /// all tasks together). Returns the outputs of the gates.
   template <class Branch>
   std::vector<ms::Tensor<float, R>> extract(ms::GradientTape<R>& tape,
                                             Branch const& branch,

@@ -15,10 +15,10 @@
 
 namespace train_ple {
 
-/// A PLE model in few, large operations: all tables are in one tensor, the layers of the experts of
-/// a level are stacked, and all gates of a level are one mixture. Independent parts run on
-/// different stream groups: the tables on the last one, and each share of a level's experts on the
-/// next one from group 0.
+/// A model of Progressive Layered Extraction (PLE) in few, large operations: all tables are in one
+/// tensor, the layers of the experts of a level are stacked, and all gates of a level are one
+/// mixture. Independent parts run on different stream groups: the tables on the last one, and each
+/// share of a level's experts on the next one from group 0.
 template <ms::Runtime R>
 class PleGrouped {
  public:
@@ -74,7 +74,7 @@ class PleGrouped {
     towers_.push_back(layers(towers, "/output", shape_.tower_hidden, 1));
   }
 
-  /// Returns the sum over the tasks of the mean loss of each.
+  /// Returns the loss of a batch: the sum of the tasks' mean losses.
   [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {
@@ -85,7 +85,7 @@ class PleGrouped {
     return ms::ops::scale(tape, mean, static_cast<float>(shape_.tasks));
   }
 
-  /// Returns the logits of each task, [batch, 1]. They are parts of one tensor, and cannot be
+  /// Returns the logits of each task, [batch, 1]. They are views of one tensor, and cannot be
   /// differentiated.
   [[nodiscard]] std::vector<ms::Tensor<float, R>> logits(ms::GradientTape<R>& tape,
                                                          ms::StreamPool<R>& pool,
@@ -124,9 +124,9 @@ class PleGrouped {
     return towers_[1](tape, towers_[0](tape, input, ms::ops::Activation::relu));
   }
 
-  /// Returns, for each share, the names of the experts whose layers are stacked. On the first
-  /// level, all experts have the same input, so there is one share. On later levels, each share has
-  /// one expert of every owner, in the order of the owners' inputs.
+  /// Returns the names of the experts of a level, by share: experts of a share have stacked layers.
+  /// On the first level, all experts have the same input, so there is one share. On later levels,
+  /// each share has one expert of every owner, in the order of the owners' inputs.
   [[nodiscard]] std::vector<std::vector<std::string>> shares_of(int level) const {
     std::vector<std::vector<std::string>> shares(
         level == 0 ? 1 : static_cast<std::size_t>(shape_.experts));
@@ -138,8 +138,8 @@ class PleGrouped {
     }
     return shares;
   }
-  /// Returns the number of an expert in shares_of(), where experts of the same number, one of every
-  /// owner, follow each other on each level.
+  /// Returns the position of an expert in the order of a level's shares: expert 0 of every owner,
+  /// then expert 1 of every owner, and so on.
   [[nodiscard]] int number_of(int owner, int expert) const noexcept {
     return expert * shape_.owners() + owner;
   }
@@ -153,8 +153,9 @@ class PleGrouped {
         tape, tables_, ms::ops::hash_to_tables(tables_, keys), ms::ops::Pooling::mean);
   }
 
-  /// Returns [gates, batch, outputs], from an input for all owners, [batch, inputs], or one for
-  /// each, [owners, batch, inputs].
+  /// Computes one level of experts and gates, and returns the outputs of the gates, [gates, batch,
+  /// outputs]. `input` is one for all owners of experts, [batch, inputs], or one for each, [owners,
+  /// batch, inputs].
   ms::Tensor<float, R> extract(ms::GradientTape<R>& tape,
                                ms::StreamPool<R>& pool,
                                int level,
@@ -202,8 +203,9 @@ class PleGrouped {
   PleShape shape_;
   OtherColumns<R> other_columns_;
   ms::ops::TableBatch<float, R> tables_;
-  /// The levels of the model. The hidden and output layers have one entry per share. The gates have
-  /// one entry for the tasks and, except on the last level, one for the shared experts.
+  /// The levels of the model. The hidden and output layers have one entry per share of experts,
+  /// whose layers are stacked. The gates have one entry for the tasks and, except on the last
+  /// level, one for the shared experts.
   std::vector<Level<R>> levels_;
   std::vector<Layer<R>> towers_;
 };

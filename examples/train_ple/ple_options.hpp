@@ -12,10 +12,10 @@
 
 namespace train_ple {
 
-/// The form of the model: each operation in a branch, or few large operations.
+/// The form of the PLE model: each operation in a branch, or few large operations.
 enum class PleForm : std::uint8_t { branches, grouped };
 
-/// The options of train_ple, with their defaults.
+/// The command-line options of the program train_ple, with their defaults.
 struct PleOptions : ms::training::StepOptions {
   std::string data;
   std::int64_t rows = 40'000;
@@ -25,7 +25,7 @@ struct PleOptions : ms::training::StepOptions {
   int reader_threads = 2;
 
   PleForm form = PleForm::branches;
-  std::int64_t buckets = 0;  ///< 0: chosen by the data; 100,000 for generated data
+  std::int64_t buckets = 0;  ///< rows of a table; 0: chosen by the data; 100,000 for generated data
   /// The shape of the model, except its fields and tasks, which the data determines.
   PleShape shape;
 
@@ -37,7 +37,7 @@ struct PleOptions : ms::training::StepOptions {
 /// not accepted or contradict each other, and cli::HelpRequested for --help.
 [[nodiscard]] PleOptions parse_options(ms::cli::Arguments const& arguments);
 
-/// Returns the options as the report shows them.
+/// Returns the options as JSON, for the program's report.
 [[nodiscard]] nlohmann::ordered_json describe(PleOptions const& options);
 
 /// Reads or generates the data. Throws data::DataError, and cli::UsageError if the rows to

@@ -45,7 +45,7 @@ inline ms::data::BatchPlan plan_of(PleOptions const& options,
           .whole_batches = true};
 }
 
-/// Returns a full batch of the first training rows.
+/// Returns a full batch on the device, of the first training rows.
 template <ms::Runtime R>
 DeviceBatch<R> first_batch(ms::Device<R> const& device,
                            std::int64_t rows,
@@ -65,7 +65,7 @@ DeviceBatch<R> first_batch(ms::Device<R> const& device,
       put(staged.labels, layout.label_count(), {extent(layout.labels), rows, 1})};
 }
 
-/// Trains a form of the model, tests it after each epoch, and reports the results.
+/// Trains a PLE model in one of its forms, tests it after each epoch, and reports the results.
 template <ms::Runtime R, class Model>
 class PleTraining {
  public:

@@ -19,7 +19,7 @@ namespace ms = msstream;
 using ms::data::Initialiser;
 using ms::training::Layer;
 
-/// One batch on the device.
+/// The tensors of one batch on the device.
 template <ms::Runtime R>
 struct DeviceBatch {
   ms::Tensor<std::int64_t, R> keys;  ///< [fields, batch, hotness]
@@ -49,9 +49,9 @@ struct PleShape {
   [[nodiscard]] std::int64_t fields() const noexcept {
     return static_cast<std::int64_t>(table_rows.size());
   }
-  /// Returns the number of columns of zeros that the first level has in addition, so that rows
-  /// begin at multiples of 16 bytes, which a matrix product can load at a time. The weights of the
-  /// columns do not change, and have no effect.
+  /// Returns the number of columns of zeros that are appended to the inputs of the first level, so
+  /// that rows begin at multiples of 16 bytes, which a matrix product can load at a time. The
+  /// weights of these columns do not change, and have no effect.
   [[nodiscard]] std::int64_t padding() const noexcept {
     constexpr std::int64_t kTogether = 4;
     return -(fields() * embedding_dim + continuous) & (kTogether - 1);
@@ -60,7 +60,8 @@ struct PleShape {
     return level == 0 ? fields() * embedding_dim + continuous + padding() : expert_outputs;
   }
   [[nodiscard]] bool is_last(int level) const noexcept { return level + 1 == levels; }
-  /// Returns the number of owners that have a gate on the level.
+  /// Returns the number of gates on a level: one for each task and, except on the last level, one
+  /// for the shared experts.
   [[nodiscard]] int gates_of(int level) const noexcept { return is_last(level) ? tasks : owners(); }
 };
 
@@ -74,7 +75,8 @@ inline std::string tower_name(int task) {
   return fmt::format("tower{}", task);
 }
 
-/// The columns of the first level that are not embeddings: the continuous values, and the padding.
+/// The input columns of the first level that are not embeddings: the continuous values, and the
+/// padding.
 template <ms::Runtime R>
 class OtherColumns {
  public:
@@ -94,7 +96,7 @@ class OtherColumns {
   }
 
  private:
-  /// Returns zeros for a batch of so many rows, which are made on first use.
+  /// Returns zeros for the padding of a batch of `rows` rows. The tensor is made on first use.
   [[nodiscard]] ms::Tensor<float, R> const& zeros_for(ms::Device<R> const& device,
                                                       std::int64_t rows) const {
     auto const found = zeros_.find(rows);
@@ -107,7 +109,7 @@ class OtherColumns {
   mutable std::map<std::int64_t, ms::Tensor<float, R>> zeros_;
 };
 
-/// The layers of one level of the model.
+/// The layers of one level of experts and gates.
 template <ms::Runtime R>
 struct Level {
   std::vector<Layer<R>> hidden;   ///< hidden layers of the experts
@@ -115,8 +117,8 @@ struct Level {
   std::vector<Layer<R>> gates;
 };
 
-/// Calls `dense(name, tensor)` for the weights and biases of all layers, numbered level by level,
-/// then through `towers`, which are vectors of layers.
+/// Calls `dense(name, tensor)` for the weights and biases of all layers: first those of each level,
+/// then those of `towers`, which are vectors of layers. The names number the layers in this order.
 template <class Dense, ms::Runtime R, class... Towers>
 void visit_layers(Dense&& dense, std::vector<Level<R>> const& levels, Towers const&... towers) {
   int number = 0;

@@ -20,8 +20,8 @@ class RankingQuality {
  public:
   static constexpr std::size_t kPlaces = 10;
 
-  /// Adds the lists with the numbers `queries`, which `batch` holds. `logits` are those of each
-  /// target, [queries, items].
+  /// Adds the ranked lists of a batch, which are those of `lists` with the numbers `queries`.
+  /// `logits` has the logits of each target, [queries, items].
   void add(ms::data::RankLists const& lists,
            std::span<std::int64_t const> queries,
            HostBatch const& batch,

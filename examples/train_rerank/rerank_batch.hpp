@@ -15,7 +15,7 @@
 
 namespace train_rerank {
 
-/// Lists of some queries in host memory, each padded to the same number of items.
+/// Item lists of some queries in host memory, each padded to the same number of items.
 struct HostBatch {
   std::int64_t queries = 0;
   std::int64_t items = 0;                       ///< items in a list, with padding
@@ -60,7 +60,8 @@ inline void add_to_user(HostBatch& batch,
   }
 }
 
-/// Writes an item to position `place`, which counts over all lists.
+/// Writes an item's features and labels at position `place`, which counts the items of all padded
+/// lists of the batch.
 inline void put_item(HostBatch& batch,
                      std::int64_t place,
                      float const* features,
@@ -138,7 +139,7 @@ struct DeviceBatch {
   }
 };
 
-/// Overwrites a batch with another of the same sizes.
+/// Copies `from` into `to`, a batch of the same sizes.
 template <ms::Runtime R>
 void overwrite(DeviceBatch<R> const& to, DeviceBatch<R> const& from) {
   for (std::size_t group = 0; group < to.users.size(); ++group) {

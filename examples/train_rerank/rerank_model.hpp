@@ -70,12 +70,12 @@ class RerankModel {
     return of_targets(tape, pool, batch, [](int, Values const& logits) { return logits; });
   }
 
-  /// Returns the loss, a scalar.
+  /// Returns the loss of a batch, a scalar.
   [[nodiscard]] Values loss(ms::GradientTape<R>& tape,
                             ms::StreamPool<R>& pool,
                             Batch const& batch) const {
     auto const& shape = batch.labels.shape();
-    // The weights are equal for the positions within a list, and 0 for all others.
+    // Gives equal weights to the items of a list, and weight 0 to the padding after them.
     auto const weights =
         ms::ops::softmax(ms::zeros<float>(tape.device(), {shape[1], shape[2]}), batch.lengths);
     tape.without_gradient(weights);
@@ -88,7 +88,7 @@ class RerankModel {
         }));
   }
 
-  /// Calls `dense(name, tensor)` for each parameter. There are no tables.
+  /// Calls `dense(name, tensor)` for each parameter of the model, which has no embedding tables.
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&&) const {
     auto const visit = [&](std::string const& name, ms::training::Layer<R> const& layer) {
@@ -132,7 +132,7 @@ class RerankModel {
     ms::training::Layer<R> output;
   };
 
-  /// Applies a layer to the last dimension of [queries, items, inputs].
+  /// Applies a dense layer to the last dimension of a tensor [queries, items, inputs].
   static Values of_items(ms::GradientTape<R>& tape,
                          ms::training::Layer<R> const& layer,
                          Values const& items) {
@@ -141,7 +141,8 @@ class RerankModel {
     return rows.reshaped({shape[0], shape[1], rows.shape()[1]});
   }
 
-  /// Returns the output of the branch of a pair, [queries * items, width].
+  /// Computes the branch of one pair of a user group and an item group. Returns its output,
+  /// [queries * items, width].
   Values attend(ms::GradientTape<R>& tape,
                 Pair const& pair,
                 Values const& user,
@@ -169,7 +170,8 @@ class RerankModel {
     return normal.reshaped({normal.count() / shape_.width, shape_.width});
   }
 
-  /// Returns `finish(target, logits)` of each target, called in the target's branch.
+  /// Runs the model, and calls `finish(target, logits)` for each target, in the target's branch.
+  /// Returns the results of the calls.
   template <class Finish>
   std::vector<Values> of_targets(ms::GradientTape<R>& tape,
                                  ms::StreamPool<R>& pool,

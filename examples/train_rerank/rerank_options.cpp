@@ -75,7 +75,8 @@ void check_shape(RerankShape const& shape, std::int64_t columns) {
   }
 }
 
-/// Reads the lists to train on, and appends those of --test.
+/// Reads the lists of --data. Appends those of --test, if there is such a file, as the held-out
+/// lists.
 RerankData read(RerankOptions const& options) {
   auto lists = data::read_rank_lists(options.data);
   auto const queries = lists.queries();

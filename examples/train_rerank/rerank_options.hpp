@@ -13,7 +13,7 @@
 
 namespace train_rerank {
 
-/// The options of train_rerank, with their defaults.
+/// The command-line options of the program train_rerank, with their defaults.
 struct RerankOptions : ms::training::StepOptions {
   /// Sets a small number of columns, for which a thousand lists are enough to learn from.
   RerankOptions() { shape.columns = 16; }
@@ -23,8 +23,8 @@ struct RerankOptions : ms::training::StepOptions {
   std::int64_t queries = ms::data::GeneratedLists{}.queries;
   std::int64_t holdout = 5;
   std::int64_t list = 0;  ///< items in a list; 0: chosen by the data; 50 for generated data
-  /// The shape of the model. Its number of columns is that of generated data; other data determines
-  /// it.
+  /// The shape of the model. Its number of columns is for generated data; a data file determines
+  /// its own.
   RerankShape shape;
 
   std::int64_t batch = 32;
@@ -34,17 +34,17 @@ struct RerankOptions : ms::training::StepOptions {
 /// The lists in memory, and their division into training and held-out lists.
 struct RerankData {
   ms::data::RankLists lists;
-  ms::data::Split split;       ///< the numbers of the queries
+  ms::data::Split split;       ///< numbers of the queries, for training and held out
   std::int64_t places = 0;     ///< items in a list, with padding; no list is longer
   std::int64_t cut_lists = 0;  ///< number of lists that were longer and have been cut
-  std::string origin;          ///< description for people
+  std::string origin;          ///< description of the data for people
 };
 
 /// Reads the options from arguments and environment. Throws cli::UsageError for values that are
 /// not accepted or contradict each other, and cli::HelpRequested for --help.
 [[nodiscard]] RerankOptions parse_options(ms::cli::Arguments const& arguments);
 
-/// Returns the options as the report shows them.
+/// Returns the options as JSON, for the program's report.
 [[nodiscard]] nlohmann::ordered_json describe(RerankOptions const& options);
 
 /// Reads or generates the lists. Throws data::DataError, and cli::UsageError if the lists to

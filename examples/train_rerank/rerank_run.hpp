@@ -42,7 +42,8 @@ inline ms::data::BatchPlan plan_of(RerankOptions const& options, RerankData cons
           .whole_batches = true};
 }
 
-/// Trains the model, tests it before training and after each epoch, and reports the results.
+/// Trains the reranking model, tests it before training and after each epoch, and reports the
+/// results.
 template <ms::Runtime R>
 class RerankTraining {
  public:
@@ -143,7 +144,7 @@ class RerankTraining {
     return {{"test_loss", number(quality.loss())}, {"test_ndcg10", number(quality.ndcg())}};
   }
 
-  /// Prints those figures that a result has.
+  /// Prints those of the losses, the NDCG and the speed that `result` contains.
   void print(std::string const& when, nlohmann::ordered_json const& result) const {
     if (options_.quiet) {
       return;

@@ -23,7 +23,7 @@ struct Columns {
 /// with each item group is a pair, and each pair is a branch.
 struct RerankShape {
   std::int64_t columns = 96;  ///< number of features of an item
-  int user_groups = 2;        ///< at most `columns`, like item_groups
+  int user_groups = 2;        ///< at most `columns`; item_groups, too
   int item_groups = 3;
   std::int64_t width = 64;  ///< width of the attention in a pair
   std::int64_t tower_hidden = 64;

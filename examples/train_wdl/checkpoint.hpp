@@ -25,7 +25,8 @@ void visit_saved_tensors(WideDeep<R> const& model,
   optimizer.visit_state(visit);
 }
 
-/// Writes the file atomically: if the run is killed meanwhile, the earlier file is still whole.
+/// Saves a checkpoint of the training. The file is replaced atomically: if the run is killed
+/// meanwhile, the earlier file is still whole.
 template <ms::Runtime R>
 void save_checkpoint(TrainOptions const& options,
                      TrainingData const& data,
@@ -52,8 +53,8 @@ void save_checkpoint(TrainOptions const& options,
   ms::data::save_safetensors(options.save, tensors, checkpoint_metadata(options, data, step));
 }
 
-/// Loads a saved run's tensors, and returns its step. If the file does not fit, throws and changes
-/// nothing.
+/// Loads the tensors of a checkpoint, and returns the step at which it was saved. If the file does
+/// not fit the options and the model, throws and changes nothing.
 template <ms::Runtime R>
 std::int64_t load_checkpoint(TrainOptions const& options,
                              TrainingData const& data,
@@ -74,7 +75,8 @@ std::int64_t load_checkpoint(TrainOptions const& options,
           place(tensor, file.values<T>(name, extents));
         });
   };
-  for_each([](auto const&, auto const&) {});  // checks that every tensor is there and fits
+  // Reads every tensor once before any is changed, which throws if one is missing or does not fit.
+  for_each([](auto const&, auto const&) {});
   for_each([&](auto const& tensor, auto const& values) {
     ms::copy(tensor, ms::to_device(device, values, tensor.shape()));
   });

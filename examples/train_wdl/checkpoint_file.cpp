@@ -19,7 +19,7 @@ data::TensorMetadata checkpoint_metadata(TrainOptions const& options,
   for (auto const width : options.layers) {
     layers += fmt::format("{}{}", layers.empty() ? "" : ",", width);
   }
-  std::string field_names;  // one per line, since tensor names do not give the order
+  std::string field_names;  // one per line; the names of tensors do not give their order
   for (auto const& field : data.dataset.schema().categorical) {
     field_names += fmt::format("{}{}", field_names.empty() ? "" : "\n", field);
   }

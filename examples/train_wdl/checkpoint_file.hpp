@@ -9,14 +9,14 @@
 
 namespace train_wdl {
 
-/// Returns the metadata of a saved run: its step, and the options that a run that resumes from it
-/// must have, too.
+/// Returns the metadata of a checkpoint: its step, and the options that must be equal in a run that
+/// resumes from it.
 [[nodiscard]] msstream::data::TensorMetadata checkpoint_metadata(TrainOptions const& options,
                                                                  TrainingData const& data,
                                                                  std::int64_t step);
 
-/// Returns the step of a saved run. Throws std::invalid_argument that names the difference if the
-/// file does not fit this run's options.
+/// Returns the step of a checkpoint. Throws std::invalid_argument, whose message says what differs,
+/// if the file does not fit the options of this run.
 [[nodiscard]] std::int64_t step_of_checkpoint(msstream::data::SafetensorsFile const& file,
                                               TrainOptions const& options,
                                               TrainingData const& data);

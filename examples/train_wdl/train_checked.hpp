@@ -11,12 +11,12 @@
 
 namespace train_wdl {
 
-/// Trains on a checking runtime, and writes its findings even if the training fails.
+/// Trains on a checking runtime, and writes the checker's findings even if the training fails.
 template <ms::Runtime R>
 nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData const& data) {
   ms::CheckerOptions how;
   how.mode = options.check_mode;
-  how.report_path.clear();  // the report is written below, so that a failure is noticed
+  how.report_path.clear();  // written below instead, so that a failure to write is noticed
   auto const checker = std::make_shared<ms::Checker>(how);
   nlohmann::ordered_json report;
   std::exception_ptr failure;
@@ -25,7 +25,7 @@ nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData c
   } catch (...) {
     failure = std::current_exception();
   }
-  checker->report_leaks();  // the trainer is destroyed, so that all its objects should be
+  checker->report_leaks();  // what still exists has leaked, since the trainer is destroyed
   ms::cli::write_output("--check-report", options.check_report, checker->json());
   if (failure) {
     std::rethrow_exception(failure);

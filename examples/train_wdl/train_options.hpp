@@ -20,7 +20,7 @@ namespace ms = msstream;
 
 using ms::cli::RuntimeChoice;
 
-/// The options of train_wdl, with their defaults.
+/// The command-line options of the program train_wdl, with their defaults.
 struct TrainOptions : ms::cli::StreamOptions, ms::training::UpdateOptions {
   std::string data;
   msstream::data::DataFormat format = msstream::data::DataFormat::automatic;
@@ -52,7 +52,7 @@ struct TrainOptions : ms::cli::StreamOptions, ms::training::UpdateOptions {
 /// not accepted or contradict each other, and cli::HelpRequested for --help.
 [[nodiscard]] TrainOptions parse_options(msstream::cli::Arguments const& arguments);
 
-/// Returns the options as the report shows them.
+/// Returns the options as JSON, for the program's report.
 [[nodiscard]] nlohmann::ordered_json describe(TrainOptions const& options);
 
 }  // namespace train_wdl

@@ -29,7 +29,7 @@
 
 namespace train_wdl {
 
-/// Trains the model, tests it after each epoch, and reports the results.
+/// Trains a Wide & Deep model, tests it after each epoch, and reports the results.
 template <ms::Runtime R>
 class Trainer {
  public:
@@ -100,7 +100,7 @@ class Trainer {
   /// The number of steps that the host may be ahead of the last loss that it has read.
   static constexpr std::size_t kStepsAhead = 2;
 
-  /// Returns the used rows of a batch from the feed.
+  /// Returns a batch of the feed with continuous values and labels for the used rows only.
   static DeviceBatch<R> batch_of(ms::training::DeviceRows<R> const& fed) {
     auto const fields = fed.keys.shape()[0];
     auto const capacity = fed.keys.shape()[1];
@@ -124,7 +124,8 @@ class Trainer {
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
   }
 
-  /// Trains to the end of the epoch that step_ is in, or to the last step, and tests.
+  /// Trains to the end of the epoch that step_ is in, or to the last step, and then tests the
+  /// model.
   nlohmann::ordered_json train_epoch(ms::training::DeviceFeed<R>& feed) {
     std::int64_t const epoch = step_ / plan_.batches_per_epoch();
     std::int64_t const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());

@@ -12,8 +12,8 @@ namespace train_wdl {
 /// training fails.
 nlohmann::ordered_json train_on_host(TrainOptions const& options, TrainingData const& data);
 nlohmann::ordered_json train_on_cuda(TrainOptions const& options, TrainingData const& data);
-/// Trains like train_on_host() and train_on_cuda(), but on a checking runtime. "check" in the
-/// report has the findings.
+/// Trains on a checking runtime, writes the files that the options name, and returns the report, in
+/// which "check" has the findings. Throws if training fails.
 nlohmann::ordered_json train_checked_on_host(TrainOptions const& options, TrainingData const& data);
 nlohmann::ordered_json train_checked_on_cuda(TrainOptions const& options, TrainingData const& data);
 

@@ -13,7 +13,8 @@
 
 namespace train_wdl {
 
-/// One batch on the device. The categorical keys are one tensor with one row per field.
+/// The tensors of one batch on the device. The categorical keys are one tensor with one row per
+/// field.
 template <ms::Runtime R>
 struct DeviceBatch {
   ms::Tensor<std::int64_t, R> keys;  ///< [fields, capacity]
@@ -95,7 +96,7 @@ class WideDeep {
     return ms::ops::add(tape, wide);
   }
 
-  /// Returns the mean loss of the batch.
+  /// Returns the mean loss over the rows of the batch.
   [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {

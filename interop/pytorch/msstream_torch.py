@@ -14,13 +14,13 @@ from pathlib import Path
 import torch
 
 _library = None
-_allocator = None  # PyTorch keeps a bare pointer to it
+_allocator = None  # kept alive: PyTorch has only a bare pointer to it
 
 
 def install(path=None):
     """Makes msstream the allocator of all GPUs. Raises RuntimeError once PyTorch has used another one.
 
-    The library is the one at `path`, or in $MSSTREAM_TORCH_LIBRARY, or beside this file.
+    Loads the shared library at `path`, or in $MSSTREAM_TORCH_LIBRARY, or beside this file.
     """
     global _library, _allocator
     if _library is not None:
@@ -42,14 +42,14 @@ def install(path=None):
 
 
 def statistics(device=None):
-    """What the allocator holds on a GPU, as a dict: live_bytes, peak_live_bytes, reserved_bytes and so on."""
+    """Returns the allocator's numbers on a GPU, as a dict: live_bytes, peak_live_bytes, reserved_bytes and so on."""
     return _snapshot(device, False)["statistics"]
 
 
 def snapshot(device=None):
-    """The same, each range of memory, and what happened to it if $MSSTREAM_MEMORY_HISTORY says how many events to keep.
+    """Returns the allocator's statistics on a GPU, its memory ranges, and the latest events, as a dict.
 
-    Saved as JSON it is what `tools/msstream-memory` draws.
+    Events are kept if $MSSTREAM_MEMORY_HISTORY says how many. `tools/msstream-memory` draws the dict, saved as JSON.
     """
     return _snapshot(device, True)
 

@@ -12,16 +12,17 @@
 
 namespace msstream::detail {
 
-/// Holds an object that hot code looks up at every call and that is absent most of the time.
+/// Holds an optional object that hot code looks up at every call, and that is absent most of the
+/// time.
 ///
-/// States: off; on, from begin() to end(). Ownership: a caller of current() shares the object while
-/// it uses it, so the hook may end at any time. Memory ordering: `on_` is a relaxed hint, and the
-/// locks order everything else. Cost of current(): a relaxed load when off; when on, also a lock
-/// and a reference count that few threads share.
+/// States: off; on, from begin() to end(). Ownership: current() returns a shared pointer, so the
+/// hook may end while a caller still uses the object. Memory ordering: `on_` is a relaxed hint, and
+/// the locks order everything else. Cost of current(): a relaxed load when off; when on, also a
+/// lock and a reference count that few threads share.
 template <class T>
 class Hook {
  public:
-  /// Returns the object, or null if the hook is off.
+  /// Returns the object that the hook holds; null if the hook is off.
   [[nodiscard]] std::shared_ptr<T> current() const {
     if (!on_.load(std::memory_order_relaxed)) [[likely]] {
       return nullptr;
@@ -56,7 +57,8 @@ class Hook {
   static constexpr std::size_t kCacheLine = 64;
   using Objects = std::array<std::shared_ptr<T>, kPlaces>;
 
-  /// A pointer to the object with its own reference count, on a cache line of its own.
+  /// One copy of the hook's pointer to its object, for some of the threads. It has a reference
+  /// count and a cache line of its own, so few threads contend.
   struct alignas(kCacheLine) Place {
     mutable SpinLock lock;
     std::shared_ptr<T> object;

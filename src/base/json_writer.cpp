@@ -8,8 +8,9 @@ namespace msstream::detail {
 
 namespace {
 
-/// The bytes at the beginning of a text that are one character. If they are not UTF-8, the bytes
-/// that a reader replaces by one U+FFFD (The Unicode Standard, 3.9: the maximal subpart).
+/// The length of the first character of a text, in bytes. If the text does not begin with valid
+/// UTF-8, the length of the bytes to replace by one U+FFFD (The Unicode Standard, 3.9: the maximal
+/// subpart).
 struct FirstCharacter {
   std::size_t bytes;
   bool valid;
@@ -25,8 +26,8 @@ FirstCharacter first_character(std::string_view text) {
     return {1, false};
   }
   std::size_t const count = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  // The second byte has a smaller range after some lead bytes, which excludes long forms of short
-  // characters, surrogates, and numbers above U+10FFFF.
+  // The second byte has a smaller range after some lead bytes, which excludes overlong forms,
+  // surrogates, and numbers above U+10FFFF.
   unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   for (std::size_t i = 1; i < count; ++i) {

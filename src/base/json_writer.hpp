@@ -23,8 +23,8 @@ namespace msstream::detail {
 /// checked. Texts may have any bytes: those that are not UTF-8 are written as U+FFFD.
 class JsonWriter {
  public:
-  /// The places of the elements of an object or array: all on one line, or each on a line of its
-  /// own, indented by one space more than the line of the opening bracket.
+  /// The layout of an object's or array's elements: all on one line, or each on a line of its own,
+  /// indented by one space more than the line of the opening bracket.
   enum class Layout : std::uint8_t { line, lines };
 
   explicit JsonWriter(std::string& out) : out_(out) {}
@@ -52,8 +52,8 @@ class JsonWriter {
       integer(std::uint64_t{number});
     }
   }
-  /// Writes the fewest digits that give this number again. Infinity and NaN, which JSON lacks, are
-  /// written as null.
+  /// Writes a number with the fewest digits that a reader turns into the same number again. Writes
+  /// infinity and NaN, which JSON lacks, as null.
   void value(double number);
 
   /// Writes a key and its value.
@@ -80,7 +80,7 @@ class JsonWriter {
 
   void begin(char bracket, Layout layout);
   void end(char bracket);
-  /// Writes what separates the next value or key from the one before it.
+  /// Writes the comma, space or line break before the next key or value, if one is needed.
   void separate();
   void word(std::string_view letters);
   void integer(std::int64_t number);

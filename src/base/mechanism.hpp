@@ -9,8 +9,8 @@
 
 namespace msstream::detail {
 
-/// The mechanisms that keep the order of work right. Tests switch off each one to check that the
-/// checking tools notice; docs/testing-reference.md has the table.
+/// The mechanisms that keep the order of work right. Tests switch each of them off, to check that
+/// the checking tools find the races that follow; docs/testing-reference.md lists them.
 enum class Mechanism : std::uint8_t {
   read_after_write,   ///< a read waits for the last writes
   write_after_read,   ///< a write waits for the reads since the last write

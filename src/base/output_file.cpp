@@ -43,7 +43,8 @@ struct Problem {
       errno, std::generic_category(), fmt::format("cannot {} {}", action, path.string()));
 }
 
-/// The destination of the bytes.
+/// The place that an output goes to: a file that is replaced, or a stream such as standard output
+/// or a FIFO.
 struct Target {
   fs::path path;
   bool is_replaced = true;
@@ -115,7 +116,8 @@ Target target_of(fs::path const& path, OutputFile::Kind kind) {
   return {path, false, own, std::nullopt};
 }
 
-/// Blocks SIGPIPE for the calling thread, and discards a SIGPIPE that was raised meanwhile.
+/// A guard that blocks SIGPIPE for the calling thread, and at its end discards a SIGPIPE that was
+/// raised meanwhile.
 class PipeSignalHeld {
  public:
   PipeSignalHeld() {
@@ -180,8 +182,8 @@ std::string random_digits() {
   return digits;
 }
 
-/// Removes the temporary files of `target` that writers which have died left behind. A living
-/// writer holds a lock on its temporary file.
+/// Removes the temporary files of `target` whose writers have died. A living writer holds a lock on
+/// its temporary file, which is kept.
 void remove_stale(fs::path const& target) {
   auto const prefix = temporary_prefix(target);
   std::unique_ptr<DIR, int (*)(DIR*)> const folder(::opendir(detail::folder_of(target).c_str()),
@@ -229,8 +231,8 @@ Temporary create_beside(Target const& target) {
     int const descriptor =
         ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (descriptor >= 0) {
-      // If the lock had to be waited for, a search for stale files may have held it and removed the
-      // file.
+      // Another writer that searched for stale files may have held the lock and removed the new
+      // file; then a file with another name is made.
       struct stat status {};
       ::flock(descriptor, LOCK_EX);
       if (::fstat(descriptor, &status) != 0 || status.st_nlink > 0) {
@@ -309,7 +311,7 @@ OutputFile::~OutputFile() {
   if (descriptor_ >= 0) {
     ::close(descriptor_);
   }
-  if (is_replaced() && ::getpid() == owner_) {  // a child of fork() must not remove it
+  if (is_replaced() && ::getpid() == owner_) {  // not in a child of fork()
     ::unlink(temporary_.c_str());
   }
   detail::UnfinishedFiles::remove(slot_);

@@ -19,8 +19,8 @@ inline void relax_processor() noexcept {
 /// A one-byte lock for critical sections of a few instructions. After a short spin, a waiting
 /// thread yields its time slice.
 ///
-/// States: free, held. Ownership: the thread that locked it. Memory ordering: unlock releases, lock
-/// acquires.
+/// States: free, held. Ownership: the thread that locked it must unlock it. Memory ordering: unlock
+/// releases, lock acquires.
 class SpinLock {
  public:
   [[gnu::always_inline]] void lock() noexcept {

@@ -51,7 +51,7 @@ void GuardedThread::lose(char const* kind,
         name_of(std::this_thread::get_id()));
     std::fprintf(stderr, "msstream: %s\n", message.c_str());
     note_lost(std::move(message));
-  } catch (...) {  // there is no memory for the message
+  } catch (...) {  // the host has no memory for the message
     note_lost({});
   }
 }

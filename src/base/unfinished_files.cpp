@@ -51,7 +51,7 @@ int UnfinishedFiles::add(std::filesystem::path const& path) {
       slots[i].process = ::getpid();
       std::memcpy(slots[i].path.data(), name.c_str(), name.size() + 1);
       slots[i].state.store(SlotState::filled);
-      wait_for_the_end();  // a handler that began before the store above did not see the path
+      wait_for_the_end();  // a handler that began before the store did not see the path
       return static_cast<int>(i);
     }
   }

@@ -6,9 +6,9 @@
 
 namespace msstream::detail {
 
-/// A guard for code that drops every exception it catches: a failure that is thrown on the calling
-/// thread while the guard lives counts as unreported, and is thrown again to a later caller or
-/// written to the log.
+/// A guard for code that drops every exception it catches. A failure of work on a stream that is
+/// thrown on the calling thread while the guard lives still counts as unreported: it is thrown
+/// again to a later caller, or written to the log.
 class UnheardFailure {
  public:
   UnheardFailure() noexcept { ++depth_; }
@@ -18,7 +18,7 @@ class UnheardFailure {
 
   /// Returns whether an exception thrown on the calling thread reaches a caller.
   [[nodiscard]] static bool is_heard() noexcept { return depth_ == 0; }
-  /// Writes a failure to the standard error stream, for a failure that no call has thrown.
+  /// Writes a failure that no call has thrown to the standard error stream.
   static void log(char const* where, std::exception_ptr const& failure) noexcept {
     try {
       std::rethrow_exception(failure);

@@ -17,13 +17,14 @@
 namespace msstream::detail {
 namespace {
 
-/// The most bytes that memory of one step takes from the runtime at a time: larger requests avoid
-/// waits.
+/// The most bytes that the memory of a single captured step takes from the runtime at a time:
+/// unlimited, because more fresh memory means fewer waits between streams.
 constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
-/// The most bytes that shared memory takes from the runtime at a time, which keeps it small.
+/// The most bytes that memory shared by several captured steps takes from the runtime at a time:
+/// few, to keep the memory small.
 constexpr std::size_t kSharedGrowthBytes = std::size_t{2} << 20U;
 
-/// Makes memory that takes at most `growth_bytes` at a time from the runtime.
+/// Makes memory for captures that takes at most `growth_bytes` at a time from the runtime.
 std::shared_ptr<CaptureMemory> make_memory(AnyDevice const& device,
                                            std::size_t growth_bytes,
                                            std::shared_ptr<StreamGroup> group) {
@@ -31,7 +32,8 @@ std::shared_ptr<CaptureMemory> make_memory(AnyDevice const& device,
       device.context(), device.state()->memory.make_capture_pools(growth_bytes), std::move(group));
 }
 
-/// The memory that a graph uses. An observing runtime knows it from the captured operations.
+/// The memory that the launch of a captured graph uses. memory() is empty, because an observing
+/// runtime knows the graph's memory from the captured operations.
 class ReplayedUses final : public ObservedUses {
  public:
   ReplayedUses(Capture::Captured const& captured, Backend& runtime) noexcept
@@ -83,8 +85,8 @@ class AnyCapturedStep::State {
     }
     auto& captures = device_.state()->memory.capture_pools();
     auto const last = replays_.log.writes();
-    // The access records of the memory include the last replay, so that later users of the memory
-    // are ordered after it.
+    // The access records of the tensors' memory include the last replay, so later users of the
+    // memory are ordered after it.
     captured_.uses.clear();
     try {
       captures.retire(captured_.graph, last);
@@ -110,7 +112,7 @@ class AnyCapturedStep::State {
         throw std::logic_error("a captured step writes a tensor that has become immutable");
       }
     }
-    accesses.add(replays_, AccessMode::write);  // the destructor waits for it
+    accesses.add(replays_, AccessMode::write);  // the destructor waits for the last replay
     accesses.add(memory_->launches, AccessMode::write);
     constexpr char const* name = "replay";
     OperationGroup const chosen(state, name, memory_->libraries().lender());

@@ -20,20 +20,21 @@
 
 namespace msstream::detail {
 
-/// A guard that captures the work that the calling thread issues to a device, through twins of the
-/// groups. Device memory that the thread allocates meanwhile comes from the capture's memory, whose
-/// free blocks are used only by the graph and by graphs that share that memory. Other threads are
-/// not affected.
+/// A guard that captures the work that the calling thread issues to a device: each stream group is
+/// replaced by a twin whose streams are captured. Device memory that the thread allocates meanwhile
+/// comes from the capture's memory, whose free blocks are used only by the graph and by graphs that
+/// share that memory. Other threads are not affected.
 ///
-/// The capture notes its uses of memory from outside in records of its own, apart from the uses by
-/// other threads, which are ordered after the launches of the graph. Not synchronised.
+/// Captured uses of memory from outside the capture are noted in records of the capture, separate
+/// from the uses by other threads, which are ordered after the launches of the graph. Not
+/// synchronised.
 class Capture final : public OpenCapture {
  public:
-  /// The graph of a capture and the resources that it uses. Destroyed when the last launch is
-  /// complete.
+  /// The graph of a capture and the resources that it uses. Destroyed when the last launch of the
+  /// graph is complete.
   class Graph {
    public:
-    /// Ends the capture of the streams.
+    /// Ends the capture of the streams and takes over the resulting graph.
     explicit Graph(Capture& capture)
         : context_(capture.context_),
           twins_(capture.streams_.twins()),
@@ -47,8 +48,8 @@ class Capture final : public OpenCapture {
 
    private:
     std::shared_ptr<StreamContext> context_;
-    StreamCapture::Twins twins_;            ///< the graph uses their workspaces
-    std::shared_ptr<memory::Pools> pools_;  ///< the graph uses their free memory
+    StreamCapture::Twins twins_;            ///< the graph uses the twins' workspaces
+    std::shared_ptr<memory::Pools> pools_;  ///< the graph uses the pools' free memory
     NativeGraph native_;
   };
 
@@ -69,22 +70,23 @@ class Capture final : public OpenCapture {
       }
     }
 
-    /// Counts the reference to the block in Block::captured_reads if the graph copies from the
-    /// block to the device and does not write it. Called once the mode is final.
+    /// If the graph copies from the block to the device and does not write the block, counts this
+    /// reference in Block::captured_reads. Called once the mode is final.
     void count() noexcept {
       if (is_copied_from()) {
         block->captured_reads.fetch_add(1);
         is_counted_ = true;
       }
     }
-    /// Throws std::logic_error for pinned memory that is copied to the device, that no captured
-    /// step writes, and that only captured steps reference: no replay would find new elements
-    /// there.
+    /// Throws std::logic_error if the block is pinned memory that captured steps only copy to the
+    /// device, and only captured steps still reference the block: no code could write new elements
+    /// before a replay.
     void require_owner() const {
       if (!is_copied_from()) {
         return;
       }
-      // Reads both counts until they belong to one moment, because other steps may come and go.
+      // Reads `references` between two equal reads of `captured_reads`, so that both counts belong
+      // to the same time although other steps may be made or destroyed meanwhile.
       auto reads = block->captured_reads.load();
       auto references = block->references.load();
       for (auto again = block->captured_reads.load(); again != reads;
@@ -112,7 +114,7 @@ class Capture final : public OpenCapture {
     bool is_counted_ = false;  ///< the reference is one of Block::captured_reads
   };
 
-  /// What a capture has made.
+  /// The results of a capture: the graph, and its uses of memory from outside.
   struct Captured {
     std::shared_ptr<Graph> graph;
     std::vector<Use> uses;
@@ -138,15 +140,16 @@ class Capture final : public OpenCapture {
     }
   }
 
-  /// Calls the captured function. If it fails because another thread ended the capture, the error
-  /// says so.
+  /// Calls the captured function. If the function fails because another thread ended the capture,
+  /// throws a std::runtime_error that says so.
   template <class F>
   void if_not_ended(F&& function) {
     streams_.if_not_ended(std::forward<F>(function));
   }
-  /// Ends the capture. Blocks made in it that still have owners count as written. Throws like
-  /// StreamCapture::end(), and std::logic_error if pinned memory that is copied from has no owner
-  /// left, or if a holder still holds a tensor on a captured stream.
+  /// Ends the capture, and returns its graph and its uses of memory from outside. Blocks made in
+  /// the capture that still have owners count as written. Throws what StreamCapture::end() throws,
+  /// and std::logic_error if pinned memory that is copied to the device has no owner left, or if a
+  /// TensorHolder still holds a tensor on a captured stream.
   [[nodiscard]] Captured end() {
     refuse_holds();
     for (auto const& [block, noted] : noted_) {
@@ -206,7 +209,8 @@ class Capture final : public OpenCapture {
   }
 
  private:
-  /// A use of memory from outside, and where the capture notes which of its operations use it.
+  /// A captured use of memory from outside the capture, with the record of the captured operations
+  /// that use the memory.
   struct Noted {
     explicit Noted(memory::BlockRef block) : use(std::move(block)) {}
     Use use;

@@ -16,16 +16,19 @@
 
 namespace msstream::detail {
 
-/// The memory of captures whose graphs run one after the other: pools, whose free memory each graph
-/// uses as if it were alone, and the library handles of twins.
+/// The memory of captures whose graphs run one after the other: memory pools, whose free memory
+/// each graph uses as if it were alone, and the library handles of the captured stream groups.
 ///
-/// A block that outlives the capture that made it belongs to the owners of the block and to that
-/// graph. Other graphs do not know of its uses, so it is not reused as long as this object lives.
+/// A block that outlives its capture belongs to the block's owners and to the capture's graph.
+/// Other graphs do not know of its uses, so the block is not reused as long as the CaptureMemory
+/// lives.
 ///
-/// States: free, or open while there is a capture. Thread-safe in that a second capture is refused.
+/// States: free, or open while there is a capture. Several threads may use the memory, but a second
+/// capture at the same time is refused.
 class CaptureMemory {
  public:
-  /// Takes new `pools` on the device of the context. `lender`: see StreamCapture::Libraries.
+  /// Takes new `pools` on the device of the context. `lender` is the group whose library handles
+  /// its twin uses: see StreamCapture::Libraries.
   CaptureMemory(std::shared_ptr<StreamContext> context,
                 std::shared_ptr<memory::Pools> pools,
                 std::shared_ptr<StreamGroup> lender)
@@ -33,8 +36,8 @@ class CaptureMemory {
   CaptureMemory(CaptureMemory const&) = delete;
   CaptureMemory& operator=(CaptureMemory const&) = delete;
 
-  /// A guard that keeps the memory open. Throws std::logic_error if it is open already, and
-  /// std::invalid_argument for a capture on another device.
+  /// A guard that opens the memory for one capture. Throws std::logic_error if the memory is open
+  /// already, and std::invalid_argument for a capture on another device.
   class Open {
    public:
     Open(CaptureMemory& memory, StreamContext const& captured) : memory_(memory) {
@@ -55,7 +58,7 @@ class CaptureMemory {
   [[nodiscard]] std::shared_ptr<memory::Pools> const& pools() const noexcept { return pools_; }
   [[nodiscard]] StreamCapture::Libraries& libraries() noexcept { return libraries_; }
 
-  /// Whether the open capture has made the block.
+  /// Returns whether the block was allocated in the capture that is open.
   [[nodiscard]] bool is_of_open(memory::Block const& block) const {
     return pools_->own(block) && !kept_.contains(&block);
   }
@@ -73,14 +76,16 @@ class CaptureMemory {
       for (auto const& block : survivors) {
         kept_.emplace(&*block, block);
       }
-    } catch (...) {  // the next capture would take blocks that are not kept for its own
+    } catch (...) {  // otherwise the next capture would take a block that was not kept for one of
+                     // its own
       is_lost_ = true;
       throw;
     }
     return survivors;
   }
 
-  /// The record that each launch writes, so that no two of the graphs run at the same time.
+  /// The access record that each launch of a graph writes, so that no two of the graphs run at the
+  /// same time.
   AccessRecord launches;
 
  private:
@@ -89,7 +94,8 @@ class CaptureMemory {
   StreamCapture::Libraries libraries_;
   std::unordered_map<memory::Block const*, memory::BlockRef> kept_;
   std::atomic<bool> is_open_{false};
-  bool is_lost_ = false;  ///< no capture can use this any more, for lack of host memory
+  bool is_lost_ = false;  ///< no more captures are possible, because the host had no memory to note
+                          ///< the blocks that must be kept
 };
 
 }  // namespace msstream::detail

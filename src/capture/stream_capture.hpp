@@ -19,33 +19,34 @@
 
 namespace msstream::detail {
 
-/// Captures work of any number of groups into one graph. The work of each group goes to a twin of
-/// it, which has its own streams, and also its own libraries unless the group lends its libraries
-/// to the twin.
+/// Captures work of any number of stream groups into one graph. Each group is replaced by a twin, a
+/// group with its own captured streams, and also with its own library handles unless the group
+/// lends its handles to the twin. The twins' streams start after an event on the origin stream, and
+/// join it at the end:
 ///
 ///     origin:  begin, fork ──────────────────────────────┬── join, end
 ///     twins:         └── wait for the fork … their work ─┘
 ///
-/// States: open; over, after end(). If it is destroyed while open, discards everything. Not
-/// synchronised.
+/// States: open; over, after end(). If the object is destroyed while open, the capture is
+/// discarded. Not synchronised.
 class StreamCapture {
  public:
   using Twins = std::vector<std::shared_ptr<StreamGroup>>;
 
-  /// The libraries of the twins in several captures whose graphs never run concurrently. Each
-  /// capture reuses the libraries of the one before. Not synchronised.
+  /// The library handles of the twins in several captures whose graphs never run concurrently. Each
+  /// capture reuses the handles of the capture before. Not synchronised.
   class Libraries {
    public:
-    /// `lender` is a group whose own libraries its twins use, which requires that the graphs run
-    /// one after the other with its work; null if there is none.
+    /// `lender` is a group whose own library handles its twins use. The graphs must then run one
+    /// after the other with the group's work. Null: no group lends its handles.
     explicit Libraries(std::shared_ptr<StreamGroup> lender = nullptr)
         : lender_(std::move(lender)) {}
 
     [[nodiscard]] StreamGroup* lender() const noexcept { return lender_.get(); }
 
-    /// Makes all libraries available again, for the capture that begins.
+    /// Makes all library handles available again, for the capture that begins.
     void begin() noexcept { taken_ = 0; }
-    /// Returns libraries that no other twin of this capture uses.
+    /// Returns library handles for the twin of `group` that no other twin of the capture uses.
     [[nodiscard]] std::shared_ptr<GroupLibraries> take_for(StreamGroup const& group) {
       if (&group == lender_.get()) {
         return lender_->libraries();
@@ -63,8 +64,8 @@ class StreamCapture {
     std::size_t taken_ = 0;  ///< the number of leading elements of `made_` in use
   };
 
-  /// Begins the capture. `libraries` provides the twins' libraries and keeps them as long as it
-  /// lives.
+  /// Begins the capture. `libraries` provides the twins' library handles, and must outlive their
+  /// use.
   StreamCapture(std::shared_ptr<StreamContext> context, Libraries& libraries)
       : context_(std::move(context)),
         libraries_(libraries),
@@ -89,8 +90,8 @@ class StreamCapture {
     }
   }
 
-  /// Returns the group that work for `group` goes to while it is captured, and makes it at the
-  /// first call. A twin is returned as its own twin.
+  /// Returns the twin of `group`, to which captured work for the group goes. Makes the twin at the
+  /// first call. If `group` is a twin itself, returns `group`.
   [[nodiscard]] StreamGroup& twin_of(StreamGroup& group) {
     if (group.captured()) {
       return group;
@@ -127,9 +128,9 @@ class StreamCapture {
     }
   }
 
-  /// Ends the capture and returns its graph. Throws std::runtime_error if the order of an operation
-  /// was lost; then, and also if the runtime throws, there is no graph. The capture is over in all
-  /// cases.
+  /// Ends the capture and returns its graph. Throws std::runtime_error if an operation could not be
+  /// ordered after others, and passes on exceptions of the runtime. After an exception there is no
+  /// graph, and the object can only be destroyed.
   [[nodiscard]] NativeGraph end() {
     if (state_->spoilt.load()) {
       throw std::runtime_error("a capture in which an operation could not be ordered was given up");
@@ -162,7 +163,7 @@ class StreamCapture {
       throw;
     }
   }
-  /// Returns the twins so far, which the graph uses and must not outlive.
+  /// Returns the twins made so far. The graph uses their resources, so it must not outlive them.
   [[nodiscard]] Twins twins() const {
     Twins twins;
     for (auto const& pair : pairs_) {
@@ -173,7 +174,8 @@ class StreamCapture {
 
  private:
   struct Pair {
-    std::shared_ptr<StreamGroup> group;  ///< kept, so that no other group has its address
+    std::shared_ptr<StreamGroup> group;  ///< kept alive, so that no other group can get the same
+                                         ///< address
     std::shared_ptr<StreamGroup> twin;
   };
   struct OwnStream {
@@ -194,13 +196,14 @@ class StreamCapture {
     NativeEvent native;
   };
 
-  /// Returns whether the error concerns captures. Other errors may be what invalidated the capture.
+  /// Returns whether the error code is one of those about captures. After any other error, the
+  /// failed call may itself have invalidated the capture.
   [[nodiscard]] static bool is_of_captures(RuntimeError const& error) noexcept {
     return error.code() >= detail::kCaptureUnsupported &&
            error.code() <= detail::kCaptureWrongThread;
   }
-  /// Returns whether the capture has been ended from outside. Returns false also if the runtime
-  /// cannot tell because it is lost.
+  /// Returns whether the capture has been ended from outside. Returns false if the runtime cannot
+  /// tell because its context is lost.
   [[nodiscard]] bool is_ended() noexcept {
     try {
       return !context_->runtime->is_capture_sound(origin_.native);
@@ -242,8 +245,8 @@ class StreamCapture {
       for_each_stream_of(*pair.twin, visit);
     }
   }
-  /// Closes the twins' streams, so that the next capture can reuse the memory: a stream takes half
-  /// a MiB on an H200.
+  /// Closes the twins' streams, so that the next capture can reuse their memory: a stream takes
+  /// half a MiB on an H200.
   void leave() noexcept {
     for_each_stream([](Stream& stream) { stream.close(); });
   }

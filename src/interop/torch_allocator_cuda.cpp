@@ -2,9 +2,10 @@
 // libmsstream_torch.so: the functions that torch.cuda.memory.CUDAPluggableAllocator and its setters
 // take. interop/pytorch/msstream_torch.py passes them to PyTorch.
 //
-// The CUDA runtime is linked in, and hidden. It shares contexts, streams and events, which are the
-// driver's, with PyTorch's runtime, and keeps its last error separate. One file therefore serves a
-// PyTorch of any CUDA version that the driver can run.
+// The library links the CUDA runtime statically, with hidden symbols. Contexts, streams and events
+// belong to the driver, so they are shared with PyTorch's copy of the CUDA runtime; only the last
+// error is separate. One file therefore serves a PyTorch of any CUDA version that the driver can
+// run.
 #include "memory/device/device_state.hpp"
 #include "torch_out_of_memory.hpp"
 
@@ -32,8 +33,9 @@ namespace {
 using msstream::Cuda;
 using Memory = msstream::RawAllocator<Cuda>;
 
-/// The allocators of all GPUs. Each is made on first use, as the allocator's environment variables
-/// say, and never destroyed: PyTorch releases memory until the process ends, and CUDA with it.
+/// The allocators of all GPUs. Each allocator is made on first use, with the options of the
+/// environment variables, and never destroyed: PyTorch releases memory until the process ends, and
+/// CUDA with it.
 class Gpus {
  public:
   static constexpr int kMost = 64;
@@ -84,8 +86,8 @@ class Gpus {
       options.memory.limit_fraction = fractions_[ordinal];
     }
     Cuda::Visit const visit(ordinal);
-    // A plain runtime, whatever MSSTREAM_CHECK says: a checker would see none of the accesses of
-    // PyTorch.
+    // Makes a runtime without the checker, even if MSSTREAM_CHECK is set: the checker would see
+    // none of PyTorch's accesses.
     msstream::detail::AnyDevice const device(msstream::detail::make_backend<Cuda>(options.runtime),
                                              {options.reduce_waits,
                                               options.explain_waits,
@@ -106,7 +108,8 @@ Gpus& gpus() {
   return *all;
 }
 
-/// Runs `work` and prints its exception, for callers that no exception may reach.
+/// Runs `work` and prints its exception to the standard error stream, for functions that must not
+/// throw.
 template <class Work>
 void report_failure(char const* function, Work&& work) noexcept {
   try {
@@ -128,8 +131,8 @@ char* copy_of(std::string const& text) {
 
 }  // namespace
 
-// Throws on failure: PyTorch would use a null pointer as memory, and its C++ callers pass
-// exceptions on to Python.
+// Allocates memory on a GPU. Throws if there is none: PyTorch would use a null pointer as memory,
+// and its C++ callers pass exceptions on to Python.
 MSSTREAM_TORCH_API void* msstream_torch_malloc(ssize_t bytes, int device, cudaStream_t stream) {
   try {
     return gpus().of(device).allocate(static_cast<std::size_t>(bytes), Memory::kAlignment, stream);
@@ -139,7 +142,7 @@ MSSTREAM_TORCH_API void* msstream_torch_malloc(ssize_t bytes, int device, cudaSt
   }
 }
 
-// Never throws, because PyTorch calls it in destructors.
+// Frees memory on a GPU. Never throws, because PyTorch calls this function in destructors.
 MSSTREAM_TORCH_API void msstream_torch_free(void* memory,
                                             ssize_t,
                                             int device,
@@ -147,7 +150,7 @@ MSSTREAM_TORCH_API void msstream_torch_free(void* memory,
   report_failure(__func__, [&] { gpus().of(device).deallocate(memory, stream); });
 }
 
-/// Records that a stream uses memory. Memory of another allocator is ignored.
+/// Records that a stream uses memory. Does nothing for memory of another allocator.
 MSSTREAM_TORCH_API void msstream_torch_record_stream(void* memory, cudaStream_t stream) {
   gpus().for_each([&](Memory& gpu) {
     if (gpu.has(memory)) {
@@ -172,8 +175,8 @@ MSSTREAM_TORCH_API void msstream_torch_set_memory_fraction(double fraction, int 
   gpus().set_limit(device, fraction);
 }
 
-/// Returns the snapshot's JSON, without ranges and events unless `whole`; null after a failure. The
-/// caller passes the text to msstream_torch_free_text().
+/// Returns the memory snapshot of a GPU as JSON, without ranges and events unless `whole` is true;
+/// null after a failure. The caller must free the text with msstream_torch_free_text().
 MSSTREAM_TORCH_API char* msstream_torch_snapshot(int device, int whole) noexcept {
   char* json = nullptr;
   report_failure(__func__, [&] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for src/runtime/cuda/libraries_cuda.cpp in the allocator for PyTorch, which computes
-// nothing and must not need cuBLASLt: the linker prefers these functions to those of the archive.
+// Replaces src/runtime/cuda/libraries_cuda.cpp in the allocator for PyTorch, which computes nothing
+// and must not need cuBLASLt: the linker prefers these definitions to those of the static library.
 #include <msstream/runtime/cuda.hpp>
 
 #include <stdexcept>

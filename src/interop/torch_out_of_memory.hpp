@@ -5,8 +5,8 @@
 
 namespace msstream::detail {
 
-/// Throws what PyTorch throws when memory is short, so that Python raises torch.OutOfMemoryError.
-/// If PyTorch is not in the process or has changed, throws a std::runtime_error.
+/// Throws PyTorch's out-of-memory error, so that Python raises torch.OutOfMemoryError. If PyTorch
+/// is not in the process, or lacks the expected symbols, throws a std::runtime_error.
 [[noreturn]] void throw_torch_out_of_memory(std::string const& message);
 
 }  // namespace msstream::detail

@@ -8,10 +8,11 @@
 
 namespace msstream::order {
 
-/// The operations that last wrote a piece of memory, and those that have read it since.
+/// The positions of the operations that last wrote a piece of memory, and of those that have read
+/// it since.
 ///
-/// The log survives the reuse of the memory: the first write of the next owner is ordered after the
-/// accesses of the previous owner like any other hazard. Not synchronised.
+/// The log is kept when the memory is freed and reused: the first write of the next owner is
+/// ordered after the accesses of the previous owner like any other hazard. Not synchronised.
 class AccessLog {
  public:
   /// Adds the positions that a read must follow: the last writes.
@@ -38,7 +39,7 @@ class AccessLog {
     clear();
     writes_.add(position);
   }
-  /// Adds the writes and reads of other memory that becomes part of this memory.
+  /// Adds the accesses of another piece of memory, which becomes part of the log's memory.
   void note_all_of(AccessLog const& other) {
     for (auto const& write : other.writes_) {
       writes_.add(write);
@@ -47,8 +48,8 @@ class AccessLog {
       reads_.add(read);
     }
   }
-  /// Notes a use that may have read and written, concurrently with similar uses on other streams,
-  /// and that was ordered after no other use.
+  /// Notes a use that may have both read and written, concurrently with other unordered uses on
+  /// other streams. Earlier uses are kept, because this one was not ordered after them.
   void note_unordered_write(Position position) { writes_.add(position); }
   void clear() noexcept {
     writes_.clear();

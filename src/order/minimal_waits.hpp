@@ -11,12 +11,13 @@
 
 namespace msstream::order {
 
-/// Orders `needed` so that waiting front to back, and skipping what earlier waits already cover,
-/// issues the fewest waits: a position that the clock of another one covers moves behind it. The
-/// order is optimal if no event is later than its position; late events could cover more.
+/// Sorts `needed`, the positions that a stream must wait for, so that waiting in this order issues
+/// the fewest waits if every wait that earlier waits cover is skipped. `brought[i]` is the vector
+/// clock that the stream gets from a wait for needed[i]; a position that the clock of another one
+/// covers moves behind it.
 ///
-/// `brought[i]` is the clock that a wait for needed[i] brings. If two late events cover each
-/// other's positions, one of the two stays in front.
+/// The order is optimal if each event was recorded right after its position. If two events were
+/// recorded later and cover each other's positions, one of the two stays in front.
 inline void put_uncovered_first(std::span<Position> needed, std::span<VectorClock const> brought) {
   detail::InlineVector<Position, 16> covered;
   detail::InlineVector<std::size_t, 16> uncovered;

@@ -27,7 +27,7 @@ class VectorClock {
     grow(position.stream + std::size_t{1});
     newest_[position.stream] = std::max(newest_[position.stream], position.number);
   }
-  /// Takes the newer position of each stream from the two clocks.
+  /// Raises the position of each stream to that in the other clock, where that is newer.
   void merge(VectorClock const& other) {
     grow(other.newest_.size());
     for (std::size_t i = 0; i < other.newest_.size(); ++i) {

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::chrono::seconds kLongestWait{1};
 
-/// Guards the list of threads. Locked during fork(), so that no thread registers or ends meanwhile.
+/// Guards the list of registered threads. Locked during fork(), so that no thread registers or ends
+/// in the meantime.
 constinit std::mutex list_mutex;
 constinit DriverCalls* first_thread = nullptr;
 
@@ -52,7 +53,7 @@ void DriverCalls::before_fork() noexcept {
   is_forking_.store(true);
   for (auto const* thread = first_thread; thread != nullptr; thread = thread->next_) {
     if (thread->thread_ == std::this_thread::get_id()) {
-      continue;  // the work of an operation calls fork()
+      continue;  // this thread called fork(), from the work of an operation
     }
     auto const end = std::chrono::steady_clock::now() + kLongestWait;
     while (thread->is_inside_.load() && std::chrono::steady_clock::now() < end) {
@@ -69,7 +70,7 @@ void DriverCalls::after_fork_in_parent() noexcept {
 
 void DriverCalls::after_fork_in_child() noexcept {
   is_forking_.store(false);
-  first_thread = nullptr;  // the child has none of these threads
+  first_thread = nullptr;  // a child of fork() has no thread of its parent
   list_mutex.unlock();
 }
 

@@ -8,33 +8,33 @@
 
 namespace msstream::detail {
 
-/// The calls of a driver by one of the library's own threads. fork() waits until none of these
-/// threads is inside such calls.
+/// Registers one of the library's own threads that calls a driver, and marks when the thread is
+/// inside calls of the driver. fork() waits until no registered thread is inside such a call.
 ///
 /// A thread may hold a lock of the driver during a call, for example while the first launch of a
 /// kernel loads its module. If another thread calls fork() then, the child has a copy of the lock
 /// that no thread releases, and the handlers that the driver has registered for exit() wait for it
-/// forever. The library's threads make their calls unknown to the program, so the program cannot
-/// avoid this. It can for its own threads.
+/// forever. A program can avoid fork() during calls of its own threads, but it does not know when
+/// the library's threads call the driver.
 ///
-/// fork() waits at most one second for each thread: the work of an operation, which such a thread
-/// runs, may itself wait for the thread that calls fork().
+/// fork() waits at most one second for each thread: the work of an operation, which a registered
+/// thread runs, may itself wait for the thread that calls fork().
 class DriverCalls {
  public:
-  /// Registers the calling thread, which must destroy the object. Does nothing for a runtime
+  /// Registers the calling thread, which must also destroy the object. Does nothing for a runtime
   /// without a driver.
   explicit DriverCalls(RuntimeLife life) noexcept;
   ~DriverCalls();
   DriverCalls(DriverCalls const&) = delete;
   DriverCalls& operator=(DriverCalls const&) = delete;
 
-  /// The thread is inside calls while the guard lives. The constructor waits while a fork() takes
-  /// place. Guards do not nest.
+  /// A guard. While it lives, the calling thread is marked as inside calls of the driver. The
+  /// constructor waits while a fork() is in progress. Guards do not nest.
   class Inside {
    public:
     explicit Inside(DriverCalls& calls) noexcept : calls_(calls) {
-      // Both this thread and fork() write their own flag before they read the other's
-      // (sequentially consistent), so at least one of them sees the other.
+      // A registered thread and a thread in fork() each write their own flag before they read the
+      // other thread's flag (sequentially consistent), so at least one of them sees the other.
       if (calls_.is_registered_) {
         calls_.is_inside_.store(true);
         while (is_forking_.load())
@@ -59,7 +59,8 @@ class DriverCalls {
   static void after_fork_in_parent() noexcept;
   static void after_fork_in_child() noexcept;
 
-  /// Leaves the calls until the fork() is over, and enters them again.
+  /// Marks the thread as outside all calls of the driver until the fork() in progress is over, and
+  /// then as inside again.
   void wait_for_fork() noexcept;
 
   static constinit inline std::atomic<bool> is_forking_{false};

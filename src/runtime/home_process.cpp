@@ -17,14 +17,15 @@ namespace {
 constexpr std::uint32_t kDriverEnded = 1;
 constexpr std::uint32_t kOneFork = 2;
 
-/// An object of a left process, in a list that only grows.
+/// An object that must not be destroyed, because its driver has ended or its threads are in the
+/// parent of fork(). An element of a list that only grows.
 struct Kept {
   std::shared_ptr<void const> object;
   Kept* before;
 };
 
 constinit std::atomic<Kept*> last_kept{nullptr};
-/// Whether the calling thread is the one in exit().
+/// Whether the calling thread is the one that has called exit().
 constinit thread_local bool is_in_exit = false;
 
 }  // namespace
@@ -36,7 +37,7 @@ HomeProcess::HomeProcess(RuntimeLife life) noexcept : index_(static_cast<std::ui
     lives_[0].fetch_add(kOneFork);
     lives_[1].fetch_add(kOneFork);
   });
-  static_cast<void>(registered);  // registers the handler before the count is read
+  static_cast<void>(registered);  // registers the handler before the number of forks is read
   made_in_ = lives_[index_].load();
 }
 
@@ -68,8 +69,8 @@ void HomeProcess::throw_left() const {
   if (lives_[index_].load() / kOneFork != made_in_ / kOneFork) {
     throw_forked();
   }
-  // If another thread is in exit(), the process most likely ends during this sleep, before the
-  // calling thread throws.
+  // Gives exit() time: if another thread is in exit(), the process most likely ends during this
+  // sleep, before the calling thread throws.
   if (!is_in_exit) {
     std::this_thread::sleep_for(std::chrono::seconds(2));
   }

@@ -24,15 +24,15 @@ struct SettledObjects {
   std::vector<Settled> all;
 };
 
-/// Returns the registered objects. Never destroyed, because the handler may run after the
-/// destructors of static objects.
+/// Returns the registered objects. They are never destroyed, because the handler of exit() may run
+/// after the destructors of static objects.
 SettledObjects& settled_objects() {
   static auto& objects = *new SettledObjects;
   return objects;
 }
 
-/// Settles all objects of one order, without holding the lock, because settling one may destroy
-/// other objects or make new ones.
+/// Calls the registered functions of all objects of one SettleOrder. Does not hold the lock during
+/// the calls, because a call may destroy registered objects or register new ones.
 void settle_all(SettleOrder order) {
   auto& objects = settled_objects();
   std::unique_lock lock(objects.mutex);

@@ -68,7 +68,8 @@ class PoolBody {
   PoolBody(PoolBody const&) = delete;
   PoolBody& operator=(PoolBody const&) = delete;
   ~PoolBody() { close_if_here(); }
-  /// Drains the pool, unless its process has left it behind.
+  /// Drains the pool, unless this process is a child of fork() or has ended the device's driver in
+  /// exit().
   void close_if_here() noexcept {
     if (!home_.is_left()) {
       close();
@@ -110,17 +111,17 @@ class PoolBody {
   [[nodiscard]] std::shared_ptr<detail::AnyStreamPool> const& streams() const noexcept {
     return streams_.first();
   }
-  /// Throws if the calling thread runs a stream's work, because the answer may have to wait for
-  /// that stream.
+  /// Throws std::logic_error if the calling thread runs a stream's work, because the reply may come
+  /// only after that stream has gone on.
   void refuse_in_work() const {
     home_.require_here();
     detail::InsideWork::refuse_wait("InferencePool::submit");
   }
 
  private:
-  /// The state that the pool's threads work on, and the threads.
+  /// The state that the threads of a pool share, and the threads.
   struct Serving {
-    /// Drains the pool, and ends the threads.
+    /// Waits for the replies to all queries, and ends the threads.
     void end() noexcept {
       if (!pool->ledger.is_replying()) {
         close();
@@ -175,8 +176,8 @@ class PoolBody {
     captured_steps_.store(capture(*version, replicas));
     return version;
   }
-  /// Runs the model once for each bucket, so that everything that is made at first use exists
-  /// afterwards.
+  /// Runs the model once for each bucket before any capture, so that everything that it creates at
+  /// its first run exists.
   void try_out(ModelVersion const& version) const {
     auto const branches = streams_.of(options_.replicas);
     detail::AnyStreamScope const scope(branches.front(), {}, std::source_location::current());
@@ -187,7 +188,7 @@ class PoolBody {
       device_.synchronize(last);
     }
   }
-  /// Captures the version on all sound replicas. Returns the number of captured steps.
+  /// Captures the model's steps on all sound replicas. Returns the number of captured steps.
   std::uint64_t capture(ModelVersion& version, auto const& replicas) {
     std::uint64_t captured = 0;
     if (!device_.backend().traits.captures || !options_.capture) {
@@ -240,12 +241,13 @@ class PoolBody {
   }
 
   detail::AnyDevice device_;
-  /// Like the device's, which is not left when it makes a pool.
+  /// The process of the pool, which is also the process of its device.
   detail::HomeProcess home_{device_.backend().traits.life};
   InferencePoolOptions options_;
   std::shared_ptr<InputLayout const> layout_;
   detail::AnyBranchStreams streams_;
-  /// One for each replica, if the runtime captures.
+  /// The memory that all captures of a replica share, for each replica; empty if the runtime cannot
+  /// capture.
   std::vector<std::shared_ptr<detail::CaptureMemory>> memories_;
   std::atomic<std::uint64_t> captured_steps_{0};
   std::atomic<std::uint64_t> failed_captures_{0};

@@ -11,8 +11,9 @@
 
 namespace msstream::serve {
 
-/// The numbers of rows for which there are buffers and captured steps, ascending, and the recent
-/// time of each on the device: a mean in which the newest launch counts for an eighth.
+/// The buckets: the numbers of rows for which there are buffers and captured steps, in ascending
+/// order. Keeps a mean of the recent device times for each bucket, in which the newest launch
+/// counts for an eighth.
 ///
 /// Memory ordering: relaxed. One thread calls note() and forget(); any thread may read the times as
 /// a hint.
@@ -24,12 +25,12 @@ class Buckets {
   [[nodiscard]] std::int64_t rows(std::size_t bucket) const noexcept { return rows_[bucket]; }
   [[nodiscard]] std::int64_t largest() const noexcept { return rows_.back(); }
   [[nodiscard]] std::vector<std::int64_t> const& all() const noexcept { return rows_; }
-  /// Returns the smallest bucket that holds `rows` rows, which are at most largest().
+  /// Returns the index of the smallest bucket for `rows` rows, which must be at most largest().
   [[nodiscard]] std::size_t holding(std::int64_t rows) const noexcept {
     return static_cast<std::size_t>(std::ranges::lower_bound(rows_, rows) - rows_.begin());
   }
 
-  /// Returns the mean time of the bucket in ns, at least 1.
+  /// Returns the mean device time of the bucket in ns; at least 1.
   [[nodiscard]] std::int64_t expected_ns(std::size_t bucket) const noexcept {
     return std::max<std::int64_t>(ns_[bucket].load(std::memory_order_relaxed), 1);
   }
@@ -39,7 +40,7 @@ class Buckets {
     auto const ns = took.count();
     ns_[bucket].store(known == 0 ? ns : known + (ns - known) / kRecent, std::memory_order_relaxed);
   }
-  /// Discards all times, because the next ones belong to another model.
+  /// Discards all times, because the next launches run another model.
   void forget() noexcept {
     for (auto& ns : ns_) {
       ns.store(0, std::memory_order_relaxed);

@@ -22,7 +22,7 @@ bool Completion::is_over(Slot& slot, Clock::time_point now) noexcept {
   try {
     return ask(slot, now);
   } catch (std::bad_alloc const&) {
-    return false;  // queried again when there is memory
+    return false;  // is queried again in the next sweep, when there may be memory
   } catch (...) {
     auto const failure = std::current_exception();
     pool_.replicas.fail(pool_.replicas.of(slot), failure);

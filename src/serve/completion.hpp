@@ -10,7 +10,8 @@
 
 namespace msstream::serve {
 
-/// Takes launched slots back, and replies to their queries. Used by the poller only.
+/// Detects that launched slots are complete, replies to their queries, and gives the slots back.
+/// Used by the poller thread only.
 class Completion {
  public:
   explicit Completion(PoolState& pool) : pool_(pool) {
@@ -19,14 +20,15 @@ class Completion {
     outcomes_.reserve(most_queries);
   }
 
-  /// Returns whether the slot's launch is complete, which its answers show. Querying the device
-  /// instead takes a driver call, which waits for the driver calls of launching threads; the device
-  /// is therefore queried only if the launch takes long, or if the runtime requires it
-  /// (must_be_asked). If the query fails, the slot and its replica fail.
+  /// Returns whether the slot's launch is complete, normally by a flag in its pinned memory that
+  /// the device sets. A query of the device would be a driver call, which waits for the driver
+  /// calls of launching threads, so the device is queried only if the launch takes long or the
+  /// runtime requires it (must_be_asked). If the query fails, marks the slot and its replica as
+  /// failed.
   [[nodiscard]] bool is_over(Slot& slot, Clock::time_point now) noexcept;
 
-  /// Replies to the queries of a slot that is complete, or that no replica can launch. The slot
-  /// becomes idle before the first reply is given, so the receiver of the reply can use it at once.
+  /// Replies to the queries of a slot that is complete, or that no replica can launch. Makes the
+  /// slot idle before the first reply, so that the receiver of the reply can use the slot at once.
   void finish(Slot& slot) noexcept;
 
  private:
@@ -37,10 +39,10 @@ class Completion {
 
   [[nodiscard]] bool has_told(Slot const& slot) const noexcept;
   bool ask(Slot& slot, Clock::time_point now);
-  /// Returns the time when the replica began with the launch: when it was launched, or when the
-  /// launch before it was complete, whichever is later.
+  /// Returns the time at which the replica began to run the launch: the time of the launch, or of
+  /// the completion of the previous launch, whichever is later.
   [[nodiscard]] Clock::time_point begin_of(Slot const& slot) const noexcept;
-  /// Notes the launch's time on the device, if it used the newest model.
+  /// Adds the launch's device time to the mean of its bucket, if the launch ran the newest model.
   void note_time(Slot const& slot, Interval const& on_device) noexcept;
 
   void make_outcomes(Slot const& slot,

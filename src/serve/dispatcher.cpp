@@ -39,8 +39,7 @@ bool Dispatcher::sweep(bool was_rung) noexcept {
   bool has_freed = false;
   auto now = Clock::now();
   for (auto const& replica : pool_.replicas) {
-    // The number of finished slots is limited to the replica's slots, because callbacks may
-    // launch more.
+    // Finishes at most as many slots as the replica has, because callbacks may launch slots again.
     auto left = replica->slots().size();
     while (auto* const slot = replica->first(State::launched)) {
       if (left-- == 0 || !completion_.is_over(*slot, now)) {
@@ -49,7 +48,7 @@ bool Dispatcher::sweep(bool was_rung) noexcept {
       }
       completion_.finish(*slot);
       has_freed = true;
-      now = Clock::now();  // a callback may take long
+      now = Clock::now();  // the time has passed, because a callback may take long
     }
   }
   for (auto const& replica : pool_.replicas) {
@@ -127,13 +126,14 @@ Dispatcher::Served Dispatcher::serve_queue(Clock::time_point now) noexcept {
   auto const batching = this->batching();
   if (pool_.queue.empty() || pool_.queue.next_due() <= now ||
       (batching.together && pool_.queue.ready_at(batching) > now)) {
-    return Served::not_yet;  // due queries get their replies first, so that they are not run
+    return Served::not_yet;  // due queries must get their replies, and not be run
   }
   auto* const slot = pool_.replicas.claim(expected_ns(0));
   if (slot == nullptr) {
     return Served::no_slot;
   }
-  if (pool_.queue.take(batching, now, slot->waiting) == 0) {  // another thread was faster
+  // Another thread has taken all waiting queries, so the claimed slot is given back.
+  if (pool_.queue.take(batching, now, slot->waiting) == 0) {
     pool_.replicas.give_back(*slot);
     pool_.bell.ring();
     return Served::not_yet;
@@ -187,13 +187,14 @@ void Dispatcher::look_after_queue() noexcept {
   }
   switch (serve_queue(now)) {
     case Served::launched:
-      look_at_ = Clock::time_point::min();  // there may be more queries, for the next sweep
+      // Looks at the queue again in the next sweep, because more queries may be waiting.
+      look_at_ = Clock::time_point::min();
       break;
     case Served::not_yet:
       look_at_ = is_batching() ? pool_.queue.ready_at(batching()) : Clock::time_point::max();
       break;
     case Served::no_slot:
-      look_at_ = Clock::time_point::max();  // until a slot is freed
+      look_at_ = Clock::time_point::max();  // a freed slot makes the poller look at the queue
       break;
   }
 }

@@ -9,7 +9,8 @@
 
 namespace msstream::serve {
 
-/// Moves queries to slots, slots to the device, and answers back to the callers.
+/// Moves queries to slots, launches the slots on the device, and returns the answers to the
+/// callers. A query fills an idle slot, or waits in the queue for a slot:
 ///
 ///     admit ──┬── a slot is idle: filled ──┬── launch ── sweep: over? ── reply
 ///             └── the queue ───────────────┘
@@ -34,16 +35,16 @@ class Dispatcher {
   Dispatcher(Dispatcher const&) = delete;
   Dispatcher& operator=(Dispatcher const&) = delete;
 
-  /// Accepts a query. Throws std::invalid_argument for a query that does not fit; all other
-  /// outcomes go to the reply.
+  /// Accepts a query. Throws std::invalid_argument for a query that does not fit the model's
+  /// inputs; all other outcomes, such as a full queue, go to the reply.
   void admit(Query const& query, Reply reply);
 
   void launch(Slot& slot) noexcept { launch_(slot); }
 
-  /// Replies to the queries of launches that are complete, then assigns a slot to waiting queries.
-  /// Returns whether a launch is in flight.
+  /// Replies to the queries of all complete launches, and then launches waiting queries in an idle
+  /// slot. Returns whether a launch is in flight.
   bool sweep(bool was_rung) noexcept;
-  /// Returns the time of the next sweep if the bell is not rung before.
+  /// Returns the time at which the poller must call sweep() again if its bell is not rung before.
   [[nodiscard]] Clock::time_point next_sweep_at() const noexcept;
 
  private:
@@ -56,33 +57,33 @@ class Dispatcher {
   [[nodiscard]] bool is_batching() const noexcept { return pool_.max_batch_delay.count() > 0; }
   [[nodiscard]] std::int64_t expected_ns(std::size_t bucket) const noexcept;
 
-  // Functions of the admitting threads.
+  // Functions that threads call when they admit a query.
 
   [[nodiscard]] Slot* claim_for(Query const& query) noexcept;
   [[nodiscard]] WaitingQuery* place_for(Query const& query, Clock::time_point now) noexcept;
   void fill(Slot& slot, Query const& query, Ticket ticket) noexcept;
   void enqueue(WaitingQuery& place, Query const& query, Ticket ticket) noexcept;
 
-  // Functions of any thread that has a slot, or finds one.
+  // Functions of any thread that owns a slot, or claims one.
 
-  /// Launches the foremost waiting queries, if it is time and a slot is idle.
+  /// Launches the foremost waiting queries, if their batch is due and a slot is idle.
   Served serve_queue(Clock::time_point now) noexcept;
   [[nodiscard]] Batching batching() const noexcept;
   [[nodiscard]] static Ticket take_ticket(WaitingQuery& query) noexcept;
-  /// Launches a filled slot, or hands it to its launch thread.
+  /// Launches a filled slot, or hands it over to the launch thread of its replica.
   void dispatch(Slot& slot) noexcept;
 
-  // Functions of the poller.
+  // Functions that only the poller thread calls.
 
   [[nodiscard]] static bool is_past(Clock::time_point time) noexcept;
   void look_after_queue() noexcept;
   void tell_those_due(Clock::time_point now) noexcept;
   void give_up_waiting() noexcept;
 
-  /// Moves queries that were never launched to other replicas, before waiting queries are served:
-  /// to a slot that is idle now; if there is none, a slot is in flight, so another sweep will
-  /// follow. Queries whose launch has failed twice get the failure, since they may be its cause,
-  /// and must not reach every replica.
+  /// Moves the queries of stranded slots, whose launch was never issued, to idle slots of other
+  /// replicas. This happens before waiting queries are served. If no slot is idle, one is in
+  /// flight, so another sweep will follow. Queries whose launch has failed twice get the failure as
+  /// their reply instead, because they may be its cause and must not make every replica fail.
   void move_stranded(Replica& failed) noexcept;
   void move(Slot& from, Slot& to) noexcept;
 
@@ -91,7 +92,7 @@ class Dispatcher {
   Completion completion_;
 
   // Members used only by the poller.
-  Clock::time_point look_at_ = Clock::time_point::max();  ///< when to look at the queue next
+  Clock::time_point look_at_ = Clock::time_point::max();  ///< when to look at the queue again
 };
 
 }  // namespace msstream::serve

@@ -50,7 +50,7 @@ void Launch::stage_waiting(Slot& slot) noexcept {
 
 Launch::State Launch::launch(Slot& slot, Replica& replica) noexcept {
   if (slot.failure != nullptr) {
-    return State::launched;  // nothing is in flight, so the slot is complete at once
+    return State::launched;  // nothing was issued, so the launch is complete at once
   }
   if (!replica.is_sound()) {
     slot.failure = pool_.replicas.last_failure();
@@ -82,7 +82,7 @@ void Launch::issue(Slot& slot, Replica& replica, bool& has_issued) {
       slot.version->value->launch(slot.place, slot.staging, replica.branches(), has_issued);
   has_issued = true;
   slot.ask_at = slot.launched_at + kOverdue;
-  if (pool_.must_be_asked) {  // recorded at once, so that it covers no later launch
+  if (pool_.must_be_asked) {  // recorded now, so that it covers no later launch
     slot.event.take(*pool_.context, *slot.position);
   }
 }

@@ -10,10 +10,10 @@ class Launch {
  public:
   explicit Launch(PoolState& pool) : pool_(pool) {}
 
-  /// Launches a slot, on the thread that has claimed it. Afterwards the slot belongs to the poller:
-  /// as launched, or as stranded if the replica failed before anything was issued. An exception
-  /// becomes the slot's failure; the failure of a device call also becomes the replica's failure.
-  /// Launches on one replica run one at a time.
+  /// Launches a slot, on the thread that owns the slot. Afterwards the poller owns the slot: in
+  /// state launched, or in state stranded if the replica failed before anything was issued. An
+  /// exception becomes the failure of the slot's queries; the failure of a device call also makes
+  /// the replica fail. Launches on one replica run one at a time.
   void operator()(Slot& slot) noexcept;
 
  private:
@@ -22,8 +22,8 @@ class Launch {
   void stage_waiting(Slot& slot) noexcept;
   State launch(Slot& slot, Replica& replica) noexcept;
   void issue(Slot& slot, Replica& replica, bool& has_issued);
-  /// Makes the slot wait for all work issued for it, even though the model threw, because that work
-  /// uses the slot's buffers.
+  /// Makes the slot incomplete until all work issued for it is done, even though the model has
+  /// thrown an exception, because that work uses the slot's buffers.
   void await_all_issued(Slot& slot, Replica& replica) noexcept;
 
   PoolState& pool_;

@@ -15,19 +15,19 @@ class StreamGroup;
 
 namespace msstream::serve {
 
-/// The event of a launch, if there is one. Not synchronised.
+/// An optional event that tells when the work of a launch is complete. Not synchronised.
 class LaunchEvent {
  public:
-  /// Whether there is an event.
+  /// Returns whether there is an event.
   [[nodiscard]] explicit operator bool() const noexcept { return recorded_ != nullptr; }
-  /// Takes the event of `position`, which is recorded if needed. Takes none if the work is known to
-  /// be complete.
+  /// Holds the event of the operation at `position`, which is recorded if it does not exist yet.
+  /// Holds none if the operation is known to be complete.
   void take(detail::StreamContext& context, order::Position position);
-  /// Records an event for all work that the group has been given so far.
+  /// Holds a new event for all work issued to the stream group so far.
   void take_all_of(detail::StreamGroup& group);
   void reset() noexcept { recorded_.reset(); }
 
-  /// Returns whether the event's work is complete, without blocking. There must be an event.
+  /// Returns whether the work before the event is complete. Does not block. There must be an event.
   /// Rethrows a failure of the work.
   [[nodiscard]] bool query(std::shared_ptr<detail::StreamContext> const& context) const;
 

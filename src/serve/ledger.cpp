@@ -7,7 +7,8 @@ namespace msstream::serve {
 
 namespace {
 
-/// A list of the ledgers whose callbacks the calling thread is inside, the innermost first.
+/// A guard on the calling thread's list of the Ledgers whose callbacks it is running, the innermost
+/// first.
 struct Replying {
   explicit Replying(Ledger const& of) noexcept
       : ledger(&of), around(std::exchange(innermost, this)) {}

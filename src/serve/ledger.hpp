@@ -12,8 +12,8 @@
 
 namespace msstream::serve {
 
-/// Ensures that each query gets exactly one reply, counts the replies by kind, and knows when all
-/// queries have one.
+/// Ensures that each query of a pool gets exactly one reply, counts the replies by kind, and lets
+/// threads wait until all queries have their replies.
 ///
 /// States: open; closed permanently, when no query is admitted any more. Thread-safe, without a
 /// lock; only the reply itself allocates. Memory ordering: the state and the count of queries that
@@ -24,8 +24,8 @@ class Ledger {
  public:
   Ledger() { static_cast<void>(Refusals::all()); }  // allocates the refusals now
 
-  /// Begins a query, which one of refuse(), answer(), expire(), displace() and fail() must end. If
-  /// the pool is closed, returns false, and the caller must call turn_away() instead.
+  /// Registers a new query, whose reply one of refuse(), answer(), expire(), displace() and fail()
+  /// must give. Returns false if the pool is closed; the caller must then call turn_away() instead.
   [[nodiscard]] bool begin() noexcept {
     if ((state_.load() & kClosed) != 0) {
       return false;
@@ -47,9 +47,9 @@ class Ledger {
 
   void close() noexcept { state_.fetch_or(kClosed); }
   [[nodiscard]] bool is_closed() const noexcept { return (state_.load() & kClosed) != 0; }
-  /// Blocks until every query that has begun has ended. Call it after close().
+  /// Blocks until every registered query has its reply. Call close() before.
   void await_replies() const noexcept;
-  /// Returns whether the calling thread is in a callback that this ledger called.
+  /// Returns whether the calling thread is running a callback of this pool.
   [[nodiscard]] bool is_replying() const noexcept;
 
   Scoreboard scores;

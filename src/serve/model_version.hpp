@@ -15,18 +15,19 @@
 
 namespace msstream::serve {
 
-/// The numbers of a replica, of one of its slots, and of a bucket.
+/// Identifies a step of a pool: the indices of a replica, of one of its slots, and of a bucket.
 struct Place {
   std::size_t replica;
   std::size_t slot;
   std::size_t bucket;
 };
 
-/// One of the models that a pool has had: the functions that replicas run, and the steps captured
-/// from them. Made by one thread; afterwards any thread may launch, one at a time for each slot.
+/// A model that a pool runs or has run: the forward function of each replica, and the steps
+/// captured from these functions. Constructed by one thread; afterwards any thread may launch, one
+/// at a time for each slot.
 class ModelVersion {
  public:
-  /// Makes a version; `forwards` has one function for each replica.
+  /// Creates version `number`; `forwards` has one function for each replica.
   ModelVersion(std::uint64_t number,
                std::vector<detail::AnyForward> forwards,
                std::size_t slots,
@@ -39,29 +40,29 @@ class ModelVersion {
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
-  /// Captures the step that a slot runs for a bucket, for launch() to replay. All captures of a
-  /// replica share `memory`. If the capture fails, it throws, and launch() issues the step anew
-  /// each time.
+  /// Captures the step that a slot runs for a bucket, so that launch() can replay it. All captures
+  /// of a replica share `memory`. If the capture fails, throws its exception, and launch() issues
+  /// the step anew each time.
   void capture(detail::AnyDevice const& device,
                Place const& place,
                detail::AnyStaging const& staging,
                detail::AnyBranches const& branches,
                std::shared_ptr<detail::CaptureMemory> const& memory);
 
-  /// Runs a bucket on the staged inputs, on the current group, which is the first of `branches`;
-  /// see Staging::issue().
+  /// Runs the step of a bucket on the staged inputs. The current stream group must be the first of
+  /// `branches`. Replays the captured step, if any, or otherwise calls Staging::issue().
   order::Position launch(Place const& place,
                          detail::AnyStaging const& staging,
                          detail::AnyBranches const& branches,
                          bool& has_issued);
-  /// Like launch(), but never replays a captured step.
+  /// Issues the step of a bucket by Staging::issue(), even if it is captured.
   order::Position issue(Place const& place,
                         detail::AnyStaging const& staging,
                         detail::AnyBranches const& branches,
                         bool& has_issued) const;
 
  private:
-  using Step = std::unique_ptr<detail::AnyCapturedStep>;  // null if it is issued anew each time
+  using Step = std::unique_ptr<detail::AnyCapturedStep>;  // null if the step is not captured
 
   [[nodiscard]] Step& step(Place const& place) {
     return steps_[(place.replica * slots_ + place.slot) * buckets_.size() + place.bucket];

@@ -33,7 +33,7 @@ void Poller::work() noexcept {
   while (true) {
     auto const rung = pool_.bell.rung();
     if (sweep(rung != std::exchange(heard, rung))) {
-      std::this_thread::yield();  // lets launching threads run if there are few processors
+      std::this_thread::yield();  // lets launching threads run on machines with few processors
       continue;
     }
     if (stopping_.load()) {

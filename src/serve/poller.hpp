@@ -10,14 +10,15 @@
 
 namespace msstream::serve {
 
-/// The thread that calls Dispatcher::sweep(): without pause while a launch is in flight, otherwise
-/// when its bell is rung, or when a deadline or a batch is due. In between it polls its bell for a
-/// while, and then sleeps.
+/// The poller thread of a pool, which calls Dispatcher::sweep(): continuously while a launch is in
+/// flight, otherwise when its bell is rung, or when a deadline or a batch is due. Between sweeps it
+/// polls its bell for a while, and then sleeps.
 ///
 /// States: working, stopped. Ownership: the pool's; it must not outlive the pool's state.
 class Poller {
  public:
-  /// Starts the thread. `spin` is the time for which it polls its bell before it sleeps.
+  /// Starts the poller thread. `spin` is the time for which the thread polls its bell before it
+  /// sleeps.
   Poller(PoolState& pool, Dispatcher& dispatcher, std::chrono::microseconds spin);
   Poller(Poller const&) = delete;
   Poller& operator=(Poller const&) = delete;
@@ -25,8 +26,9 @@ class Poller {
 
  private:
   void work() noexcept;
-  /// Waits until the bell is rung or the next sweep is due. If there are enough processors, polls
-  /// at first: one client that submits again at once is then served without waking a thread.
+  /// Waits until the bell is rung or the next sweep is due. First polls the bell for a while, if
+  /// there are enough processors, so that a single client that submits again at once is served
+  /// without waking a sleeping thread.
   void rest(std::uint64_t rung) noexcept;
 
   PoolState& pool_;

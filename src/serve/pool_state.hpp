@@ -20,7 +20,7 @@
 
 namespace msstream::serve {
 
-/// The state that the threads of a pool share; each member has its own thread-safety rules.
+/// The state that all threads of a pool share. Each member has its own rules of thread safety.
 struct PoolState {
   PoolState(std::shared_ptr<detail::StreamContext> of_device,
             std::shared_ptr<InputLayout const> inputs,

@@ -11,12 +11,13 @@
 
 namespace msstream::serve {
 
-/// A value that many threads use while one thread replaces it.
+/// A value that many threads use while one thread may replace it.
 ///
-/// States of a value: current; replaced, while uses of it continue; over. Ownership: this object's;
-/// the thread that replaces a value waits until its last use ends and destroys it, so no user ever
-/// does. Locking: a spin lock for a few instructions, so each use begins either before a
-/// replacement or after it. Memory ordering: a use sees everything written before its value was
+/// States of a value: current; replaced, while some threads still use it; destroyed. Ownership:
+/// this object owns the values. The thread that replaces a value waits until its last use ends and
+/// then destroys it, so that no user of the value ever has to. Locking: a spin lock for a few
+/// instructions, so each use begins either before a replacement or after it. Memory ordering: a use
+/// sees everything written before its value was published.
 /// published.
 template <class T>
 class Published {
@@ -36,7 +37,7 @@ class Published {
   Published(Published const&) = delete;
   Published& operator=(Published const&) = delete;
 
-  /// Returns the current value, which stays valid until release().
+  /// Returns the current value, which stays valid until the caller passes it to release().
   [[nodiscard]] Entry& acquire() noexcept {
     std::lock_guard const guard(lock_);
     ++current_->uses_;

@@ -8,8 +8,8 @@ namespace msstream::serve {
 
 namespace {
 
-/// The maximum number of displaced queries that the poller has not replied to. While it is reached,
-/// a full queue refuses new queries.
+/// The maximum number of displaced queries that still wait for their replies. When it is reached, a
+/// full queue refuses new queries instead of displacing others.
 constexpr std::size_t kMostDisplaced = 64;
 constexpr auto kHighest = static_cast<Clock::rep>(Query::Priority::high);
 

@@ -15,7 +15,8 @@ std::exception_ptr refused(Refused::Reason reason, char const* message) {
 
 Refusals const& Refusals::all() {
   using Reason = Refused::Reason;
-  // Never destroyed, because futures may outlive all other objects.
+  // The exceptions are never destroyed, because futures that hold them may outlive all other
+  // objects.
   static auto const* const made = new Refusals{
       .queue_full = refused(Reason::queue_full,
                             "serve: refused, as many queries are waiting as queue_capacity allows"),

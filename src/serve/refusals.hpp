@@ -7,8 +7,8 @@
 
 namespace msstream::serve {
 
-/// The exceptions for queries that are not run. They are made once and shared by all such queries,
-/// so nothing is allocated when there is no memory, or no time. Thread-safe.
+/// The exceptions for queries that are refused. Each is created once and shared by all refused
+/// queries, so that a refusal allocates no memory. Thread-safe.
 struct Refusals {
   std::exception_ptr queue_full;
   std::exception_ptr displaced;
@@ -16,12 +16,12 @@ struct Refusals {
   std::exception_ptr no_replica_left;
   std::exception_ptr deadline_exceeded;
 
-  /// Returns the exceptions, which live as long as the program. The first call allocates.
+  /// Returns the exceptions, which live as long as the program. The first call allocates them.
   [[nodiscard]] static Refusals const& all();
 };
 
-/// Returns a Refused that includes the message of the last replica's failure, or one without it if
-/// there is no memory.
+/// Returns a Refused exception for a pool without sound replicas. Its message includes the last
+/// failure of a replica, unless there is no memory for that.
 [[nodiscard]] std::exception_ptr no_replica_left(std::exception_ptr const& last_failure) noexcept;
 
 }  // namespace msstream::serve

@@ -9,9 +9,9 @@
 
 namespace msstream::serve {
 
-/// Polls a bell until it is rung or the time is over, so that the ringing thread need not wake this
-/// one. `rung` is the bell's count before the calling thread last looked for work. Returns whether
-/// the bell was rung.
+/// Polls a bell until it is rung or the time is over, so that the thread that rings need not wake
+/// the calling thread. `rung` is the bell's count before the calling thread last looked for work.
+/// Returns whether the bell was rung.
 inline bool is_rung_before(detail::Doorbell& bell,
                            std::uint64_t rung,
                            std::chrono::steady_clock::time_point end) noexcept {

@@ -8,7 +8,7 @@
 
 namespace msstream::serve {
 
-/// A counter that many threads raise, on its own cache line.
+/// A counter that many threads increment. It has its own cache line.
 class alignas(64) Counter {
  public:
   void add() noexcept { value_.fetch_add(1, std::memory_order_relaxed); }
@@ -20,13 +20,13 @@ class alignas(64) Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// The counters behind PoolCounts and PoolLatencies. Thread-safe, with relaxed memory ordering
-/// throughout.
+/// The counters from which PoolCounts and PoolLatencies are made. Thread-safe, with relaxed memory
+/// ordering throughout.
 struct Scoreboard {
   Counter admitted;
   Counter refused;
   Counter queued;
-  // Counters that are mostly raised by the poller.
+  // Counters that mostly the poller thread increments.
   Counter answered;
   Counter expired;
   Counter failed;

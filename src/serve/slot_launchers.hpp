@@ -13,15 +13,15 @@
 
 namespace msstream::serve {
 
-/// Threads that launch slots staged by other threads. Each thread launches the slots of its own
-/// replicas, so the launches of a replica come from one thread.
+/// Launch threads, which launch slots that other threads have staged. Each thread has its own
+/// replicas, so all launches of a replica come from one thread.
 ///
-/// States: working; stopped, once nothing is staged any more. Ownership: the pool's; they must not
-/// outlive the pool's state. Memory ordering: that of the slots' states, and of one Doorbell for
-/// each thread.
+/// States: working; stopped, once no slot is staged any more. Ownership: the pool owns the threads;
+/// they must not outlive the pool's state. Memory ordering: that of the slots' states, and of one
+/// Doorbell for each thread.
 class SlotLaunchers {
  public:
-  /// Starts the threads. `spin` is the time for which a thread looks for more work before it
+  /// Starts the launch threads. `spin` is the time for which a thread looks for more work before it
   /// sleeps.
   SlotLaunchers(PoolState& pool,
                 Dispatcher& dispatcher,
@@ -41,7 +41,8 @@ class SlotLaunchers {
   void stop() noexcept;
 
   void work(Worker& worker) noexcept;
-  /// Launches, of each replica, the slot that was staged first. Returns whether there was any.
+  /// Launches the slot that was staged first of each of the worker's replicas. Returns whether
+  /// there was any.
   bool launch_staged(Worker& worker, detail::DriverCalls& calls) noexcept;
 
   Dispatcher& dispatcher_;

@@ -12,18 +12,18 @@
 
 namespace msstream::serve {
 
-/// The destination of a query's outcome: a promise or a callback.
+/// Delivers the outcome of a query, to a promise or to a callback.
 class Reply {
  public:
   Reply() = default;
   explicit Reply(std::promise<Answer> promise) : to_(std::move(promise)) {}
-  /// Replies to a callback. Throws std::invalid_argument if it is null.
+  /// Delivers the outcome by a callback. Throws std::invalid_argument if the callback is null.
   explicit Reply(Callback callback) {
     require(callback != nullptr, "serve: the callback is null");
     to_ = std::move(callback);
   }
 
-  /// Passes on the outcome; call it once. Returns false if the callback threw.
+  /// Delivers the outcome. Must be called once. Returns false if the callback threw an exception.
   bool give(Outcome outcome) noexcept {
     try {
       if (auto* const callback = std::get_if<Callback>(&to_)) {
@@ -47,7 +47,7 @@ class Reply {
   std::variant<std::monostate, std::promise<Answer>, Callback> to_;
 };
 
-/// The part of a query that the pool keeps in addition to its values.
+/// The data of a query that the pool keeps, apart from its input values.
 struct Ticket {
   Reply reply = {};
   std::int64_t rows = 0;

@@ -36,7 +36,7 @@ std::string expression_for(std::string_view name) {
     if (is_plain(code)) {
       out += letter;
     } else if (code <= 0x20 || code == 0x7F || letter == ',') {
-      // Escapes characters that a line cannot hold, or that would end the expression.
+      // Escapes characters that cannot be in a line of the file, or that would end the expression.
       out += fmt::format("\\x{}{}", hex[code >> 4U], hex[code & 15U]);
     } else {
       out += fmt::format("\\{}", letter);

@@ -15,7 +15,7 @@ struct NamedGroup {
   int group;
 };
 
-/// The content of the comment at the head of an assignment file.
+/// The facts about an automatic assignment that the comment at the beginning of its file states.
 struct AssignmentHead {
   StepModel::Launch launch;
   std::size_t operations;
@@ -25,11 +25,11 @@ struct AssignmentHead {
   double recorded_ns;
 };
 
-/// Returns a regular expression that matches exactly the name, for a line of a StreamAssignment.
-/// Throws std::invalid_argument if the expression would be too long.
+/// Returns a regular expression that matches exactly this operation name, for a line of a
+/// StreamAssignment file. Throws std::invalid_argument if the expression would be too long.
 [[nodiscard]] std::string expression_for(std::string_view name);
 
-/// Returns the text of a StreamAssignment that gives each name its group.
+/// Returns the text of a StreamAssignment file that assigns each operation name to its group.
 [[nodiscard]] std::string assignment_text(std::vector<NamedGroup> const& names,
                                           AssignmentHead const& head);
 

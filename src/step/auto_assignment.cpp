@@ -16,11 +16,12 @@ namespace msstream {
 
 namespace {
 
-/// The least relative reduction of the predicted time that counts as faster.
+/// The minimum relative reduction of the predicted step time for which an assignment counts as
+/// faster.
 constexpr double kLeastGain = 1e-3;
 
-/// Returns, for each operation, the length of the longest path from its start to the end of the
-/// step, including the gaps between operations.
+/// Returns, for each operation of a step, the length in ns of the longest path of dependent
+/// operations from its start to the end of the step. Includes `gap_ns` between operations.
 std::vector<double> paths_to_end(StepTrace const& trace, double gap_ns) {
   auto const& operations = trace.operations();
   std::vector<double> longest(operations.size(), 0);
@@ -33,7 +34,7 @@ std::vector<double> paths_to_end(StepTrace const& trace, double gap_ns) {
   return longest;
 }
 
-/// The costs of launches and waits that the list scheduler assumes.
+/// The costs of launches and of waits for events that the list scheduler assumes.
 struct Expected {
   explicit Expected(StepModel const& model) {
     if (model.launch == StepModel::Launch::graph) {
@@ -48,7 +49,8 @@ struct Expected {
   double across_streams_ns = 0;
 };
 
-/// Assigns units to groups, in the order in which their first operations appear in `order`.
+/// Assigns units of operations to stream groups by list scheduling: each unit gets the group on
+/// which its first operation in `order` would end earliest.
 class ListScheduler {
  public:
   ListScheduler(StepTrace const& trace, StepUnits const& units, int groups, StepModel const& model)
@@ -61,8 +63,8 @@ class ListScheduler {
         end_ns_(trace.operations().size(), 0),
         chosen_(units.count(), kNone) {}
 
-  /// Returns the group of each unit. In `order` every operation comes after those on which it
-  /// depends.
+  /// Returns the group of each unit of operations. In `order`, every operation must come after the
+  /// operations on which it depends.
   [[nodiscard]] std::vector<int> run(std::vector<std::size_t> const& order) {
     for (auto const i : order) {
       auto& group = chosen_[units_.of[i]];
@@ -106,8 +108,8 @@ class ListScheduler {
   [[nodiscard]] bool is_elsewhere(std::size_t earlier, std::size_t i, int group) const {
     return stream_of(earlier, chosen_[units_.of[earlier]]) != stream_of(i, group);
   }
-  /// Returns the time at which the operation would end on a group, and the number of waits that it
-  /// would need there.
+  /// Returns the time at which the operation would end on the group, and the number of waits for
+  /// other streams that it would need there.
   [[nodiscard]] std::pair<double, std::size_t> expect(std::size_t i, int group) const {
     auto const waits_here = waits(i, group);
     double begin = host_ns_ + launch_ns(i) + expected_.wait_ns * static_cast<double>(waits_here);
@@ -127,13 +129,13 @@ class ListScheduler {
   Expected expected_;
   int groups_;
   double host_ns_ = 0;
-  std::vector<double> free_ns_;  ///< of each stream
-  std::vector<double> end_ns_;   ///< of each operation
-  std::vector<int> chosen_;      ///< of each unit
+  std::vector<double> free_ns_;  ///< the time when each stream is free
+  std::vector<double> end_ns_;   ///< the end time of each operation
+  std::vector<int> chosen_;      ///< the group of each unit
 };
 
-/// Returns, for each unit, the group on which most of its time was spent in the recording. Groups
-/// that do not exist count as group 0.
+/// Returns, for each unit of operations, the stream group that ran most of its time in the
+/// recording. Groups that the assignment does not have count as group 0.
 std::vector<int> recorded_by_unit(StepTrace const& trace, StepUnits const& units, int groups) {
   std::vector<int> by_unit;
   for (auto const& operations : units.operations) {
@@ -148,7 +150,7 @@ std::vector<int> recorded_by_unit(StepTrace const& trace, StepUnits const& units
   return by_unit;
 }
 
-/// Returns the units, longest total time first.
+/// Returns the units of operations, ordered by total time, longest first.
 std::vector<std::size_t> by_time(StepUnits const& units) {
   std::vector<std::size_t> order(units.count());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -158,7 +160,8 @@ std::vector<std::size_t> by_time(StepUnits const& units) {
   return order;
 }
 
-/// Returns a round-robin assignment of units to groups in their order, with the trunk on group 0.
+/// Assigns units of operations to groups round-robin, with the trunk (all operations outside name
+/// scopes) on group 0.
 std::vector<int> in_turn(StepUnits const& units, int groups) {
   std::vector<int> by_unit;
   int next = 0;
@@ -168,8 +171,8 @@ std::vector<int> in_turn(StepUnits const& units, int groups) {
   return by_unit;
 }
 
-/// Returns an assignment of each unit, longest first, to the group with the least time so far
-/// (Graham: LPT, 1969), with the trunk on group 0.
+/// Assigns each unit of operations, longest first, to the group with the least time so far (Graham:
+/// LPT, 1969), with the trunk (all operations outside name scopes) on group 0.
 std::vector<int> balanced(StepUnits const& units, int groups) {
   std::vector<int> by_unit(units.count(), 0);
   std::vector<double> busy(static_cast<std::size_t>(groups), 0);
@@ -186,7 +189,8 @@ std::vector<int> balanced(StepUnits const& units, int groups) {
   return by_unit;
 }
 
-/// A search over assignments of names to groups, which keeps the best one.
+/// A search over assignments of operation names to stream groups. Keeps the best assignment that it
+/// has tried.
 class Search {
  public:
   Search(StepTrace const& trace, StepUnits const& names, AutoAssignment::Options const& options)
@@ -198,8 +202,8 @@ class Search {
         best_waits_(count_waits(best_)),
         one_group_ns_(best_ns_) {}
 
-  /// Keeps an assignment that is faster than the best one, or not slower with fewer waits. Returns
-  /// whether it is kept.
+  /// Keeps the assignment if it is predicted to be faster than the best one so far, or no slower
+  /// with fewer waits. Returns whether it was kept.
   bool consider(StepUnits const& units, std::vector<int> const& by_unit) {
     std::vector<int> candidate;
     for (auto const& operations : names_.operations) {
@@ -207,8 +211,8 @@ class Search {
     }
     return consider(std::move(candidate));
   }
-  /// Moves one unit at a time to another group, the units with the most time first, until no move
-  /// helps.
+  /// Moves one unit at a time to another group, longest units first, until no move is an
+  /// improvement or the limit of predictions is reached.
   void refine(StepUnits const& units, int groups) {
     auto const order = by_time(units);
     for (bool moved = true; moved;) {
@@ -278,8 +282,8 @@ AutoAssignment auto_assignment(StepTrace const& trace,
   std::iota(as_issued.begin(), as_issued.end(), std::size_t{0});
   auto by_path = as_issued;
   auto const paths = paths_to_end(trace, Expected(options.model).in_stream_ns);
-  // An operation on which another depends has a longer path, or an equal one, in which case the
-  // stable sort keeps it first.
+  // An operation has a path to the end at least as long as those of its successors. If the paths
+  // are equal, the stable sort keeps it before its successors.
   std::stable_sort(by_path.begin(), by_path.end(), [&](std::size_t a, std::size_t b) {
     return paths[a] > paths[b];
   });

@@ -13,11 +13,10 @@
 
 namespace msstream::detail {
 
-/// A map from the address ranges of tensors to values. A tensor is identified by its memory alone,
-/// however its views were made. Any number of ranges may overlap. If few overlap, the usual case,
-/// an access takes time logarithmic in their number. References to values are valid until the next
-/// emplace() or take_within(). Nodes of entries that were taken or cleared are reused by later
-/// entries, so that a repeated step allocates none.
+/// A map from the memory ranges of tensors to values. All views of the same elements have the same
+/// range. Ranges may overlap. If few of them overlap, the usual case, an access takes time
+/// logarithmic in their number. References to values are valid until the next emplace() or
+/// take_within(). Nodes of removed entries are reused, so that a repeated step allocates none.
 template <class Value>
 class ByMemory {
  public:
@@ -26,7 +25,7 @@ class ByMemory {
     Value value;
   };
 
-  /// Returns the value of exactly this range, or null if there is none.
+  /// Returns the value stored for exactly this memory range, or null if there is none.
   [[nodiscard]] Value* find(MemoryRange const& range) {
     Value* found = nullptr;
     for_each_near(range, [&](Entry& entry) {
@@ -36,7 +35,8 @@ class ByMemory {
     });
     return found;
   }
-  /// Adds a value. In iterations it follows the values of earlier ranges that overlap its range.
+  /// Adds a value for the range. Iterations visit it after the values that were added earlier for
+  /// overlapping ranges.
   Value& emplace(MemoryRange const& range, Value value) {
     auto first = regions_.lower_bound(range.begin);
     auto last = first;
@@ -64,8 +64,8 @@ class ByMemory {
     merged.entries.push_back({range, std::move(value)});
     return regions_.emplace(begin, std::move(merged)).first->second.entries.back().value;
   }
-  /// Moves the entries whose ranges have elements and are within `range`, or are equal to it, into
-  /// `taken`, which is cleared first. Entries that overlap keep the order of emplace().
+  /// Clears `taken`, and moves all entries into it whose range has elements and lies within
+  /// `range`, or equals `range`. Overlapping entries stay in the order of emplace().
   void take_within(MemoryRange const& range, std::vector<Entry>& taken) {
     taken.clear();
     auto region = first_near(regions_, range);
@@ -83,8 +83,7 @@ class ByMemory {
       region = next;
     }
   }
-  /// Calls function(entry) for each entry whose range shares elements with `range` or is equal to
-  /// it.
+  /// Calls function(entry) for each entry whose range equals `range` or shares elements with it.
   template <class Function>
   void for_each_overlap(MemoryRange const& range, Function function) const {
     auto region = first_near(regions_, range);
@@ -101,7 +100,7 @@ class ByMemory {
     for_each_overlap(range, [&](Entry const&) { any = true; });
     return any;
   }
-  /// Returns whether any of the ranges contains `range`.
+  /// Returns whether `range` lies within one of the stored ranges.
   [[nodiscard]] bool contains(MemoryRange const& range) const {
     auto const region = first_near(regions_, range);
     return region != regions_.end() &&
@@ -121,14 +120,15 @@ class ByMemory {
   }
 
  private:
-  /// A set of ranges that are connected by overlaps. Different regions do not overlap.
+  /// A maximal set of stored ranges that are connected by overlaps. Different regions share no
+  /// memory.
   struct Region {
     std::uintptr_t end;
     std::vector<Entry> entries;
   };
   using Regions = std::map<std::uintptr_t, Region>;
 
-  /// Returns a new region without entries.
+  /// Creates an empty region from `begin` to `end`.
   Region& insert(std::uintptr_t begin, std::uintptr_t end) {
     if (spare_.empty()) {
       return regions_.emplace(begin, Region{end, {}}).first->second;
@@ -143,12 +143,12 @@ class ByMemory {
     spare_.insert(spare_.end(), regions_.extract(region));
   }
 
-  /// Returns the end of a range. A range without elements counts as one byte long, so that it has a
-  /// location.
+  /// Returns the end address of a range. An empty range counts as one byte long, so that it can be
+  /// found by its address.
   [[nodiscard]] static std::uintptr_t end_of(MemoryRange const& range) noexcept {
     return std::max(range.end, range.begin + 1);
   }
-  /// Returns the first region whose end is above the beginning of the range.
+  /// Returns the first region that ends after the beginning of the range.
   template <class AnyRegions>
   [[nodiscard]] static auto first_near(AnyRegions& regions, MemoryRange const& range) {
     auto region = regions.upper_bound(range.begin);

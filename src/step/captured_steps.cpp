@@ -86,7 +86,7 @@ class AnyCapturedSteps::State {
 
   Kept& keep(Capacity& capacity) {
     if (capacity.kept == nullptr) {
-      make_room();  // before the inputs are made, so that never more than `most_kept` exist
+      make_room();  // evicts first, so that at most `most_kept` inputs exist at any time
       capacity.kept = std::make_unique<Kept>(make_(capacity.count));
     }
     capacity.kept->last_used = ++uses_;
@@ -110,8 +110,8 @@ class AnyCapturedSteps::State {
   [[nodiscard]] static bool is_kept(Capacity const& capacity) noexcept {
     return capacity.kept != nullptr;
   }
-  /// Returns the least recently used capacity that is kept, other than `own`, or null if there is
-  /// none.
+  /// Returns the least recently used capacity that has a kept step, except for `own`. Returns null
+  /// if there is none.
   [[nodiscard]] Capacity* oldest(Capacity const* own) {
     Capacity* found = nullptr;
     for (auto& capacity : capacities_) {
@@ -135,9 +135,10 @@ class AnyCapturedSteps::State {
                counts_.evictions);
   }
 
-  /// Returns what `attempt()` returns. If it throws OutOfMemory, evicts the least recently used
-  /// step other than `own`; then calls it again if `may_repeat()` returns true, and throws
-  /// otherwise. Throws if no other step is left.
+  /// Calls `attempt()` and returns its result. If it throws OutOfMemory, frees the memory of an
+  /// evicted step, or evicts the least recently used step other than `own`, and then calls
+  /// `attempt()` again if `may_repeat()` returns true; otherwise rethrows. Rethrows also if there
+  /// is no step to evict.
   template <class Attempt, class MayRepeat>
   std::invoke_result_t<Attempt> with_memory(Capacity const* own,
                                             Attempt&& attempt,
@@ -157,8 +158,8 @@ class AnyCapturedSteps::State {
   std::invoke_result_t<Attempt> with_memory(Capacity const* own, Attempt&& attempt) {
     return with_memory(own, attempt, [] { return true; });
   }
-  /// Frees memory, either of an evicted step that was still running, or by the eviction of one more
-  /// step. Blocks the host until the memory is free. Returns false if there is no step to evict.
+  /// Frees memory: waits for evicted steps that are still running, or else evicts one more step.
+  /// Blocks the host until the memory is free. Returns false if there is no step to evict.
   bool find_memory(Capacity const* own, OutOfMemory const& error) {
     if (settle_going()) {
       return true;
@@ -173,21 +174,21 @@ class AnyCapturedSteps::State {
     settle_going();
     return true;
   }
-  /// Waits for the last replays of evicted steps and releases their memory. Returns whether any of
-  /// them was still running.
+  /// Waits for the last replays of evicted steps, and releases the memory of these steps. Returns
+  /// whether any of them was still running.
   bool settle_going() { return settle_replays(device_, std::exchange(going_, {})); }
 
-  /// Runs the step eagerly. The step is not repeated if any thread has issued an operation to the
-  /// device meanwhile.
+  /// Runs the step without a capture. If memory runs out, the step is repeated only if no thread
+  /// has issued an operation to the device since it began.
   Ran run_eagerly(Capacity const* own, std::shared_ptr<InputsOfStep> const& inputs) {
     auto const issued = device_.operation_count();
     with_memory(
         own, [&] { inputs->run(); }, [&] { return device_.operation_count() == issued; });
     return {inputs, false};
   }
-  /// Runs the step eagerly after its capture has failed with `error`. If the eager step succeeds,
-  /// the capacity stays eager; if it throws, the capture was not the cause, and the exception is
-  /// passed on.
+  /// Runs the step without a capture after its capture has failed with `error`. If it succeeds,
+  /// steps of this capacity are not captured any more. If it throws, the capture was not the cause
+  /// of the failure, and the exception is passed on.
   Ran run_not_captured(Capacity& capacity, std::exception const& error) {
     auto result = run_eagerly(&capacity, capacity.kept->inputs);
     capacity.stays_eager = true;
@@ -215,7 +216,7 @@ class AnyCapturedSteps::State {
     }
   }
 
-  /// Logs the 1st, 2nd, 4th, 8th … occurrence.
+  /// Logs a message only on the 1st, 2nd, 4th, 8th … occurrence.
   template <class... Values>
   void log_seldom(std::uint64_t times,
                   fmt::format_string<Values const&...> format,
@@ -231,7 +232,7 @@ class AnyCapturedSteps::State {
   std::vector<Capacity> capacities_;
   Counts counts_;
   std::uint64_t uses_ = 0;
-  order::PositionSet going_;  ///< last replays of evicted steps
+  order::PositionSet going_;  ///< positions of the last replays of evicted steps
 };
 
 AnyCapturedSteps::AnyCapturedSteps(AnyDevice device, Make make, Options options)

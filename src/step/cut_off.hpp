@@ -3,7 +3,7 @@
 
 namespace msstream::detail {
 
-/// The reason, for messages, why a tensor that should have a gradient has none.
+/// The reason, used in error messages, for which a tensor that should have a gradient has none.
 inline constexpr char const* kCutOff =
     "the loss does not depend on it, or an operation in between was called without the tape";
 

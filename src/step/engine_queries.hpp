@@ -11,20 +11,21 @@ namespace msstream::detail {
 struct DeviceState;
 class StreamGroup;
 
-/// The calling thread's innermost StreamScope on a device. Valid as long as that scope is open.
+/// The calling thread's innermost StreamScope on a device. Valid until that scope is closed.
 struct CurrentScope {
-  std::shared_ptr<StreamGroup> const* open = nullptr;  ///< null outside every scope
+  std::shared_ptr<StreamGroup> const* open = nullptr;  ///< null outside all StreamScopes
   bool includes_grad = false;
 
-  /// Returns the scope's group; null outside every scope.
+  /// Returns the stream group of the scope; null outside all StreamScopes.
   [[nodiscard]] std::shared_ptr<StreamGroup> group() const noexcept {
     return open != nullptr ? *open : nullptr;
   }
 };
-/// Returns the scope. Allocates and counts nothing.
+/// Returns the calling thread's innermost StreamScope on the device. Allocates no memory, and
+/// changes no reference count.
 [[nodiscard]] CurrentScope current_scope(DeviceState const& device) noexcept;
 
-/// Returns whether the calling thread captures work of the device.
+/// Returns whether the calling thread is capturing work of the device.
 [[nodiscard]] bool is_capturing(DeviceState const& device) noexcept;
 
 /// Returns how many times work on the device's launch threads has failed so far.

@@ -6,12 +6,12 @@
 
 namespace msstream::detail {
 
-/// Makes the paths of the name scopes in which operations are played back. Consecutive operations
-/// of one scope share a path.
+/// Creates the paths of the name scopes in which a backward pass runs: "gradients/" and the path of
+/// the forward operation. Consecutive operations of one scope share a path.
 class GradientScopes {
  public:
-  /// Returns the path for the playback of an operation that was recorded in the scope `recorded`,
-  /// which it keeps. Null if the operation had no scope.
+  /// Returns the path for the gradient of an operation that was recorded in the scope `recorded`,
+  /// which may be null. Keeps `recorded` until the next call.
   [[nodiscard]] std::shared_ptr<std::string const> const& of(
       std::shared_ptr<std::string const> const& recorded) {
     if (path_ == nullptr || recorded != recorded_) {

@@ -19,10 +19,10 @@
 
 namespace msstream::detail {
 
-/// A gradient that is the sum of parts which arrive one after the other. Parts are added in the
-/// order of arrival, and an earlier total is added last. A sum of floats depends on that order,
-/// which is the same for any number of groups. Several parts are added in one launch, when the sum
-/// is requested or when they are many, on the group of the last part and with the source location
+/// The sum of gradients that are added one after the other. The order of additions is the order of
+/// add(), with an earlier total last, and is the same for any number of stream groups, so that the
+/// rounded sum is, too. Several gradients are added in one launch, when the sum is requested or
+/// when they are many. The launch is on the group of the newest gradient, with the source location
 /// of the operation that computed it.
 class GradientSum {
  public:
@@ -45,8 +45,8 @@ class GradientSum {
  private:
   struct Part {
     Floats gradient;
-    std::shared_ptr<StreamGroup> group;  ///< the current group at add(); null if there was none
-    std::source_location issued_at;      ///< of the operation that computed it
+    std::shared_ptr<StreamGroup> group;  ///< the current group at add(); null if none
+    std::source_location issued_at;      ///< the source location of the forward operation
 
     [[nodiscard]] int number() const {
       return group == nullptr ? -1 : AnyStreamGroup(group).index();
@@ -71,22 +71,23 @@ class GradientSum {
       terms.push_back(part.gradient);
     }
     if (has_total_) {
-      // The earlier total is added last, so that it is rounded once and not with each of the other
-      // terms.
+      // Adds the earlier total last, so that it is rounded once in this sum, and not again with
+      // each of the other terms.
       std::rotate(terms.begin(), terms.begin() + 1, terms.end());
     }
     std::optional<AnyStreamScope> scope;
     if (group != nullptr) {
       scope.emplace(group, StreamScopeOptions{}, issued_at);
     }
-    // The total is a new tensor, because other tensors' gradients may share the parts.
+    // Stores the total in a new tensor, because the gradients of other tensors may share the memory
+    // of the terms.
     Part total{ops::detail::add(terms, issued_at), group, issued_at};
     parts_.clear();
     parts_.push_back(std::move(total));
     has_total_ = true;
   }
 
-  mutable std::vector<Part> parts_;  ///< at least one
+  mutable std::vector<Part> parts_;  ///< the terms; at least one
   mutable bool has_total_ = false;   ///< whether the first part is a sum of earlier parts
 };
 

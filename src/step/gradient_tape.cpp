@@ -124,8 +124,9 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
     auto node = std::move(state.nodes.back());
     state.nodes.pop_back();
     auto const range = detail::MemoryRange::of(node.output.any());
-    // Takes the gradients of the output and of views of it. If the output is itself a view, the
-    // gradient of the whole tensor is left for the operation that made the whole.
+    // Removes the gradients of the operation's output and of views of the output. If the output is
+    // itself a view of a larger tensor, the gradient of the larger tensor stays for the operation
+    // that computed that tensor.
     state.gradients.take_within(range, state.taken);
     if (state.taken.empty()) {
       state.keep_unreached(std::move(node.looked_up));

@@ -19,7 +19,8 @@
 
 namespace msstream::detail {
 
-/// Returns the dense gradient of a table [rows, width]: the rows that have a gradient, among zeros.
+/// Returns the dense gradient of a table [rows, width]: zeros, except for the rows that have a
+/// gradient.
 [[nodiscard]] inline Floats dense_of(ops::RowGradients<AnyRuntime> const& gradient,
                                      std::int64_t rows,
                                      std::source_location issued_at) {
@@ -28,14 +29,14 @@ namespace msstream::detail {
               gradient.values.any(), gradient.ids.any(), rows, {gradient.count}, issued_at)};
 }
 
-/// Gradients of tensors that share elements with a wanted tensor, and their sum for its elements.
-/// Gradients that cover all wanted elements come first, then those of parts among zeros, each in
-/// the order of add().
+/// The gradients that a wanted tensor has from tensors that share elements with it, and their sum.
+/// The terms that cover all wanted elements are added first; the terms that cover a part of them
+/// follow. Each kind is in the order of add().
 class GradientTerms {
  public:
   explicit GradientTerms(MemoryRange const& wanted) : wanted_(wanted) {}
 
-  /// Adds the gradient of the elements in `range`, of which some are wanted.
+  /// Adds a gradient of the elements in `range`. Some of the elements must be wanted.
   void add(MemoryRange const& range, Floats const& gradient) {
     auto const flat = gradient.reshaped({gradient.count()});
     if (range == wanted_) {
@@ -51,8 +52,8 @@ class GradientTerms {
     }
   }
   [[nodiscard]] bool empty() const noexcept { return whole_.empty() && parts_.empty(); }
-  /// Returns the sum, [elements]. There must be at least one term. Asynchronous, deterministic,
-  /// capture-safe.
+  /// Returns the sum of all terms, [wanted elements]. There must be at least one term.
+  /// Asynchronous, deterministic, capture-safe.
   [[nodiscard]] Floats total(std::source_location issued_at) const {
     auto terms = whole_;
     if (!parts_.empty()) {
@@ -63,7 +64,7 @@ class GradientTerms {
 
  private:
   struct Part {
-    std::int64_t begin;  ///< index among the wanted elements
+    std::int64_t begin;  ///< the index of the first element among the wanted elements
     Floats gradient;
 
     [[nodiscard]] bool overlaps(Part const& other) const {
@@ -93,8 +94,8 @@ class GradientTerms {
   std::vector<Part> parts_;
 };
 
-/// A value for a tensor that is identified by its addresses. It holds the tensor's memory, so that
-/// no other tensor can get the same addresses.
+/// A value for a tensor that is identified by its addresses. Also holds the tensor's memory, so
+/// that no other tensor can get the same addresses.
 template <class Value>
 struct Held {
   memory::BlockRef memory;
@@ -102,8 +103,8 @@ struct Held {
 };
 using HeldSums = ByMemory<Held<GradientSum>>;
 
-/// Adds the gradients in `sums`, of which there must be one or more, and returns the total for the
-/// elements in `wanted`.
+/// Returns the sum of all gradients in `sums` for the elements in `wanted`. There must be at least
+/// one gradient.
 [[nodiscard]] inline Floats total_of(std::vector<HeldSums::Entry> const& sums,
                                      MemoryRange const& wanted,
                                      std::source_location issued_at) {

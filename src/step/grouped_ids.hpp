@@ -15,12 +15,12 @@
 
 namespace msstream::detail {
 
-/// The grouped ids of lookups. One grouping serves all tables with the same number of rows that the
-/// same bags index. Not synchronised.
+/// A cache of the ids of lookups, grouped by table row (see ops::deduplicate()). Lookups of the
+/// same bags in tables with the same number of rows share a grouping. Not synchronised.
 class GroupedIds {
  public:
-  /// Returns the grouping of the bags' ids, which is valid until clear(). `pooling` has the meaning
-  /// that it has in ops::deduplicate().
+  /// Returns the ids of the bags grouped by table row. Valid until clear(). `pooling` is passed to
+  /// ops::deduplicate().
   ops::UniqueRows<AnyRuntime> const& of(ops::Bags<AnyRuntime> const& bags,
                                         std::int64_t rows,
                                         ops::Pooling pooling,
@@ -45,8 +45,8 @@ class GroupedIds {
   void clear() noexcept { unique_rows_.clear(); }
 
  private:
-  /// The key of a grouping: ids, their capacity, bags, offsets, bag count, default id, rows of the
-  /// table, and whether the ids of bad bags are included. Lookups with equal keys share a grouping.
+  /// The key of a grouping: ids, capacity of the ids, bags, offsets, bag count, default id, rows of
+  /// the table, and whether the ids of bad bags are included.
   using Key = std::tuple<void const*,
                          std::int64_t,
                          std::int64_t,

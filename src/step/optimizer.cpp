@@ -23,13 +23,13 @@ using detail::OwnedParameters;
 using Range = detail::MemoryRange;
 using Tape = GradientTape<AnyRuntime>;
 
-/// Tables that are updated in one operation.
+/// Embedding tables that one operation updates together.
 struct Bunch {
   std::shared_ptr<detail::StreamGroup> group;  ///< null for the caller's group
   std::vector<ops::TableParameter<AnyRuntime>> tables = {};
 };
 
-/// Returns an open scope of the group, or null if the group is null.
+/// Opens a StreamScope of the group. Returns an empty optional if the group is null.
 [[nodiscard]] std::optional<detail::AnyStreamScope> scope_of(
     std::shared_ptr<detail::StreamGroup> const& group, std::source_location issued_at) {
   return group == nullptr ? std::nullopt
@@ -107,7 +107,7 @@ class Optimizer<AnyRuntime>::State {
     owned_->add({std::move(name), table.shape(), Range::of(table), true});
   }
 
-  /// Checks once, if the options ask for it.
+  /// Calls check() at the first step, if the options request it.
   void check_first_step(Optimizer const& optimizer, Tape const& tape) {
     if (options_.check_first_step && !checked_) {
       optimizer.check(tape, {});
@@ -129,7 +129,7 @@ class Optimizer<AnyRuntime>::State {
     ops::detail::update_dense(rule_, step_, parameters, issued_at);
   }
 
-  /// Appends a message for each parameter and table without a gradient.
+  /// Appends a message to `found` for each parameter and each table without a gradient.
   void add_without_gradient(std::string& found, Tape const& tape) const {
     for (auto const& parameter : dense_) {
       add_if_without_gradient(found, "parameter", parameter.name, parameter.weight.any(), tape);
@@ -138,8 +138,8 @@ class Optimizer<AnyRuntime>::State {
       add_if_without_gradient(found, "table", table.name, table.table, tape);
     }
   }
-  /// Appends a message for a view whose lookups did not affect the loss, although the parameter or
-  /// table of which it is a part has a gradient.
+  /// Appends a message to `found` for a view in which rows were looked up without effect on the
+  /// loss, although its parameter or table has a gradient.
   void add_if_unreached_rows(std::string& found,
                              Range const& range,
                              Shape const& shape,
@@ -197,8 +197,8 @@ class Optimizer<AnyRuntime>::State {
             name,
             tensor.shape());
   }
-  /// Throws std::logic_error if another optimizer has already applied the same gradients to
-  /// elements of this one.
+  /// Throws std::logic_error if another optimizer has already updated elements of this optimizer's
+  /// parameters or tables with the gradients on the tape.
   void require_moved_by_no_other(Tape const& tape) const {
     std::string found;
     for (auto const& other : tape.stepped()) {
@@ -218,7 +218,8 @@ class Optimizer<AnyRuntime>::State {
           found));
     }
   }
-  /// Throws std::logic_error unless step() can update all parameters and tables.
+  /// Throws std::logic_error if step() cannot update all parameters and tables, for example because
+  /// a parameter has no gradient.
   void require_gradients(Tape const& tape) const {
     std::string missing;
     for (auto const& parameter : dense_) {
@@ -249,7 +250,8 @@ class Optimizer<AnyRuntime>::State {
       ops::detail::update_rows(rule_, step_, bunch.tables, issued_at);
     }
   }
-  /// Updates the table, or adds it to the tables that are updated together on its group.
+  /// Updates the table, or adds it to the tables that are to be updated together on its stream
+  /// group.
   void update_table(Table const& table,
                     Tape const& tape,
                     std::vector<Bunch>& bunches,
@@ -278,7 +280,7 @@ class Optimizer<AnyRuntime>::State {
   ops::StepCounter<AnyRuntime> step_;
   std::vector<Dense> dense_;
   std::vector<Table> tables_;
-  /// All parameters and tables; shared with the tapes whose gradients were applied.
+  /// The optimizer's parameters and tables. Shared with the tapes whose gradients were applied.
   std::shared_ptr<OwnedParameters> owned_ = std::make_shared<OwnedParameters>();
   bool checked_ = false;
 };

@@ -15,8 +15,8 @@
 
 namespace msstream::detail {
 
-/// The parameters and tables of an optimizer, by their elements. Does not keep the tensors alive;
-/// the optimizer does. Not synchronised.
+/// The parameters and tables of an optimizer, found by the addresses of their elements. Does not
+/// keep the tensors alive; the optimizer does. Not synchronised.
 class OwnedParameters {
  public:
   struct Parameter {
@@ -41,14 +41,15 @@ class OwnedParameters {
   void for_each(Function function) const {
     std::ranges::for_each(parameters_, function);
   }
-  /// Calls function(parameter) for each parameter that has any of the elements.
+  /// Calls function(parameter) for each parameter or table that contains any of the elements.
   template <class Function>
   void for_each_overlap(MemoryRange const& elements, Function function) const {
     places_.for_each_overlap(elements,
                              [&](auto const& entry) { function(parameters_[entry.value]); });
   }
-  /// Calls function(parameter, other's parameter) for each pair that shares elements. If another
-  /// optimizer shares none, that is remembered, so that later steps do not search it again.
+  /// Calls function(parameter, parameter of `other`) for each pair of parameters that share
+  /// elements. If there is no such pair, remembers the other optimizer, so that later steps do not
+  /// search it again.
   template <class Function>
   void for_each_shared(OwnedParameters const& other, Function function) const {
     if (std::ranges::find(apart_from_, other.version_) != apart_from_.end()) {
@@ -81,8 +82,9 @@ class OwnedParameters {
   }
 
   std::vector<Parameter> parameters_;
-  ByMemory<std::size_t> places_;                   ///< indices in parameters_
-  std::uint64_t version_ = next_version();         ///< of the content; unique in the process
+  ByMemory<std::size_t> places_;  ///< indices in parameters_, by memory range
+  /// The version of the content. Unique in the process.
+  std::uint64_t version_ = next_version();
   mutable std::vector<std::uint64_t> apart_from_;  ///< versions of optimizers that share no element
                                                    ///< with this one
 };

@@ -21,14 +21,15 @@ namespace msstream {
 
 namespace {
 
-/// Estimates how many multiprocessors an operation fills, for a trace that does not say so. It is
-/// at most the number that its thread blocks need, estimated from the bytes that it writes and
-/// reads, and at most the share of the device that equals its share of the device's throughput. The
-/// constants fit the times of three models' steps on many groups of one H200.
+/// Estimates the number of multiprocessors that an operation fills, for a trace without that
+/// number. The estimate is the lesser of two values: the number that the thread blocks of the
+/// operation need, estimated from the bytes that it reads and writes, and the share of the device
+/// that equals the operation's share of the device's throughput. The constants fit the step times
+/// of three models on many stream groups of one H200.
 int likely_sms(StepTrace const& trace, StepTrace::Operation const& operation, int sm_count) {
   constexpr double kWrittenBytes = 15'000;
   constexpr double kReadBytes = 300'000;
-  constexpr double kBytesPerNs = 1'400;  ///< of a kernel that fills the device
+  constexpr double kBytesPerNs = 1'400;  ///< the throughput of a kernel that fills the device
   auto const bytes = [&](std::vector<std::size_t> const& used) {
     double sum = 0;
     for (auto const memory : used) {
@@ -44,7 +45,7 @@ int likely_sms(StepTrace const& trace, StepTrace::Operation const& operation, in
   return static_cast<int>(std::clamp(std::ceil(std::min(blocks, throughput)), 1.0, 1e6));
 }
 
-/// Returns the cost of an operation on a device that it has to itself.
+/// Returns the cost of an operation that runs alone on a device.
 SimCost::Kernel cost_of(StepTrace const& trace, std::size_t i, StepModel const& model) {
   auto const& operation = trace.operations()[i];
   int const sms =
@@ -58,14 +59,16 @@ CopyKind engine_of(StreamKind kind) {
   return kind == StreamKind::h2d ? CopyKind::h2d : CopyKind::d2h;
 }
 
-/// Simulates one thread that issues the step to the groups of a simulated device.
+/// Predicts the time of a step outside graphs: simulates one thread that issues the step to the
+/// stream groups of a simulated device.
 double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel const& model) {
   std::size_t current = 0;
   auto cost = model.cost;
   cost.kernel = [&](std::string_view, std::span<MemoryUse const>) {
     return cost_of(trace, current, model);
   };
-  // A copy of n bytes takes n ns, so that a byte count can stand for the traced duration.
+  // Makes a copy of n bytes take n ns, so that the simulated copy of n bytes can represent a traced
+  // copy of n ns.
   cost.copy_latency_ns = 0;
   cost.h2d_bytes_per_ns = 1;
   cost.d2h_bytes_per_ns = 1;
@@ -110,7 +113,8 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
                    }));
     }
   }
-  // Synchronises the streams themselves, because a group would record events.
+  // Waits for each stream itself, because waiting for a group would record events, which cost host
+  // time.
   for (auto const& [index, group] : made) {
     for (auto const kind : {StreamKind::compute, StreamKind::h2d, StreamKind::d2h}) {
       backend.synchronize_stream(group->stream(kind).native());
@@ -119,7 +123,7 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
   return runtime.host_time_ns() - start_ns;
 }
 
-/// A simulated replay of the step as a graph, with one node per operation.
+/// Simulates the replay of a step as a graph with one node per operation.
 class GraphRun {
  public:
   GraphRun(StepTrace const& trace, std::vector<std::size_t> streams, StepModel const& model)
@@ -210,9 +214,9 @@ class GraphRun {
   StepModel const& model_;
   sim::DeviceLoad load_;
   std::vector<std::vector<std::size_t>> followers_;
-  std::vector<std::size_t> missing_;  ///< predecessors that have not ended
+  std::vector<std::size_t> missing_;  ///< for each operation, the predecessors still running
   std::vector<double> ready_ns_;
-  std::vector<std::size_t> on_stream_;  ///< the running operation of each stream
+  std::vector<std::size_t> on_stream_;  ///< the operation that each stream is running
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> waiting_;
 };
 

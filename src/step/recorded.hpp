@@ -8,11 +8,11 @@
 #include <source_location>
 #include <utility>
 
-/// Helpers with which a tape records operations of one or two tensors.
+/// Functions with which operations of one or two tensors are recorded on a GradientTape.
 namespace msstream::ops::detail {
 
-/// Records that `output` is a function of `input`, and returns `output`. In the backward,
-/// gradient_of(output_gradient) returns the gradient of `input`.
+/// Records on the tape that `output` was computed from `input`, and returns `output`. In the
+/// backward pass, gradient_of(output_gradient) must return the gradient of `input`.
 template <class GradientOf>
 [[nodiscard]] Floats recorded(AnyTape& tape,
                               char const* operation,
@@ -33,14 +33,14 @@ template <class GradientOf>
   return output;
 }
 
-/// Computes the gradient of an operation's input from `saved`, which is the operation's input or
-/// its output, and the gradient of the output.
+/// Computes the gradient of an operation's input. `saved` is the input or the output of the
+/// operation, whichever the gradient formula uses.
 using GradientOfSaved = Floats (*)(Floats const& saved,
                                    Floats const& output_gradient,
                                    std::source_location issued_at);
 
-/// Like recorded() of one tensor, for an operation whose gradient is computed from its input or its
-/// output.
+/// Records on the tape that `output` was computed from `input`, and returns `output`. The gradient
+/// is computed by a GradientOfSaved from the input or the output, which the tape keeps.
 [[nodiscard]] inline Floats recorded_with(AnyTape& tape,
                                           char const* operation,
                                           Floats const& input,
@@ -59,8 +59,9 @@ using GradientOfSaved = Floats (*)(Floats const& saved,
       issued_at);
 }
 
-/// Records that `output` is a function of `left` and `right`, and returns `output`. In the
-/// backward, gradients_of(output_gradient, wanted) returns the wanted gradients of the operands.
+/// Records on the tape that `output` was computed from `left` and `right`, and returns `output`. In
+/// the backward pass, gradients_of(output_gradient, wanted) must return those gradients of the
+/// operands that `wanted` selects.
 template <class GradientsOf>
 [[nodiscard]] Floats recorded(AnyTape& tape,
                               char const* operation,

@@ -14,13 +14,14 @@
 
 namespace msstream::detail {
 
-/// The gradient of a loss with respect to itself: a scalar 1 on the device. Not synchronised.
+/// The gradient of a loss with respect to itself, with which a backward pass begins: a scalar 1 on
+/// the device. Not synchronised.
 class SeedGradient {
  public:
-  /// Returns the scalar, which is uploaded on first use, and again if work on a launch thread has
-  /// failed since, because that may have been its upload. If it does not exist yet inside a
-  /// capture, it is computed there: a captured upload would not run before a replay, and eager
-  /// steps would not wait for it.
+  /// Returns a scalar 1 on the device. It is uploaded at the first call, and again after a failure
+  /// on a launch thread, which may have been the failure of its upload. If the first call is inside
+  /// a capture, a captured kernel computes the scalar: a captured upload would not run before a
+  /// replay, so later steps outside the graph could not use it.
   [[nodiscard]] Floats one(std::shared_ptr<DeviceState> const& device,
                            std::source_location issued_at) {
     if (!one_ && is_capturing(*device)) {

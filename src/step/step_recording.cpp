@@ -19,10 +19,11 @@
 
 namespace msstream::detail {
 
-/// Records the operations of a device, and holds the memory that they use.
+/// Records the operations that are issued to a device, and keeps the memory that they use alive.
 class StepRecorder : public IssueObserver {
  public:
-  /// Starts or stops the recording of operations, which must be on only while times are taken.
+  /// Starts or stops the recording of operations. Operations may be recorded only while their times
+  /// are taken.
   void note(bool notes) {
     std::lock_guard const guard(order());
     notes_ = notes;
@@ -45,7 +46,8 @@ class StepRecorder : public IssueObserver {
     operations_.push_back(std::move(noted));
   }
 
-  /// Returns the recorded operations with their times. No thread may issue operations any more.
+  /// Returns the recorded operations with their times. No thread may issue operations any more when
+  /// it is called.
   [[nodiscard]] StepTrace trace(trace::Timeline const& timeline, WaitCounts const& waits) {
     std::lock_guard const guard(order());
     std::vector<bool> timed(operations_.size(), false);
@@ -102,7 +104,7 @@ class StepRecorder : public IssueObserver {
 
 namespace {
 
-/// Blocks the host until all work of the device's tracker is launched and complete.
+/// Blocks the host until all work issued to the device is launched and complete.
 void wait_for_all(DeviceState& state) {
   auto& tracker = *state.context->tracker;
   for (auto const& position : tracker.newest_positions()) {
@@ -113,7 +115,8 @@ void wait_for_all(DeviceState& state) {
   state.context->rethrow_launch_failure();
 }
 
-/// Returns the state, on which a recording may begin now: earlier work is complete.
+/// Waits until all earlier work of the device is complete, so that a recording can begin, and
+/// returns `state`. Throws std::logic_error inside a capture.
 DeviceState& at_rest(DeviceState& state) {
   if (OpenCapture::current(*state.context) != nullptr) {
     throw std::logic_error("record_step: inside a capture of the device, where nothing runs");
@@ -158,7 +161,7 @@ class StepRecording::State {
     recorder_->note(false);
     state_.issue_observer.end();
     observing_ = false;
-    wait_for_all(state_);  // the times of all recorded operations are then known
+    wait_for_all(state_);  // the times of all recorded operations are known after the wait
     auto waits = state_.context->tracker->wait_counts();
     waits.needed -= before_.needed;
     waits.issued -= before_.issued;
@@ -171,7 +174,7 @@ class StepRecording::State {
  private:
   DeviceState& state_;
   std::shared_ptr<StepRecorder> recorder_;
-  WaitCounts before_;  ///< the tracker's counts when the recording began
+  WaitCounts before_;  ///< the counts of waits when the recording began
   bool observing_ = true;
   bool timing_ = true;
 };

@@ -11,7 +11,8 @@ namespace msstream {
 
 namespace {
 
-/// Some thirty years, short enough for exact sums and differences.
+/// The latest time that a trace may contain: some thirty years, for which sums and differences are
+/// exact enough.
 constexpr double kLatestNs = 1e18;
 
 }  // namespace
@@ -75,7 +76,7 @@ void StepTrace::check() const {
 void StepTrace::find_dependencies() {
   struct Uses {
     std::optional<std::size_t> written_by;
-    std::vector<std::size_t> read_by;  ///< since the last write
+    std::vector<std::size_t> read_by;  ///< the readers since the last write
   };
   std::vector<Uses> uses(memory_bytes_.size());
   for (std::size_t i = 0; i < operations_.size(); ++i) {

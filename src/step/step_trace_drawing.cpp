@@ -23,7 +23,8 @@ constexpr std::array kPalette{
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#004488"};
 constexpr char const* kDefaultGroup = "#999999";
 
-/// Returns a colour whose hue is far from those of the preceding numbers, by the golden angle.
+/// Returns the colour for an item number. The hue advances by the golden angle, so that it is far
+/// from the hues of the preceding numbers.
 std::string generated_colour(int number) {
   double const hue = std::fmod(number * 0.618'033'988'75, 1.0);
   constexpr double kDarkest = 70;
@@ -47,7 +48,7 @@ std::string colour_of(int group) {
                                     : generated_colour(group);
 }
 
-/// Returns the number with one digit after the point.
+/// Returns the number as text with one digit after the decimal point.
 std::string tenths(double value) {
   auto const rounded = static_cast<std::int64_t>(std::llround(value * 10));
   return fmt::format(
@@ -80,7 +81,8 @@ std::string escaped(std::string_view raw) {
   return out;
 }
 
-/// Returns a quoted text for Graphviz, in which \n breaks the line.
+/// Returns the label of an operation as a quoted string for Graphviz, in which \n begins a new
+/// line.
 std::string label_of(StepTrace::Operation const& operation, StepTrace::Stream const& stream) {
   auto const quoted_part = [](std::string const& words) {
     std::string quoted;
@@ -93,8 +95,8 @@ std::string label_of(StepTrace::Operation const& operation, StepTrace::Stream co
                      quoted_part(stream.name));
 }
 
-/// Returns, for each operation, the next one on the critical path; 0 if there is none, since
-/// operation 0 has no predecessor.
+/// Returns, for each operation, the next operation on the critical path, or 0 if there is none:
+/// operation 0 cannot be the next one, because it has no predecessor.
 std::vector<std::size_t> next_on_path(StepTrace const& trace, StepTrace::CriticalPath const& path) {
   std::vector<std::size_t> next(trace.operations().size(), 0);
   for (std::size_t i = 0; i + 1 < path.operations.size(); ++i) {

@@ -27,7 +27,7 @@ constexpr char const* kFormat = "msstream step trace";
 constexpr int kVersion = 1;
 constexpr char const* kKinds[] = {"compute", "h2d", "d2h"};
 
-/// A value of the file, with its location for messages.
+/// A value in a JSON file, with its location in the file for error messages.
 class Field {
  public:
   Field(json const& value, std::string place) : value_(&value), place_(std::move(place)) {}
@@ -49,7 +49,7 @@ class Field {
   [[nodiscard]] Field operator[](std::size_t i) const {
     return {(*value_)[i], fmt::format("{}[{}]", place_, i)};
   }
-  /// Returns the results of `read(element)` for the elements of a list.
+  /// Calls `read(element)` for each element of the list, and returns the results.
   template <class Read>
   [[nodiscard]] auto list(Read&& read) const {
     std::vector<decltype(read(std::declval<Field const&>()))> elements;
@@ -161,7 +161,7 @@ WaitCounts waits_from(Field const& field) {
           field.member("elided").count_value()};
 }
 
-/// Returns the numbers as the file has them, for a message.
+/// Returns the numbers as a JSON list, for an error message.
 std::string list_of(std::vector<std::size_t> const& numbers) {
   std::string out;
   detail::JsonWriter(out).array(numbers);

@@ -13,13 +13,14 @@
 
 namespace msstream {
 
-/// The units of a step, whose operations share a group: the operations of one name, or of one path
-/// of name scopes. Units are numbered in the order of their first operations.
+/// A partition of a step's operations into units; all operations of a unit run on the same stream
+/// group. A unit has the operations of one name, or of one path of name scopes. Units are numbered
+/// in the order of their first operations.
 struct StepUnits {
   static constexpr std::size_t kByName = static_cast<std::size_t>(-1);
 
-  /// Makes one unit per path of the `depth` outermost scopes. Operations without a scope form the
-  /// trunk.
+  /// Creates one unit for each path of the `depth` outermost name scopes. Operations without a
+  /// scope form one unit, the trunk.
   StepUnits(StepTrace const& trace, std::size_t depth) {
     std::map<std::string_view, std::size_t> numbers;
     for (std::size_t i = 0; i < trace.operations().size(); ++i) {
@@ -38,7 +39,7 @@ struct StepUnits {
     }
   }
   [[nodiscard]] std::size_t count() const noexcept { return operations.size(); }
-  /// Returns the group of each operation, from the group of each unit.
+  /// Returns the stream group of each operation, given the group of each unit.
   [[nodiscard]] StepGroups spread(std::vector<int> const& groups) const {
     StepGroups spread;
     for (auto const unit : of) {
@@ -53,8 +54,8 @@ struct StepUnits {
   std::vector<bool> is_trunk;
 
  private:
-  /// Returns the `depth` outermost scopes of a name. A gradient has the scopes of its forward
-  /// operation.
+  /// Returns the `depth` outermost name scopes of an operation's name. A gradient operation has the
+  /// scopes of its forward operation.
   static std::string_view scopes_of(std::string_view name, std::size_t depth) {
     constexpr std::string_view kGradients = "gradients/";
     if (name.starts_with(kGradients)) {
@@ -72,7 +73,8 @@ struct StepUnits {
   }
 };
 
-/// Returns the step cut into units of every available size, largest units first, single names last.
+/// Returns all partitions of the step into units: by scopes of increasing depth, and finally by
+/// operation name.
 inline std::vector<StepUnits> cuts_of(StepTrace const& trace) {
   std::ptrdiff_t most_scopes = 0;
   for (auto const& operation : trace.operations()) {

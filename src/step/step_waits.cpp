@@ -16,7 +16,8 @@ namespace {
 using order::Position;
 using order::VectorClock;
 
-/// The clocks that waits bring if each operation has its own event, recorded right after it.
+/// Tracks the vector clocks that waits provide if each operation has its own event, recorded
+/// directly after it.
 class OwnEvents {
  public:
   [[nodiscard]] VectorClock const& look(Position position) const {
@@ -32,8 +33,8 @@ class OwnEvents {
   std::vector<std::vector<VectorClock>> after_;
 };
 
-/// The clocks that waits bring if an event is recorded only when it is first waited for, as in
-/// DependencyTracker.
+/// Tracks the vector clocks that waits provide if an event is recorded only when it is first waited
+/// for, as DependencyTracker does. Such an event also covers later work of the stream.
 class LateEvents {
  public:
   [[nodiscard]] VectorClock const& look(Position position) const {
@@ -67,7 +68,7 @@ class LateEvents {
   std::vector<std::vector<VectorClock>> events_;
 };
 
-/// The position of an operation, and the positions on other streams on which it depends.
+/// The position of an operation, and the positions on other streams that it depends on.
 struct Issued {
   Position position;
   std::vector<Position> needed;  ///< ascending by stream

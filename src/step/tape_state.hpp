@@ -25,33 +25,33 @@
 
 namespace msstream::detail {
 
-/// The records and gradients of a GradientTape.
+/// The state of a GradientTape: the recorded operations and the gradients.
 struct TapeState {
   /// A table or a view of a table in which a recorded lookup was made.
   struct LookedUp {
     MemoryRange range;
     Held<Shape> table;
   };
-  /// The gradient that one lookup gave to its table or view.
+  /// The gradient that a table or a view of it gets from one lookup.
   struct Lookup {
     Shape table;
     AnyTape::RowGradientPart part;
   };
-  /// The gradient of one lookup, seen from a requested table: row 0 of the part is `first_row` of
-  /// the table, which may be negative.
+  /// The gradient of one lookup in a view, seen from a requested table: row 0 of `part` is row
+  /// `first_row` of the table, which may be negative.
   struct LookupOfTable {
     AnyTape::RowGradientPart const* part;
     std::int64_t first_row;
-    bool is_whole;  ///< whether the part covers exactly the table's rows
+    bool is_whole;  ///< whether `part` covers exactly the table's rows
   };
   struct Node {
     std::string name;
-    std::shared_ptr<std::string const> scope;  ///< the name scopes around it, or null
+    std::shared_ptr<std::string const> scope;  ///< the name scopes of the operation, or null
     Floats output;
     std::shared_ptr<StreamGroup> group;
     std::optional<LookedUp> looked_up;
     AnyTape::Backward play_back;
-    std::source_location issued_at;  ///< of the recorded operation
+    std::source_location issued_at;  ///< the source location of the operation
   };
 
   explicit TapeState(std::shared_ptr<DeviceState> of) : device(std::move(of)) {}
@@ -61,24 +61,25 @@ struct TapeState {
               std::optional<LookedUp> looked_up,
               AnyTape::Backward backward,
               std::source_location issued_at);
-  /// Notes that a lookup got no gradient. A lookup in a recorded result is not noted, because the
-  /// operation that made the result then gets none, too.
+  /// Records that a lookup has no gradient, for error messages. Ignores a lookup in the result of a
+  /// recorded operation, because that operation then has no gradient either.
   void keep_unreached(std::optional<LookedUp> looked_up);
-  /// Throws std::logic_error if a recorded result is a part of the range, and not all of it.
+  /// Throws std::logic_error if `range` overlaps the result of a recorded operation, and no such
+  /// result contains all of `range`.
   void refuse_results_within(MemoryRange const& range, Shape const& shape) const;
-  /// Returns the gradients of lookups in the table or in views of its rows. Throws std::logic_error
-  /// for lookups in views whose rows are not rows of the table.
+  /// Returns the gradients of all lookups in the table or in views of its rows. Throws
+  /// std::logic_error if a lookup was made in a view whose rows are not rows of the table.
   [[nodiscard]] std::vector<LookupOfTable> lookups_of(AnyTensor const& table) const;
 
   std::shared_ptr<DeviceState> device;
-  bool played_back = false;  ///< since clear()
+  bool played_back = false;  ///< whether backward() was called after clear()
   std::vector<Node> nodes;
   HeldSums gradients;
-  std::vector<HeldSums::Entry> taken;                 ///< gradients of the node that is played back
+  std::vector<HeldSums::Entry> taken;                 ///< gradients of the current node's output
   ByMemory<Held<std::vector<Lookup>>> row_gradients;  ///< at least one per range
   ByMemory<memory::BlockRef> excluded;
   ByMemory<Shape> recorded;
-  ByMemory<Held<Shape>> unreached;  ///< tables of lookups whose results have no gradient
+  ByMemory<Held<Shape>> unreached;  ///< tables whose lookups got no gradient
   std::vector<std::shared_ptr<OwnedParameters const>> stepped;
   GroupedIds unique_rows;
   SeedGradient seed;

@@ -104,7 +104,7 @@ void AnyTwoStage::issue_or_replay(Place const& place,
 }
 
 void AnyTwoStage::forget(Place& place) {
-  place.update.reset();  // the captured parts of a batch depend on each other
+  place.update.reset();  // all captured parts depend on each other, so none can be kept
   place.rest.reset();
   place.ahead.reset();
   place.batch->forget();

@@ -13,19 +13,20 @@
 
 namespace msstream::detail {
 
-/// The access log of one piece of memory, with the lock that guards it. The caller of a function
-/// holds the lock.
+/// The access log of one piece of memory, with the lock that guards the log. The caller of a member
+/// function must hold the lock.
 struct AccessRecord {
-  /// Adds the positions that a use must follow.
+  /// Adds the positions that a use of the memory must follow.
   void add_hazards(AccessMode mode, order::PositionSet& needed) const {
     mode == AccessMode::read ? log.add_hazards_of_read(needed) : log.add_hazards_of_write(needed);
   }
-  /// Notes a use that follows its hazards: a write replaces all earlier uses.
+  /// Notes a use that follows all positions of add_hazards(). A write therefore replaces all
+  /// earlier uses.
   void note(AccessMode mode, order::Position position) {
     mode == AccessMode::read ? log.note_read(position) : log.note_write(position);
   }
-  /// Notes a use by work that msstream did not issue, which may run concurrently with similar uses
-  /// on other streams: a write replaces no use.
+  /// Notes a use by work that msstream did not issue, which may run concurrently with other foreign
+  /// uses on other streams. A write therefore replaces no earlier use.
   void note_foreign(AccessMode mode, order::Position position) {
     mode == AccessMode::read ? log.note_read(position) : log.note_unordered_write(position);
   }
@@ -34,15 +35,16 @@ struct AccessRecord {
   order::AccessLog log;
 };
 
-/// One operation's declared use of one piece of memory; a write access may read as well.
+/// One operation's declared use of one piece of memory. With the mode `write`, the operation may
+/// read as well.
 struct Access {
   AccessRecord* record;
   AccessMode mode;
 };
 
 /// The accesses of one operation. normalise() keeps one access for each record, sorted by the
-/// record's address. All operations lock records in this order, so two operations that share two
-/// pieces of memory can neither deadlock nor each precede the other.
+/// record's address. All operations lock records in the order of addresses, so two operations that
+/// share two pieces of memory can neither deadlock nor each precede the other.
 class AccessSet {
  public:
   void add(AccessRecord& record, AccessMode mode) { accesses_.push_back({&record, mode}); }
@@ -66,7 +68,8 @@ class AccessSet {
  private:
   static constexpr std::size_t kFew = 16;
 
-  /// Takes a third of the time of std::sort for a few accesses, which are usually sorted already.
+  /// Sorts the accesses in a third of the time of std::sort: there are few, and they are usually
+  /// sorted already.
   void insertion_sort() {
     for (auto* next = accesses_.begin(); next != accesses_.end(); ++next) {
       Access const access = *next;
@@ -84,7 +87,7 @@ class AccessSet {
   InlineVector<Access, 8> accesses_;
 };
 
-/// Holds the locks of all records of a normalised set.
+/// A guard that holds the locks of all records of a normalised set of accesses.
 class LockedRecords {
  public:
   explicit LockedRecords(AccessSet const& accesses) noexcept : accesses_(accesses) {

@@ -13,7 +13,8 @@ AnyStreamPool::AnyStreamPool(std::shared_ptr<StreamContext> const& context,
                              StreamPoolOptions const& options)
     : pool_(std::make_unique<StreamPool>(context, options)) {}
 AnyStreamPool::~AnyStreamPool() {
-  // The destructor waits for work, and the last owner of a pool may be work on a launch thread.
+  // The pool's destructor waits for work, and the last owner of a pool may be work on a launch
+  // thread, which must not wait for itself.
   RuntimeThread::call_outside([pool = pool_.release()] { delete pool; });
 }
 int AnyStreamPool::groups() const noexcept {

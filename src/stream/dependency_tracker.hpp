@@ -28,35 +28,35 @@
 namespace msstream::detail {
 
 struct TrackerOptions {
-  /// Elides waits that are known to hold already. If false, every hazard between streams issues a
-  /// wait, to measure the difference or to rule out an error in the elision.
+  /// If true, elides waits that are known to hold already. If false, every hazard between streams
+  /// issues a wait, to measure the difference or to rule out an error in the elision.
   bool reduce_waits = true;
   /// Receives, for every elided wait, a sentence that names the earlier wait that covers it. Called
-  /// on the launching thread, so possibly on several threads at once. For debugging, since it is
-  /// slow.
+  /// on the launching thread, so possibly on several threads at once. Slow, so only for debugging.
   std::function<void(std::string const&)> explain;
 };
 
 /// Tracks the order of all work on all streams of a program, and issues exactly the waits that are
 /// missing.
 ///
-/// A wait is elided exactly if the stream's vector clock, or the host, already covers it. Among
-/// several needed waits, those implied by another one are dropped. Thread-safe; no lock is shared
-/// between streams.
+/// A wait is elided exactly if the stream's vector clock covers the position to wait for, or the
+/// host has seen it complete. Among several positions to wait for, those implied by another one are
+/// dropped. Thread-safe; no lock is shared between streams.
 class DependencyTracker : public StreamRegistry {
  public:
   explicit DependencyTracker(RuntimeLife life, TrackerOptions options = {})
       : StreamRegistry(life), options_(std::move(options)) {}
 
-  /// Reserves the operation's number, notes its accesses, and adds to `needed` the positions that
-  /// it must follow. The caller holds `self.issuing`, and must launch or abandon the number before
-  /// another operation is reserved on the slot.
+  /// Reserves the next operation number of the slot's stream, notes the operation's accesses, and
+  /// adds to `needed` the positions that the operation must follow. The caller holds
+  /// `self.issuing`, and must launch or abandon the number before another operation is reserved on
+  /// the slot.
   std::uint64_t reserve(Slot& self, AccessSet& accesses, order::PositionSet& needed) {
     return reserve(self, accesses, needed, [](TrackedOrder const&) { return true; });
   }
-  /// Like reserve() without `agree`, but first calls `agree(TrackedOrder)`, while no other
-  /// operation can use the same memory. If it returns false, notes and reserves nothing, and
-  /// returns 0.
+  /// Reserves an operation's number and notes its accesses, but only if `agree(TrackedOrder)`
+  /// returns true; otherwise does nothing and returns 0. Calls `agree` while no other operation can
+  /// use the same memory. The caller holds `self.issuing`.
   template <class Agree>
   std::uint64_t reserve(Slot& self,
                         AccessSet& accesses,
@@ -79,11 +79,11 @@ class DependencyTracker : public StreamRegistry {
   }
 
   /// Makes the slot's stream wait for `needed`, runs `work`, and marks the number as launched, even
-  /// if one of them throws. Blocks the host until the operations in `needed` have been launched by
-  /// their threads.
+  /// if a wait or `work` throws. First blocks the host until the operations in `needed` have been
+  /// launched by their threads.
   ///
-  /// If the operation depends on work that failed on a launch thread, does not run `work` and
-  /// returns that failure; the inputs, including ids and counts, would be whatever was in memory.
+  /// If the operation depends on work that failed on a launch thread, returns that failure and does
+  /// not run `work`, whose inputs, including ids and counts, would be whatever was in memory.
   /// Otherwise returns null.
   template <class Work>
   [[nodiscard]] std::exception_ptr launch(Slot& self,
@@ -101,9 +101,10 @@ class DependencyTracker : public StreamRegistry {
     return nullptr;
   }
 
-  /// Like launch(), but for a launch thread, which has no caller to catch exceptions: calls
-  /// `failed(exception)` instead of throwing, also if the work is given up, before the threads that
-  /// wait for the number continue. All operations in `needed` must be launched.
+  /// Launches an operation as launch() does, on a launch thread, which has no caller to catch
+  /// exceptions. If the launch fails, or the work is given up because of an earlier failure, calls
+  /// `failed(exception)` before the threads that wait for the number continue. All operations in
+  /// `needed` must be launched.
   template <class Work, class Failed>
   void launch_if_sound(Slot& self,
                        std::uint64_t number,
@@ -177,8 +178,8 @@ class DependencyTracker : public StreamRegistry {
   [[nodiscard]] bool launchable(order::PositionSet const& needed) const noexcept {
     return first_to_launch(needed) == nullptr;
   }
-  /// Returns the first position in `needed` that is not launched, and that launch() would wait for;
-  /// null if there is none.
+  /// Returns the first position in `needed` that is not launched, and that launch() would therefore
+  /// wait for; null if all are launched.
   [[nodiscard]] order::Position const* first_to_launch(
       order::PositionSet const& needed) const noexcept {
     if (!works(Mechanism::launch_handshake)) {
@@ -191,9 +192,9 @@ class DependencyTracker : public StreamRegistry {
     return found != needed.end() ? found : nullptr;
   }
 
-  /// Returns a new position that stands for all work put on the stream so far. Its event is
-  /// recorded when it is first needed. The caller holds `self.issuing`, and all reserved operations
-  /// are launched.
+  /// Returns a new position that covers all work put on the stream so far. Its event is recorded
+  /// when it is first needed. The caller holds `self.issuing`, and all reserved operations are
+  /// launched.
   order::Position advance(Slot& self) noexcept {
     auto const number = self.reserved.load(std::memory_order_relaxed) + 1;
     if (this->observes_order()) [[unlikely]] {
@@ -203,8 +204,9 @@ class DependencyTracker : public StreamRegistry {
     self.publish_launched(number);
     return {self.index, number};
   }
-  /// Like advance(), but takes `self.issuing` itself. Must not be called while an operation is
-  /// being launched on the slot, and the stream must live as long as the tracker.
+  /// Takes `self.issuing`, and returns a new position that covers all work put on the stream so
+  /// far. Must not be called while an operation is being launched on the slot. The stream must live
+  /// as long as the tracker.
   order::Position mark(Slot& self) noexcept {
     if (this->home().is_left()) {
       return {self.index, self.reserved.load()};
@@ -212,16 +214,16 @@ class DependencyTracker : public StreamRegistry {
     std::lock_guard const guard(self.issuing);
     return advance(self);
   }
-  /// Like mark(), but also records an event, so the stream is not used for this position afterwards
-  /// and may be destroyed. If no event can be created, blocks the host until the stream's work is
-  /// complete.
+  /// Returns a new position that covers all work put on the stream so far, and records its event at
+  /// once, so the stream may be destroyed afterwards. If no event can be created, blocks the host
+  /// until the stream's work is complete.
   order::Position mark_with_event(Slot& self) noexcept {
     if (this->home().is_left()) {
       return {self.index, self.reserved.load()};
     }
     std::lock_guard const guard(self.issuing);
-    // The lock keeps a thread that knows nothing of the stream from recording an event before this
-    // one.
+    // The lock is taken before the position is published, so that no other thread records the
+    // position's event: other threads do not know whether the stream still exists.
     std::lock_guard const recording(self.lock);
     auto const position = advance(self);
     try {
@@ -238,17 +240,17 @@ class DependencyTracker : public StreamRegistry {
     return position;
   }
 
-  /// Makes the stream's next work wait for `needed`, after waiting until `needed` is launched. Only
-  /// one thread at a time may call it for a slot.
+  /// Makes the stream's next work wait for `needed`, after waiting on the host until `needed` is
+  /// launched. Only one thread at a time may call it for a slot.
   void order_after(Slot& self, order::PositionSet& needed) {
     note_follows(self, {needed.begin(), needed.size()});
     await_launched(needed);
     order_after_launched(self, needed);
   }
 
-  /// Makes the stream's next work wait for an event that the caller shares, which covers no more
-  /// than its position and clock say, however old it is. Only one thread at a time may call it for
-  /// a slot.
+  /// Makes the stream's next work wait for a shared event. However old the event is, it still
+  /// covers the work of its position and clock, because a shared event is not recorded again. Only
+  /// one thread at a time may call it for a slot.
   void order_after(Slot& self, RecordedEvent const& event) {
     if (event.position.stream == self.index) {
       return;
@@ -304,7 +306,7 @@ class DependencyTracker : public StreamRegistry {
   }
 
   /// Blocks the host until the operations in `needed` have been launched. Positions of the slot's
-  /// own stream always are, because the holder of `issuing` comes after them.
+  /// own stream are launched already, because the calling thread holds `issuing`.
   void await_launched(order::PositionSet const& needed) const noexcept {
     if (works(Mechanism::launch_handshake)) {
       for (auto const& position : needed) {
@@ -332,8 +334,8 @@ class DependencyTracker : public StreamRegistry {
       waits.push_back(position);
     }
     if (waits.size() > 1) {
-      // Accesses are sorted by the addresses of their records, which differ between runs, so the
-      // waits are sorted by stream instead.
+      // Sorts the waits by stream, so that their order is the same in every run: accesses are
+      // sorted by the addresses of their records, which differ between runs.
       std::sort(waits.begin(), waits.end(), [](auto const& a, auto const& b) {
         return a.stream < b.stream;
       });
@@ -351,9 +353,9 @@ class DependencyTracker : public StreamRegistry {
     add_to(self.waits_elided, elided);
   }
 
-  /// Returns whether both streams are in the same capture, or in none. Otherwise there is nothing
-  /// to wait for: a graph runs after all work that its launch follows, and captured work has not
-  /// run.
+  /// Returns whether both streams are in the same capture, or neither is captured. Otherwise there
+  /// is nothing to wait for: a graph runs after all work that its launch follows, and captured work
+  /// has not run.
   [[nodiscard]] bool is_same_capture(Slot const& self, order::Position position) const noexcept {
     return slot(position.stream).capture.load(std::memory_order_acquire) ==
            self.capture.load(std::memory_order_relaxed);
@@ -369,8 +371,8 @@ class DependencyTracker : public StreamRegistry {
     }
   }
 
-  /// Marks the operation as failed, so that operations which follow it also fail with `failure`,
-  /// and waits for `needed`.
+  /// Marks the operation as failed, so that operations that follow it also fail with `failure`, and
+  /// blocks the host until `needed` is complete.
   void give_up(Slot& self,
                std::uint64_t number,
                order::PositionSet const& needed,
@@ -383,9 +385,9 @@ class DependencyTracker : public StreamRegistry {
     counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
-  /// Blocks the host until `needed` is complete. The accesses of an operation that could not wait
-  /// for `needed` have already replaced the earlier ones, so operations that wait for it rely on
-  /// being after `needed`.
+  /// Blocks the host until `needed` is complete, for an operation that could not be ordered after
+  /// `needed`. Its accesses have already replaced the earlier ones, so operations that follow it
+  /// rely on `needed` being complete.
   void settle(order::PositionSet const& needed) noexcept {
     for (auto const& position : needed) {
       this->finish(position);
@@ -420,7 +422,8 @@ class DependencyTracker : public StreamRegistry {
     return covered;
   }
 
-  /// Makes the stream wait for the position. Returns false if there is nothing left to wait for.
+  /// Makes the stream wait for the position. Returns false if the position's work is known to be
+  /// complete, so that no wait is issued.
   bool issue_wait(Slot& self, order::Position position) {
     auto const event = this->event_of_launched(position);
     if (event == nullptr) {

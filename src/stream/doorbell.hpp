@@ -9,15 +9,14 @@
 
 namespace msstream::detail {
 
-/// Notifies threads that look for work in their own data structures that there may be some.
+/// Wakes threads that look for work in their own data structures when there may be some:
 ///
 ///     auto const rung = bell.rung();
 ///     if (!found_work()) bell.sleep(rung);
 ///
-/// If the bell has rung since rung(), sleep() returns at once. Ringing costs one atomic addition
-/// and two loads, unless all threads that could look for work are asleep. Thread-safe. Rings and
-/// sleeps have one total order, so a thread that rings after it has made work available is always
-/// noticed.
+/// If ring() was called since rung(), sleep() returns at once. ring() costs one atomic addition and
+/// two loads, unless all threads that could look for work are asleep. Thread-safe. Rings and sleeps
+/// have one total order, so a thread that rings after it has made work available is always noticed.
 class Doorbell {
  public:
   [[nodiscard]] std::uint64_t rung() const noexcept { return rings_.load(); }
@@ -39,17 +38,17 @@ class Doorbell {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return rings_.load() != rung; });
   }
-  /// Like sleep(), but returns at `end` at the latest.
+  /// Sleeps until the bell has rung since `rung`, or until the time `end`.
   void sleep_until(std::uint64_t rung, std::chrono::steady_clock::time_point end) {
     Sleeping const asleep(*this);
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, end, [&] { return rings_.load() != rung; });
   }
-  /// Returns how often a thread has started to sleep.
+  /// Returns how many times a thread has started to sleep.
   [[nodiscard]] std::uint64_t sleeps() const noexcept { return sleeps_.load(); }
 
-  /// A guard for a thread that polls rung() while the guard lives, so that ring() needs to wake no
-  /// thread. The thread must look for work once more after the guard is destroyed.
+  /// A guard for a thread that polls rung(). While the guard lives, ring() need not wake a thread.
+  /// The thread must look for work once more after the guard is destroyed.
   class Watch {
    public:
     explicit Watch(Doorbell& bell) noexcept : bell_(bell) { bell_.watching_.fetch_add(1); }

@@ -9,7 +9,8 @@
 
 namespace msstream::detail {
 
-/// Returns whether the work of an event of the context is complete: see Event::query().
+/// Returns whether the work of the event is complete, without blocking. Rethrows a failure of the
+/// work.
 [[nodiscard]] inline bool query_event(StreamContext& context, RecordedEvent const& recorded) {
   context.home.require_here();
   context.tracker->refuse_captured(recorded.position, "Event::query");
@@ -22,17 +23,17 @@ namespace msstream::detail {
   return true;
 }
 
-/// Represents all work that a stream had when Stream::record() made the event, and no work that was
-/// issued after record() returned. Copies share the event.
+/// An event that covers all work that a stream had when Stream::record() made the event, and no
+/// work that was issued after record() returned. Copies share the native event.
 class Event {
  public:
   Event(std::shared_ptr<StreamContext> context, std::shared_ptr<RecordedEvent> recorded)
       : context_(std::move(context)), recorded_(std::move(recorded)) {}
 
-  /// Returns whether the work is complete, without blocking. Rethrows a failure of the work. While
-  /// the work is being captured, throws std::logic_error, as synchronize() does.
+  /// Returns whether the event's work is complete, without blocking. Rethrows a failure of the
+  /// work. While the work is being captured, throws std::logic_error, as synchronize() does.
   [[nodiscard]] bool query() const { return query_event(*context_, *recorded_); }
-  /// Blocks the host until the work is complete. Rethrows a failure of the work.
+  /// Blocks the host until the event's work is complete. Rethrows a failure of the work.
   void synchronize() const {
     context_->home.require_here();
     InsideWork::refuse_wait("Event::synchronize");

@@ -14,8 +14,8 @@
 
 namespace msstream::detail {
 
-/// A pool of untimed events of one runtime. Events are created if none is free, and kept for reuse.
-/// Thread-safe.
+/// A pool of untimed events of one runtime, which keeps released events for reuse and creates an
+/// event only if none is free. Thread-safe.
 class EventPool {
  public:
   explicit EventPool(std::shared_ptr<Backend> runtime)
@@ -50,7 +50,7 @@ class EventPool {
     try {
       std::lock_guard const guard(lock_);
       free_.push_back(event);
-    } catch (...) {  // there is no memory to keep the event for reuse
+    } catch (...) {  // the host has no memory to keep the event
       runtime_->destroy_event(event);
     }
   }

@@ -20,11 +20,11 @@
 
 namespace msstream::detail {
 
-/// The tracker's slots for streams that msstream did not make. A stream gets its slot when it is
-/// first seen.
+/// The dependency tracker's slots for streams that msstream did not make. A stream gets its slot
+/// when it is first seen.
 ///
-/// Nothing reports that such a stream is destroyed. It is therefore identified by its id, not by
-/// its handle, and each of its positions has an event. Now and then, the slots of streams whose
+/// Nothing reports that such a stream is destroyed. A stream is therefore identified by its id, not
+/// by its handle, and each of its positions has an event. Now and then, the slots of streams whose
 /// positions are all complete are freed; a stream that is used again gets a new slot. Thread-safe.
 class ForeignStreams {
   struct Entry {
@@ -36,8 +36,8 @@ class ForeignStreams {
  public:
   using Native = NativeStream;
 
-  /// Keeps the stream's slot. For use only by the thread that found the stream, while the stream
-  /// exists.
+  /// A guard that keeps a foreign stream's slot from being freed. For use only by the thread that
+  /// found the stream, while the stream exists.
   class Use {
    public:
     Use(Use&& other) noexcept
@@ -51,12 +51,13 @@ class ForeignStreams {
 
     [[nodiscard]] std::uint64_t id() const noexcept { return entry_->stream.id; }
     [[nodiscard]] StreamSlot& slot() const noexcept { return *entry_->slot; }
-    /// Makes the stream's next work follow the positions. Blocks the host until they are launched.
+    /// Makes the stream's next work follow the positions. First blocks the host until their
+    /// operations are launched.
     void follow(order::PositionSet& needed) const {
       std::lock_guard const guard(slot().issuing);
       tracker_->order_after(slot(), needed);
     }
-    /// Returns a position that stands for all work put on the stream so far. The stream may be
+    /// Returns a position that covers all work put on the stream so far. The stream may be
     /// destroyed afterwards.
     [[nodiscard]] order::Position mark() const noexcept {
       return entry_->stream.stays ? tracker_->mark(slot()) : tracker_->mark_with_event(slot());
@@ -64,7 +65,7 @@ class ForeignStreams {
 
    private:
     friend class ForeignStreams;
-    /// Requires the lock of the entry's shard.
+    /// Takes a use of the entry. The caller must hold the lock of the entry's shard.
     Use(DependencyTracker& tracker, Entry& entry) noexcept : tracker_(&tracker), entry_(&entry) {
       entry.uses.fetch_add(1, std::memory_order_relaxed);
     }
@@ -84,7 +85,7 @@ class ForeignStreams {
     }
   }
 
-  /// Returns the stream's entry, or nothing while the stream is being captured.
+  /// Returns a use of the stream's slot, or nothing while the stream is being captured.
   [[nodiscard]] std::optional<Use> find(Native native) {
     auto const stream = context_->runtime->identify(native);
     if (!stream.has_value()) {
@@ -116,7 +117,7 @@ class ForeignStreams {
     return Use(*context_->tracker, entry);
   }
 
-  /// Returns the number of streams that have a slot.
+  /// Returns the number of foreign streams that have a slot.
   [[nodiscard]] std::size_t count() const noexcept { return count_.load(); }
 
  private:

@@ -33,8 +33,8 @@ class GroupLibraries {
     }
   }
 
-  /// Returns the handles, creating them first if necessary. Throws what R::create_libraries()
-  /// throws.
+  /// Returns the library handles, and creates them at the first call. Throws what
+  /// R::create_libraries() throws.
   [[nodiscard]] NativeLibraries native() {
     std::call_once(made_, [this] { native_ = runtime_->create_libraries(options_); });
     return *native_;

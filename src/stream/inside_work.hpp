@@ -12,12 +12,12 @@
 
 namespace msstream::detail {
 
-/// Marks the calling thread as inside an operation's work while the guard lives. The thread may
-/// then neither issue another operation nor ask a stream for an event, because either could need
-/// the operation that counts as launched only when its work returns.
+/// A guard that marks the calling thread as inside an operation's work. The thread may then neither
+/// issue another operation nor record an event on a stream: both may have to wait until the current
+/// operation is launched, which is only when its work returns.
 class InsideWork {
  public:
-  /// Stores the name; `operation` must outlive the guard.
+  /// Stores a pointer to the operation's name, which must outlive the guard.
   [[nodiscard("without a name the guard goes at once")]] explicit InsideWork(
       char const* operation) noexcept {
     RuntimeThread::launching_ = operation;
@@ -26,17 +26,17 @@ class InsideWork {
   InsideWork(InsideWork const&) = delete;
   InsideWork& operator=(InsideWork const&) = delete;
 
-  /// If the calling thread is inside an operation's work, throws a std::logic_error that names
-  /// `what` and the operation.
+  /// Throws a std::logic_error with `what` and the operation's name if the calling thread is inside
+  /// an operation's work.
   static void refuse(std::string_view what) {
     if (RuntimeThread::launching() != nullptr) [[unlikely]] {
       throw std::logic_error(
           fmt::format("{} called from inside the work of the operation '{}'", what, place()));
     }
   }
-  /// Refuses a wait of the host, as refuse() does, and also on a thread that runs the work of a
-  /// stream, such as HostStream::run() or a host function of CUDA, because the stream would wait
-  /// for itself.
+  /// Throws a std::logic_error if the host may not wait on the calling thread: inside an
+  /// operation's work, and on a thread that runs the work of a stream (HostStream::run(), or a host
+  /// function of CUDA), because the stream would wait for itself.
   static void refuse_wait(std::string_view what) {
     refuse(what);
     if (RuntimeThread::is_current()) [[unlikely]] {
@@ -46,9 +46,9 @@ class InsideWork {
           what));
     }
   }
-  /// Returns the name of the operation whose work the calling thread is inside. Outside of any
-  /// work, returns the thread's name scopes, or an empty string if there are none. A launch thread
-  /// does not know the scopes of the thread that issued the operation.
+  /// Returns the name of the operation whose work the calling thread is inside. Outside all work,
+  /// returns the thread's name scopes, or an empty string if there are none. A launch thread does
+  /// not know the scopes of the thread that issued the operation.
   [[nodiscard]] static std::string place() {
     auto const* const operation = RuntimeThread::launching();
     return operation != nullptr ? NameScope::qualify(operation) : std::string(NameScope::current());

@@ -12,15 +12,15 @@
 
 namespace msstream::detail {
 
-/// Rings doorbells when an operation of one stream has been launched, by any thread, for threads
-/// that sleep until then. Costs the launching thread one load while no thread sleeps for the
-/// operation that it has launched.
+/// Rings the doorbells of threads that sleep until a certain operation of one stream has been
+/// launched, by any thread. While no thread sleeps for the operation, costs the launching thread
+/// one load.
 ///
-/// Memory ordering: the launching thread stores the number, then loads `first_`; the sleeping
-/// thread stores `first_`, then loads the number once more. All four accesses are sequentially
-/// consistent, so at least one of two concurrent threads sees the other's store: either the bell
-/// rings, or the thread does not sleep. Thread-safe. The lock is held while a bell rings, so the
-/// bell cannot ring after remove().
+/// Memory ordering: the launching thread stores the operation's number, then loads `first_`; the
+/// sleeping thread stores `first_`, then loads the number once more. All four accesses are
+/// sequentially consistent, so at least one of two concurrent threads sees the other's store:
+/// either the bell rings, or the thread does not sleep. Thread-safe. The lock is held while a bell
+/// rings, so the bell cannot ring after remove().
 class LaunchBells {
  public:
   LaunchBells() = default;
@@ -28,7 +28,7 @@ class LaunchBells {
   LaunchBells& operator=(LaunchBells const&) = delete;
 
   /// Makes the bell ring once when operation `number` or a later one has been launched. Returns
-  /// false if `launched` shows that it has been launched already; the bell then need not ring. The
+  /// false if `launched` shows that this has happened already; the bell then need not ring. The
   /// caller must call remove() afterwards in both cases.
   [[nodiscard]] bool add(std::uint64_t number,
                          Doorbell& bell,
@@ -47,8 +47,8 @@ class LaunchBells {
       find_first();
     }
   }
-  /// Rings the bells that wait for operation `number` or an earlier one. Call it after `number` has
-  /// been stored as launched.
+  /// Rings the bells of threads that wait for operation `number` or an earlier one. Must be called
+  /// after `number` has been stored as launched.
   void launched(std::uint64_t number) noexcept {
     if (first_.load() <= number) [[unlikely]] {
       ring(number);

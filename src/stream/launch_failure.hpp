@@ -9,7 +9,8 @@
 
 namespace msstream::detail {
 
-/// Keeps the first exception that work on a launch thread threw, until a caller takes it.
+/// Keeps the first exception that an operation on a launch thread threw, until a caller takes the
+/// exception.
 class LaunchFailure {
  public:
   void keep(std::exception_ptr failure) noexcept {
@@ -20,8 +21,8 @@ class LaunchFailure {
       present_.store(true, std::memory_order_release);
     }
   }
-  /// Returns the number of failures so far, taken or not. If it differs from an earlier count, data
-  /// kept from work issued since that count may lack its contents.
+  /// Returns the number of failures so far, including those that callers have taken. If the number
+  /// has changed since some work was issued, the results of that work may be missing.
   [[nodiscard]] std::uint64_t count() const noexcept {
     return count_.load(std::memory_order_acquire);
   }

@@ -31,7 +31,7 @@
 
 namespace msstream::detail {
 
-/// An operation whose number is reserved and that a launch thread will launch.
+/// An operation that waits to be launched by a launch thread. Its number is reserved already.
 struct LaunchTask {
   StreamSlot* slot;
   std::uint64_t number;
@@ -43,25 +43,25 @@ struct LaunchTask {
 struct LaunchPoolOptions {
   int threads = 1;
   /// The time for which a thread without an operation to launch looks for work before it sleeps.
-  /// Waking a sleeping thread takes longer than issuing most operations, and the issuing thread
-  /// pays for it.
+  /// Waking a sleeping thread takes longer than issuing most operations, and delays the issuing
+  /// thread.
   std::chrono::microseconds spin{0};
 };
 
 /// Threads that launch operations: those of one stream in the order of their numbers, those of
 /// different streams concurrently.
 ///
-/// A task that fails stores its exception in its LaunchFailure, and tasks that follow it are given
-/// up until a caller has taken the exception. A task whose predecessors are not launched yet never
-/// occupies a thread: its stream's line goes back to the end of the queue, so any number of
-/// threads, even one, makes progress. The destructor launches the queued tasks. A pool made by
-/// make() also lets exit() launch the queued tasks and end the threads before a driver ends.
+/// A task is one operation to launch; a line is the queue of one stream's tasks. A task that fails
+/// stores its exception in its LaunchFailure, and tasks that follow it are given up until a caller
+/// has taken the exception. A task whose predecessors are not launched yet never occupies a thread:
+/// its line goes back to the end of the list of lines, so any number of threads, even one, makes
+/// progress. The destructor launches the queued tasks. A pool made by make() also lets exit()
+/// launch the queued tasks and end the threads before a driver ends.
 ///
-/// States of a thread: it launches; if no task can be launched, it looks for work for `spin`; then
-/// it sleeps until the pool's doorbell rings. push() rings the doorbell. While lines are blocked,
-/// each waiting for a launch that another thread has to make, that launch rings it too: before a
-/// thread sleeps, it registers the doorbell with the first missing launch of every line
-/// (LaunchBells).
+/// States of a thread: launching; if no task can be launched, looking for work for `spin`; then
+/// asleep until the pool's doorbell rings. push() rings the doorbell. If a line is blocked because
+/// another thread has to launch a task first, that launch rings the doorbell too: before a thread
+/// sleeps, it registers the doorbell with the first missing launch of every line (LaunchBells).
 ///
 /// No wake-up is missed. A thread reads the doorbell's count before it looks at the lines, and does
 /// not sleep if the doorbell has rung since, which covers pushes. Launches are covered by the order
@@ -94,8 +94,8 @@ class LaunchPool {
   LaunchPool(LaunchPool const&) = delete;
   LaunchPool& operator=(LaunchPool const&) = delete;
 
-  /// Launches the queued tasks and ends the threads. Only one thread may call it, once or more
-  /// often.
+  /// Launches the queued tasks and ends the threads. May be called repeatedly, but by one thread
+  /// only.
   void stop() {
     {
       std::lock_guard const guard(lock_);
@@ -108,7 +108,7 @@ class LaunchPool {
     threads_.clear();
   }
 
-  /// Queues a task. Throws std::logic_error if stop() has been called, by exit(), because no thread
+  /// Queues a task. Throws std::logic_error after stop(), which exit() calls, because no thread
   /// would launch the task.
   void push(LaunchTask task) {
     {
@@ -133,21 +133,22 @@ class LaunchPool {
     doorbell_.ring();
   }
   [[nodiscard]] bool is_stopping() const noexcept { return stopping_.load(); }
-  /// Returns how often a thread has started to sleep.
+  /// Returns how many times a thread has started to sleep.
   [[nodiscard]] std::uint64_t sleeps() const noexcept { return doorbell_.sleeps(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// The tasks of one stream. While the line is queued, in ready_ or taken from there by a thread,
-  /// push() adds to `later`; `tasks`, from `next` on, belongs to the thread that took the line.
+  /// The queue of one stream's tasks. `queued` is true while the line is in ready_ or a thread has
+  /// taken it from there; meanwhile push() adds tasks to `later`, and `tasks`, from index `next`
+  /// on, belongs to the thread that took the line.
   struct Line {
     std::vector<LaunchTask> tasks;
     std::size_t next = 0;
     std::vector<LaunchTask> later;
     bool queued = false;
   };
-  /// A line whose first task can be launched, taken from ready_; null if there is none.
+  /// A line taken from ready_ whose first task can be launched; `line` is null if there is none.
   struct Found {
     Line* line = nullptr;
     bool others = false;  ///< whether ready_ has other lines
@@ -156,8 +157,9 @@ class LaunchPool {
   static constexpr int kPausesBetweenLooks = 8;
 
   void work() {
-    // An operation's work may own the last handle of this pool's groups, whose destructor joins
-    // this thread; call_outside() then needs another one.
+    // Marks the thread as a launch thread, so that call_outside() runs destructors on another
+    // thread: an operation's work may own the last handle of the pool's groups, whose destructor
+    // joins the launch threads.
     RuntimeThread::is_launch_thread_ = true;
     DriverCalls calls(tracker_->life());
     while (true) {
@@ -196,8 +198,8 @@ class LaunchPool {
     return {nullptr, !ready_.empty()};
   }
 
-  /// Returns whether there may be a task to launch; false if there was none for as long as `spin_`.
-  /// `blocked` says whether lines wait for launches by other threads.
+  /// Looks for work for `spin_`, and returns whether there may be a task to launch. `blocked` says
+  /// whether lines wait for launches by other threads.
   bool watch(std::uint64_t rung, bool blocked) {
     if (spin_ == std::chrono::microseconds::zero()) {
       return false;
@@ -219,8 +221,8 @@ class LaunchPool {
         ready_.begin(), ready_.end(), [this](Line const* line) { return launchable(*line); });
   }
 
-  /// Sleeps until the doorbell has rung since `rung`, because a line was pushed or may have become
-  /// launchable.
+  /// Sleeps until the doorbell has rung since the count `rung`: when a task was pushed, or a
+  /// blocked line may have become launchable.
   void sleep(std::uint64_t rung) {
     auto const missing = missing_launches();
     if (!missing) {
@@ -238,7 +240,8 @@ class LaunchPool {
       tracker_->slot(launch.stream).bells.remove(launch.number, doorbell_);
     }
   }
-  /// Returns the first missing launch of each line, or nothing if one of the lines can be launched.
+  /// Returns, for each line, the position of the first operation that must be launched before the
+  /// line's next task. Returns nothing if one of the lines can be launched.
   [[nodiscard]] std::optional<std::vector<order::Position>> missing_launches() {
     std::vector<order::Position> missing;
     std::lock_guard const guard(lock_);

@@ -13,7 +13,7 @@ Placement::Placement(std::optional<StreamAssignment> assignment, bool propagate,
   for (auto const& group : groups_) {
     for (auto* const stream : {&group->compute(), &group->h2d(), &group->d2h()}) {
       auto const& slot = stream->slot();
-      // Numbers up to `reserved` belong to earlier streams that had the same slot.
+      // Operation numbers up to `reserved` belong to earlier streams that had the same slot.
       streams_.push_back({slot.index, slot.reserved.load(), group.get()});
     }
   }

@@ -24,16 +24,17 @@ namespace msstream::detail {
 
 class StreamGroup;
 
-/// Chooses the group of each operation of a pool's device: by an assignment file, by the group that
-/// wrote the operation's inputs, or by both. Immutable, and therefore thread-safe.
+/// Chooses the stream group of each operation of a device, for a stream pool: by an assignment
+/// file, by the group that wrote the operation's inputs, or by both. Immutable, and therefore
+/// thread-safe.
 class Placement {
  public:
   using Groups = std::vector<std::shared_ptr<StreamGroup>>;
 
   Placement(std::optional<StreamAssignment> assignment, bool propagate, Groups groups);
 
-  /// Returns the group that the file assigns to the operation with this name, prefixed by the
-  /// calling thread's name scopes; null if there is none.
+  /// Returns the group that the assignment file gives to the operation with this name, prefixed by
+  /// the calling thread's name scopes; null if the file has no matching line.
   [[nodiscard]] StreamGroup* by_name(char const* name) const {
     if (!assignment_) {
       return nullptr;
@@ -42,11 +43,11 @@ class Placement {
                                             : assignment_->group_of(name);
     return group ? groups_[static_cast<std::size_t>(*group)].get() : nullptr;
   }
-  /// Returns whether operations that are not placed otherwise go to the group that wrote their
-  /// inputs.
+  /// Returns whether an operation that neither its name nor a scope places goes to the group that
+  /// wrote its inputs.
   [[nodiscard]] bool propagates() const noexcept { return propagate_; }
-  /// Returns the pool's group that last wrote the memory of the log; null if there is none. The
-  /// caller holds the log's lock.
+  /// Returns the pool's group that last wrote the memory of the log; null if none of the pool's
+  /// groups did. The caller holds the log's lock.
   [[nodiscard]] StreamGroup* writer(order::AccessLog const& log) const noexcept {
     for (auto const& write : log.writes()) {
       for (auto const& stream : streams_) {
@@ -57,17 +58,17 @@ class Placement {
     }
     return nullptr;
   }
-  /// Notes the calling thread's latest operation and its group. `group` is null if the operation
-  /// was not placed.
+  /// Notes the calling thread's latest operation and its group, for expected(). `group` is null if
+  /// the operation was not placed.
   void note_latest(char const* name, StreamGroup* group) const {
     std::hash<std::string_view> const hash;
     auto* const known = learnt();
     (known != nullptr ? *known : begin_to_learn())
         .note(31 * hash(NameScope::current()) + hash(name), group);
   }
-  /// Predicts the group of the calling thread's next operation: since steps repeat, the group of
-  /// the operation that last followed the two latest ones, otherwise the group of the latest
-  /// operation. Null also if this placement noted nothing on the thread.
+  /// Predicts the group of the calling thread's next operation. Since steps repeat, it is the group
+  /// of the operation that last followed the two latest ones, otherwise the group of the latest
+  /// operation. Returns null if that operation was not placed, or nothing was noted on the thread.
   [[nodiscard]] StreamGroup* expected() const {
     auto const* const known = learnt();
     return known != nullptr ? known->expected() : nullptr;
@@ -88,7 +89,7 @@ class Placement {
     StreamGroup* group;
   };
 
-  /// The sequence of operations and groups that one placement has seen on one thread.
+  /// The sequence of operations and groups that a thread has issued under one placement.
   struct Learnt {
     static constexpr std::size_t kMostRemembered = std::size_t{1} << 14U;
 
@@ -115,8 +116,8 @@ class Placement {
     std::unordered_map<std::size_t, StreamGroup*> followers;
   };
 
-  /// Returns the calling thread's knowledge of this placement, or null if there is none. A thread
-  /// remembers only the placements that it used most recently, at most 8.
+  /// Returns what the calling thread has noted for this placement; null if nothing. A thread keeps
+  /// only the placements that it used most recently, at most 8.
   [[nodiscard]] Learnt* learnt() const {
     auto& all = learnt_by_thread();
     auto const found =

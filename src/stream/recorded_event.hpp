@@ -20,9 +20,9 @@ namespace msstream::detail {
 
 /// A native event with the work that it covers: a position, and everything that precedes it.
 ///
-/// Ownership: shared by its stream's recent events and the callers that looked it up. It is
-/// recorded again only if the stream is its single owner, so the meaning of an event never changes
-/// for another holder. The clock includes `position`.
+/// Ownership: shared by its stream's recent events and the callers that looked it up. The event is
+/// recorded again only if the stream is its single owner, so its meaning never changes for another
+/// owner. The clock includes `position`.
 struct RecordedEvent {
   explicit RecordedEvent(std::shared_ptr<EventPool> from)
       : pool(std::move(from)), native(pool->acquire()) {}
@@ -37,14 +37,14 @@ struct RecordedEvent {
   std::chrono::steady_clock::time_point recorded_at;
 };
 
-/// The events of one stream, oldest first. A stream that runs keeps at most sixteen: the newest
-/// ones, the oldest one that is not known to be complete, and some between. A captured stream keeps
-/// all events from keep_all() on. Not synchronised.
+/// The recorded events of one stream, oldest first. For a stream that runs, keeps at most sixteen:
+/// the newest ones, the oldest one that is not known to be complete, and some between. For a
+/// captured stream, keeps all events from keep_all() on. Not synchronised.
 class RecentEvents {
  public:
   using Handle = std::shared_ptr<RecordedEvent>;
 
-  /// Returns the earliest event at or after `number`, which covers the least work beyond it, or
+  /// Returns the earliest event at or after operation `number`, which covers the least later work;
   /// null if there is none.
   [[nodiscard]] RecordedEvent* earliest_from(std::uint64_t number) const noexcept {
     Handle const* const found = find(number);
@@ -64,8 +64,8 @@ class RecentEvents {
     return count_ == 0 ? nullptr : ring_[(first_ + count_ - 1) % kCapacity];
   }
 
-  /// Returns an event to record, and to pass to add() next: an event removed from the list if it is
-  /// not shared, otherwise a new one. Operations up to `completed` are known to be complete.
+  /// Returns an event to record and then pass to add(): an event removed from the list if no other
+  /// owner shares it, otherwise a new one. Operations up to `completed` are known to be complete.
   [[nodiscard]] Handle take_for_recording(std::shared_ptr<EventPool> const& pool,
                                           std::uint64_t completed) {
     if (count_ == kCapacity) {
@@ -114,8 +114,8 @@ class RecentEvents {
     --count_;
     return removed;
   }
-  /// Returns the index of the event, between the oldest and the newest, whose two neighbours are
-  /// closest to each other.
+  /// Returns the index of the event whose two neighbours are closest to each other. The oldest and
+  /// the newest event do not count.
   [[nodiscard]] std::size_t most_crowded() noexcept {
     auto const room = [this](std::size_t place) {
       return at(place + 1)->position.number - at(place - 1)->position.number;

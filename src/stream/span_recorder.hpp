@@ -23,11 +23,11 @@
 
 namespace msstream::detail {
 
-/// Records when each operation runs on the device, between start() and stop(). While it is off, it
-/// costs one load per operation.
+/// Records when each operation runs on the device, between start() and stop(). When no recording is
+/// on, costs one load per operation.
 ///
-/// While it is on, an operation takes two timed events and a lock: the recorded times are right,
-/// but the host is slower. Thread-safe.
+/// During a recording, an operation takes two timed events and a lock: the recorded times are
+/// right, but the host is slower. Thread-safe.
 class SpanRecorder {
  public:
   explicit SpanRecorder(std::shared_ptr<Backend> runtime) : runtime_(std::move(runtime)) {}
@@ -38,8 +38,8 @@ class SpanRecorder {
     return recording_.load(std::memory_order_relaxed);
   }
 
-  /// Starts a recording, and drops earlier spans. Time zero is the moment when `stream` reaches
-  /// this call.
+  /// Starts a recording, and drops earlier spans. Time zero is when `stream` reaches an event that
+  /// the call records.
   void start(NativeStream stream, SpanTiming timing = SpanTiming::as_issued) {
     std::lock_guard const guard(mutex_);
     recording_.store(false);
@@ -51,8 +51,8 @@ class SpanRecorder {
     recording_.store(true);
   }
 
-  /// Ends the recording. Blocks the host until the recorded operations are complete. If that fails,
-  /// the spans are kept for another call.
+  /// Ends the recording, and returns its timeline. Blocks the host until the recorded operations
+  /// are complete. If waiting fails, keeps the spans for another call.
   [[nodiscard]] trace::Timeline stop() {
     std::lock_guard const guard(mutex_);
     recording_.store(false);

@@ -32,9 +32,9 @@ class Stream {
   Stream(Stream const&) = delete;
   Stream& operator=(Stream const&) = delete;
 
-  /// Releases the native stream and the slot, as the destructor does; no other thread may be inside
-  /// a call. Later calls that need them throw std::logic_error. Does nothing in a child of fork(),
-  /// or after the driver has ended.
+  /// Releases the native stream and the slot, as the destructor does. No other thread may be inside
+  /// a call. Later calls that need the native stream or the slot throw std::logic_error. Does
+  /// nothing in a child of fork(), or after the driver has ended.
   void close() {
     auto* const slot = std::exchange(slot_, nullptr);
     if (slot != nullptr && !context_->home.is_left()) {
@@ -43,11 +43,12 @@ class Stream {
     }
   }
 
-  /// Returns an event for all work issued so far, including work put directly on native().
+  /// Records an event on the stream, and returns it. The event covers all work issued to the stream
+  /// so far, including work put directly on native().
   [[nodiscard]] Event record() { return Event(context_, context_->tracker->event_at(mark())); }
-  /// Makes the stream's next work wait for the event's work, unless that is known to precede it
+  /// Makes the stream's next work wait for the event's work, unless the order is known to hold
   /// already. Does not block the host. Throws std::invalid_argument for an event of a device that
-  /// does not share the tracker.
+  /// does not share the stream's dependency tracker.
   void wait(Event const& event) {
     require(event.tracker() == context_->tracker.get(),
             "Stream::wait: the event is of a device with another tracker; DeviceOptions::tracker "
@@ -56,8 +57,9 @@ class Stream {
     context_->tracker->while_idle(self,
                                   [&] { context_->tracker->order_after(self, event.recorded()); });
   }
-  /// Makes the stream's next work follow positions of its tracker. Blocks the host until they are
-  /// launched. Then rethrows a failure on a launch thread that precedes them.
+  /// Makes the stream's next work follow positions of its dependency tracker. First blocks the host
+  /// until their operations are launched. Then rethrows a failure on a launch thread that precedes
+  /// them.
   void follow(order::PositionSet const& needed) {
     auto& self = slot();
     context_->tracker->while_idle(self, [&] {
@@ -66,17 +68,19 @@ class Stream {
     });
     context_->rethrow(context_->tracker->failure_behind(needed));
   }
-  /// Blocks the host until all work issued so far is complete. Rethrows a failure of the work.
+  /// Blocks the host until all work issued to the stream so far is complete. Rethrows a failure of
+  /// the work.
   void synchronize() {
     InsideWork::refuse_wait("Stream::synchronize");
     record().synchronize();
   }
 
-  /// Returns a new position that stands for all work put on the stream so far.
+  /// Returns a new position that covers all work put on the stream so far.
   order::Position mark() {
     return mark([](order::Position) {});
   }
-  /// Like mark(), but calls `note(position)` before anything else can be issued to the stream.
+  /// Returns a new position that covers all work put on the stream so far. Calls `note(position)`
+  /// before anything else can be issued to the stream.
   template <class Note>
   order::Position mark(Note&& note) {
     order::Position position;

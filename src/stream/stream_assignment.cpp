@@ -62,7 +62,7 @@ std::string_view trim(std::string_view value) {
   return value.substr(begin, value.find_last_not_of(blank) - begin + 1);
 }
 
-/// Returns a short printable form of the text, for messages.
+/// Returns the text in quotes, shortened and with unprintable characters replaced, for messages.
 std::string shown(std::string_view value) {
   constexpr std::size_t most = 60;
   std::string out = "'";
@@ -73,8 +73,8 @@ std::string shown(std::string_view value) {
   return out + (value.size() > most ? "…'" : "'");
 }
 
-/// Removes the text up to and including the separator from the front of `rest`, and returns it
-/// without the separator.
+/// Removes the text before the first separator, and the separator, from the front of `rest`.
+/// Returns the text without the separator.
 std::string_view take(std::string_view& rest, char separator) {
   auto const end = std::min(rest.find(separator), rest.size());
   auto const part = rest.substr(0, end);
@@ -82,8 +82,8 @@ std::string_view take(std::string_view& rest, char separator) {
   return part;
 }
 
-/// Returns an upper bound of the expression's length with the repetitions in its braces written
-/// out. Braces within brackets count too; a user can escape them with a backslash.
+/// Returns an upper bound of the regular expression's length with the repetitions in its braces
+/// written out. Braces within brackets count too; a user can escape them with a backslash.
 std::size_t written_out_bytes(std::string_view expression) {
   std::size_t bytes = expression.size();
   for (std::size_t i = 0; i < expression.size(); ++i) {
@@ -103,8 +103,8 @@ std::size_t written_out_bytes(std::string_view expression) {
   return bytes;
 }
 
-/// Returns the name of a feature in the expression that may take std::regex exponential time; empty
-/// if there is none.
+/// Returns the name of a feature in the regular expression for which std::regex may take
+/// exponential time; empty if there is none.
 std::string_view refused_part(std::string_view expression) {
   for (std::size_t i = 0; i + 1 < expression.size(); ++i) {
     auto const pair = expression.substr(i, 2);
@@ -135,8 +135,8 @@ std::regex parse_expression(std::string_view expression, std::string_view place)
           place,
           refused,
           shown(expression));
-  // libstdc++ reads one character behind the end, so the expression is copied into a string that
-  // ends in NUL.
+  // The expression is copied into a string that ends in NUL, because libstdc++ reads one character
+  // behind its end.
   std::string const terminated(expression);
   try {
     return {terminated.data(), terminated.size(), kSyntax};
@@ -164,7 +164,8 @@ Line parse_line(std::string_view content, std::int64_t number, std::string_view 
           groups - 1,
           shown(number_text));
   Line line{number, std::string(content), group, {}};
-  // There is one more expression than there are commas: "1:a," lacks its second one.
+  // The line has one more expression than commas: "1:a," has an empty second one, which
+  // parse_expression() refuses.
   for (auto left = std::ranges::count(rest, ',') + 1; left > 0; --left) {
     line.expressions.push_back(parse_expression(trim(take(rest, ',')), place));
   }
@@ -257,8 +258,8 @@ std::optional<int> StreamAssignment::group_of(std::string_view operation) const 
       return known->second;
     }
   }
-  // Matching runs without the lock, because it is slow compared with a lookup, and the expressions
-  // never change. Two threads that match the same name find the same line.
+  // Matching runs without the lock, because it is slow compared with a lookup, and the regular
+  // expressions never change. Two threads that match the same name find the same line.
   Line* const line = state_->first_match(operation);
   auto const group = line != nullptr ? std::optional(line->group) : std::nullopt;
   std::lock_guard const lock(state_->mutex);

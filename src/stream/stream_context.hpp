@@ -22,9 +22,9 @@
 
 namespace msstream::detail {
 
-/// The state that all streams of one device share: the runtime, its events, the tracker (which
-/// several devices may share) and the spans. Objects that need one part own the whole context, so
-/// no part is destroyed too early.
+/// The state that all streams of one device share: the runtime, its events, the dependency tracker
+/// (which several devices may share) and the recorded spans. Objects that need one part own the
+/// whole context, so no part is destroyed too early.
 struct StreamContext {
   StreamContext(std::shared_ptr<Backend> of,
                 std::shared_ptr<DependencyTracker> shared_tracker,
@@ -42,8 +42,8 @@ struct StreamContext {
   StreamContext& operator=(StreamContext const&) = delete;
   ~StreamContext() { log_unheard(); }
 
-  /// Adds a check, called whenever the host has waited for a group of the device, or for the device
-  /// through a tensor. It may throw an error that the device has reported.
+  /// Adds a check, which is called whenever the host has waited for a group of the device, or for
+  /// the device through a tensor. The check may throw an error that the device has reported.
   void add_check(std::function<void()> check) {
     std::lock_guard const guard(checks_mutex_);
     checks_.push_back(std::move(check));
@@ -56,7 +56,7 @@ struct StreamContext {
       check();
     }
   }
-  /// Writes everything that run_checks() would throw to the log, and removes the checks.
+  /// Writes every failure that run_checks() would throw to the log, and removes the checks.
   void end_checks() noexcept {
     log_unheard();
     std::lock_guard const guard(checks_mutex_);
@@ -69,8 +69,8 @@ struct StreamContext {
     }
     checks_.clear();
   }
-  /// Waits for all work, and writes failures that no call has thrown to the log. Called before the
-  /// driver ends.
+  /// Blocks the host until all work is complete, and writes failures that no call has thrown to the
+  /// log. Called before the driver ends.
   void settle() noexcept {
     for (auto const& newest : tracker->newest_positions()) {
       tracker->finish(newest);
@@ -78,9 +78,9 @@ struct StreamContext {
     end_checks();
   }
 
-  /// Throws a failure from a launch thread, if there is one, after all work issued before is
-  /// launched or given up because of the failure. Work issued afterwards runs normally. Costs one
-  /// load if there is no failure.
+  /// If there is a failure from a launch thread, waits until all work issued before is launched or
+  /// given up, and throws the failure. Work issued afterwards runs normally. Costs one load if
+  /// there is no failure.
   void rethrow_launch_failure() {
     if (launch_failure->present()) [[unlikely]] {
       tracker->forget_failures();
@@ -88,9 +88,9 @@ struct StreamContext {
     }
   }
 
-  /// Throws `failure` unless it is null. `failure` is an earlier one that the caller's operation
-  /// depends on, so the operation was not launched. The failure may belong to another device, or
-  /// another caller may have taken it already. Work issued afterwards runs normally.
+  /// Throws `failure` unless it is null. The caller's operation was not launched, because it
+  /// depends on the operation that failed, possibly on another device; another caller may have
+  /// taken the failure already. Work issued afterwards runs normally.
   void rethrow(std::exception_ptr const& failure) {
     if (failure != nullptr) [[unlikely]] {
       rethrow_launch_failure();
@@ -99,17 +99,18 @@ struct StreamContext {
     }
   }
 
-  /// Must be checked before any call that may block, lock, or call the driver.
+  /// Tells whether the process is a child of fork() or the driver has ended. Must be checked before
+  /// any call that may block, lock, or call the driver.
   HomeProcess home;
   LibraryOptions libraries;  ///< options of all groups, so that results do not depend on the group
   std::shared_ptr<Backend> runtime;
   std::shared_ptr<EventPool> events;
   std::shared_ptr<DependencyTracker> tracker;
   SpanRecorder spans;
-  /// Chooses the groups of operations, if a pool does so.
+  /// The placement that chooses the groups of operations, if a stream pool has one.
   Hook<Placement const> placement;
-  /// The failure of all groups' launch threads. The next call that issues to the device or waits
-  /// for it throws it.
+  /// The first failure of the launch threads of all groups. The next call that issues to the device
+  /// or waits for the device throws it.
   std::shared_ptr<LaunchFailure> launch_failure = std::make_shared<LaunchFailure>();
 
  private:

@@ -34,20 +34,19 @@ namespace msstream::detail {
 struct StreamGroupOptions {
   bool merge_streams = false;  ///< one stream for compute and copies
   StreamPriority priority = StreamPriority::normal;
-  SmPartition partition = {};  ///< the multiprocessors on which its kernels run
-  /// The capture of its streams. Null if their work runs.
+  SmPartition partition = {};  ///< the multiprocessors on which the group's kernels run
+  /// The capture to which the group's streams belong; null if their work runs.
   StreamSlot::Capture* capture = nullptr;
   StreamPoolOptions::LibrariesMade libraries = StreamPoolOptions::LibrariesMade::at_once;
 };
 
 /// A compute, an h2d and a d2h stream (or one stream for all three), with the resources that
-/// streams must not share: library handles, a workspace, and the failures of the group's launch
-/// threads. Thread-safe.
+/// streams of different groups must not share: library handles and a workspace. Thread-safe.
 class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
  public:
-  /// Like the constructor, but the group is destroyed, which waits for its work, on a separate
-  /// thread if its last owner releases it inside the work of a stream, or inside exit() called from
-  /// there.
+  /// Makes a group whose destructor, which waits for its work, runs on a separate thread if the
+  /// last owner releases the group inside the work of a stream, or inside exit() called from such
+  /// work.
   template <class... Arguments>
   [[nodiscard]] static std::shared_ptr<StreamGroup> make(
       std::shared_ptr<StreamContext> const& context, int index, Arguments&&... arguments) {
@@ -55,8 +54,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
         new StreamGroup(context, index, std::forward<Arguments>(arguments)...),
         [](StreamGroup* group) { RuntimeThread::call_outside([group] { delete group; }); });
   }
-  /// Makes the group. If `launcher` is null, the thread that issues an operation launches it. If
-  /// `libraries` is null, the group creates its own.
+  /// Makes the group. If `launcher` is null, the thread that issues an operation also launches it.
+  /// If `libraries` is null, the group creates its own library handles.
   StreamGroup(std::shared_ptr<StreamContext> context,
               int index,
               StreamGroupOptions const& options = {},
@@ -85,8 +84,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   StreamGroup(StreamGroup const&) = delete;
   StreamGroup& operator=(StreamGroup const&) = delete;
   ~StreamGroup() {
-    // Destroying the streams waits for their launches. The workspace may be freed only after the
-    // work that uses it is complete.
+    // The workspace may be freed only after the work that uses it is complete. Destroying the
+    // streams then waits for their launches.
     finish();
   }
 
@@ -116,8 +115,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   [[nodiscard]] Stream& h2d() noexcept { return stream(StreamKind::h2d); }
   [[nodiscard]] Stream& d2h() noexcept { return stream(StreamKind::d2h); }
   [[nodiscard]] bool merged() const noexcept { return options_.merge_streams; }
-  /// Returns whether the group is the twin of another group in a capture, open or over; see
-  /// StreamCapture.
+  /// Returns whether the group is the twin of another group in a capture, which may be over
+  /// already; see StreamCapture.
   [[nodiscard]] bool captured() const noexcept { return options_.capture != nullptr; }
   [[nodiscard]] StreamGroupOptions const& options() const noexcept { return options_; }
   [[nodiscard]] std::shared_ptr<GroupLibraries> const& libraries() const noexcept {
@@ -128,12 +127,12 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
   [[nodiscard]] std::shared_ptr<StreamContext> const& context() const noexcept { return context_; }
 
-  /// Orders and launches one operation: reserves its number, waits for its hazards, and calls
-  /// `work(stream_ref)`, or a NativeWork with the native stream, on this thread or on a launch
-  /// thread. Rethrows an exception that an earlier operation threw on a launch thread. `name` must
-  /// outlive the launch. Returns the operation's position. `observed` is the result of describe(),
-  /// if an observing runtime is to know the operation's memory. Throws std::logic_error when called
-  /// inside the work of another operation.
+  /// Orders and launches one operation: reserves its number, waits for the operations it must
+  /// follow, and calls `work(stream_ref)`, or a NativeWork with the native stream, on this thread
+  /// or on a launch thread. Returns the operation's position. `name` must outlive the launch.
+  /// `observed` is the result of describe() if the runtime observes operations (as Checked does).
+  /// Rethrows an exception that an earlier operation threw on a launch thread. Throws
+  /// std::logic_error inside the work of another operation.
   order::Position submit(char const* name,
                          StreamKind kind,
                          AccessSet& accesses,
@@ -149,7 +148,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     context_->rethrow_launch_failure();
     Stream& target = stream(kind);
     auto& slot = target.slot();
-    // The name is qualified here, because name scopes belong to the issuing thread. A captured
+    // The name is qualified on the issuing thread, to which the name scopes belong. A captured
     // operation has no span, because it does not run.
     auto span_name = context_->spans.recording() && !captured()
                          ? std::make_unique<std::string>(NameScope::qualify(name))
@@ -176,8 +175,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     return {slot.index, number};
   }
 
-  /// Describes an operation on this group to an observing runtime. `parts` are the operations of a
-  /// graph, for the launch of a graph.
+  /// Describes an operation on this group to a runtime that observes operations (as Checked does).
+  /// `parts` are the captured operations if the operation launches a graph.
   [[nodiscard]] OperationHandle describe(char const* name,
                                          StreamKind kind,
                                          std::vector<MemoryUse> uses,
@@ -195,8 +194,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     return nullptr;
   }
 
-  /// Blocks the host until all work issued to the group so far is complete. Rethrows its failures,
-  /// and throws errors that the device has reported, such as a trapped id.
+  /// Blocks the host until all work issued to the group so far is complete. Rethrows failures of
+  /// the work, and throws errors that the device has reported, such as a trapped id.
   void synchronize() {
     InsideWork::refuse_wait("StreamGroup::synchronize");
     compute_.synchronize();
@@ -235,8 +234,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
       if (captured()) [[unlikely]] {
         launch_captured(pending, place, work);
       } else if (pending.span_name_ != nullptr) [[unlikely]] {
-        // Operations on a stream are launched in the order of their numbers, so this one has the
-        // next number.
+        // Operations on a stream are launched in the order of their numbers, so the operation to
+        // launch now has the next number.
         auto const& slot = target.slot();
         context_->spans.record(std::move(*pending.span_name_),
                                lane(pending.kind_),
@@ -249,8 +248,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     });
   }
 
-  /// Names the operation in the error if its work has ended the capture, whatever error the work
-  /// itself throws.
+  /// Launches a captured operation. If its work has ended the capture, throws an error with the
+  /// operation's name, whatever error the work itself throws.
   void launch_captured(PendingLaunch const& pending, LaunchTarget const& place, WorkRef work) {
     auto const require_sound = [&](std::string_view why) {
       if (!context_->runtime->is_capture_sound(place.stream)) {
@@ -271,8 +270,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
         "its work makes a call that a capture cannot have, such as a wait for the stream");
   }
 
-  /// Reserves the operation's number. If an observing runtime reports an error, throws it and
-  /// reserves nothing.
+  /// Reserves the operation's number. If the runtime observes operations and reports an error,
+  /// throws the error and reserves nothing.
   std::uint64_t reserve(Stream& target,
                         AccessSet& accesses,
                         order::PositionSet& needed,
@@ -287,7 +286,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
       try {
         runtime.operation_issued(observed);
       } catch (...) {
-        if (number != 0) {  // a number is reserved, although the report threw
+        if (number != 0) {  // a number is reserved, although the runtime's report threw
           context_->tracker->abandon(target.slot(), number, needed);
         }
         throw;

@@ -8,14 +8,16 @@
 
 namespace msstream::detail {
 
-/// Keeps a stream from starting work issued later, until the guard is destroyed. The device then
-/// finds all of that work ready, however long the host took to issue it. If the host waits for the
-/// stream while the guard lives, it blocks until the hold ends after kPatience.
+/// A guard that keeps a stream from starting work issued after the guard was made, until the guard
+/// is destroyed. The device then finds all of that work ready, however long the host took to issue
+/// it. If the host waits for the stream while the guard lives, it blocks until the hold ends by
+/// itself after kPatience.
 class StreamHold {
  public:
   static constexpr std::chrono::seconds kPatience{1};
 
-  /// Holds a native stream of a runtime.
+  /// Puts a host function on a native stream of the runtime that blocks the stream until the guard
+  /// is destroyed.
   template <class R, class Native>
   [[nodiscard("without a name the guard goes at once")]] StreamHold(R& runtime, Native stream)
       : gate_(std::make_shared<Gate>()) {

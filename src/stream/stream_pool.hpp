@@ -89,7 +89,8 @@ class StreamPool {
 
   StreamPool(StreamPool const&) = delete;
   StreamPool& operator=(StreamPool const&) = delete;
-  /// Waits for the work of the groups' compute streams, also if a group has other owners.
+  /// Blocks the host until the work of the groups' compute streams is complete, even if a group has
+  /// other owners.
   ~StreamPool() {
     for (auto const& group : groups_) {
       group->finish();
@@ -111,7 +112,7 @@ class StreamPool {
   }
   [[nodiscard]] StreamPoolOptions const& options() const noexcept { return options_; }
 
-  /// Claims a group according to the pool's policy.
+  /// Leases a group to the caller, chosen by the pool's policy.
   [[nodiscard]] AnyStreamLease acquire() { return acquire(options_.policy); }
   [[nodiscard]] AnyStreamLease acquire(LeasePolicy policy) {
     switch (policy) {
@@ -139,7 +140,8 @@ class StreamPool {
     return leases_.at(static_cast<std::size_t>(index))->load();
   }
 
-  /// Blocks the host until all work issued to the pool so far is complete; rethrows its failures.
+  /// Blocks the host until all work issued to the pool's groups so far is complete. Rethrows
+  /// failures of the work.
   void synchronize() {
     InsideWork::refuse_wait("StreamPool::synchronize");
     for (auto const& group : groups_) {
@@ -201,6 +203,7 @@ class StreamPool {
     return compute.context()->tracker->outstanding(compute.slot());
   }
 
+  /// Claims the group with the fewest leases and, among equals, the fewest incomplete operations.
   /// Counts the claim before it returns, so that two threads do not both claim the last idle group.
   std::size_t claim_least_loaded() {
     while (true) {
@@ -227,7 +230,7 @@ class StreamPool {
   StreamPoolOptions options_;
   std::vector<std::shared_ptr<StreamGroup>> groups_;
   std::vector<std::shared_ptr<std::atomic<int>>> leases_;
-  std::shared_ptr<StreamContext> placed_;  ///< device whose operations the pool places, or null
+  std::shared_ptr<StreamContext> placed_;  ///< the device that the pool places operations of
   std::atomic<std::size_t> next_{0};
   static inline std::atomic<std::uint64_t> last_identity_{0};
   std::uint64_t identity_ = ++last_identity_;

@@ -28,7 +28,7 @@
 
 namespace msstream::detail {
 
-/// The streams of a program: the progress of each, and an event for any position.
+/// The streams of a program: how far each has come, and an event for any position of a stream.
 ///
 /// Thread-safe. The only lock that streams share is for attaching and detaching them.
 class StreamRegistry {
@@ -43,7 +43,7 @@ class StreamRegistry {
   StreamRegistry& operator=(StreamRegistry const&) = delete;
 
   /// Notes the runtime type of a device whose streams will be tracked. Throws std::invalid_argument
-  /// if the tracker has a device of another type, whose events the runtime could not wait for.
+  /// if an earlier device has another type, for whose events the runtime could not wait.
   void serve(BackendTraits const& runtime) {
     std::type_info const* served = nullptr;
     bool const is_new = runtime_type_.compare_exchange_strong(served, runtime.own_type);
@@ -53,7 +53,7 @@ class StreamRegistry {
             *runtime.type == *runtime.own_type ? "" : ", which MSSTREAM_CHECK checks");
   }
 
-  /// Starts to track a stream. The slot stays valid as long as the tracker exists.
+  /// Starts to track a stream. Returns its slot, which is valid as long as the tracker exists.
   Slot& attach(NativeStream native,
                std::shared_ptr<EventPool> events,
                // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved
@@ -79,8 +79,8 @@ class StreamRegistry {
     return slot;
   }
 
-  /// Ends the tracking of a stream whose native handle is about to be destroyed; its work may be in
-  /// flight. Does not block, unless the runtime can no longer record an event for that work.
+  /// Ends the tracking of a stream whose native handle is about to be destroyed. Its work may still
+  /// be in flight. Does not block, unless the runtime can no longer record an event for that work.
   void detach(Slot& slot) {
     if (home_.is_left()) {
       return;
@@ -105,7 +105,7 @@ class StreamRegistry {
   }
 
   [[nodiscard]] Slot& slot(order::StreamIndex index) const noexcept { return *slots_[index]; }
-  /// Returns whether the tracker has given out the position, or a later one of its stream.
+  /// Returns whether the position, or a later one of its stream, has been reserved.
   [[nodiscard]] bool has(order::Position position) const noexcept {
     return position.stream < slot_count() &&
            position.number <= slot(position.stream).reserved.load(std::memory_order_acquire);
@@ -123,8 +123,8 @@ class StreamRegistry {
     return slot(index).identity;
   }
 
-  /// Returns an event for the position: the earliest recorded one that covers it, otherwise one
-  /// recorded now, which may cover later work too. Blocks the host until the operation has been
+  /// Returns an event that covers the position: the earliest recorded one, otherwise one recorded
+  /// now, which may cover later work too. Blocks the host until the position's operation has been
   /// launched.
   [[nodiscard]] EventHandle event_at(order::Position position) {
     home_.require_here();
@@ -137,7 +137,7 @@ class StreamRegistry {
   }
 
   /// Requests that the position's stream records an event before its next operation, so that the
-  /// event covers no later work. Call it if a wait for the position is likely. Does not query the
+  /// event covers no later work. Useful if a wait for the position is likely. Does not query the
   /// runtime.
   void want_event(order::Position position) noexcept {
     if (!is_known_complete(position)) {
@@ -149,8 +149,8 @@ class StreamRegistry {
   [[nodiscard]] bool is_known_complete(order::Position position) const noexcept {
     return slot(position.stream).completed.load(std::memory_order_acquire) >= position.number;
   }
-  /// Returns whether the position's work is complete. Queries the runtime, but does not block on
-  /// the device.
+  /// Returns whether the position's work is complete. Queries the runtime if the host does not
+  /// know, but does not block on the device.
   [[nodiscard]] bool is_complete(order::Position position) {
     if (slot(position.stream).completed.load(std::memory_order_acquire) >= position.number) {
       return true;
@@ -175,7 +175,7 @@ class StreamRegistry {
     return false;
   }
 
-  /// Returns whether all work that the slot has been given is complete. A stream that failed is
+  /// Returns whether all work issued to the slot's stream is complete. A stream that failed is
   /// never idle, so its slot is not reused.
   [[nodiscard]] bool is_idle(Slot const& slot) noexcept {
     UnheardFailure const dropped;
@@ -189,10 +189,10 @@ class StreamRegistry {
   /// Returns whether the position's work is being captured, and therefore does not run.
   [[nodiscard]] bool is_captured(order::Position position) const noexcept {
     return slot(position.stream).capture.load(std::memory_order_acquire) != nullptr &&
-           !is_known_complete(position);  // a complete one is an earlier stream's
+           !is_known_complete(position);  // a complete position is of an earlier stream in the slot
   }
-  /// Throws std::logic_error if the position is being captured, since the host can neither wait for
-  /// it nor query it.
+  /// Throws std::logic_error if the position is being captured, because the host can neither wait
+  /// for captured work nor query it.
   void refuse_captured(order::Position position, char const* what) const {
     if (is_captured(position)) [[unlikely]] {
       throw std::logic_error(fmt::format("{}: the host cannot wait for {}, which is being captured",
@@ -215,7 +215,7 @@ class StreamRegistry {
     wait_for(position);
     note_host_follows(position);
   }
-  /// Reports to an observing runtime that the program relies on the position being complete.
+  /// Tells a runtime that observes the order that the program relies on a complete position.
   void note_host_follows(order::Position position) {
     if (observes_order()) [[unlikely]] {
       if (auto const events = events_of(slot(position.stream))) {
@@ -224,9 +224,9 @@ class StreamRegistry {
     }
   }
 
-  /// Like synchronize(), but for callers that cannot report a failure and then rely on the work
-  /// being complete. If waiting fails, tries again without recording a new event. Work that fails
-  /// twice has failed for good, and counts as complete.
+  /// Blocks the host until the position's work is complete, for callers that cannot report a
+  /// failure. If waiting fails, tries again without recording a new event. Work that fails twice
+  /// has failed for good, and counts as complete.
   void finish(order::Position position) noexcept {
     if (is_known_complete(position) || home_.is_left()) {
       return;
@@ -249,7 +249,7 @@ class StreamRegistry {
       {
         std::lock_guard const guard(source.lock);
         event = source.recent.share_earliest_from(position.number);
-        // If there is no event, the stream still exists, since detach() leaves an event.
+        // If no event is found, the stream still exists, because detach() leaves an event.
         if (event == nullptr && source.completed.load() < position.number) {
           source.events->runtime().synchronize_stream(source.native);
         }
@@ -261,8 +261,7 @@ class StreamRegistry {
     }
   }
 
-  /// Notes that the host has seen the event complete, so that no wait is needed for the operations
-  /// that it covers.
+  /// Notes that the host has seen the event complete: operations that it covers need no wait.
   void note_complete(RecordedEvent const& event) {
     for (order::StreamIndex i = 0; i < event.clock.streams(); ++i) {
       slot(i).raise_completed(event.clock[i]);
@@ -288,7 +287,7 @@ class StreamRegistry {
     }
     return {};
   }
-  /// Queries the runtime for the stream's progress, and stores it.
+  /// Queries the runtime for the stream's progress, and stores the newest complete operation.
   void look_what_is_complete(Slot& slot) {
     if (newest_event_is_over(slot)) {
       return;
@@ -310,14 +309,14 @@ class StreamRegistry {
       note_complete(*oldest);
     }
   }
-  /// Queries the progress of all streams.
+  /// Queries the runtime for the progress of all streams.
   void look_what_is_complete() {
     for (order::StreamIndex i = 0; i < slot_count(); ++i) {
       look_what_is_complete(slot(i));
     }
   }
-  /// Returns the number of the slot's operations that are not known to be complete. Queries only
-  /// the newest event. For a stream that failed, returns the maximum of std::uint64_t.
+  /// Returns the number of operations of the slot's stream that are not known to be complete.
+  /// Queries only the newest event. For a stream that failed, returns the maximum of std::uint64_t.
   [[nodiscard]] std::uint64_t outstanding(Slot& slot) noexcept {
     UnheardFailure const dropped;
     try {
@@ -330,8 +329,7 @@ class StreamRegistry {
     return reserved - std::min(reserved, completed);
   }
 
-  /// Returns the number of operations of all streams, including calls of Stream::mark() and
-  /// record().
+  /// Returns how many operations all streams have, including Stream::mark() and record().
   [[nodiscard]] std::uint64_t operation_count() const {
     std::uint64_t total = 0;
     for (order::StreamIndex i = 0; i < slot_count(); ++i) {
@@ -353,13 +351,12 @@ class StreamRegistry {
   }
 
   [[nodiscard]] HomeProcess const& home() const noexcept { return home_; }
-  /// Returns the life of the runtimes whose streams are tracked.
   [[nodiscard]] RuntimeLife life() const noexcept { return life_; }
 
  protected:
   ~StreamRegistry() = default;
 
-  /// Returns whether a runtime observes the order of the tracked streams.
+  /// Returns whether a runtime observes the order of the tracked streams (as Checked does).
   [[nodiscard]] bool observes_order() const noexcept {
     return observes_order_.load(std::memory_order_relaxed);
   }
@@ -371,7 +368,7 @@ class StreamRegistry {
   /// Records an event for the operations launched so far, if want_event() requested one or the
   /// stream is captured. Called by the launching thread before it launches an operation. A captured
   /// stream has an event for every operation, which costs the graph nothing; an event recorded on
-  /// demand would also cover later operations, and in every replay would delay work that need not
+  /// demand would also cover later operations, and would delay work in every replay that need not
   /// follow them.
   void record_if_wanted(Slot& self) {
     if (self.event_wanted.load(std::memory_order_relaxed) ||
@@ -382,7 +379,7 @@ class StreamRegistry {
     }
   }
 
-  /// Like event_at(), but for a position whose operation has been launched.
+  /// Returns a shared event that covers the position of a launched operation; see event_from().
   [[nodiscard]] EventHandle event_of_launched(order::Position position) {
     Slot& source = slot(position.stream);
     std::lock_guard const guard(source.lock);
@@ -390,9 +387,9 @@ class StreamRegistry {
     return source.recent.share_earliest_from(position.number);
   }
 
-  /// Returns the earliest event that covers `number`, recording one if there is none. If there is
-  /// no such event and the operation is known to be complete, returns null. The caller holds
-  /// source.lock, and `number` is launched.
+  /// Returns the earliest event that covers operation `number`. If there is none, records one, or
+  /// returns null if the operation is known to be complete. The caller holds source.lock, and
+  /// operation `number` is launched.
   RecordedEvent* event_from(Slot& source, std::uint64_t number) {
     if (auto* const existing = source.recent.earliest_from(number)) {
       return existing;
@@ -435,8 +432,8 @@ class StreamRegistry {
     std::lock_guard const guard(slot.lock);
     return slot.events;
   }
-  /// Ends the capture of the slot's stream. Captured work has not run, and runs whenever the graph
-  /// is launched, so its positions count as complete.
+  /// Ends the capture of the slot's stream. Positions of captured work count as complete, because
+  /// that work runs only when the graph is launched.
   void end_capture(Slot& slot) noexcept {
     std::lock_guard const guard(slot.lock);
     slot.raise_completed(slot.reserved.load());
@@ -444,8 +441,8 @@ class StreamRegistry {
     slot.capture.store(nullptr, std::memory_order_release);
   }
 
-  /// Returns whether the newest event is complete. Returns true also if there is no event, or if it
-  /// does not precede `number`.
+  /// Returns whether the newest event of the stream is complete. Returns true also if there is no
+  /// event, or if the newest event does not precede operation `number`.
   bool newest_event_is_over(Slot& slot,
                             std::uint64_t number = std::numeric_limits<std::uint64_t>::max()) {
     EventHandle newest;

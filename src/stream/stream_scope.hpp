@@ -14,7 +14,7 @@
 
 namespace msstream::detail {
 
-/// The state of one open scope on a thread.
+/// The state of one open StreamScope of a thread.
 class OpenScope {
  public:
   OpenScope(std::shared_ptr<StreamGroup> group,

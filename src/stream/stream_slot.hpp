@@ -21,7 +21,7 @@
 
 namespace msstream::detail {
 
-/// Identifies a stream for code that accounts for streams or keeps groups apart.
+/// The name and the group of a stream, for reports and for memory that groups do not share.
 struct StreamIdentity {
   std::string name = {};  ///< such as "group 2 compute"
   int group = -1;         ///< number in its pool; -1 for the device's default group or none
@@ -43,10 +43,10 @@ struct StreamIdentity {
 /// Memory ordering: launched and completed are stored with release and loaded with acquire;
 /// launched also follows the rules of LaunchBells.
 struct StreamSlot {
-  /// The state that the streams of one capture share. Its address tells them from the streams of
-  /// other captures.
+  /// The state that the streams of one capture share. Its address distinguishes them from the
+  /// streams of other captures.
   struct Capture {
-    /// Set if an operation could not be ordered, so that the graph would be wrong.
+    /// Set if an operation could not be ordered after others, so that the graph would be wrong.
     std::atomic<bool> spoilt{false};
   };
 
@@ -59,15 +59,15 @@ struct StreamSlot {
     launched.notify_all();
     bells.launched(number);
   }
-  /// Blocks the host until operation `number` is launched.
+  /// Blocks the host until operation `number` of the stream is launched.
   void await_launched(std::uint64_t number) noexcept {
     for (auto seen = launched.load(std::memory_order_acquire); seen < number;
          seen = launched.load(std::memory_order_acquire)) {
       launched.wait(seen, std::memory_order_acquire);
     }
   }
-  /// Notes that operation `number` failed. Called by the launching thread before it publishes the
-  /// number.
+  /// Notes that operation `number` failed. Called by the launching thread before
+  /// publish_launched().
   void note_failed(std::uint64_t number, std::exception_ptr exception) noexcept {
     std::lock_guard const guard(lock);
     last_failed = number;
@@ -76,8 +76,8 @@ struct StreamSlot {
       failure = std::move(exception);
     }
   }
-  /// Returns the exception that operation `number`, which is launched, or an earlier one of the
-  /// stream threw; null if there is none.
+  /// Returns the exception of operation `number`, which must be launched, or of an earlier
+  /// operation of the stream; null if none failed.
   [[nodiscard]] std::exception_ptr failure_up_to(std::uint64_t number) noexcept {
     if (first_failed.load(std::memory_order_relaxed) > number) [[likely]] {
       return nullptr;
@@ -113,16 +113,16 @@ struct StreamSlot {
   std::mutex issuing;
   std::atomic<std::uint64_t> reserved{0};
   std::atomic<std::uint64_t> launched{0};
-  LaunchBells bells;  ///< for threads that sleep until `launched` grows
+  LaunchBells bells;  ///< for threads that sleep until `launched` reaches a number
   std::atomic<std::uint64_t> completed{0};
-  /// The capture that the stream's work goes to, or null if the work runs. Set from attach() to
+  /// The capture to which the stream's work goes; null if the work runs. Set from attach() to
   /// detach().
   std::atomic<Capture*> capture{nullptr};
   /// The number of the first operation that failed or was given up, until a caller takes the
   /// failure.
   std::atomic<std::uint64_t> first_failed{kNoneFailed};
 
-  /// Whether the stream is to record an event before its next launch.
+  /// Requests that the stream records an event before its next launch.
   std::atomic<bool> event_wanted{false};
 
   SpinLock clock_lock;
@@ -136,9 +136,10 @@ struct StreamSlot {
   StreamIdentity identity;  ///< kept when the stream is gone, until the slot is reused
   std::shared_ptr<EventPool> events;
 
-  /// Vector clocks used only by the launching thread.
+  /// Vector clocks for intermediate results. Used only by the launching thread.
   std::vector<order::VectorClock> scratch;
-  /// For explained waits: reasons[w] is the event whose wait last raised component w of the clock.
+  /// The waits behind the stream's clock, for TrackerOptions::explain: reasons[w] is the event
+  /// whose wait last raised component w of the clock.
   std::vector<order::Position> reasons;
 
   std::atomic<std::uint64_t> waits_needed{0};

@@ -20,7 +20,8 @@
 namespace msstream::detail {
 namespace {
 
-/// Copies on the stream of the group that is for this kind of copy, ordered like any operation.
+/// Copies bytes on the group's stream for the direction of the copy (h2d, d2h or compute), ordered
+/// like any operation.
 template <class To, class From>
 void issue_copy(char const* name,
                 To const& to,
@@ -49,8 +50,8 @@ void issue_copy(char const* name,
             issued_at);
 }
 
-/// Throws std::logic_error in a capture, whose replays could only copy the elements of the capture
-/// again: the vector that held them may not exist any more.
+/// Throws std::logic_error inside a capture: each replay could only copy the elements of the time
+/// of capture again, because the host vector may not exist any more.
 void refuse_upload_in_capture(DeviceState const& device, char const* call) {
   if (OpenCapture::current(*device.context) != nullptr) [[unlikely]] {
     auto const place = InsideWork::place();
@@ -136,13 +137,13 @@ AnyTensor upload(std::shared_ptr<DeviceState> const& device,
 
 AnyPinnedArray download(AnyTensor const& tensor, std::source_location issued_at) {
   InsideWork::refuse_wait("to_host");
-  // Includes the reads: otherwise a race would decide whether their failure is reported.
+  // Waits for the reads too: otherwise a race would decide whether a failure of a read is reported.
   auto const uses = uses_to_await(*tensor.block(), AccessMode::write, "to_host");
   AnyPinnedArray staged(
       tensor.device(), static_cast<std::size_t>(tensor.count()), bytes_of(tensor.dtype()));
   copy_to_host(staged, tensor, issued_at);
   staged.wait("to_host");
-  for (auto const& use : uses) {  // the writes are complete now, and known to be
+  for (auto const& use : uses) {  // for the reads; the copy waited for the writes
     tensor.device()->context->tracker->synchronize(use);
   }
   staged.host_uses(AccessMode::read);

@@ -17,8 +17,8 @@
 namespace msstream::detail {
 namespace {
 
-/// Returns `device`. Throws std::invalid_argument if `before` has another tracker, because
-/// positions of two trackers cannot be compared.
+/// Returns `device`. Throws std::invalid_argument if the device `before` has another dependency
+/// tracker, because positions of two trackers cannot be compared.
 DeviceState* same_tracker(char const* name, DeviceState* before, DeviceState* device) {
   if (before != nullptr && before != device &&
       before->context->tracker != device->context->tracker) {
@@ -30,7 +30,7 @@ DeviceState* same_tracker(char const* name, DeviceState* before, DeviceState* de
   return device;
 }
 
-/// The memory that an operation names.
+/// The memory of the tensors that an operation is declared to read and write.
 class NamedUses final : public ObservedUses {
  public:
   NamedUses(AnyUses const* read, AnyUses const* written) noexcept
@@ -65,7 +65,8 @@ class NamedUses final : public ObservedUses {
   AnyUses const* written_;
 };
 
-/// Returns the accesses of an operation as the calling thread's capture on the device notes them.
+/// Returns the accesses of a captured operation, in the access records of the calling thread's
+/// capture on the device.
 AccessSet captured_accesses(DeviceState const& device,
                             AnyUses const* read,
                             AnyUses const* written) {
@@ -87,8 +88,9 @@ AccessSet captured_accesses(DeviceState const& device,
   return accesses;
 }
 
-/// Returns the group that last wrote the first input that any group of the placement's pool wrote.
-/// Null if there is no such input. In a capture, writes in the capture count before earlier ones.
+/// Returns the group that last wrote the memory of an input. If groups of the placement's pool
+/// wrote several inputs, the first of these inputs decides; if they wrote none, returns null. In a
+/// capture, writes in the capture count before earlier ones.
 StreamGroup* writer_of(Placement const& placement, DeviceState const& device, AnyUses const& read) {
   for (auto const& use : read.uses()) {
     if (use.block == nullptr || use.block->immutable) {
@@ -152,7 +154,8 @@ order::Position issue_any(char const* name,
     throw std::invalid_argument(fmt::format("operation '{}' names no tensor", name));
   }
   device->context->home.require_here();
-  // The inputs of an h2d stream are written by the host, so they do not decide the group.
+  // The inputs of an operation on an h2d stream are written by the host, so they do not decide the
+  // group.
   OperationGroup const chosen(*device, name, [&](Placement const& placement) -> StreamGroup* {
     bool const has_inputs = read != nullptr && options.stream != StreamKind::h2d;
     return has_inputs ? writer_of(placement, *device, *read) : nullptr;

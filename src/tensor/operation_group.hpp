@@ -9,8 +9,8 @@
 
 namespace msstream::detail {
 
-/// The group of one operation of a device, or its twin if the calling thread captures. Keeps the
-/// groups of a pool that places operations alive until the operation is submitted.
+/// The stream group that runs one operation of a device, or the group's twin if the calling thread
+/// captures. If a pool places operations, keeps its groups alive until the operation is submitted.
 class OperationGroup {
  public:
   /// Chooses the group by the operation's name, by the innermost scope, or by
@@ -23,7 +23,8 @@ class OperationGroup {
         group_(placement_ == nullptr
                    ? device.current_group()
                    : place(device, *placement_, name, std::forward<OfInputs>(of_inputs))) {}
-  /// Takes `fixed`. If it is null, chooses the group of an operation whose inputs do not decide.
+  /// Takes the group `fixed`. If it is null, chooses the group by the operation's name or by the
+  /// innermost scope, otherwise takes the default group.
   OperationGroup(DeviceState& device, char const* name, StreamGroup* fixed)
       : placement_(fixed == nullptr ? device.context->placement.current() : nullptr),
         group_(fixed != nullptr        ? *fixed

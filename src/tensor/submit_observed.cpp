@@ -20,7 +20,8 @@ order::Position submit_recorded(PlacedOperation const& operation,
                                 AccessSet& accesses,
                                 WorkRef work,
                                 IssueObserver& observer) {
-  // Refused in an operation's work, whose thread holds the lock.
+  // Throws inside the work of an operation, where waiting for the lock would never end: that
+  // operation's thread holds it.
   InsideWork::refuse(operation.name);
   std::lock_guard const order(observer.order());
   auto const reads = operation.uses.blocks(AccessMode::read);

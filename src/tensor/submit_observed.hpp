@@ -13,19 +13,20 @@
 
 namespace msstream::detail {
 
-/// The memory that an operation uses, for observers. They are rare, so its functions are called
-/// only if there is one.
+/// The memory that an operation uses, described on demand: the functions are called only if
+/// something observes the operation, which is rare.
 class ObservedUses {
  public:
   ObservedUses() = default;
   ObservedUses(ObservedUses const&) = delete;
   ObservedUses& operator=(ObservedUses const&) = delete;
 
-  /// Returns the bytes used, for an observing runtime.
+  /// Returns the ranges of memory in use, for a runtime that observes operations (as Checked does).
   [[nodiscard]] virtual std::vector<MemoryUse> memory() const = 0;
-  /// Returns the captured operations if the operation launches a graph, otherwise null.
+  /// Returns the captured operations if the operation launches a graph; otherwise null.
   [[nodiscard]] virtual OperationParts parts() const = 0;
-  /// Returns the blocks that are read or those that are written, for a recording.
+  /// Returns the blocks that the operation reads or writes, whichever `mode` says, for the
+  /// recording of a step.
   [[nodiscard]] virtual std::vector<memory::Block*> blocks(AccessMode mode) const = 0;
 
  protected:
@@ -34,9 +35,10 @@ class ObservedUses {
 
 /// An operation of a device whose group has been chosen.
 struct PlacedOperation {
-  /// Describes the operation to a runtime that observes.
+  /// Describes the operation to a runtime that observes operations (as Checked does).
   [[nodiscard]] OperationHandle describe() const;
-  /// Submits the operation: see StreamGroup::submit(). Describes it first, if the runtime observes.
+  /// Submits the operation with StreamGroup::submit(), and describes it first if the runtime
+  /// observes operations.
   order::Position submit(AccessSet& accesses, WorkRef work) const {
     OperationHandle described;
     if (device.context->runtime->traits.observes) [[unlikely]] {
@@ -53,16 +55,16 @@ struct PlacedOperation {
   ObservedUses const& uses;
 };
 
-/// Submits the operation while no other thread submits one of the device, and reports it to the
-/// observer.
+/// Submits the operation while no other thread submits an operation of the device, and reports it
+/// to the observer, unless it is captured.
 order::Position submit_recorded(PlacedOperation const& operation,
                                 AccessSet& accesses,
                                 WorkRef work,
                                 IssueObserver& observer);
 
-/// Submits the operation, and reports it to those who look on: to an observing runtime, and to the
-/// device's IssueObserver. Every operation of a device comes here, from issue() or from a replay of
-/// a captured step.
+/// Submits the operation, and reports it to a runtime that observes operations, and to the device's
+/// IssueObserver. Every operation of a device comes here, from issue() or from a replay of a
+/// captured step.
 inline order::Position submit_observed(PlacedOperation const& operation,
                                        AccessSet& accesses,
                                        WorkRef work) {

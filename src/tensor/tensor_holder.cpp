@@ -22,11 +22,12 @@ AnyTensorHolder::~AnyTensorHolder() {
   try {
     release();
   } catch (...) {
-    // There is no position to note, so the work is completed instead; failed work is complete.
+    // release() failed, so later uses cannot be ordered after the streams' work: the host waits for
+    // the work instead. Failed work counts as complete.
     UnheardFailure const dropped;
     for (auto const& stream : streams_) {
       if (stream->closed()) {
-        continue;  // the stream's capture was given up, and the work with it
+        continue;  // the stream's capture was given up, and its work with it
       }
       try {
         stream->context()->runtime->synchronize_stream(stream->native());
@@ -67,8 +68,8 @@ void AnyTensorHolder::release() {
     stream.mark([&](order::Position position) {
       for (auto const& held : held_) {
         auto* const record = held.record(i);
-        // Holds the lock for both steps: a use by another thread is noted before them, or follows
-        // them.
+        // The lock is held during both steps, so a use by another thread is noted either before
+        // both or after both.
         std::lock_guard const guard(record != nullptr ? record->lock : held.block->record.lock);
         if (held.observed != nullptr) {
           runtime.foreign_work_ends(held.observed, stream.native());

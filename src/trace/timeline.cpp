@@ -66,7 +66,7 @@ std::string Timeline::draw(std::size_t columns) const {
   }
   std::vector<std::string> rows(lanes.size(), std::string(columns, '.'));
   double const length = std::max(length_ns(), 1.0);
-  // Draws spans that began before the recording from its start.
+  // Spans that began before the recording are drawn from its start.
   auto const column_of = [&](double time) {
     return static_cast<std::size_t>(std::max(time, 0.0) / length * static_cast<double>(columns));
   };

@@ -23,7 +23,7 @@ std::string written(Value const& value) {
   return out;
 }
 
-/// Returns the value that a reader finds in what the writer made of it.
+/// Writes `value` with JsonWriter, parses the text with nlohmann-json, and returns the result.
 template <class Value>
 Value read_again(Value const& value) {
   auto const parsed = nlohmann::json::parse(written(value));
@@ -175,15 +175,16 @@ TEST(JsonWriter, replaces_what_is_not_utf8) {
   }
 }
 
-/// The library nlohmann-json refuses a text that is not UTF-8, so the test fails if a byte that
-/// should be replaced is not.
+/// Writes strings of random bytes. The library nlohmann-json refuses text that is not UTF-8, so the
+/// test fails if JsonWriter leaves an invalid byte in place.
 TEST(JsonWriter, writes_json_whatever_the_bytes) {
   std::uint32_t state = 1;
   for (int run = 0; run < 2000; ++run) {
     std::string bytes;
     for (int i = 0; i < 8; ++i) {
       state = state * 1'664'525 + 1'013'904'223;
-      // Half of the bytes are above 0xBF, where characters of several bytes begin.
+      // Makes half of the bytes larger than 0xBF: in UTF-8 such bytes begin characters of several
+      // bytes.
       bytes += static_cast<char>(state >> 31U ? 0xC0 | (state >> 24U) : state >> 24U);
     }
     EXPECT_TRUE(nlohmann::json::accept(written(bytes))) << ::testing::PrintToString(bytes);

@@ -14,8 +14,9 @@ inline constexpr std::int64_t kUsualSlowdown = 10;
 inline constexpr std::int64_t kUsualSlowdown = 1;
 #endif
 
-/// Returns `times`, divided by the slowdown of the build. If a tool that the build does not know
-/// slows the program down, MSSTREAM_TEST_SLOWDOWN gives the factor.
+/// Returns the number of repetitions `times`, divided by the usual slowdown of the build, but at
+/// least 1. The variable MSSTREAM_TEST_SLOWDOWN replaces the divisor, for tools that the build does
+/// not know.
 [[nodiscard]] inline std::uint32_t many(std::uint32_t times) {
   static auto const slowdown = env::integer("MSSTREAM_TEST_SLOWDOWN", kUsualSlowdown, 1, 1000);
   return std::max(times / static_cast<std::uint32_t>(slowdown), 1U);

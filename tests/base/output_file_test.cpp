@@ -59,8 +59,8 @@ void remove_and_end(int signal) {
   ::raise(signal);
 }
 
-/// Runs `save` in a child process and sends it `signal` when it reaches `point`. The child handles
-/// SIGTERM with remove_and_end().
+/// Saves a file in a child process, and sends the child `signal` when the saving reaches `point`.
+/// The child handles SIGTERM with remove_and_end().
 void end_while_saving(std::filesystem::path const& path,
                       OutputFile::SavePoint point,
                       int signal = SIGKILL) {
@@ -151,7 +151,8 @@ TEST(OutputFile, a_full_disk_is_an_error_and_leaves_the_earlier_file_alone) {
   auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit const small{4096, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  // The size limit allows the first 4,096 bytes: the first write is short, and the next one fails.
+  // The file size limit of the process allows 4,096 bytes: the first write() is short, and the next
+  // one fails.
   auto const message = thrown<std::system_error>([&] { save(path, std::string(10'000, 'x')); });
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
@@ -261,7 +262,7 @@ TEST(OutputFile, what_may_not_be_written_is_told_before) {
   EXPECT_THAT(output_problem(file / "below"), EndsWith("Not a directory"));
   EXPECT_EQ(output_problem(folder / ""), "expected the name of a file");
   EXPECT_EQ(output_problem(""), "expected the name of a file");
-  // In /proc no user can create a file, not even root.
+  // In /proc no user, not even root, can create a file.
   EXPECT_THAT(output_problem("/proc/model"), StartsWith("cannot create a file in /proc: "));
 }
 

@@ -13,9 +13,9 @@
 
 namespace msstream::testing {
 
-/// Ends the program with a message if the watchdog lives longer than the limit, so that a hang
-/// becomes a failure that says where. The limit is far beyond what anything takes on a busy
-/// machine, and within that of ctest.
+/// Ends the program with a message if the watchdog lives longer than its limit, so that a hang
+/// becomes a failure that says where. The default limit is far beyond the duration of any test on a
+/// busy machine, and below ctest's limit.
 class Watchdog {
  public:
   explicit Watchdog(

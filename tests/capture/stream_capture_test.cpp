@@ -16,7 +16,8 @@
 namespace msstream::testing {
 namespace {
 
-/// A fixture with groups whose work is captured through their twins.
+/// A fixture with two stream groups, a and b. Work issued on the twin of a group, which twin_of()
+/// of a capture returns, is captured instead of run.
 template <class R>
 class Captured : public StreamTest<R> {
  protected:
@@ -96,7 +97,8 @@ TYPED_TEST(Captured, a_twin_is_like_its_group_and_is_its_own) {
 TYPED_TEST(Captured, the_order_between_groups_is_the_graphs) {
   std::optional<detail::StreamCapture> capture(std::in_place, this->context, this->libraries);
   auto const before = this->counts();
-  // a = [write x], b = [wait, copy x to y], a = [wait, write x]
+  // Captured in this order: group a writes x; group b waits for a and copies x to y; group a waits
+  // for b and writes x again.
   this->write(capture->twin_of(*this->a), *this->x, 5);
   this->copy(capture->twin_of(*this->b), *this->y, *this->x);
   this->write(capture->twin_of(*this->a), *this->x, 6);
@@ -133,14 +135,16 @@ TYPED_TEST(Captured, what_runs_and_what_is_captured_do_not_wait_for_each_other) 
     detail::StreamCapture capture(own, libraries);
     auto& twin = capture.twin_of(*other);
     Gate gate;
-    // group = [gate, write y]; the captured write of y waits for nothing
+    // The queue of `group` is [wait for the test's gate, write y]. The captured write of y is only
+    // run by a launch of the graph, so it does not wait for the queue.
     gate.block(detail::runtime_of<TypeParam>(*own->runtime), this->native(group->compute()));
     this->write(*group, *this->y, 1);
     auto const before = own->tracker->wait_counts();
     this->write(twin, *this->y, 2);
     auto const captured = this->write(twin, *this->x, 2);
     auto const event = twin.compute().record();
-    // other = [write x]; the captured write of x has not run, so other does not wait for it
+    // The captured write of x has not run, so a write of x on the group `other` does not wait for
+    // it.
     this->write(*other, *this->x, 3);
     other->compute().wait(event);
     EXPECT_EQ(own->tracker->wait_counts().issued, before.issued);
@@ -174,7 +178,7 @@ TYPED_TEST(Captured, the_host_cannot_wait_for_it) {
   refused([&] { this->context->tracker->synchronize(position); });
   refused([&] { twin.synchronize(); });
   refused([&] { static_cast<void>(event.query()); });
-  // The refused calls leave the capture usable.
+  // After the capture has refused calls, it is still usable.
   this->launch(this->end(capture), *this->a);
   EXPECT_EQ(this->value(*this->a, *this->x), 2);
   EXPECT_NO_THROW(this->context->tracker->synchronize(position));
@@ -197,7 +201,7 @@ TYPED_TEST(Captured, one_that_is_thrown_away_leaves_nothing) {
       this->write(capture.twin_of(*this->a), *this->x, 2);
       this->write(capture.twin_of(*this->b), *this->x, 3);
     }
-    // Each round reuses the stream indices of the abandoned capture before it.
+    // Each capture reuses the stream indices of the abandoned capture before it.
     auto const now = this->context->tracker->stream_names().size();
     EXPECT_TRUE(round == 0 || now == streams) << now;
     streams = now;
@@ -230,8 +234,8 @@ TYPED_TEST(Captured, work_of_a_capture_that_is_over_is_none_of_the_next_in_its_p
   EXPECT_EQ(this->value(*this->a, *this->y), 6);
 }
 
-/// A host runtime on which each capture is made unsound between the last question whether it is
-/// sound and its end, as another thread may do.
+/// A host runtime that invalidates each capture after the library's last check that the capture is
+/// valid, as another thread may do: it synchronizes the captured stream.
 class HostEndedLate : public Host {
  public:
   using Host::Host;
@@ -280,7 +284,7 @@ TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {
     EXPECT_THROW(static_cast<void>(capture.end()), std::runtime_error);
   }
   {
-    // If a twin cannot be made, the capture can still be abandoned.
+    // If creating the twin of a group fails, the capture can still be abandoned.
     detail::StreamCapture::Libraries libraries;
     detail::StreamCapture capture(context, libraries);
     plan->fail(RuntimeCall::wait, 2, Fault::launch_failure);

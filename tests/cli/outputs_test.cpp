@@ -37,7 +37,7 @@ using testing::TemporaryFolder;
 
 namespace fs = std::filesystem;
 
-/// Returns the reason why the outputs are refused, or an empty string.
+/// Returns the message with which check_outputs() refuses the output options, or an empty string.
 std::string refusal_of(std::vector<OutputOption> const& outputs,
                        std::vector<InputOption> const& inputs = {}) {
   try {
@@ -48,7 +48,8 @@ std::string refusal_of(std::vector<OutputOption> const& outputs,
   return {};
 }
 
-/// Returns every way to name the file `name` of the folder. The file need not exist.
+/// Returns paths that all name the file `name` of the folder, also by symbolic links. The file need
+/// not exist.
 std::vector<std::string> spellings(TemporaryFolder const& folder, std::string const& name) {
   fs::create_directory_symlink(folder.path(), folder / "itself");
   fs::create_symlink(name, folder / "link");

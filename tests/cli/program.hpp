@@ -33,7 +33,7 @@ using Words = std::vector<std::string>;
   return left;
 }
 
-/// The status with which a program ended, and its output.
+/// The exit status of a program, and what the program wrote to standard output and standard error.
 struct Ended {
   int status = -1;  ///< of exit(); -1 if a signal ended the program
   int signal = 0;
@@ -43,9 +43,9 @@ struct Ended {
 
 struct RunOptions {
   Words environment = {};  ///< `NAME=value`, added to this process's variables without MSSTREAM_*
-  /// The size that no file of the program can exceed.
+  /// The largest size in bytes to which the program can write a file.
   std::optional<rlim_t> most_file_bytes = {};
-  /// Whether a write beyond `most_file_bytes` kills the program; otherwise the write fails.
+  /// True if a write beyond `most_file_bytes` kills the program; otherwise the write fails.
   bool killed_at_limit = false;
 };
 
@@ -102,7 +102,7 @@ inline std::vector<char*> pointers_to(Words& words) {
 
 }  // namespace detail
 
-/// Runs a program to its end.
+/// Runs a program to its end and returns its exit status and output.
 [[nodiscard]] inline Ended run_program(std::string const& program,
                                        Words const& arguments,
                                        RunOptions const& options = {}) {
@@ -145,7 +145,7 @@ inline std::vector<char*> pointers_to(Words& words) {
   return ended;
 }
 
-/// Tests of a program, with a runtime and a folder for its files.
+/// A fixture for tests that run a program, with the name of a runtime and a folder for files.
 class ProgramTest : public ::testing::TestWithParam<std::string> {
  protected:
   explicit ProgramTest(std::string program) : program_(std::move(program)) {}
@@ -168,7 +168,7 @@ class ProgramTest : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] Ended run(Words const& arguments, RunOptions const& options = {}) const {
     return run_program(program_, arguments, options);
   }
-  /// Returns the report of a run, which must succeed.
+  /// Runs the program, expects success, and returns its JSON report.
   [[nodiscard]] nlohmann::json report_of(Words const& arguments, RunOptions const& options = {}) {
     auto const ended = run(arguments + Words{"--report", path("report.json")}, options);
     EXPECT_EQ(ended.status, 0) << ended.err;
@@ -183,7 +183,7 @@ class ProgramTest : public ::testing::TestWithParam<std::string> {
   std::string program_;
 };
 
-/// Each runtime of the build, for tests that train.
+/// The names of the runtimes in this build, as parameters of tests that train.
 #if MSSTREAM_CUDA
 inline auto const kRuntimes = ::testing::Values("host", "cuda");
 #else

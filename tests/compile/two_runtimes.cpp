@@ -91,8 +91,8 @@ void objects_on_a_device_of_another_runtime(ms::Device<Host> const& host,
   ms::Device<Host> const other_device(sim);                 // refused
 }
 
-/// The constructor that checks nothing is for the library itself: braces without a type do not name
-/// it.
+/// Wraps an untyped tensor. The constructor without checks is for the library only: `{}` does not
+/// name the type of its first argument.
 void tensor_of_an_unknown_type(ms::detail::AnyTensor const& any) {
   OnHost const checked(any);
   OnHost const unchecked({}, any);  // refused

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles two_runtimes.cpp, and compares the lines that the compiler refuses with the expected ones.
-# Then compiles the file without these lines, which must succeed.
+# Compiles two_runtimes.cpp, and compares the lines that the compiler refuses with the expected
+# ones. Then compiles the file without the refused lines, which must succeed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 file=two_runtimes.cpp
 compile=("${CXX:-g++}" -std=c++20 -DMSSTREAM_CUDA=0 -I../../include -fsyntax-only)
 
-# An error in a template names the line of the call that needs it in a note.
+# For an error inside a template, the compiler gives the line of the call in a note.
 refused=$("${compile[@]}" "$file" 2>&1 |
   sed -nE "s/^$file:([0-9]+):.*(error:|required from here|requested here).*/\1/p" | sort -nu) || true
 expected=$(grep -n '// refused$' "$file" | cut -d: -f1)

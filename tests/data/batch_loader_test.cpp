@@ -17,7 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using Rows = std::vector<std::int64_t>;
 
-/// Returns `rows` rows whose key, continuous value and label are the row number.
+/// Returns a data set of `rows` rows. The key, the continuous value and the label of a row are the
+/// row's number.
 Dataset numbered(std::int64_t rows) {
   RowBlock block{rows, {}, {}, {}};
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -52,7 +53,8 @@ class BatchLoaderTest : public ::testing::Test {
     return {first_rows(100), 16, epochs, shuffle, 7};
   }
 
-  /// Returns all batches, in the order in which next() returns them.
+  /// Loads all batches of a plan, and returns their rows in the order in which BatchLoader::next()
+  /// returns the batches.
   std::vector<Rows> drain(BatchPlan const& which, BatchLoader::Options options) {
     BatchLoader loader(data_, which, pointers(staging_), options);
     std::vector<Rows> batches;
@@ -235,8 +237,8 @@ TEST(BatchOrder, depends_on_seed_and_epoch_alone) {
 }
 
 TEST(BatchOrder, every_order_is_about_as_frequent) {
-  // The 24,000 draws have 24 orders of 4 rows: each count has a mean of 1,000 and a standard
-  // deviation of 31.
+  // Four rows have 24 orders. Among 24,000 shuffles each order is expected 1,000 times, with a
+  // standard deviation of 31.
   std::map<Rows, int> count;
   for (std::uint64_t epoch = 0; epoch < 24'000; ++epoch) {
     ++count[shuffled({0, 1, 2, 3}, 3, epoch)];

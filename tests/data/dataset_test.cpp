@@ -19,8 +19,8 @@ Schema small_schema(std::int64_t hotness = 1) {
   return {{"a", "b"}, {"x"}, {"y", "z"}, hotness};
 }
 
-/// Returns rows; row r has the keys a = 10r and b = 10r + 1, the value x = r, and the labels r and
-/// -r.
+/// Returns a block of data rows; row r has the keys a = 10r and b = 10r + 1, the value x = r, and
+/// the labels r and -r.
 RowBlock small_block(std::int64_t first, std::int64_t rows) {
   RowBlock block{rows, {}, {}, {}};
   for (auto row = first; row < first + rows; ++row) {
@@ -32,7 +32,7 @@ RowBlock small_block(std::int64_t first, std::int64_t rows) {
   return block;
 }
 
-/// A source of blocks. Each task from number `failing` on throws its number.
+/// A source of row blocks. Each of its tasks from number `failing` on throws its own number.
 class BlockSource final : public RowSource {
  public:
   BlockSource(int blocks, int failing) : blocks_(blocks), failing_(failing) {}

@@ -63,7 +63,7 @@ TEST(Generated, tasks_have_labels_of_their_own_and_share_the_row) {
   EXPECT_EQ(block.keys, single.keys);
   EXPECT_EQ(block.continuous, single.continuous);
   ASSERT_EQ(block.labels.size(), std::size_t{3} * rows);
-  // The true logits of a task predict the labels of another task, and less well than its own.
+  // The true logits of each task also predict the labels of the other tasks, but less well.
   for (int of = 0; of < 3; ++of) {
     for (int by = 0; by < 3; ++by) {
       std::vector<float> scores;
@@ -96,7 +96,8 @@ TEST(Generated, popularity_follows_a_power_law) {
     sorted.push_back(times);
   }
   std::ranges::sort(sorted, std::greater());
-  // The share of rank r is the integral of x^-1.05 over [r, r + 1), divided by that over [1, 1461).
+  // The expected share of the r-th most frequent key is the integral of x^-1.05 over [r, r + 1),
+  // divided by the integral over [1, 1461).
   auto const tail = [](double x) { return std::pow(x, -0.05); };
   for (int const rank : {1, 2, 10, 50}) {
     double const share = (tail(rank) - tail(rank + 1)) / (tail(1) - tail(1461));
@@ -120,7 +121,7 @@ TEST(Generated, the_truth_is_worth_finding) {
 }
 
 TEST(Generated, even_a_linear_model_finds_much_of_it) {
-  // Logistic regression on the keys and numbers by stochastic gradient descent.
+  // Fits a logistic regression on the keys and numbers by stochastic gradient descent.
   GeneratedData const data({.seed = 5, .largest_cardinality = 10'000});
   constexpr std::size_t fields = 26;
   constexpr std::size_t numbers = 13;

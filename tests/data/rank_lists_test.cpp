@@ -29,7 +29,8 @@ using testing::test_data;
 
 constexpr std::string_view kItems = "2 1:0.5 3:-1\n0\n1 2:7e-1\r\n\n3 1:1 2:2 3:3";
 
-/// Returns the message of the error that refuses the items and queries.
+/// Writes a file of items and a file of queries, and returns the message of the DataError that
+/// reading them throws.
 std::string failure(std::string_view items, std::string_view queries, std::int64_t columns = 0) {
   TemporaryFolder const folder;
   auto const path = folder.write("rank", items);

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-/// Rows of the data sets that the readers know, and functions that read them.
+/// Makes rows in the file formats of the census and Criteo data sets, and reads them.
 namespace msstream::data {
 
 /// Returns a census row whose categorical values are "c<column>", and whose continuous values are
@@ -44,7 +44,7 @@ inline std::string criteo_header() {
   return header;
 }
 
-/// Returns a row of a label, 13 numbers 0 … 12, and 26 words w1 … w26.
+/// Returns a line of Criteo's data: a label, the numbers 0 … 12, and the words w1 … w26.
 inline std::string criteo_row(char separator, std::string_view label = "1") {
   std::string row(label);
   for (int i = 0; i < 13; ++i) {

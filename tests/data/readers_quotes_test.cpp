@@ -17,7 +17,7 @@ using testing::gzipped;
 using ::testing::HasSubstr;
 using testing::TemporaryFolder;
 
-/// Returns the row with every value in quotes.
+/// Returns the line with every value in quotes.
 std::string quoted(std::string const& row, char separator = ',') {
   std::string out = "\"";
   for (char const character : row) {

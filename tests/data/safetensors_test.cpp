@@ -25,7 +25,7 @@ using testing::message_of;
 using testing::read_all;
 using testing::TemporaryFolder;
 
-/// Returns a file of the header and the data bytes.
+/// Returns the bytes of a safetensors file with the given JSON header and data.
 std::string file_bytes(std::string_view header, std::string_view data) {
   std::uint64_t const length = header.size();
   std::string out(sizeof length, '\0');
@@ -165,7 +165,7 @@ TEST_F(SafetensorsTest, refuses_entries_that_are_not_tensors) {
               HasSubstr("data_offsets: expected [begin, end], found [8, 0]"));
   EXPECT_THAT(with(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"),
               HasSubstr("shape [3] of F32 does not take the 8 bytes"));
-  // 2^62 · 4 elements of 4 bytes wrap to 0 in 64 bits.
+  // A shape of 2^62 · 4 elements of 4 bytes has a size that wraps to 0 in 64 bits.
   EXPECT_THAT(with(R"({"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]})"),
               HasSubstr("does not take the 0 bytes"));
 }
@@ -231,7 +231,7 @@ TEST_F(SafetensorsTest, messages_stay_short) {
 }
 
 TEST_F(SafetensorsTest, refuses_values_that_nest_deeply) {
-  // A message that quoted a deeply nested value by recursion would overflow the stack.
+  // Nests a million brackets: quoting the value in a message by recursion would overflow the stack.
   std::string const open(1'000'000, '[');
   std::string const close(1'000'000, ']');
   EXPECT_THAT(

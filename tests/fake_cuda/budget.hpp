@@ -11,7 +11,7 @@
 
 namespace fake_cuda {
 
-/// The allowed number of calls of each CUDA function. A function that is not named may not be
+/// The permitted number of calls of each CUDA function. A function that is not listed must not be
 /// called at all.
 class Budget {
  public:
@@ -23,13 +23,12 @@ class Budget {
     allowed_[call] = {0, count};
     return *this;
   }
-  /// Allows `count` kernel launches. Each is followed by one cudaGetLastError() of the calling
-  /// thread, which stays inside the CUDA runtime.
+  /// Permits `count` kernel launches. After each launch the library also calls cudaGetLastError(),
+  /// which stays inside the CUDA runtime.
   Budget& launches(std::uint64_t count) {
     return exactly("cudaLaunchKernel", count).exactly("cudaGetLastError", count);
   }
-  /// Allows `count` dependencies between streams, each of which records one event and makes one
-  /// stream wait.
+  /// Permits `count` dependencies between streams, each with one event record and one stream wait.
   Budget& dependencies(std::uint64_t count) {
     return exactly("cudaEventRecord", count).exactly("cudaStreamWaitEvent", count);
   }
@@ -44,8 +43,8 @@ class Budget {
   std::map<std::string, Allowed> allowed_;
 };
 
-/// Returns whether `counted` is within the budget. If it is not, the message is a table of the
-/// calls that differ.
+/// Returns whether the counted calls are within the budget. If they are not, the message is a table
+/// of the calls that differ.
 [[nodiscard]] ::testing::AssertionResult within(Counts const& counted, Budget const& budget);
 
 }  // namespace fake_cuda

@@ -7,7 +7,8 @@
 
 #include <string>
 
-/// Tests that budgets can fail: each test makes one kind of excess that a programmer might cause.
+/// Tests that a budget of CUDA calls can be exceeded: each test makes one kind of extra call that a
+/// programmer might cause.
 namespace fake_cuda {
 namespace {
 
@@ -90,9 +91,9 @@ TEST_F(BudgetTest, sees_memory_taken_from_the_driver_and_a_host_that_waits) {
   EXPECT_NE(table.find("cudaEventSynchronize"), std::string::npos) << table;
 }
 
-/// If two groups write one tensor alternately, each write needs a wait even if the tracker elides
-/// waits. Repeated reads by one group show the difference: with `reduce_waits` off, each of them
-/// waits.
+/// A repeated read by one group needs no wait, but with `reduce_waits` off each read waits.
+/// (Alternate writes by two groups would not show the difference, because each of them needs a wait
+/// in any case.)
 TEST_F(BudgetTest, sees_waits_that_are_not_elided) {
   Device const device({.reduce_waits = false});
   Pool const pool(device, {.groups = 2});

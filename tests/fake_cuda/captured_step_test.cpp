@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA calls of a captured step: a replay is one launch, however much the step does.
+// Tests of the CUDA calls of a captured step: a replay is one launch, regardless of the number of
+// operations in the step.
 #include "budget.hpp"
 #include "fake_cuda_fixture.hpp"
 
@@ -57,14 +58,14 @@ TEST(CapturedStepOrder, a_step_of_which_the_upload_fails_leaves_nothing) {
     }
     make();
   };
-  repeat(kWarmUp, fail_and_make);  // pools of events keep the events that they have made
+  repeat(kWarmUp, fail_and_make);  // streams keep their created events for reuse
   auto const before = live();
   repeat(kWarmUp, fail_and_make);
   EXPECT_EQ(live(), before);
   EXPECT_THAT(take_misuses(), ::testing::IsEmpty());
 }
 
-/// The graph is uploaded on a separate stream, which no other work waits for.
+/// The graph is uploaded on a separate stream, so its first replay must wait for the upload.
 TEST(CapturedStepOrder, a_replay_follows_the_upload_of_its_graph) {
   Device const device;
   Floats const x(device, {1000});

@@ -7,12 +7,12 @@
 #include <numeric>
 #include <vector>
 
-/// CUDA calls of data transfers: one asynchronous copy per transfer, a dependency if the copy is on
-/// a separate stream, and one event to wait for if the host needs the data.
+/// Tests of the CUDA calls of data transfers: one asynchronous copy per transfer, one dependency if
+/// the copy is on another stream than the work, and one event if the host waits for the data.
 namespace fake_cuda {
 namespace {
 
-/// One group. `merge` says whether its copies share its compute stream.
+/// A device with one group. `merge` determines whether copies run on the group's compute stream.
 struct OneGroup {
   explicit OneGroup(bool merge) : pool(device, {.groups = 1, .merge_streams = merge}) {}
 
@@ -24,8 +24,8 @@ struct OneGroup {
 
 class CopyBudget : public FakeCudaTest, public ::testing::WithParamInterface<bool> {
  protected:
-  /// Returns the number of dependencies between streams that one data dependency between a copy and
-  /// a compute operation causes.
+  /// Returns the number of stream dependencies that a data dependency between a copy and a compute
+  /// operation needs.
   [[nodiscard]] static std::uint64_t crossing() { return GetParam() ? 0 : 1; }
 };
 
@@ -42,7 +42,8 @@ TEST_P(CopyBudget, to_the_device_is_one_copy) {
   EXPECT_TRUE(within(calls_of(upload), Budget().exactly("cudaMemcpyAsync", 1)));
 }
 
-// h2d = [copy], compute = [read], in turn: the read waits for the copy, the next copy for the read
+// Each read waits for the copy before it, and each copy for the read before it: h2d stream = [copy,
+// copy, …], compute stream = [read, read, …].
 TEST_P(CopyBudget, to_the_device_and_used_is_a_dependency_each_way) {
   OneGroup const on(GetParam());
   PinnedFloats const staged(on.device, 1024);
@@ -92,7 +93,7 @@ TEST_P(CopyBudget, a_vector_to_the_device_is_one_copy) {
   std::vector<float> const values(1024, 1.0F);
   auto const upload = [&] { static_cast<void>(ms::to_device<float>(on.device, values, {1024})); };
   repeat(kWarmUp, upload);
-  // The query asks whether the copy from the last call's staging memory is complete.
+  // Queries once whether the copy from the previous call's staging memory is complete.
   EXPECT_TRUE(within(calls_of(upload),
                      Budget()
                          .exactly("cudaMemcpyAsync", 1)
@@ -126,7 +127,8 @@ TEST_P(CopyBudget, a_fill_is_one_fill) {
                      Budget().exactly("cudaMemsetAsync", 1)));
 }
 
-/// Sends data through all copies, on streams that run as late as they may.
+/// Sends data through all kinds of copies, on streams that run as late as possible, and checks the
+/// values that arrive.
 TEST_P(CopyBudget, what_is_counted_also_arrives) {
   OneGroup const on(GetParam());
   std::vector<float> values(1024);

@@ -11,11 +11,11 @@
 
 namespace fake_cuda {
 
-/// The last error of the calling thread, for cudaGetLastError().
+/// The last CUDA error of the calling thread, which cudaGetLastError() returns.
 inline thread_local cudaError_t last_error = cudaSuccess;
 
-/// Counts the call, runs `body(device)`, and keeps its error as the last one. cudaErrorNotReady is
-/// an answer and no error.
+/// Counts a call of a fake CUDA function, runs its implementation `body(device)`, and stores its
+/// error for cudaGetLastError(). cudaErrorNotReady is a result and not stored.
 template <class Body>
 cudaError_t call(char const* name, Body&& body) {
   auto& device = FakeDevice::instance();

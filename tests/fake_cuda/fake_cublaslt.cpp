@@ -6,7 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The functions of cuBLASLt that the library calls. Every product is supported, and counted.
+/// Fake versions of the cuBLASLt functions that the library calls. Every matrix product is
+/// supported; it is counted and not computed.
 
 using fake_cuda::call;
 using fake_cuda::FakeDevice;

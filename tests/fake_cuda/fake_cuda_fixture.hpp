@@ -26,12 +26,12 @@ using Floats = ms::Tensor<float, ms::Cuda>;
 using Ids = ms::Tensor<std::int64_t, ms::Cuda>;
 using PinnedFloats = ms::PinnedArray<float, ms::Cuda>;
 
-/// The number of repetitions that warm up a test: more than the events that a stream keeps, so that
-/// every later event is a reused one.
+/// The number of repetitions that warm up a test. It exceeds the number of events that a stream
+/// keeps, so that all later events are reused ones.
 constexpr int kWarmUp = 24;
 
-/// Checks that a test leaves nothing behind and breaks no rule of CUDA. Each test creates its own
-/// device.
+/// Checks after each test that nothing was leaked and no rule of CUDA was broken. Each test creates
+/// its own device.
 class FakeCudaTest : public ::testing::Test {
  protected:
   void SetUp() override { static_cast<void>(take_misuses()); }
@@ -41,14 +41,14 @@ class FakeCudaTest : public ::testing::Test {
   }
 };
 
-/// Returns the work of an operation: one of the library's kernels, on the tensor.
+/// Returns the work of an operation that launches one of the library's kernels on the tensor.
 inline auto one_kernel(Floats const& tensor) {
   return [data = tensor.data(), count = tensor.count()](ms::CudaStream stream) {
     ms::ops::kernels::scale(stream, data, 1.0F, data, count);
   };
 }
 
-/// Issues an operation of one kernel on the group.
+/// Issues an operation that launches one kernel on the group.
 inline ms::order::Position write(Group const& group, Floats const& tensor) {
   Scope const scope(group);
   return ms::issue("write", ms::writes(tensor), one_kernel(tensor));
@@ -58,7 +58,7 @@ inline ms::order::Position read(Group const& group, Floats const& tensor) {
   return ms::issue("read", ms::reads(tensor), one_kernel(tensor));
 }
 
-/// Blocks until a launch thread has launched the operation. Makes no CUDA call.
+/// Blocks until a launch thread has launched the operation at `position`. Makes no CUDA call.
 inline void await_launch(Device const& device, ms::order::Position position) {
   device.context()->tracker->slot(position.stream).await_launched(position.number);
 }

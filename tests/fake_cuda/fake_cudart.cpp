@@ -9,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
-/// The functions of the CUDA runtime that the library calls for its streams, events and memory. A
-/// program that calls any other function does not link, so no call goes uncounted.
+/// Fake versions of the CUDA runtime functions that the library calls for streams, events and
+/// memory. A program that calls any other CUDA function does not link, so every call is counted.
 
 using fake_cuda::call;
 using fake_cuda::FakeDevice;

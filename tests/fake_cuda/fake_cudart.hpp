@@ -9,16 +9,16 @@
 #include <string_view>
 #include <vector>
 
-/// A CUDA runtime for a machine without CUDA. It counts every call, and keeps CUDA's semantics of
-/// the order of work, handles and memory. Kernels are counted and compute nothing.
+/// A fake CUDA runtime for machines without CUDA. It counts every call, and implements CUDA's rules
+/// for the order of work, for handles and for memory. Kernels are counted and compute nothing.
 ///
-/// The program links it in place of libcudart and libcublasLt. Streams run their copies, fills and
+/// Test programs link it in place of libcudart and libcublasLt. Streams run their copies, fills and
 /// host functions in order and as late as possible: when the host waits, or when it queries while
-/// the device is not busy. A missing wait therefore shows in the data. Thread-safe.
+/// the device is not busy. A missing wait therefore leads to wrong data. Thread-safe.
 namespace fake_cuda {
 
-/// The number of calls of each function of the CUDA API, by name; functions that were not called
-/// are absent. Calls that the compiler adds around a launch (registration, the stack of
+/// The number of calls of each CUDA function, by name. A function that was not called is absent.
+/// Calls that the compiler generates around a kernel launch (registration, the stack of launch
 /// configurations) are not counted.
 class Counts {
  public:
@@ -27,14 +27,14 @@ class Counts {
     return calls_;
   }
   void add(std::string_view call);
-  /// Returns the calls made since `before`.
+  /// Returns the counts minus the counts `before`.
   [[nodiscard]] Counts since(Counts const& before) const;
 
  private:
   std::map<std::string, std::uint64_t, std::less<>> calls_;
 };
 
-/// Returns the calls made since the program began.
+/// Returns the counts of all calls since the program began.
 [[nodiscard]] Counts counts();
 
 /// Runs `work`, and returns the calls that it made.
@@ -45,7 +45,7 @@ template <class Work>
   return counts().since(before);
 }
 
-/// The numbers of objects that were created and not yet destroyed.
+/// The number of CUDA objects of each kind that exist.
 struct Live {
   std::uint64_t streams = 0;
   std::uint64_t events = 0;
@@ -58,17 +58,17 @@ struct Live {
 };
 std::ostream& operator<<(std::ostream& out, Live const& live);
 [[nodiscard]] Live live();
-/// Returns the number of cuBLASLt handles. The library keeps them for later groups, so a test need
-/// not destroy them.
+/// Returns the number of existing cuBLASLt handles. The library keeps the handles for later groups,
+/// so they are not leaks.
 [[nodiscard]] std::uint64_t blas_handles();
 
-/// Returns the breaches of CUDA's rules since the last call, one sentence each: uses of handles and
-/// memory that do not exist, or no longer (handles are never reused), copies of pageable memory,
-/// calls from inside a host function. The calls also fail where CUDA's would.
+/// Returns the violations of CUDA's rules since the last call, one sentence each: uses of handles
+/// or memory that do not exist (handles are never reused), asynchronous copies of pageable memory,
+/// and CUDA calls from host functions. The offending calls also fail where they would fail in CUDA.
 [[nodiscard]] std::vector<std::string> take_misuses();
 
-/// While the guard lives, the device makes no progress unless the host waits: queries return
-/// cudaErrorNotReady until the host has waited for the work. One guard at a time.
+/// A guard. While it lives, the fake device makes no progress unless the host waits: queries return
+/// cudaErrorNotReady until the host has waited for the work. Only one guard may exist.
 class BusyDevice {
  public:
   BusyDevice();
@@ -77,8 +77,8 @@ class BusyDevice {
   BusyDevice& operator=(BusyDevice const&) = delete;
 };
 
-/// While the guard lives, the `nth` call of this name from now on fails once, with
-/// cudaErrorLaunchFailure, and has no effect. One guard at a time.
+/// A guard. While it lives, the `nth` call of the named CUDA function from now on fails once, with
+/// cudaErrorLaunchFailure, and has no effect. Only one guard may exist.
 class FailingCall {
  public:
   FailingCall(std::string_view name, std::uint64_t nth);

@@ -11,11 +11,11 @@
 #include <fstream>
 #include <string>
 
-/// Tests that the fake runtime keeps CUDA's rules and reports breaches of them.
+/// Tests that the fake CUDA runtime implements CUDA's rules and reports violations of them.
 namespace fake_cuda {
 namespace {
 
-/// Two streams, two events, and one byte each of device and pinned memory.
+/// A fixture with two streams, two events, and one byte each of device and pinned memory.
 class FakeCudart : public FakeCudaTest {
  protected:
   FakeCudart() {
@@ -49,7 +49,8 @@ class FakeCudart : public FakeCudaTest {
   std::uint8_t* pinned_ = nullptr;
 };
 
-// s0 = [fill 7, record e0], s1 = [wait e0, copy to the host, record e1]
+// The copy waits for the fill by an event: stream 0 = [fill 7, record e0], stream 1 = [wait e0,
+// copy to the host, record e1].
 TEST_F(FakeCudart, runs_work_in_order_and_no_earlier_than_asked) {
   ASSERT_EQ(cudaMemsetAsync(device_, 7, 1, streams_[0]), cudaSuccess);
   ASSERT_EQ(cudaEventRecord(events_[0], streams_[0]), cudaSuccess);
@@ -61,7 +62,7 @@ TEST_F(FakeCudart, runs_work_in_order_and_no_earlier_than_asked) {
   EXPECT_EQ(*pinned_, 7);
 }
 
-// s0 = [fill 7], s1 = [copy to the host]: nothing orders the two
+// The copy does not wait for the fill: stream 0 = [fill 7], stream 1 = [copy to the host].
 TEST_F(FakeCudart, a_missing_wait_shows) {
   ASSERT_EQ(cudaMemsetAsync(device_, 1, 1, streams_[0]), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(streams_[0]), cudaSuccess);
@@ -172,8 +173,8 @@ TEST_F(FakeCudart, what_is_not_destroyed_shows) {
   EXPECT_EQ(blas_handles(), handles);
 }
 
-/// Checks that neither CUDA's libraries nor the driver's are in the process. A GPU test that ran on
-/// the fake runtime would test nothing, and this program must not touch the GPU of its machine.
+/// Checks that the process has loaded neither the real CUDA libraries nor the driver. These tests
+/// must not use the GPU of the machine, and GPU tests must not run on the fake runtime.
 TEST(FakeCudaProgram, holds_nothing_of_cuda) {
   ASSERT_EQ(ms::Cuda::device_count(), 1);
   std::ifstream maps("/proc/self/maps");

@@ -58,8 +58,8 @@ cudaError_t FakeDevice::destroy_stream(cudaStream_t stream) {
 cudaError_t FakeDevice::enqueue(cudaStream_t stream, std::function<void()> action) {
   auto const found = streams_.find(stream);
   if (found == streams_.end()) {
-    // The legacy stream is refused too: it synchronises with other streams, so the library may not
-    // use it.
+    // Rejects the legacy default stream as well, because it synchronises with other streams, so the
+    // library must not use it.
     return misuse(fmt::format("puts work on stream {}", number_of(stream)),
                   cudaErrorInvalidResourceHandle);
   }
@@ -121,7 +121,7 @@ cudaError_t FakeDevice::launch(void const* graph, cudaStream_t stream) {
 cudaError_t FakeDevice::enqueue_host_function(cudaStream_t stream,
                                               cudaHostFn_t function,
                                               void* data) {
-  return enqueue(stream, [function, data]() noexcept {  // no exception passes through the driver
+  return enqueue(stream, [function, data]() noexcept {  // the driver passes no exceptions on
     bool const outer = std::exchange(in_host_function, true);
     function(data);
     in_host_function = outer;
@@ -259,8 +259,8 @@ void FakeDevice::run_next(Queue& queue) {
   action();
 }
 
-/// The work that a point waits for was recorded before the point, so the recursion through waits
-/// ends.
+/// Runs the work of a stream up to the point, and first the work that it waits for. The recursion
+/// ends, because a stream waits only for points that were recorded before its wait.
 void FakeDevice::run_to(Point const& point) {
   while (point.reached_at == 0) {
     run_next(*point.queue);
@@ -295,7 +295,7 @@ cudaError_t FakeDevice::allocate(void** memory, std::size_t bytes, MemoryKind ki
   return cudaSuccess;
 }
 
-/// Waits for the whole device first, as CUDA does.
+/// Frees memory after waiting for all work of the device, as cudaFree does.
 cudaError_t FakeDevice::release(void* memory, MemoryKind kind) {
   if (memory == nullptr) {
     return cudaSuccess;

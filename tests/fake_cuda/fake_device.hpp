@@ -20,20 +20,20 @@
 
 namespace fake_cuda {
 
-/// The work of one stream that has not run yet.
+/// The work of one stream that has not run.
 struct Queue {
   std::deque<std::function<void()>> actions;
 };
 
-/// A position in a stream's work, which a recorded event stands for. It keeps the work when the
-/// stream is destroyed.
+/// A position in a stream's work, which a recorded event represents. It keeps the work alive after
+/// the stream is destroyed.
 struct Point {
   std::shared_ptr<Queue> queue;
-  std::uint64_t reached_at = 0;  ///< ticks; 0: not reached
+  std::uint64_t reached_at = 0;  ///< ticks; 0 if not reached yet
 };
 
-/// The work enqueued on captured streams, in the order of the calls, which is a valid order of the
-/// graph.
+/// The work enqueued on captured streams, in the order of the calls. A launch of the graph runs it
+/// in that order.
 struct Capture {
   cudaStream_t origin;
   std::vector<std::function<void()>> actions;
@@ -42,14 +42,14 @@ struct Capture {
 
 enum class MemoryKind : std::uint8_t { device, pinned };
 
-/// The only device, and everything created on it. The caller of any member holds `mutex`, which is
-/// recursive because a host function may run in the middle of a call.
+/// The only fake device, and everything created on it. Callers of all members must hold `mutex`,
+/// which is recursive because a host function may run during a call.
 class FakeDevice {
  public:
   static constexpr std::size_t kMemoryBytes = std::size_t{16} << 30U;
 
-  /// Returns the device. It lives as long as the program, because destructors of objects with
-  /// static storage may call CUDA.
+  /// Returns the device. It is never destroyed, because destructors of static objects may call
+  /// CUDA.
   static FakeDevice& instance();
 
   cudaError_t create_stream(cudaStream_t* stream);
@@ -72,16 +72,17 @@ class FakeDevice {
     return kMemoryBytes - device_bytes_ - pages.page_count() * FakePages::kPageBytes;
   }
   FakePages pages;
-  /// Returns whether all the bytes lie in one live allocation of the kind, or in pages.
+  /// Returns whether all bytes lie in one existing allocation of the given kind, or in mapped
+  /// pages.
   [[nodiscard]] bool owns(void const* memory, std::size_t bytes, MemoryKind kind) const;
 
-  /// Returns a handle that is never given out twice.
+  /// Returns a new handle. Handles are never reused.
   void* new_handle() { return reinterpret_cast<void*>(next_handle_ += kHandleStride); }
   std::set<void const*> blas_handles;
   cudaError_t begin_capture(cudaStream_t origin);
   cudaError_t end_capture(cudaStream_t origin, cudaGraph_t* graph);
-  /// Enqueues the upload of a graph. It is a misuse if a stream reaches a launch before the upload
-  /// is complete.
+  /// Enqueues the upload of a graph on a stream. Reports a misuse if a launch of the graph runs
+  /// before the upload is complete.
   cudaError_t upload(void const* graph, cudaStream_t stream);
   cudaError_t launch(void const* graph, cudaStream_t stream);
   /// Returns the capture that the stream is part of, or null.
@@ -90,17 +91,17 @@ class FakeDevice {
     return found != captured_.end() ? found->second.get() : nullptr;
   }
   void spoil_capture_of(cudaStream_t stream) { captured_.erase(stream); }
-  /// Graphs and executable graphs, by handle.
+  /// The graphs and executable graphs, by their handles.
   std::map<void const*, std::shared_ptr<Capture>> graphs;
   [[nodiscard]] bool has(cudaStream_t stream) const { return streams_.contains(stream); }
 
   [[nodiscard]] Live live() const;
-  /// Returns whether a FailingCall makes this call fail.
+  /// Returns whether an existing FailingCall makes this call fail.
   [[nodiscard]] bool fails_now(std::string_view call) {
     return call == failing_call && --calls_before_failure == 0;
   }
 
-  /// Keeps the description of a breach of the rules, and returns `code`.
+  /// Stores the description of a violation of CUDA's rules, and returns `code`.
   cudaError_t misuse(std::string sentence, cudaError_t code);
 
   /// Returns whether the calling thread is inside a host function of a stream.
@@ -137,7 +138,7 @@ class FakeDevice {
   std::map<cudaStream_t, std::shared_ptr<Capture>> captured_;
   std::map<cudaEvent_t, Event> events_;
   std::map<std::byte const*, Allocation> allocations_;
-  std::vector<std::shared_ptr<Queue>> orphans_;  ///< work left by destroyed streams
+  std::vector<std::shared_ptr<Queue>> orphans_;  ///< unfinished work of destroyed streams
   std::size_t device_bytes_ = 0;
   std::uint64_t ticks_ = 0;
   std::uintptr_t next_handle_ = 0xFA4E'0000'0000;

@@ -10,13 +10,13 @@
 #include <cstddef>
 #include <string_view>
 
-/// The functions of the CUDA driver that the library obtains through the runtime.
+/// Fake versions of the CUDA driver functions that the library looks up through the CUDA runtime.
 
 namespace fake_cuda {
 namespace {
 
-/// Like call(), but with the driver's codes. A result of CUDA_ERROR_INVALID_VALUE is a misuse by
-/// the library.
+/// Counts a call of a fake driver function, and runs its implementation `body(device)`. Reports a
+/// misuse by the library if the result is CUDA_ERROR_INVALID_VALUE.
 template <class Body>
 CUresult driver_call(char const* name, Body&& body) {
   auto code = CUDA_ERROR_LAUNCH_FAILED;

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <utility>
 
-/// The functions that inspect streams made by other code, and as much of captures as the library
-/// needs.
+/// Fake versions of the CUDA functions that inspect streams of other code, and of the capture
+/// functions that the library calls.
 
 using fake_cuda::call;
 using fake_cuda::FakeDevice;

@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <vector>
 
-/// Kernel launches, the code that the compiler generates around them, and the device attributes
-/// that CUB reads. Code from nvcc calls the functions that begin with two underscores; the toolkit
-/// declares them for nvcc alone.
+/// Fake kernel launches, fake versions of the functions that nvcc's generated code calls around
+/// launches, and the device attributes that CUB reads. The functions that begin with two
+/// underscores are declared here, because CUDA's headers declare them for nvcc only.
 
 using fake_cuda::call;
 using fake_cuda::FakeDevice;
@@ -102,7 +102,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const*) {
   });
 }
 
-/// Returns the attributes of an H100, as far as CUB reads them.
+/// Returns an attribute of an H100, for the attributes that CUB reads.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return call("cudaDeviceGetAttribute", [&](FakeDevice& device) {
     switch (attribute) {

@@ -16,7 +16,7 @@ void* address(CUdeviceptr at) {
 }  // namespace
 
 CUresult FakePages::reserve(CUdeviceptr* begin, std::size_t bytes) {
-  // The driver aligns addresses to its pages, and mmap() does not.
+  // Aligns the addresses to pages, as the driver does; mmap() does not.
   std::size_t const with_slack = bytes + kPageBytes;
   void* const mapped =
       mmap(nullptr, with_slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -9,9 +9,9 @@
 
 namespace fake_cuda {
 
-/// Pages of device memory, and the addresses at which they are mapped. Like the driver, it keeps a
-/// page while it has a handle or a mapping. An access to an address without a page, or without
-/// permission, faults.
+/// Fake pages of device memory, and the addresses at which they are mapped. A page exists while it
+/// has a handle or a mapping, as in the driver. An access to an address without a page, or without
+/// access rights, causes a fault.
 class FakePages {
  public:
   static constexpr std::size_t kPageBytes = std::size_t{2} << 20U;
@@ -26,7 +26,7 @@ class FakePages {
   CUresult unmap(CUdeviceptr at);
   CUresult allow_access(CUdeviceptr at, std::size_t bytes);
 
-  /// Returns whether all the bytes have pages and access.
+  /// Returns whether all bytes are in pages that are mapped with access rights.
   [[nodiscard]] bool owns(void const* memory, std::size_t bytes) const;
   [[nodiscard]] std::size_t page_count() const { return pages_.size(); }
 

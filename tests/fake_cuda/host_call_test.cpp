@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exceptions of host functions. If they passed through the driver, they would end the process.
+// Tests of exceptions in host functions. An exception that passed through the driver would end the
+// process.
 #include "base/unheard_failure.hpp"
 #include "fake_cuda_fixture.hpp"
 

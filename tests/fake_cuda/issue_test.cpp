@@ -5,8 +5,8 @@
 
 #include <vector>
 
-/// CUDA calls of issue() with one kernel, apart from its launch: an event and a wait for each
-/// dependency between streams that is not covered yet, and otherwise none.
+/// Tests of the CUDA calls of issue(), apart from the kernel launch itself: one event and one wait
+/// for each dependency between streams that no earlier wait covers, and otherwise none.
 namespace fake_cuda {
 namespace {
 
@@ -35,7 +35,8 @@ TEST_F(IssueBudget, many_inputs_on_one_stream_are_one_launch) {
   EXPECT_TRUE(within(calls_of(step), Budget().launches(1)));
 }
 
-// g0 = [w, w, …], g1 = [w, w, …], alternately on one tensor
+// Two groups write one tensor alternately: group 0 = [write, write, …], group 1 = [write, write,
+// …].
 TEST_F(IssueBudget, ping_pong_is_one_event_and_one_wait_a_turn) {
   Device const device;
   Pool const pool(device, {.groups = 2});
@@ -50,7 +51,8 @@ TEST_F(IssueBudget, ping_pong_is_one_event_and_one_wait_a_turn) {
       within(calls_of([&] { repeat(100, turns); }), Budget().launches(200).dependencies(200)));
 }
 
-// g0 = [w], g1 = [r, r, r, …]
+// One group writes a tensor that another one reads repeatedly: group 0 = [write], group 1 = [read,
+// read, …].
 TEST_F(IssueBudget, a_second_read_on_the_same_group_does_not_wait) {
   Device const device;
   Pool const pool(device, {.groups = 2});
@@ -63,7 +65,8 @@ TEST_F(IssueBudget, a_second_read_on_the_same_group_does_not_wait) {
       within(calls_of([&] { repeat(50, [&] { read(pool[1], tensor); }); }), Budget().launches(50)));
 }
 
-// g0 = [w a], g1 = [r a, w b], g2 = [r b, r a]: the wait for b covers a
+// The wait for tensor b also covers tensor a: group 0 = [write a], group 1 = [read a, write b],
+// group 2 = [read b, read a].
 TEST_F(IssueBudget, a_wait_covers_what_its_event_followed) {
   Device const device;
   Pool const pool(device, {.groups = 3});
@@ -93,7 +96,7 @@ TEST_F(IssueBudget, a_wait_covers_what_its_event_followed) {
   EXPECT_TRUE(within(calls_of(use_at_once), Budget().launches(1).dependencies(1)));
 }
 
-// g0 = [w], g1 … g7 = [r]
+// One group writes a tensor that seven others read: group 0 = [write], groups 1 to 7 = [read].
 TEST_F(IssueBudget, many_readers_share_the_writers_event) {
   constexpr int kGroups = 8;
   Device const device;
@@ -116,7 +119,8 @@ TEST_F(IssueBudget, many_readers_share_the_writers_event) {
                          .exactly("cudaStreamWaitEvent", kGroups - 1)));
 }
 
-// g1 … g7 = [w own], g0 = [r all]
+// Seven groups write a tensor each, and one group reads all of them: groups 1 to 7 = [write], group
+// 0 = [read all].
 TEST_F(IssueBudget, a_join_is_one_event_and_one_wait_a_branch) {
   constexpr int kGroups = 8;
   Device const device;
@@ -140,7 +144,7 @@ TEST_F(IssueBudget, a_join_is_one_event_and_one_wait_a_branch) {
   EXPECT_TRUE(within(calls_of(join), Budget().launches(1).dependencies(kGroups - 1)));
 }
 
-// Work that the host has seen complete needs no wait, on any group.
+// No group needs to wait for work that the host has seen complete.
 TEST_F(IssueBudget, what_the_host_has_waited_for_is_not_waited_for_again) {
   Device const device;
   Pool pool(device, {.groups = 2});
@@ -164,7 +168,8 @@ TEST_F(IssueBudget, frozen_tensors_are_read_by_all_groups_for_nothing) {
                      Budget().launches(8)));
 }
 
-/// More groups do not make unrelated work more expensive.
+/// Work without dependencies makes no calls other than launches, regardless of the number of
+/// groups.
 TEST_F(IssueBudget, unrelated_work_on_many_groups_is_launches_alone) {
   Device const device;
   Pool const pool(device, {.groups = 16});

@@ -6,9 +6,10 @@
 namespace fake_cuda {
 namespace {
 
-/// With launch threads, the calls come from other threads, and their number stays the same. Each
-/// thread sets its current device once, when it first gets work; how many have done it by the end
-/// of the warm-up is a matter of chance.
+/// Tests that launch threads make the same number of CUDA calls as the issuing thread would. Each
+/// launch thread sets its current device once, with its first work. The tests permit these calls,
+/// but do not require them, because the number of threads that have made them by the end of the
+/// warm-up varies.
 class LaunchThreadsBudget : public FakeCudaTest,
                             public ::testing::WithParamInterface<ms::LaunchThreads> {
  protected:

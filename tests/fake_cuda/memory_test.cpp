@@ -8,8 +8,9 @@
 #include <optional>
 #include <vector>
 
-/// CUDA calls of allocations and releases: none once the pool holds the memory that the program
-/// uses; an event and a query of it if only the device's progress decides whether memory is free.
+/// Tests of the CUDA calls of allocations and releases: none once the pool has the memory that the
+/// program uses, except for an event and a query where only the device's progress determines
+/// whether memory is free.
 namespace fake_cuda {
 namespace {
 
@@ -53,7 +54,8 @@ TEST_F(MemoryBudget, each_group_reuses_its_own) {
   EXPECT_TRUE(within(calls_of([&] { repeat(20, step); }), Budget().launches(20 * kGroups)));
 }
 
-/// While there is fresh memory, a group does not query whether another group still uses its memory.
+/// As long as there is fresh memory, an allocation does not query whether another group still uses
+/// its memory.
 TEST_F(MemoryBudget, memory_of_a_busy_group_costs_no_question) {
   Device const device;
   Pool const pool(device, {.groups = 2});
@@ -67,8 +69,8 @@ TEST_F(MemoryBudget, memory_of_a_busy_group_costs_no_question) {
   EXPECT_TRUE(within(calls_of([&] { use_on(1); }), Budget().launches(1)));
 }
 
-/// Memory that another group has used last is free if that use is complete. Two events are queried:
-/// one for the write and one for the read.
+/// Memory that was last used by another group can be reused once that use is complete. The
+/// allocation queries two events: that of the write and that of the read.
 TEST_F(MemoryBudget, memory_that_another_group_read_is_reused_after_a_question) {
   constexpr int kSteps = 50;
   Device const device;
@@ -106,8 +108,8 @@ TEST_F(MemoryBudget, a_full_pool_waits_on_the_device_and_not_on_the_host) {
     use_on(0);
     use_on(1);
   });
-  // The progress of both groups is queried before one waits for the other. Besides, each allocation
-  // may ask one question more if the pool has not asked for a while.
+  // An allocation queries the progress of both groups before one waits for the other. It may make
+  // one more query if the pool has made none for a while.
   std::uint64_t fewest = 8;
   repeat(20, [&] {
     auto const counts = calls_of([&] {
@@ -134,7 +136,7 @@ TEST_F(MemoryBudget, pinned_memory_that_the_host_has_waited_for_asks_nothing) {
       calls_of([&] { repeat(50, [&] { PinnedFloats const staged(device, 1024); }); }), Budget()));
 }
 
-/// The oldest buffer is the likeliest to be free again, so it is queried first.
+/// The oldest staging buffer is queried first, because it is the likeliest to be free.
 TEST_F(MemoryBudget, pinned_memory_whose_oldest_copy_is_over_asks_nothing) {
   constexpr int kInFlight = 20;
   Device const device;
@@ -153,7 +155,7 @@ TEST_F(MemoryBudget, pinned_memory_whose_oldest_copy_is_over_asks_nothing) {
   EXPECT_TRUE(within(calls_of([&] { PinnedFloats const another(device, 1024); }), Budget()));
 }
 
-/// The eight oldest buffers are queried before a new one is allocated.
+/// Before a new staging buffer is allocated, the eight oldest ones are queried.
 TEST_F(MemoryBudget, pinned_memory_in_flight_costs_a_few_questions) {
   constexpr int kInFlight = 20;
   constexpr int kAsked = 8;

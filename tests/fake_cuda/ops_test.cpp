@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-/// CUDA calls of each operation of ops/: its kernels and its matrix products. After a warm-up, the
-/// memory of its results and workspaces needs no call.
+/// Tests of the CUDA calls of each operation: its kernel launches and matrix products. After a
+/// warm-up, the memory for results and workspaces needs no calls.
 namespace fake_cuda {
 namespace {
 
@@ -23,7 +23,8 @@ constexpr std::int64_t kWidth = 16;
 constexpr std::int64_t kRows = 1000;
 constexpr std::int64_t kLongBatch = 4096;
 
-/// Inputs of every kind. They need no values, because nothing computes.
+/// Tensors of all kinds that operations take as inputs. Their values do not matter, because the
+/// fake device computes nothing.
 struct Inputs {
   Device device;
   Floats matrix{device, {kBatch, kWidth}};
@@ -67,14 +68,15 @@ std::ostream& operator<<(std::ostream& out, Case const& tested) {
 Budget kernels(std::uint64_t count) {
   return Budget().launches(count);
 }
-/// Allows `count` matrix products, of which `with_bias` set the address of a bias.
+/// Permits `count` matrix products, of which `with_bias` set a bias pointer, and `launches` kernel
+/// launches.
 Budget products(std::uint64_t count, std::uint64_t with_bias, std::uint64_t launches = 0) {
   return kernels(launches)
       .exactly("cublasLtMatmul", count)
       .exactly("cublasLtMatmulDescSetAttribute", with_bias);
 }
-/// Allows a sort: a launch for the keys, a pass for each of two digits, and a launch for the
-/// groups, after the counts were set to 0.
+/// Permits the calls of a sort: a memset of the counts, one launch for the keys, one pass for each
+/// of two digits, and one launch for the groups.
 Budget with_sort() {
   return kernels(1 + 2 + 1).exactly("cudaMemsetAsync", 1);
 }
@@ -114,8 +116,8 @@ std::vector<Case> cases() {
          drop(ops::embedding_gradient(Bags(in.ids), in.unique, kRows, Pooling::sum, in.gradient));
        },
        kernels(1)},
-      // Two launches put the ids and values of the two parts in place; the other two are those of
-      // one lookup.
+      // Two launches combine the ids and values of the two parts; the other two are those of the
+      // operation for one lookup.
       {"merge_row_gradients",
        [](Inputs& in) {
          drop(ops::merge_row_gradients<ms::Cuda>({in.row_gradients, in.row_gradients}, kRows));
@@ -153,11 +155,11 @@ std::vector<Case> cases() {
          drop(ops::embedding_lookup(in.many_tables, {.ids = in.ids, .batch = kBatch / 2}));
        },
        kernels(1)},
-      // One block sorts the ids; another launch numbers the groups.
+      // One block sorts the ids, and a second launch numbers the groups of equal ids.
       {"unique_of_few_ids", [](Inputs& in) { drop(ops::unique(in.ids)); }, kernels(2)},
       {"gather_rows", [](Inputs& in) { drop(ops::gather_rows(in.table, in.ids)); }, kernels(1)},
-      // One block finds the positions of each id; another launch writes the value of the last
-      // position.
+      // One block finds the positions of each id; another launch writes the value at the last of
+      // these positions.
       {"assign_rows",
        [](Inputs& in) { ops::assign_rows(in.table, in.matrix, in.ids); },
        kernels(1 + 1)},
@@ -237,7 +239,8 @@ std::vector<Case> cases() {
                                   true));
        },
        products(2, 0, 2)},
-      // One launch adds the parts, and two launches sum the columns.
+      // The batch is computed in parts: one launch adds the results of the parts, and two launches
+      // sum the columns.
       {"dense_gradient_of_a_long_batch",
        [](Inputs& in) {
          auto const& matrix = in.long_matrix;
@@ -315,7 +318,7 @@ std::vector<Case> cases() {
          drop(ops::multiply(in.matrix.reshaped({4, 4, 4, 16}), in.bias.reshaped({4, 1, 4, 1})));
        },
        kernels(1)},
-      // The sum over a small number of rows is one launch.
+      // Summing a small number of rows takes only one launch.
       {"add_gradient_of_a_row",
        [](Inputs& in) { drop(ops::add_gradient(in.matrix.shape(), in.bias.shape(), in.gradient)); },
        kernels(1)},
@@ -457,7 +460,8 @@ TEST_P(OpBudget, is_its_kernels_and_products) {
   EXPECT_TRUE(within(calls_of([&] { GetParam().issue(inputs); }), GetParam().budget));
 }
 
-/// If a launch fails in the middle of an operation, a part of the operation stays on the stream.
+/// If a launch fails in the middle of an operation, the earlier launches of the operation remain on
+/// the stream.
 TEST_P(OpBudget, throws_whichever_of_its_launches_fails_and_goes_on_afterwards) {
   Inputs inputs;
   GetParam().issue(inputs);

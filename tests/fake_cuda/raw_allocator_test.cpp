@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <stdexcept>
 
-/// CUDA calls of allocations by pointer: calls that identify the stream, and an event when memory
-/// is released.
+/// Tests of the CUDA calls of allocations by pointer: calls that identify the stream, and an event
+/// for each release.
 namespace fake_cuda {
 namespace {
 
@@ -20,7 +20,7 @@ class RawMemoryBudget : public FakeCudaTest {
  protected:
   using Memory = ms::RawAllocator<ms::Cuda>;
 
-  /// Creates a stream without msstream.
+  /// Creates a stream by a direct call of CUDA.
   static cudaStream_t make_stream() {
     cudaStream_t stream = nullptr;
     EXPECT_EQ(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
@@ -29,8 +29,8 @@ class RawMemoryBudget : public FakeCudaTest {
   static void take_and_give_back(Memory& memory, cudaStream_t stream) {
     memory.deallocate(memory.allocate(kBytes, 256, stream), stream);
   }
-  /// Allows `count` allocations or releases that need nothing from the device, on a thread whose
-  /// current device is the right one.
+  /// Permits `count` allocations or releases that need no work from the device, on a thread whose
+  /// current device is the allocator's.
   static Budget of_visits(std::uint64_t count) {
     return Budget()
         .exactly("cudaThreadExchangeStreamCaptureMode", 2 * count)

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-/// CUDA calls of streams, events, scopes, leases and holders.
+/// Tests of the CUDA calls of streams, events, StreamScopes, leases and TensorHolders.
 namespace fake_cuda {
 namespace {
 
@@ -26,7 +26,8 @@ TEST_F(StreamBudget, recording_is_one_record) {
   EXPECT_TRUE(within(calls_of(record), Budget().exactly("cudaEventRecord", 1)));
 }
 
-/// If an event is requested before the stream goes on, record() uses it and records no second one.
+/// If an event was requested for the newest work of a stream, record() returns that event and
+/// records no second one.
 TEST_F(StreamBudget, recording_is_one_record_where_an_event_is_wanted_too) {
   Device const device;
   auto const stream = device.default_group().compute();
@@ -70,8 +71,8 @@ TEST_F(StreamBudget, how_far_a_busy_stream_has_come_is_two_questions_at_most) {
   static_cast<void>(stream.record());
   EXPECT_TRUE(within(calls_of(look), Budget().exactly("cudaEventQuery", 1)));
   repeat(3, [&] { static_cast<void>(stream.record()); });
-  // The newest event is queried because it may cover all others, and the oldest because it is the
-  // likeliest to be complete.
+  // Queries the newest event, because it may cover all others, and the oldest one, because it is
+  // the likeliest to be complete.
   EXPECT_TRUE(within(calls_of(look), Budget().exactly("cudaEventQuery", 2)));
 }
 
@@ -172,9 +173,9 @@ TEST_F(StreamBudget, handles_of_tensors_are_free) {
                      Budget()));
 }
 
-/// A group owns three streams and a workspace, which are all destroyed with it, and a cuBLASLt
-/// handle, which is kept for the next group: destroying a handle waits for the whole device and
-/// ends the captures of other threads.
+/// A group owns three streams and a workspace, which are destroyed with it, and a cuBLASLt handle,
+/// which is kept for the next group: destroying a handle would wait for the whole device and end
+/// the captures of other threads.
 TEST_F(StreamBudget, a_group_is_three_streams_a_workspace_and_a_handle_that_is_kept) {
   Device const device;
   auto const before = live();

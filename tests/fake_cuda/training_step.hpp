@@ -14,7 +14,7 @@ namespace train_wdl {
 namespace ms = msstream;
 }  // namespace train_wdl
 
-// Uses the namespace alias train_wdl::ms.
+// The example's header uses the namespace alias train_wdl::ms, which must be defined before.
 #include "wide_deep.hpp"
 
 #include <msstream/memory/device.hpp>
@@ -29,7 +29,7 @@ class TrainingStep {
   static constexpr std::int64_t kFields = 6;
   static constexpr std::int64_t kBatch = 64;
   static constexpr std::int64_t kContinuous = 4;
-  /// The smallest growth, so that memory that grows a little in each step is noticed at once.
+  /// The minimum by which memory grows at a time, so that a test notices growth in any step.
   static constexpr std::size_t kGrowthBytes = std::size_t{1} << 16U;
 
   explicit TrainingStep(int groups, bool reduce_waits = true)
@@ -40,7 +40,7 @@ class TrainingStep {
         [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
   }
 
-  /// Issues a step on the batch that was uploaded before, and uploads the next batch.
+  /// Issues a training step for the batch that was uploaded before, and uploads the next batch.
   void issue() {
     auto const batch = std::move(ahead_);
     ahead_ = upload();
@@ -53,7 +53,7 @@ class TrainingStep {
     ms::copy(staged, loss);
     losses_.push_back(std::move(staged));
   }
-  /// Waits for the losses of all steps but the newest `leave`.
+  /// Waits for the losses of all steps except for the newest `leave` steps.
   void harvest(std::size_t leave) {
     for (; losses_.size() > leave; losses_.pop_front()) {
       losses_.front().wait();

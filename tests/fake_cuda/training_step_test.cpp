@@ -9,26 +9,26 @@
 namespace fake_cuda {
 namespace {
 
-/// The operations of one step. A field takes a hash, two lookups and their gradients, one grouping
-/// of ids for both, and two updates; the rest are the trunk's and the optimizer's. Two copies go to
-/// the device and one comes back.
+/// The numbers of operations in one training step. Each field has a hash, two lookups and their
+/// gradients, one grouping of ids for both lookups, and two updates; all other operations belong to
+/// the trunk and the optimizer. Two copies go to the device, and one goes to the host.
 constexpr std::uint64_t kProducts = 6;
 constexpr std::uint64_t kCopies = 3;
 constexpr std::uint64_t kLaunches = 63;
 constexpr std::uint64_t kOperations = kLaunches + kProducts + kCopies;
 
-/// The number of steps that the host may be ahead of the losses that it has seen.
+/// The number of steps that the host may issue before it waits for the loss of the first one.
 constexpr std::size_t kStepsAhead = 2;
 
 struct Dependencies {
   int groups;
   std::uint64_t records;
   std::uint64_t waits;
-  std::uint64_t queries;  ///< whether memory of another group, or a staging buffer, is free again
+  std::uint64_t queries;  ///< queries whether memory of another group or a staging buffer is free
 };
 
-/// Returns the budget of a step. It allows no other calls: no event is created, no memory allocated
-/// or freed, no device set, and nothing waited for.
+/// Returns the budget of CUDA calls for a step. It permits no creation of events, no allocation or
+/// release of memory, no change of the device, and no wait of the host.
 Budget budget_of(Dependencies const& allowed) {
   return Budget()
       .launches(kLaunches)
@@ -48,15 +48,15 @@ class TrainingStepBudget : public FakeCudaTest, public ::testing::WithParamInter
  protected:
   static constexpr int kSteps = 40;
 
-  /// Fills the store of events that every stream keeps for reuse. The slowest stream records one
-  /// event every second step.
+  /// Runs steps until every stream has created all events that it keeps for reuse. The slowest
+  /// stream records one event in two steps.
   static void warm_up(TrainingStep& step) {
     repeat(3 * kWarmUp, [&] {
       step.issue();
       step.harvest(kStepsAhead);
     });
   }
-  /// Checks every step against the budget.
+  /// Runs steps, and checks the CUDA calls of each one against the budget.
   static void run(TrainingStep& step) {
     warm_up(step);
     for (int i = 0; i < kSteps; ++i) {
@@ -90,7 +90,7 @@ TEST_P(TrainingStepBudget, holds_when_the_device_is_behind) {
   run(step);
 }
 
-/// Most operations need neither an event nor a wait of their own.
+/// Most operations of a step need neither their own event nor a wait.
 TEST_P(TrainingStepBudget, has_few_events_and_waits_an_operation) {
   TrainingStep step(GetParam().groups);
   BusyDevice const busy;
@@ -112,7 +112,7 @@ TEST_P(TrainingStepBudget, has_few_events_and_waits_an_operation) {
 
 using TrainingStepBudgetProof = FakeCudaTest;
 
-/// Shows that the budget detects lost savings: a tracker that elides nothing exceeds it.
+/// Proves that the budget can fail: a tracker that elides no waits exceeds it.
 TEST_F(TrainingStepBudgetProof, is_broken_by_waits_that_are_not_elided) {
   constexpr Dependencies kAllowed{4, 10, 15, 5};
   TrainingStep step(kAllowed.groups, false);

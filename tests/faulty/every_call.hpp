@@ -17,18 +17,19 @@
 
 namespace msstream::testing {
 
-/// A use of a device, which the scenario opens itself. It ends with a call that waits, so that
-/// every failure has been reported.
+/// A test scenario: a sequence of operations on a device, which the scenario opens itself. It must
+/// end with a call that waits, so that every failure has been reported by then.
 template <Runtime Inner>
 struct Scenario {
   std::string name;
   std::function<void(World<Inner>&)> run;
-  /// Checks that must succeed after the scenario has failed, besides right results on all groups.
+  /// Checks that must succeed after the scenario has failed, in addition to the check for right
+  /// results on all groups.
   std::function<void(World<Inner>&)> again = [](World<Inner>&) {};
 };
 
-/// Runs a scenario once for every runtime call that it makes and for every fault, with which that
-/// call fails, and checks the state that is left.
+/// Runs a scenario once for each runtime call that it makes and each kind of fault. That call fails
+/// with the fault, and the state of the device after the scenario is checked.
 template <Runtime Inner>
 class EveryCall {
  public:
@@ -40,8 +41,8 @@ class EveryCall {
     std::uint64_t const calls = count();
     EXPECT_GT(calls, 0U);
     for (auto const fault : {Fault::out_of_memory, Fault::launch_failure, Fault::sticky}) {
-      // The number of calls depends on how far other threads are, so the loop ends
-      // when none is left.
+      // The number of calls depends on the progress of other threads, so the loop ends only when
+      // the scenario makes no call with the number.
       for (std::uint64_t number = 1; fails(number, fault) || number <= calls; ++number) {
         if (::testing::Test::HasFatalFailure() || ::testing::Test::HasNonfatalFailure()) {
           return;
@@ -51,7 +52,7 @@ class EveryCall {
   }
 
  private:
-  /// The outcome of a scenario: its exception, if any.
+  /// The outcome of a scenario: its exception, if it threw one.
   struct Outcome {
     bool thrown = false;
     bool out_of_memory = false;
@@ -68,7 +69,8 @@ class EveryCall {
     return world.plan->call_count();
   }
 
-  /// Fails the call of this number. Returns false if the scenario makes fewer calls.
+  /// Runs the scenario with a fault in the call with this number. Returns false if the scenario
+  /// makes fewer calls.
   bool fails(std::uint64_t number, Fault fault) {
     World<Inner> world;
     Watchdog const watchdog([&] { return describe(world, number, fault); });
@@ -87,7 +89,8 @@ class EveryCall {
     } else {
       EXPECT_FALSE(outcome.thrown) << outcome.message;
     }
-    world.close();  // destructors make calls as well, which fail here
+    // Destroys the world here, because destructors also make calls, which may fail.
+    world.close();
     EXPECT_EQ(to_string(*world.census), Census::nothing());
     return world.plan->failed().has_value();
   }
@@ -114,7 +117,7 @@ class EveryCall {
                            failed.kind == RuntimeCall::allocate_pinned ||
                            failed.kind == RuntimeCall::map_pages;
     if (fault == Fault::out_of_memory && allocates) {
-      // The allocator may recover with less memory, so that no exception is right, too.
+      // No exception is also right, because the allocator may have recovered with less memory.
       EXPECT_TRUE(!outcome.thrown || outcome.out_of_memory) << outcome.message;
       return;
     }
@@ -149,7 +152,7 @@ class EveryCall {
   }
 
   Scenario<Inner> scenario_;
-  World<Inner> neighbour_;  ///< another device, which must not be affected
+  World<Inner> neighbour_;  ///< another device, which no fault may affect
 };
 
 }  // namespace msstream::testing

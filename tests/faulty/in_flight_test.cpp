@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that what is destroyed while work is in flight waits for that work, also when a wait fails.
+// Tests that the destruction of objects waits for the work in flight that uses them, even if a wait
+// fails.
 #include "memory/device/foreign_block.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
@@ -25,8 +26,8 @@ using ::testing::ElementsAre;
 
 using R = Faulty<Watched<Host>>;
 
-/// A device whose work is held until the host waits for it, so that an operation that should wait,
-/// but does not, is recorded before the work.
+/// A device whose work does not run before the host waits for it. An action that should wait for
+/// the work, but does not, is therefore recorded in the journal before the work.
 struct Held {
   Held() {
     auto const watch = std::make_shared<Watch>();
@@ -51,8 +52,8 @@ struct Held {
   std::optional<Device<R>> device;
 };
 
-/// Calls test(held, fail) for each of the runtime calls of a wait and each fault with
-/// which it may fail.
+/// Calls test(held, fail) for each runtime call that a wait makes, combined with each fault with
+/// which that call may fail.
 template <class Test>
 void for_each_failed_wait(Test&& test) {
   for (auto const call :

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests failures on launch threads: the work queued behind them, and when they are reported.
+// Tests of failures on launch threads: what happens to work queued after them, and when they are
+// reported.
 #include "memory/runtimes.hpp"
 #include "stream/dependency_tracker.hpp"
 #include "stream/stream.hpp"
@@ -28,7 +29,7 @@ template <class R>
 class LaunchThread : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(LaunchThread, Runtimes, RuntimeNames);
 
-/// Work that fails on the launch thread once the test reports that all other work is queued.
+/// Work that fails on the launch thread, but only after the test has queued all other work.
 class LateFailure {
  public:
   [[nodiscard]] auto work() const {
@@ -60,7 +61,8 @@ TYPED_TEST(LaunchThread, work_behind_a_failure_is_not_launched_others_is) {
       StreamScope const scope(pool[group]);
       issue("op", read, written, work);
     };
-    // 0 = [x = failure], 1 = [y = f(x)], 2 = [z = g(y), unrelated]
+    // Work on three groups: group 0 = [x = failure], group 1 = [y = f(x)], group 2 = [z = g(y),
+    // unrelated].
     auto const unrelated = zeros<float>(device, {4});
     issue_on(0, reads(z), writes(x), failure.work());
     issue_on(1, reads(x), writes(y), [&](auto) { ++followers; });
@@ -71,7 +73,7 @@ TYPED_TEST(LaunchThread, work_behind_a_failure_is_not_launched_others_is) {
     EXPECT_EQ(followers.load(), 0);
     EXPECT_EQ(others.load(), 1);
     EXPECT_NO_THROW(pool.synchronize()) << "it comes out once";
-    // The failure has been reported, so that new work on the tensors of the failed operation runs.
+    // New work on the tensors of the failed operation runs, because the failure has been reported.
     issue_on(1, reads(x), writes(y), [&](auto) { ++followers; });
     pool.synchronize();
     EXPECT_EQ(followers.load(), 1);
@@ -171,13 +173,13 @@ TYPED_TEST(LaunchThread,
   auto const unrelated = zeros<float>(other, {4});
   issue_on(1, reads(unrelated), writes(unrelated));
   EXPECT_THROW(issue_on(0, reads(y, x), writes(z)), std::runtime_error);
-  issue_on(0, reads(y, x), writes(z));  // runs after the report
+  issue_on(0, reads(y, x), writes(z));  // runs, because the failure was reported
   others.synchronize();
   EXPECT_THAT(to_host(z), Each(0.0F));
   EXPECT_THROW(pool.synchronize(), std::runtime_error) << "whoever has its device is told, too";
 }
 
-/// Destroys the device of the failed operation before anyone has been told of the failure.
+/// Destroys the device of the failed operation before any call has reported the failure.
 TYPED_TEST(LaunchThread, a_failure_that_nobody_took_is_told_once_to_what_follows_it) {
   auto const tracker = std::make_shared<detail::DependencyTracker>(life_of<TypeParam>);
   Device<TypeParam> const other({.tracker = tracker});

@@ -23,7 +23,8 @@ Scenario<Inner> opening(bool merge_streams) {
           }};
 }
 
-/// Runs two groups that use each other's results: every operation waits for the other group.
+/// A scenario in which two groups use each other's results, so that every operation waits for the
+/// other group.
 template <Runtime Inner>
 Scenario<Inner> crossing_groups(LaunchThreads threads) {
   return {"crossing groups", [threads](World<Inner>& world) {
@@ -46,8 +47,9 @@ Scenario<Inner> crossing_groups(LaunchThreads threads) {
           }};
 }
 
-/// Allocates more than the limit holds at once: memory moves between groups, with waits, and pieces
-/// whose work is complete, which the allocator has to query, go back to the runtime.
+/// A scenario that allocates more memory than the limit permits at once. Memory moves between
+/// groups, with waits, and unused memory returns to the runtime once the allocator finds by queries
+/// that its work is complete.
 template <Runtime Inner>
 Scenario<Inner> memory_under_a_limit() {
   return {"memory under a limit", [](World<Inner>& world) {
@@ -99,7 +101,8 @@ Scenario<Inner> pinned_copies() {
           }};
 }
 
-/// Launches work outside issue(), ordered by hand with publish(), TensorHolder, record and wait.
+/// A scenario that launches work outside of issue(), and orders it with publish(), TensorHolder,
+/// record and wait.
 template <Runtime Inner>
 Scenario<Inner> ordering_by_hand() {
   return {"ordering by hand", [](World<Inner>& world) {
@@ -149,7 +152,7 @@ Scenario<Inner> spans() {
           }};
 }
 
-/// Looks up frozen weights on all groups, with a trap for ids out of range.
+/// A scenario that looks up rows of frozen weights on all groups, with a trap for ids out of range.
 template <Runtime Inner>
 Scenario<Inner> frozen_lookups() {
   return {"frozen lookups", [](World<Inner>& world) {
@@ -171,8 +174,9 @@ Scenario<Inner> frozen_lookups() {
           }};
 }
 
-/// Captures a step over two groups and replays it among eager work. The step outlives the scenario,
-/// since a failure in its destructor would not be reported.
+/// A scenario that captures a step over two groups and replays it between operations outside the
+/// graph. The step outlives the scenario, because a failure in its destructor would not be
+/// reported.
 template <Runtime Inner>
 Scenario<Inner> captured_step() {
   return {"captured step",

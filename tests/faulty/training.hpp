@@ -17,8 +17,7 @@
 
 namespace msstream::testing {
 
-/// A small Wide & Deep model: each field is a branch on a group of its own, and the trunk
-/// is on group 0.
+/// A small Wide & Deep model. Each field is a branch on its own group, and the trunk is on group 0.
 template <Runtime Inner>
 class SmallTraining {
  public:
@@ -56,7 +55,7 @@ class SmallTraining {
     tape.clear();
   }
 
-  /// Returns all parameters but the bias.
+  /// Returns the values of all parameters except for the bias.
   [[nodiscard]] Floats bits() const {
     Floats bits = to_host(weight_);
     for (auto const& table : tables_) {
@@ -90,7 +89,7 @@ class SmallTraining {
   std::vector<Tensor<std::int64_t, R>> keys_;
 };
 
-/// Trains two steps from fresh parameters and returns the result of bits().
+/// Trains two steps from newly initialised parameters, and returns the resulting parameter values.
 template <Runtime Inner>
 Floats train(World<Inner>& world, GradientTape<typename World<Inner>::R>& tape) {
   SmallTraining<Inner> training(world);
@@ -101,8 +100,8 @@ Floats train(World<Inner>& world, GradientTape<typename World<Inner>::R>& tape) 
   return bits;
 }
 
-/// Returns the tape of a world, made when first needed. A tape that was in use when a step failed
-/// serves the next step after clear().
+/// Returns the GradientTape of a world, which is created at the first call. A tape can be used for
+/// another step after clear(), even if a step with it has failed.
 template <Runtime Inner>
 GradientTape<typename World<Inner>::R>& tape_of(World<Inner>& world) {
   using Tape = GradientTape<typename World<Inner>::R>;
@@ -112,7 +111,8 @@ GradientTape<typename World<Inner>::R>& tape_of(World<Inner>& world) {
   return *static_cast<Tape*>(world.kept.get());
 }
 
-/// Expects that training from fresh parameters gives the same bits again, also after a failure.
+/// A scenario that trains from newly initialised parameters, and expects the same bits each time,
+/// also after a failure.
 template <Runtime Inner>
 Scenario<Inner> training(LaunchThreads threads) {
   auto const expected = std::make_shared<Floats>();
@@ -121,7 +121,7 @@ Scenario<Inner> training(LaunchThreads threads) {
             world.open({.groups = 3, .launch_threads = threads});
             auto const bits = train(world, tape_of(world));
             if (expected->empty()) {
-              *expected = bits;  // from the first run, in which nothing fails
+              *expected = bits;  // the values of the first run, which has no fault
             }
             ASSERT_EQ(bits, *expected);
           },

@@ -22,7 +22,8 @@ namespace msstream::testing {
 
 using Floats = std::vector<float>;
 
-/// A device with a pool, whose runtime calls are counted and may fail. A scenario opens them.
+/// A device with a pool, for scenarios that open them. All runtime calls are counted, and can be
+/// made to fail.
 template <Runtime Inner>
 struct World {
   using R = Faulty<Counting<Inner>>;
@@ -31,7 +32,7 @@ struct World {
   World(World const&) = delete;
   World& operator=(World const&) = delete;
 
-  /// Makes the device and the pool, unless they exist.
+  /// Creates the device and the pool, unless they exist already.
   void open(StreamPoolOptions const& options = {.groups = 2}, std::size_t limit_bytes = 0) {
     if (!device) {
       DeviceOptions<R> with{.memory = {.limit_bytes = limit_bytes, .max_growth_bytes = kGrowth}};
@@ -56,9 +57,9 @@ struct World {
   std::shared_ptr<Census> census = std::make_shared<Census>();
   std::optional<Device<R>> device;
   std::optional<StreamPool<R>> pool;
-  /// The tensors that the scenario worked on. Their order must outlive a failure.
+  /// The tensors that the scenario used. Operations on them must still be ordered after a failure.
   std::vector<Tensor<float, R>> left_behind;
-  /// An object that the scenario needs again after a failure.
+  /// An object that the scenario keeps for its checks after a failure.
   std::shared_ptr<void> kept;
 };
 
@@ -71,7 +72,7 @@ struct World {
   return values;
 }
 
-/// Expects the right result of a computation that forks to all groups and joins, twice.
+/// Expects right results from a computation that forks to all groups and joins again, twice.
 template <Runtime Inner>
 void expect_right_results(World<Inner>& world) {
   using R = typename World<Inner>::R;
@@ -96,9 +97,8 @@ void expect_right_results(World<Inner>& world) {
   }
 }
 
-/// Expects later operations on the tensors that a failure left behind to be ordered: a read
-/// on one group sees the write issued before it on another group, but not the one issued
-/// after it on a third.
+/// Expects operations on the tensors of a failed scenario to be ordered: a read on one group must
+/// see a write issued earlier on another group, but not a write issued later on a third one.
 template <Runtime Inner>
 void expect_left_behind_in_order(World<Inner>& world) {
   using R = typename World<Inner>::R;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences of calls of the public interface. Calls of streams, events, tensors, scopes, holders
-// and copies in any order never cause a race, a wrong value or a leak, in whichever order the
-// simulated device does its work. The first bytes of the input choose the order of the device, and
-// the others choose the calls. Some inputs are two programs that run side by side, each on its own
-// thread, on one host device.
+// Fuzzes sequences of calls of the public interface. Calls of streams, events, tensors, scopes,
+// holders and copies in any order must never cause a race, a wrong value or a leak, regardless of
+// the order in which the simulated device does its work. The first bytes of the input determine the
+// order of the device, and the others determine the calls. Some inputs are two programs that run at
+// the same time, each on its own thread, on one host device.
 #include "fuzz.hpp"
 #include "trust/run_program.hpp"
 
@@ -17,11 +17,11 @@ namespace {
 using namespace msstream;
 
 constexpr std::size_t kMostSteps = 300;
-/// The number of inputs of which one runs on two threads. Threads take longer, and the input cannot
-/// decide how their calls interleave.
+/// One of this number of inputs runs on two threads. The others do not, because threads take
+/// longer, and the input cannot determine how their calls interleave.
 constexpr std::uint64_t kInputsBetweenThreads = 16;
 
-/// Takes the bytes of the seed off the front, and returns the seed.
+/// Removes the seed's bytes from the front of `bytes`, and returns the seed.
 std::uint64_t schedule_seed_of(std::span<std::uint8_t const>& bytes) {
   auto const count = std::min<std::size_t>(4, bytes.size());
   std::uint64_t seed = 0;

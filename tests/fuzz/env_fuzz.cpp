@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options from environment variables. Any value of a variable is either read as what it spells, or
-// refused by an error that names the variable.
+// Fuzzes options from environment variables. The value of a variable must either be read as the
+// number or word that it spells, or be refused by an error that contains the variable's name.
 #include "fuzz.hpp"
 
 #include <msstream/base/detail/env.hpp>
@@ -18,8 +18,8 @@ using fuzz::expect;
 
 constexpr char const* kVariable = "MSSTREAM_FUZZED";
 
-/// Returns the result of `read`, or nothing if it refuses the value. The error must name the
-/// variable and the value.
+/// Calls `read` and returns its result, or nothing if `read` refuses the variable's value. The
+/// error must contain the name and the value of the variable.
 template <class Read>
 auto outcome(std::string const& value, Read read) -> std::optional<decltype(read())> {
   try {
@@ -34,7 +34,8 @@ auto outcome(std::string const& value, Read read) -> std::optional<decltype(read
   }
 }
 
-/// Returns the number that an optional minus and up to 18 digits spell. It cannot overflow.
+/// Parses an optional minus sign and up to 18 digits, which cannot overflow. Returns nothing for
+/// other text.
 std::optional<std::int64_t> short_number(std::string_view value) {
   bool const negative = value.starts_with('-');
   value.remove_prefix(negative ? 1 : 0);

@@ -11,13 +11,13 @@
 #include <string_view>
 #include <utility>
 
-/// Runs the code under test on one input. Every fuzz target defines it. `bytes` may be null if
-/// `count` is 0.
+/// Runs a fuzz target on one input. libFuzzer requires this function of every target. `bytes` may
+/// be null if `count` is 0.
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count);
 
 namespace msstream::fuzz {
 
-/// Unless `holds`, ends the process as a sanitizer would, so that the fuzzer keeps the input.
+/// If `holds` is false, ends the process as a sanitizer would, so that the fuzzer saves the input.
 inline void expect(bool holds, std::string_view message) {
   if (!holds) {
     fmt::print(stderr, "\nexpectation failed: {}\n", message);

@@ -10,7 +10,7 @@
 
 namespace msstream::fuzz {
 
-/// Returns one gzip member, hardly compressed, because speed counts here.
+/// Compresses the bytes to one gzip member, at the fastest compression level.
 [[nodiscard]] inline std::string gzipped(std::string_view bytes) {
   z_stream stream{};
   constexpr int gzip_with_small_window = 16 + 9;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's options, one per line of the input: `MSSTREAM_NAME=value` is a variable, any other
-// line is an argument. Either a UsageError refuses them, or the values are within their ranges;
-// spelled out as arguments or as variables, they give the same values again.
+// Fuzzes a program's options, one per line of the input: `MSSTREAM_NAME=value` is an environment
+// variable, any other line is an argument. The options must either be refused by a UsageError, or
+// have values within their ranges. The values, written as arguments or as variables, must be parsed
+// to the same values again.
 #include "cli/options.hpp"
 #include "fuzz.hpp"
 
@@ -29,7 +30,7 @@ struct Values {
   bool quiet = false;
   friend bool operator==(Values const&, Values const&) = default;
 
-  /// Returns the options and their values. An empty path is left out, because it cannot be given.
+  /// Returns the names and values of all options. Omits an empty path, because it cannot be passed.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> spelt() const {
     std::string widths;
     for (int const width : layers) {
@@ -53,7 +54,7 @@ struct Parsed {
   std::string warnings;
 };
 
-/// Returns nothing if the arguments are refused or ask for help.
+/// Parses the arguments. Returns nothing if they are refused or request the help text.
 std::optional<Parsed> parse(Arguments const& arguments) {
   Parsed parsed;
   auto& values = parsed.values;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Census and Criteo text, with gzip or without. It is read as the same rows, or refused by a
-// DataError with the same words, whatever the chunks, the line ends and the compression.
+// Fuzzes the readers of Census and Criteo files, with and without gzip. A file must either be read
+// as the same rows or be refused by a DataError with the same message, regardless of chunk size,
+// line ends and compression.
 #include "data/data_error.hpp"
 #include "data/dataset.hpp"
 #include "data/readers.hpp"
@@ -73,8 +74,8 @@ void expect_same(Outcome const& found, Outcome const& expected, std::string_view
   expect(found == expected, "{}: {}, then {}", what, described(expected), described(found));
 }
 
-/// Checks the second task of the census data: another label and one category less, but otherwise
-/// the same rows.
+/// Checks the second task of the Census data, which has another label and one category less, but
+/// otherwise the same rows.
 void check_never_married(std::string_view bytes, Rows const& rows) {
   ReaderOptions const options{.never_married_task = true, .chunk_bytes = kOneChunk};
   bool const census = rows.schema.categorical.size() == kCensusCategories;
@@ -92,8 +93,8 @@ void check_never_married(std::string_view bytes, Rows const& rows) {
   }
 }
 
-/// Checks the count of lines that are not blank: each is a row, except for the header that one
-/// format has.
+/// Checks that each line of the file that is not blank is a row, except for the header in one of
+/// the formats.
 void check_text(std::string_view bytes, Rows const& rows) {
   std::size_t lines = 0;
   std::string_view first;
@@ -126,7 +127,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
     if (rows != nullptr) {
       auto const longer = read(fmt::format("{}{}", input, fuzz::gzipped("")), {});
       auto const* refusal = std::get_if<std::string>(&longer);
-      // Zeros are padding, after which no other member can follow.
+      // Zeros after a gzip member count as padding, after which no other member may follow.
       if (refusal == nullptr || refusal->find("other bytes follow") == std::string::npos) {
         expect_same(longer, outcome, "with an empty member behind");
       }
@@ -138,7 +139,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
                    {.chunk_bytes = kOneChunk}),
               outcome,
               "as two gzip members");
-  // A line end inside quotes is part of a value.
+  // A line end inside a quoted value of a CSV file is part of the value.
   bool const quoted = input.find('"') != std::string_view::npos;
   if (!quoted && input.find('\r') == std::string_view::npos) {
     expect_same(read(fuzz::replaced(input, "\n", "\r\n"), {.chunk_bytes = kOneChunk}),

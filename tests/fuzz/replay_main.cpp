@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target on files and folders without libFuzzer, so that the corpus is a regression
-// test for every compiler and sanitizer. Each name is printed before its run: if an input ends the
-// process, its name is the last one.
+// A main program that runs a fuzz target on files and folders without libFuzzer, so that the corpus
+// is a regression test for every compiler and sanitizer. It prints each file name before the run,
+// so that the last name belongs to an input that ends the process.
 #include "fuzz.hpp"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A safetensors file from any source. It is either refused by a DataError that names it, or read as
-// a model that can be saved, is read back equal, and is saved as the same bytes again.
+// Fuzzes the reader of safetensors files. A file must either be refused by a DataError that
+// contains its name, or be read as a model that can be saved, read back unchanged, and saved again
+// as the same bytes.
 #include "data/data_error.hpp"
 #include "saved_model.hpp"
 

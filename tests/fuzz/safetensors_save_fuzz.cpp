@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model made from the input. It is either refused by std::invalid_argument, which leaves no file,
-// or saved and read back unchanged.
+// Fuzzes the writer of safetensors files with models made from the input. A model must either be
+// refused by std::invalid_argument without leaving a file, or be saved and read back unchanged.
 #include "saved_model.hpp"
 
 #include <algorithm>
@@ -11,14 +11,14 @@ namespace {
 using namespace msstream;
 using fuzz::expect;
 
-/// Splits the input into parts. Beyond its end, all bytes are zeros.
+/// Splits the fuzzer's input into parts. Reads beyond the end of the input return zeros.
 class Bytes {
  public:
   explicit Bytes(std::string_view input) : rest_(input) {}
 
   [[nodiscard]] bool empty() const { return rest_.empty(); }
   std::uint8_t byte() { return empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(take(1)[0]); }
-  /// Reads a length of one byte, and returns that number of bytes.
+  /// Reads one byte as a length, and returns the following bytes of that length.
   std::string word() { return std::string(take(byte())); }
   std::string_view take(std::size_t count) {
     auto const taken = rest_.substr(0, count);

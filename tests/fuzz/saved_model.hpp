@@ -15,7 +15,7 @@
 
 namespace msstream::fuzz {
 
-/// A tensor that owns its bytes.
+/// A tensor in host memory that owns its bytes.
 struct OwnedTensor {
   DType dtype;
   std::vector<std::int64_t> shape;
@@ -23,14 +23,14 @@ struct OwnedTensor {
   friend bool operator==(OwnedTensor const&, OwnedTensor const&) = default;
 };
 
-/// The content of a safetensors file, in memory.
+/// The tensors and the metadata of a safetensors file, held in memory.
 struct Model {
   std::map<std::string, OwnedTensor> tensors;
   data::TensorMetadata metadata;
   friend bool operator==(Model const&, Model const&) = default;
 };
 
-/// Reads a model. Throws the exceptions of SafetensorsFile.
+/// Reads a model from a safetensors file. Throws the exceptions of SafetensorsFile.
 [[nodiscard]] inline Model load_model(std::filesystem::path const& path) {
   data::SafetensorsFile const file(path);
   Model model{{}, file.metadata()};
@@ -41,7 +41,7 @@ struct Model {
   return model;
 }
 
-/// Writes a model. Throws the exceptions of save_safetensors().
+/// Writes a model to a safetensors file. Throws the exceptions of save_safetensors().
 inline void save_model(std::filesystem::path const& path, Model const& model) {
   std::vector<data::SavedTensor> saved;
   for (auto const& [name, tensor] : model.tensors) {

@@ -13,8 +13,8 @@
 
 namespace msstream::fuzz {
 
-/// A folder for the files of one process, in the folder TMPDIR, which scripts/fuzz.sh sets to one
-/// in memory.
+/// A folder for the temporary files of one process. It is created in the folder given by TMPDIR,
+/// which scripts/fuzz.sh sets to a folder in memory.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -34,7 +34,7 @@ class ScratchFolder {
     return path_ / name;
   }
 
-  /// Writes a file. An existing file of the name is replaced.
+  /// Writes a file to the folder. Replaces an existing file with the same name.
   [[nodiscard]] std::filesystem::path write(std::string_view name, std::string_view bytes) const {
     auto path = path_ / name;
     std::ofstream file(path, std::ios::binary | std::ios::trunc);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of a step trace. It is either refused by an error that names file and field, or drawn,
-// saved and read back unchanged; the groups chosen for it are not predicted to be slower than one
-// group.
+// Fuzzes the reader of step trace files. A file must either be refused by an error that contains
+// the file and the field, or be drawn, saved and read back unchanged. The stream groups chosen for
+// it must not be predicted to be slower than a single group.
 #include "fuzz.hpp"
 
 #include <msstream/step/auto_assignment.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file that maps operations to stream groups. It is either refused by an error that names the
-// line, or gives the same groups whatever the line ends, the comments and the lines around it.
+// Fuzzes the reader of files that assign operations to stream groups. A file must either be refused
+// by an error that contains the line, or give the same groups regardless of line ends, comments and
+// blank lines.
 #include "fuzz.hpp"
 
 #include <msstream/stream/stream_assignment.hpp>
@@ -30,7 +31,8 @@ constexpr std::array<std::string_view, 10> kOperations{"",
 
 using Groups = std::array<std::optional<int>, kOperations.size()>;
 
-/// Returns the groups of all operations, or the message that refuses the file.
+/// Returns the groups that the file assigns to all operations, or the error message if the file is
+/// refused.
 std::variant<Groups, std::string> groups_of(std::string_view file) {
   try {
     auto const assignment = StreamAssignment::parse(file, "f", kGroups);
@@ -71,8 +73,8 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
   if (groups == nullptr) {
     return 0;
   }
-  // [^] matches any character, including line ends. As the last line it gets the operations that no
-  // other line matches, as the first line all of them.
+  // [^] matches any character, including line ends. A last line with it assigns a group to all
+  // operations that no other line matches; a first line with it assigns one to all operations.
   Groups completed;
   Groups all;
   for (std::size_t i = 0; i < kOperations.size(); ++i) {

@@ -36,7 +36,8 @@ class CudaTest : public ::testing::Test {
   cudaStream_t stream_ = nullptr;
 };
 
-/// Fills the bytes on the stream. Returns the value that the host then finds in all of them, or -1.
+/// Fills the memory with `value` on the stream and copies it to the host. Returns the value that
+/// all bytes have there, or -1 if they differ or a call fails.
 inline int filled(void* memory, std::size_t bytes, std::uint8_t value, cudaStream_t stream) {
   std::vector<std::uint8_t> seen(bytes, static_cast<std::uint8_t>(~value));
   if (cudaMemsetAsync(memory, value, bytes, stream) != cudaSuccess ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tests are compiled with the toolkit's CCCL, and a second time with a newer one if CMake is
-// given one.
+// Tests the memory resource. The file is compiled with the toolkit's CCCL, and a second time with a
+// newer CCCL if CMake is given one.
 #include "interop/cuda_streams.hpp"
 
 #include <msstream/interop/memory_resource.cuh>

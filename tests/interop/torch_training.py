@@ -63,7 +63,8 @@ def train(torch, steps):
     random = torch.Generator().manual_seed(2)
     losses, seconds = [], []
     for step in range(steps):
-        # The size changes from step to step, so that memory is not always handed to the same tensor.
+        # The batch size changes from step to step, so that memory does not always go to the same
+        # tensor.
         batch = BATCH - 32 * (step % 8)
         ids = [torch.randint(ROWS, (batch, HOTNESS), generator=random) for _ in range(2 * STREAMS)]
         labels = torch.rand(batch, generator=random).round()

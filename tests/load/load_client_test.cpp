@@ -20,7 +20,8 @@ using serve::Answer;
 using serve::Clock;
 using std::chrono::minutes;
 
-/// A pool that answers a callback at once, and a future when it is read.
+/// A fake of the inference pool. It answers a query with a callback at once, and a query with a
+/// future when the future is read.
 class FakePool {
  public:
   std::future<Answer> submit(serve::Query const& /*query*/) {
@@ -41,7 +42,7 @@ class FakePool {
   int most_waiting_ = 0;
 };
 
-/// One client and the objects that it needs.
+/// One client of a load test, and the objects that it needs.
 struct Asking {
   explicit Asking(LoadPlan with) : plan(std::move(with)) {
     clients.emplace_back(pool, queries, plan, 0, failure);

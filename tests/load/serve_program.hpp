@@ -10,13 +10,13 @@
 
 namespace msstream::testing {
 
-/// Tests for every program that serves a model and queries it.
+/// A fixture with the tests that apply to every program that serves a model and sends it queries.
 class ServeProgramTest : public ProgramTest {
  protected:
   using ProgramTest::ProgramTest;
 
-  /// Limits the memory. Each capture reserves addresses for the whole limit, and a sanitizer leaves
-  /// few of them.
+  /// Returns `options` with a limit of 512 MiB of device memory. Each capture reserves addresses
+  /// for the whole limit, and a sanitizer leaves few of them.
   [[nodiscard]] static RunOptions limited(RunOptions options) {
     options.environment.emplace_back("MSSTREAM_MEMORY_LIMIT_BYTES=536870912");
     return options;
@@ -32,7 +32,7 @@ class ServeProgramTest : public ProgramTest {
     return result.at(of).get<std::uint64_t>();
   }
 
-  /// Checks that the times are plausible, and that the counts agree with each other.
+  /// Expects plausible times in the result of a load test, and counts that agree with each other.
   static void expect_complete_result(nlohmann::json const& result) {
     EXPECT_GT(result["seconds"], 0);
     EXPECT_GT(result["queries_per_s"], 0);
@@ -77,7 +77,8 @@ class ServeProgramTest : public ProgramTest {
     EXPECT_EQ(result["captured"], result["pool"]["captured_steps"] > 0);
     expect_samples(result);
   }
-  /// Checks that the samples follow each other, and that their intervals are parts of the load.
+  /// Expects that the samples of a load test are in the order of time, and that the counts of all
+  /// samples together do not exceed the totals.
   static void expect_samples(nlohmann::json const& result) {
     auto const& samples = result["samples"];
     ASSERT_FALSE(samples.empty());
@@ -148,8 +149,8 @@ class ServeProgramTest : public ProgramTest {
     EXPECT_FALSE(report_of(small)["result"].contains("lone_ms"));
   }
 
-  /// Checks that each way to run the pool gives the answers of lone runs, also while weights are
-  /// swapped all the time.
+  /// Expects that all answers of a pool equal those of running each query alone, for several ways
+  /// to run the pool, also while weights are swapped all the time.
   void expect_answers_of_lone_runs(Words const& small) {
     for (Words const& way : {Words{},
                              Words{"--no-capture", "--depth", "1"},
@@ -173,7 +174,8 @@ class ServeProgramTest : public ProgramTest {
     }
   }
 
-  /// Expects status 2, the message, and a hint at the help.
+  /// Expects that the program refuses the arguments with exit status 2 and the message, and
+  /// mentions the option --help.
   void expect_usage_error(Words const& arguments, std::string const& message) const {
     auto const ended = run(arguments);
     EXPECT_EQ(ended.status, 2) << ::testing::PrintToString(arguments);

@@ -10,8 +10,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Answers a value with the value times the rows of the bucket, so that the answers of each bucket
-/// have different bits.
+/// A model whose answer is the input value times the number of rows of the bucket, so that the
+/// answers of each bucket have different bits.
 class RowsModel : public ServedModel<Host> {
  public:
   using ServedModel::ServedModel;

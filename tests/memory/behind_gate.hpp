@@ -11,8 +11,8 @@
 
 namespace msstream::testing {
 
-/// Returns whether the call returns while the gate is closed. If it does not, the gate opens after
-/// two minutes, so that a failing test does not hang.
+/// Runs `call` and returns whether it returned while the gate was closed. If it does not return
+/// within two minutes, the gate opens, so that a failing test does not hang.
 template <class Call>
 [[nodiscard]] bool returns_behind(Gate& gate, Call&& call) {
   std::atomic<bool> opened{false};

@@ -30,7 +30,7 @@ template <Runtime R, class F>
   };
 }
 
-/// Records entries from any thread, in the order in which they happen. Thread-safe.
+/// A list of entries that any thread may add to, in the order of the calls of add(). Thread-safe.
 class Journal {
  public:
   void add(std::string entry) {
@@ -41,11 +41,11 @@ class Journal {
     std::lock_guard const guard(shared_->mutex);
     return shared_->entries;
   }
-  /// Returns work for call_host() that adds the entry when the stream reaches it.
+  /// Returns a function for call_host() that adds `what` to the journal when the stream reaches it.
   [[nodiscard]] auto entry(std::string what) const {
     return [journal = *this, what = std::move(what)]() mutable { journal.add(what); };
   }
-  /// Returns work for issue() that adds the entry when the stream reaches it.
+  /// Returns work for issue() that adds `what` to the journal when the stream reaches it.
   template <Runtime R>
   [[nodiscard]] auto entry(Device<R> const& device, std::string what) const {
     return on_host(device, entry(std::move(what)));

@@ -15,17 +15,18 @@
 
 namespace msstream::testing {
 
-/// Counts the calls of a runtime, and holds functions of the test that some of the calls run.
+/// Counts the calls of a runtime, and has callbacks that some of the calls run for the test.
 struct Watch : Census {
   std::function<void()> host_waits = [] {};  ///< called when the host starts to wait
   std::function<void()> gives_back = [] {};  ///< called when device memory is freed
-  /// Called when the libraries of a group, and so its workspace, are destroyed.
+  /// Called when the library handles of a stream group, and so the group's workspace, are
+  /// destroyed.
   std::function<void()> gives_back_libraries = [] {};
 };
 
-/// Makes the gate open when the host starts to wait, and the journal get "free" when device memory
-/// is freed. Memory that is freed without a wait appears in the journal before all work that the
-/// gate holds.
+/// Makes the gate open when the host starts to wait, and adds "free" to the journal when device
+/// memory is freed. Memory freed without a wait then appears in the journal before the work behind
+/// the gate.
 inline void watch_waits(Watch& watch, Gate& gate, Journal journal) {
   watch.host_waits = [&gate] { gate.open(); };
   watch.gives_back = [&gate, journal = std::move(journal)]() mutable {

@@ -97,7 +97,7 @@ class OpsTest : public RuntimeTest<R> {
   [[nodiscard]] Tensor<std::int64_t, R> scalar(std::int64_t value) const {
     return put(Integers{value}, Shape{});
   }
-  /// Returns a tensor of zeros, for refusals in which only the shape counts.
+  /// Returns a tensor of zeros, for tests in which an operation refuses the shape.
   template <Element T = float>
   [[nodiscard]] Tensor<T, R> any(Shape const& shape) const {
     return zeros<T>(device(), shape);

@@ -16,8 +16,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// The positions {i, 1} of streams i = 0, 1, …, each with a clock that covers it and the positions
-/// of the streams in `covers[i]`.
+/// The positions {i, 1} of streams i = 0, 1, …. The vector clock of each position covers the
+/// position itself and the positions of the streams in `covers[i]`.
 struct Case {
   std::vector<Position> needed;
   std::vector<VectorClock> brought;
@@ -41,8 +41,8 @@ struct Case {
     }
     return streams;
   }
-  /// Returns the streams that are waited for when positions are visited front to back and those
-  /// that are already covered are skipped.
+  /// Returns the streams that are waited for when the positions are visited front to back and every
+  /// position that earlier waits cover is skipped.
   [[nodiscard]] std::vector<StreamIndex> waits() const {
     VectorClock clock;
     std::vector<StreamIndex> issued;
@@ -96,8 +96,8 @@ TEST(MinimalWaits, keeps_one_of_two_late_events_that_cover_each_other) {
 }
 
 TEST(MinimalWaits, are_the_fewest_whenever_events_are_as_early_as_their_positions) {
-  // Coverage is a partial order here: a clock that covers a position covers everything that the
-  // clock of that position covers.
+  // Draws cases in which coverage is a partial order: a clock that covers a position covers
+  // everything that the clock of that position covers.
   std::mt19937 random(11);
   for (int round = 0; round < 3000; ++round) {
     std::size_t const count = random() % 9 + 1;

@@ -9,7 +9,7 @@
 namespace msstream::order::testing {
 
 /// Knows which work precedes which, by definition: from the transitive closure of an explicit
-/// graph, kept as one row of bits per node. It uses no clocks, positions or events.
+/// graph, kept as one row of bits per node. The oracle uses no clocks, positions or events.
 ///
 /// Nodes are added in the order in which the host issued them, so every edge points backwards and
 /// the closure of a node is complete as soon as the node is added.
@@ -23,8 +23,8 @@ class Oracle {
     return stream < tails_.size() ? tails_[stream] : kNone;
   }
 
-  /// Adds the next work of the stream. It follows the stream's earlier work, all work that the host
-  /// has waited for, and `also`.
+  /// Adds the next work of the stream. The work follows the stream's earlier work, all work that
+  /// the host has waited for, and the node `also`.
   Node append(std::size_t stream, Node also = kNone) {
     Node const node = before_.size();
     before_.emplace_back(node / 64 + 1);

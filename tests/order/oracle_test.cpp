@@ -28,7 +28,8 @@ TEST(Oracle, does_not_order_streams_by_themselves) {
 }
 
 TEST(Oracle, follows_chains_of_waits) {
-  // s0 = [a], s1 = [wait a, b], s2 = [wait b, c]
+  // The queue of stream 0 is [a]; that of stream 1 is [wait for a, b]; that of stream 2 is [wait
+  // for b, c].
   Oracle oracle;
   auto const a = oracle.append(0);
   oracle.append(1, a);

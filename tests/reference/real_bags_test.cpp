@@ -13,7 +13,8 @@
 #include <sstream>
 #include <string>
 
-/// Tests with bags of real data: a user's items, few for most users and thousands for some.
+/// Tests operations on real data. A bag holds the items of one user: few for most users, and
+/// thousands for some.
 namespace msstream::testing {
 namespace {
 
@@ -65,7 +66,7 @@ TYPED_TEST(RealBagsTest, lengths_offsets_and_dense_rows_round_trip) {
   EXPECT_EQ(to_host(ops::lengths_to_offsets(lengths)), this->users.offsets);
   auto const longest = to_host(lengths);
   auto const max_length = *std::max_element(longest.begin(), longest.end());
-  // Takes a few users at a time: the longest bag has thousands of items, so that the dense form of
+  // Takes the first 2,000 users: the longest bag has thousands of items, so that the dense form of
   // all users would take gigabytes.
   constexpr std::int64_t kUsers = 2000;
   auto const few = offsets.rows(0, kUsers + 1);
@@ -96,8 +97,8 @@ TYPED_TEST(RealBagsTest, distinct_items_give_the_items_back) {
   EXPECT_EQ(back, this->users.items);
 }
 
-// Each row holds its own number modulo 128, so that sums and gradients are whole
-// numbers, and exact.
+// Row i of the table holds the number i modulo 128, so that sums and gradients are whole numbers
+// and exact.
 TYPED_TEST(RealBagsTest, sums_of_items_and_their_gradients) {
   constexpr std::int64_t kWidth = 8;
   auto const items =

@@ -15,8 +15,8 @@
 #include <string>
 #include <utility>
 
-/// Compares with PyTorch's results for the same inputs. The script torch_results.py writes them to
-/// the file that MSSTREAM_TORCH_RESULTS names.
+/// Compares operations with PyTorch's results for the same inputs. The script torch_results.py
+/// writes the inputs and results to the file that MSSTREAM_TORCH_RESULTS names.
 namespace msstream::testing {
 namespace {
 
@@ -33,8 +33,8 @@ constexpr std::pair<SegmentReduction, char const*> kReductions[] = {
     {SegmentReduction::min, "min"},
     {SegmentReduction::prod, "prod"}};
 
-/// Expects NaN where NaN is expected, infinity likewise, and otherwise a value within the tolerance
-/// relative to 1 and to the expected value.
+/// Expects NaN where NaN is expected, the same infinity where an infinity is expected, and
+/// otherwise values within the tolerance, relative to 1 and to the expected value.
 void expect_like(Floats const& actual, Floats const& expected, double tolerance = 1e-5) {
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {
@@ -60,7 +60,7 @@ class TorchResultsTest : public OpsTest<R> {
     }
   }
 
-  /// Returns PyTorch's values as they are in the file.
+  /// Reads the values of PyTorch's tensor `name` from the file.
   template <Element T>
   std::vector<T> values(std::string const& name) const {
     return file_->values<T>(name, file_->tensor(name).shape);
@@ -75,7 +75,7 @@ class TorchResultsTest : public OpsTest<R> {
         return values<float>(name);
     }
   }
-  /// Returns PyTorch's values as a tensor on the device.
+  /// Copies PyTorch's tensor `name` from the file to the device.
   template <Element T>
   Tensor<T, R> tensor(std::string const& name) const {
     auto const& shape = file_->tensor(name).shape;
@@ -141,7 +141,8 @@ TYPED_TEST_SUITE(TorchResultsTest, Runtimes, RuntimeNames);
 TYPED_TEST(TorchResultsTest, embedding_bags_and_their_gradients) {
   for (auto const* const mode : {"sum", "mean", "max", "weighted"}) {
     this->template expect_embedding<float>("float32", mode, 1e-5);
-    // PyTorch rounds outputs and gradients to the table's type.
+    // For half precision the tolerances are larger: PyTorch rounds outputs and gradients to the
+    // table's type.
     this->template expect_embedding<float16>("float16", mode, 4e-3);
     if (std::string(mode) != "max") {
       this->template expect_embedding<bfloat16>("bfloat16", mode, 3e-2);

@@ -42,7 +42,7 @@ class Capture : public RuntimeTest<R> {
     }
     RuntimeTest<R>::TearDown();
   }
-  /// Makes the next work of `to` wait for the work that `from` has now.
+  /// Makes later work of the stream `to` wait for the work that the stream `from` has now.
   void follow(Stream to, Stream from) { this->runtime->wait(to, this->recorded(from)); }
   Graph end(Stream origin) { return graphs_.emplace_back(this->runtime->end_capture(origin)); }
   void copy(Bytes& to, Bytes const& from, Stream on) {
@@ -264,7 +264,8 @@ TEST_F(HostCaptures, two_captures_do_not_meet) {
   EXPECT_THROW(static_cast<void>(runtime->end_capture(second)), RuntimeError);
 }
 
-/// Three captured branches of one origin may run in any order. In 100 launches all 6 orders occur.
+/// Launches a graph of three captured branches, which may run in any order, 100 times. All 6 orders
+/// must occur.
 TEST_F(HostCaptures, what_is_not_ordered_runs_in_every_order) {
   auto const origin = stream();
   std::array const branches{stream(), stream(), stream()};

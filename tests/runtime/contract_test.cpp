@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the contract that runtime.hpp states, on every runtime. A simulation has one thread and its
-// own virtual time, so tests of threads and of real time skip it.
+// Tests the contract that runtime.hpp states, on every runtime. Tests of threads and of real time
+// skip the simulation, which has one thread and its own virtual time.
 #include "runtime/gate.hpp"
 #include "runtime/runtime_fixture.hpp"
 
@@ -41,7 +41,7 @@ TYPED_TEST(Contract, a_stream_runs_its_work_in_order) {
   auto const s = this->stream();
   Cell<TypeParam> cell(this->runtime);
   Cell<TypeParam> later(this->runtime);
-  // s = [write 1, copy, write 2]: the copy sees the first write only
+  // The queue of the stream is [write 1, copy, write 2]: the copy must see the first write only.
   cell.write(1, s);
   this->runtime->copy(later.device(), cell.device(), Cell<TypeParam>::kBytes, CopyKind::d2d, s);
   cell.write(2, s);
@@ -57,7 +57,8 @@ TYPED_TEST(Contract, a_wait_holds_later_work_until_the_event) {
   auto const second = this->stream();
   Cell<TypeParam> cell(this->runtime);
   Gate gate;
-  // first = [gate, write 1, e], second = [wait e, read, done]
+  // The queue of `first` is [wait for the test's gate, write 1]; that of `second` is [wait for the
+  // write, read, record done].
   gate.block(*this->runtime, first);
   cell.write(1, first);
   this->runtime->wait(second, this->recorded(first));
@@ -96,7 +97,8 @@ TYPED_TEST(Contract, a_wait_takes_what_the_event_stands_for_at_the_call) {
   auto const waiting = this->stream();
   auto const passing = this->stream();
   Gate gate;
-  // blocked = [gate, e], waiting = [wait e], then e is recorded on idle, passing = [wait e]
+  // The queue of `blocked` is [wait for the test's gate, record e]; that of `waiting` is [wait for
+  // e]. Then e is recorded again, on `idle`, and the queue of `passing` is [wait for e].
   gate.block(*this->runtime, blocked);
   auto const e = this->recorded(blocked);
   this->runtime->wait(waiting, e);
@@ -221,7 +223,8 @@ TYPED_TEST(Contract, measuring_waits_for_both_events) {
   auto const begin = this->event(EventTiming::timed);
   auto const end = this->event(EventTiming::timed);
   Gate gate;
-  // behind = [gate, begin], ahead = [end]
+  // The queue of `behind` is [wait for the test's gate, record begin]; that of `ahead` is [record
+  // end].
   gate.block(*this->runtime, behind);
   this->runtime->record(begin, behind);
   this->runtime->record(end, ahead);

@@ -34,10 +34,10 @@ struct Census {
   std::atomic<std::int64_t> pinned_blocks{0};
   std::atomic<std::size_t> pinned_bytes{0};
 
-  /// The number of calls, except those that enqueue copies, fills, host functions or graph
-  /// launches.
+  /// The number of calls to the runtime, except those that enqueue copies, fills, host functions or
+  /// graph launches.
   std::atomic<std::uint64_t> calls{0};
-  /// The number of calls of record() and query(). `calls` includes them.
+  /// The number of calls of record() and query(), which `calls` includes.
   std::atomic<std::uint64_t> event_calls{0};
   /// The highest value that `device_bytes` has had.
   std::atomic<std::size_t> most_device_bytes{0};
@@ -47,8 +47,8 @@ struct Census {
     std::lock_guard const guard(mutex_);
     return growths_;
   }
-  /// Counts a request before the runtime is called, so that the peak of two threads is never too
-  /// low.
+  /// Counts a request for device memory before the runtime is called, so that the peak is never too
+  /// low when two threads allocate.
   void device_grows(std::size_t bytes) {
     auto const now = device_bytes.fetch_add(bytes) + bytes;
     for (auto most = most_device_bytes.load();
@@ -58,7 +58,7 @@ struct Census {
     growths_.push_back(bytes);
   }
 
-  /// Returns the text of a census without resources.
+  /// Returns the text of to_string() for a census without resources.
   [[nodiscard]] static std::string nothing();
 
  private:
@@ -264,11 +264,11 @@ class Counting : public RuntimeDecorator<R> {
 
  private:
   using Base::inner_;
-  /// True for the host runtime, which has no libraries and ignores the handle.
+  /// True for the host runtime, which has no library handles.
   static constexpr bool kHasNone = std::is_same_v<native_libraries, void*>;
 
   void called() noexcept { census_->calls.fetch_add(1, std::memory_order_relaxed); }
-  /// Counts `bytes` of device memory and calls the runtime. If the call throws, they are not
+  /// Counts `bytes` of device memory and calls the runtime. If the call throws, the bytes are not
   /// counted.
   template <class Call>
   auto growing(std::size_t bytes, Call&& call) {

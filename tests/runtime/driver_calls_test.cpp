@@ -14,9 +14,9 @@ namespace {
 
 using detail::DriverCalls;
 
-/// Calls fork() while a thread is inside calls of a runtime with the given life. The calls end once
-/// the thread has seen that fork() waits, or after fork(). Returns whether the child sees the calls
-/// as over.
+/// Calls fork() while another thread is inside calls of a runtime. That thread ends its calls once
+/// it has seen that fork() waits, or else after fork(). Returns whether the calls are over in the
+/// child.
 bool are_over_in_child(RuntimeLife life) {
   std::atomic<bool> is_inside{false};
   std::atomic<bool> is_over{false};
@@ -52,8 +52,9 @@ TEST(DriverCallsTest, fork_does_not_wait_for_a_runtime_without_driver) {
   EXPECT_FALSE(are_over_in_child(RuntimeLife::process));
 }
 
-/// fork() does not wait for the thread that calls it, whose work may be that of an operation. The
-/// calls stay open afterwards, in the parent and in the child.
+/// Calls fork() on a thread that is inside calls of a runtime, as the work of an operation may.
+/// fork() does not wait for the thread itself, and the calls stay open in the parent and in the
+/// child.
 TEST(DriverCallsTest, fork_inside_calls) {
   std::thread([] {
     DriverCalls calls(RuntimeLife::driver);

@@ -14,8 +14,8 @@
 
 namespace msstream::testing {
 
-/// Blocks streams at the positions where block() was called until the test opens the gate. It lets
-/// a test decide which work has run, without sleeping.
+/// Blocks streams at the positions where block() was called until the test opens the gate. A test
+/// decides with a gate which work has run, without sleeping.
 ///
 /// The destructor opens the gate, so that a failed assertion does not hang. While a gate is closed,
 /// free no memory of the runtime: CUDA waits for all streams.
@@ -45,7 +45,8 @@ class Gate {
       runtime.call_host(stream, [opened = opened_] { opened->wait(false); });
     }
   }
-  /// Like block(), but for a Stream of the library.
+  /// Blocks a stream of the library's type Stream until the gate opens, as block() does for a
+  /// native stream.
   template <class Stream>
   void hold(Stream const& stream) {
     using R = typename Stream::runtime_type;

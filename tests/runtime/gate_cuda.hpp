@@ -16,8 +16,8 @@
 
 namespace msstream::testing {
 
-/// A gate for CUDA streams: a word of pinned memory that the GPU's front end watches for a stream.
-/// It occupies neither a kernel nor a host function.
+/// A gate for CUDA streams: a word of pinned memory for whose value a stream waits
+/// (cuStreamWaitValue32). A waiting stream runs neither a kernel nor a host function.
 class CudaGate {
  public:
   CudaGate() : word_(next_word()) {}

@@ -8,7 +8,8 @@
 namespace msstream::testing {
 namespace {
 
-// The tests write and read a cell without a wait, so their runtimes must not check for races.
+// Uses runtimes that do not check for races, because the tests write and read a cell without a
+// wait.
 template <class R>
 using GateTest = RuntimeTest<R>;
 TYPED_TEST_SUITE(GateTest, PlainRuntimes);
@@ -18,7 +19,8 @@ TYPED_TEST(GateTest, holds_its_stream_until_it_is_opened) {
   auto const free = this->stream();
   Cell<TypeParam> cell(this->runtime);
   Gate gate;
-  // held = [gate, write 1, after], free = [read]
+  // The queue of `held` is [wait for the test's gate, write 1, record after]; that of `free` is
+  // [read].
   gate.block(*this->runtime, held);
   cell.write(1, held);
   auto const after = this->recorded(held);

@@ -144,7 +144,8 @@ TEST(HostQueueClosures, are_destroyed_as_they_finish_not_when_a_backlog_is_done)
   auto held = std::make_shared<int>(0);
   Gate start;
   Gate end;
-  // s = [start, a closure with a copy of `held`, e, end]: everything after start is one backlog
+  // The queue of the stream is [wait for the gate `start`, a closure with a copy of `held`, record
+  // e, wait for the gate `end`]. All work after the first gate becomes ready at once.
   start.block(host, s);
   host.call_host(s, [held] { ++*held; });
   host.record(e, s);

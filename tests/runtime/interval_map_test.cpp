@@ -26,7 +26,8 @@ class IntervalMapTest : public ::testing::Test {
     });
     ASSERT_EQ(held, values_) << "after step " << step;
   }
-  /// Expects that each interval that overlaps `range` is visited once, and no other interval.
+  /// Expects that for_each_overlap() visits each interval that overlaps `range` once, and no other
+  /// interval.
   void expect_overlaps(Interval range, int step) {
     std::array<int, kAddresses> seen{};
     map_.for_each_overlap(range, [&](Interval place, int value) {

@@ -16,7 +16,7 @@
 namespace msstream::testing {
 namespace {
 
-/// A fixture with addresses for eight pages, some of which a test maps.
+/// A fixture that reserves addresses for eight pages of memory, some of which a test maps.
 template <class R>
 class Pages : public ::testing::Test {
  protected:

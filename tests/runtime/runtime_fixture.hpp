@@ -18,7 +18,8 @@
 
 namespace msstream::testing {
 
-/// A few bytes of device memory that streams write, and pinned memory that streams copy them to.
+/// A few bytes of device memory that streams write, and pinned memory to which streams copy the
+/// bytes.
 template <Runtime R>
 class Cell {
  public:
@@ -41,15 +42,15 @@ class Cell {
     runtime_->free_pinned(pinned_, kBytes);
   }
 
-  /// Enqueues a fill of all bytes with `value`.
+  /// Enqueues a fill of the device bytes with `value`.
   void write(std::uint8_t value, typename R::native_stream stream) {
     runtime_->fill(device_, value, kBytes, stream);
   }
-  /// Enqueues a copy of the bytes to pinned memory.
+  /// Enqueues a copy of the device bytes to pinned memory.
   void read(typename R::native_stream stream) {
     runtime_->copy(pinned_, device_, kBytes, CopyKind::d2h, stream);
   }
-  /// Returns the value that the last complete read() has seen, or -1 if the bytes differ.
+  /// Returns the value that the last complete read() has copied, or -1 if its bytes differ.
   [[nodiscard]] int seen() const {
     for (std::size_t i = 1; i < kBytes; ++i) {
       if (pinned_[i] != pinned_[0]) {
@@ -66,7 +67,8 @@ class Cell {
   std::uint8_t* pinned_;
 };
 
-/// A fixture with one runtime. It destroys the streams and events of the test when the test ends.
+/// A fixture with one runtime, which destroys the streams and events of the test when the test
+/// ends.
 template <class R>
 class RuntimeTest : public ::testing::Test {
  protected:

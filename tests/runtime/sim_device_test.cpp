@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests operations, gradients and memory of the library on a simulation, in every order or in many.
+// Tests operations, gradients and memory of the library on the simulating runtime, for all legal
+// orders of the work or for many random ones.
 #include "runtime/tried.hpp"
 
 #include <msstream/msstream.hpp>
@@ -28,8 +29,8 @@ using R = Tried<Sim>;
   options.runtime = simulation;
 }
 
-/// Returns options for a device that runs on `simulation`, which the explorer passes to the
-/// program.
+/// Returns options for a device on the simulating runtime with the options that the explorer passes
+/// to the program.
 DeviceOptions<R> device_options(Sim::Options const& simulation) {
   DeviceOptions<R> options;
   simulate_with(options.runtime, simulation);
@@ -37,7 +38,7 @@ DeviceOptions<R> device_options(Sim::Options const& simulation) {
   return options;
 }
 
-/// Issues into = into * factor + from.
+/// Issues an operation that computes into = into * factor + from.
 void combine(char const* name,
              Tensor<float, R> const& into,
              Tensor<float, R> const& from,
@@ -52,8 +53,8 @@ void combine(char const* name,
 
 constexpr int kGroups = 3;
 
-/// Runs six operations on each of three groups, which read one shared tensor, then combines the
-/// results of all groups.
+/// Runs six operations on each of three groups, all of which read one shared tensor, and then
+/// combines the results of the groups.
 std::vector<float> meeting_branches(Sim::Options const& simulation) {
   Device<R> const device(device_options(simulation));
   StreamPool<R> pool(
@@ -111,7 +112,7 @@ TEST(SimExploresDevices, memory_that_nobody_tracks_is_a_race_with_a_schedule_to_
   };
   auto const found = sim::explore(program);
   EXPECT_TRUE(found.complete);
-  // The zeroing of x on the default group is not ordered with the two operations either.
+  // The zeroing of x on the default group is not ordered with the two untracked operations either.
   EXPECT_GT(found.outcomes.size(), 1U);
   EXPECT_FALSE(found.agrees());
   for (auto const& seen : found.outcomes) {

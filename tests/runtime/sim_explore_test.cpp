@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that sim::explore finds every order, none of them twice, and that its reduction of repeated
-// orders loses no outcome.
+// Tests that sim::explore finds every legal order of a program, none of them twice, and that its
+// reduction of equivalent orders loses no outcome.
 #include "runtime/sim_program.hpp"
 
 #include <msstream/runtime/sim_explore.hpp>
@@ -54,8 +54,8 @@ TEST(Explore, ordered_streams_have_one_order) {
     SimProgram program(options, kStreams);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
       for (std::size_t s = 0; s < kStreams; ++s) {
-        // Each operation writes the cell that the operation of the previous stream wrote, and waits
-        // for it.
+        // Each operation waits for the previous stream, and writes the cell that an operation of
+        // that stream wrote.
         program.wait(s, (s + kStreams - 1) % kStreams);
         program.writes(s, 0, i);
       }
@@ -85,8 +85,8 @@ TEST(Explore, a_race_of_one_operation_a_stream_has_every_order_of_those) {
 }
 
 TEST(Explore, races_in_pairs_multiply) {
-  // Operation i of stream 0 races with operation i of stream 1: 2 orders at each of 4 cells, and no
-  // race depends on another.
+  // Operation i of stream 0 races with operation i of stream 1. Each of the 4 cells has 2 orders,
+  // independent of the orders of the other cells.
   auto const run = [](bool reduce) {
     return sim::explore(
         [](Sim::Options const& options) {
@@ -138,7 +138,8 @@ TEST(Explore, the_host_finds_work_done_or_not) {
 }
 
 TEST(Explore, what_the_host_issues_after_it_waited_races_too) {
-  // Streams: 0 = [a writes 0, e], 1 = [b writes 5]; the host waits for e; 0 = [.., c writes 5]
+  // Stream 0 writes cell 0, and stream 1 writes cell 5. The host waits for stream 0 and then issues
+  // a write of cell 5 on stream 0, which races with stream 1.
   auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, 2);
     program.writes(0, 0, 1);
@@ -170,7 +171,7 @@ TEST(Explore, freeing_memory_under_work_is_one_of_the_things_that_can_happen) {
 }
 
 TEST(Explore, a_wait_for_the_wrong_event_shows_in_pinned_memory_that_nobody_declares) {
-  // Streams: 0 = [e], 1 = [copy]. The host waits for e and reads the memory that the copy writes.
+  // The host waits for an event of stream 0, and reads pinned memory to which stream 1 copies.
   auto const found = sim::explore([](Sim::Options const& options) {
     SimProgram program(options, 2);
     auto& runtime = program.runtime();
@@ -236,7 +237,8 @@ TEST(Explore, stops_at_the_limit_and_says_so) {
   EXPECT_NE(to_string(found).find("not all there are"), std::string::npos);
 }
 
-/// Throws if the work of stream 1 comes before the work of stream 0. No wait orders the two.
+/// Throws if the write of stream 1 runs before the writes of stream 0. No wait orders the two
+/// streams.
 void racy(Sim::Options const& options) {
   SimProgram program(options, 2);
   program.writes(0, 0, 1);
@@ -316,7 +318,7 @@ TEST(Explore, a_program_that_depends_on_something_else_is_found_out) {
 TEST(Explore, runs_work_that_the_program_left_behind) {
   int ran = 0;
   auto const found = sim::explore([&](Sim::Options const& options) {
-    // The enqueued work holds the last reference to its own runtime.
+    // Enqueues work that holds the last reference to its own runtime.
     auto const runtime = std::make_shared<Sim>(options);
     auto* const s = runtime->create_stream(StreamPriority::normal);
     runtime->call_host(s, [runtime, &ran] { ++ran; });
@@ -325,8 +327,8 @@ TEST(Explore, runs_work_that_the_program_left_behind) {
   EXPECT_EQ(ran, 1);
 }
 
-/// Runs a random program of a few operations, waits and reads by the host, and describes all that
-/// the host saw.
+/// Runs a random program of a few operations, waits and reads by the host, and returns a
+/// description of all that the host saw.
 std::string small_program(Sim::Options const& options, std::uint32_t seed) {
   std::mt19937 random(seed);
   auto const below = [&](std::size_t bound) { return random() % bound; };

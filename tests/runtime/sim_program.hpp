@@ -13,8 +13,8 @@
 
 namespace msstream::testing {
 
-/// A program for a simulation: its streams run operations on cells of device memory and declare
-/// which cells they use.
+/// A program for the simulating runtime: its streams run operations on cells of device memory, and
+/// the operations declare which cells they use.
 class SimProgram {
  public:
   using Use = std::pair<std::size_t, AccessMode>;
@@ -44,8 +44,9 @@ class SimProgram {
   [[nodiscard]] Sim& runtime() noexcept { return runtime_; }
   [[nodiscard]] Sim::native_stream stream(std::size_t s) const { return streams_[s]; }
 
-  /// Issues an operation that mixes all that it reads, and `salt`, into what it writes. Its order
-  /// relative to every other operation that shares a written cell shows in the final values.
+  /// Issues an operation that mixes the values of all cells that it uses, and `salt`, into the
+  /// cells that it writes. The final values of the cells show in which order the operations ran
+  /// that share a written cell.
   void operation(std::size_t s, std::vector<Use> const& uses, std::uint32_t salt) {
     std::vector<MemoryUse> declared;
     for (auto const& [cell, mode] : uses) {
@@ -69,7 +70,7 @@ class SimProgram {
   void writes(std::size_t s, std::size_t cell, std::uint32_t salt) {
     operation(s, {{cell, AccessMode::write}}, salt);
   }
-  /// Makes later work of `waiting` wait for the work that `source` has now.
+  /// Makes later work of stream `waiting` wait for the work that stream `source` has now.
   void wait(std::size_t waiting, std::size_t source) {
     runtime_.wait(streams_[waiting], record(source));
   }
@@ -85,7 +86,7 @@ class SimProgram {
     runtime_.host_uses({pinned_, sizeof(std::uint32_t), AccessMode::read});
     return *pinned_;
   }
-  /// Waits for all streams and returns all cells.
+  /// Waits for all streams and returns the values of all cells.
   [[nodiscard]] std::vector<std::uint32_t> cells() {
     for (auto* const s : streams_) {
       runtime_.synchronize_stream(s);

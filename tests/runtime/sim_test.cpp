@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests what the simulating runtime promises beyond the contract: it reaches any legal order, and
-// the same order again for the same schedule.
+// Tests what the simulating runtime promises beyond the contract: it reaches any legal order of the
+// work, and repeats an order for the same schedule.
 #include "runtime/sim/sim_schedule.hpp"
 
 #include <msstream/msstream.hpp>
@@ -36,8 +36,8 @@ struct Simulation {
   Sim::native_event e = runtime.create_event(EventTiming::untimed);
 };
 
-/// Returns the log that two streams write under the schedule of `seed`, with queries by the host in
-/// between.
+/// Returns the log that host functions on two streams, and queries by the host in between, write
+/// under the random schedule of `seed`.
 std::string seen_with(std::uint64_t seed) {
   std::string log;
   Simulation s(sim::random(seed));
@@ -63,7 +63,7 @@ TEST(SimRandom, a_seed_gives_the_same_run_again_and_others_other_runs) {
 }
 
 TEST(SimRandom, every_order_of_two_streams_is_reached) {
-  // first = [a, b] and second = [A, B] have six orders.
+  // Two streams with the queues [a, b] and [A, B] have six orders.
   std::set<std::string> orders;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     std::string log;
@@ -154,7 +154,8 @@ TEST(SimFailures, are_of_what_comes_after_the_failed_work_whenever_one_asks) {
 TEST(SimDeadlock, says_who_is_blocked_by_what) {
   Simulation s(sim::random(1));
   auto const open = std::make_shared<std::atomic<bool>>(false);
-  // first = [hold, e], second = [wait e, work]
+  // The queue of `first` is [hold until the test lets go, record e]; that of `second` is [wait for
+  // e, work].
   s.runtime.hold(s.first, open);
   s.runtime.record(s.e, s.first);
   s.runtime.wait(s.second, s.e);
@@ -250,7 +251,8 @@ TEST(SimSchedules, a_replay_of_another_program_is_refused) {
   EXPECT_THROW(s.runtime.synchronize_stream(s.first), std::invalid_argument);
 }
 
-/// Runs a diamond of operations on two groups, with copies to and from the device.
+/// Runs a diamond of operations (one, two branches, and their sum) on two groups, with copies to
+/// and from the device.
 std::vector<float> diamond(sim::ScheduleFactory schedule) {
   Device<Sim> const device({.runtime = {.schedule = std::move(schedule)}});
   StreamPool<Sim> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests virtual time against makespans that were computed by hand.
+// Tests the virtual time of the simulating runtime against makespans that were computed by hand.
 #include "runtime/sim/sim_load.hpp"
 
 #include <msstream/msstream.hpp>
@@ -39,7 +39,7 @@ SimCost round_costs(SimCost::Kernel kernel) {
 
 class SimTime : public ::testing::Test {
  protected:
-  /// Starts a new simulation, in which the first kernel is issued at 100 ns.
+  /// Starts a new simulation, at time 0. A kernel that is issued first starts at 100 ns.
   void use(SimCost::Kernel kernel) { use_costs(round_costs(kernel)); }
   void use_costs(SimCost const& cost) {
     runtime = std::make_unique<Sim>(Sim::Options{.schedule = sim::by_time(), .cost = cost});
@@ -60,7 +60,7 @@ class SimTime : public ::testing::Test {
     runtime->record(events.back(), streams[s]);
     return events.back();
   }
-  /// Waits for all streams and returns the time at which all are complete.
+  /// Waits for all streams and returns the virtual time at which all are complete.
   double makespan() {
     for (auto* const s : streams) {
       runtime->synchronize_stream(s);
@@ -74,7 +74,7 @@ class SimTime : public ::testing::Test {
 };
 
 TEST_F(SimTime, launch_bound_work_takes_the_launches_on_any_number_of_streams) {
-  // Ten kernels of 40 ns are issued every 100 ns, the last one at 1000 ns.
+  // Issues ten kernels of 40 ns, one every 100 ns, the last one at 1000 ns.
   use({40, 1});
   for (int i = 0; i < 10; ++i) {
     kernel(0);
@@ -93,7 +93,7 @@ TEST_F(SimTime, long_kernels_overlap_on_two_streams_and_not_on_one) {
     kernel(0);
   }
   EXPECT_DOUBLE_EQ(makespan(), 100 + 4 * 1000);
-  // The two kernels of stream 1 start at 200 ns and are the last to end.
+  // With two streams, the kernels of stream 1 start at 200 ns and are the last to end.
   use({1000, 10});
   for (std::size_t i = 0; i < 4; ++i) {
     kernel(i % 2);
@@ -125,8 +125,8 @@ TEST_F(SimTime, kernels_that_fill_the_device_share_it) {
 TEST_F(SimTime, kernels_fill_as_large_a_device_as_there_is) {
   constexpr std::size_t kBytes = std::size_t{200} * (64U << 10U);
   std::vector<MemoryUse> const uses{{nullptr, kBytes, AccessMode::write}};
-  // Returns the makespan of two kernels issued at 100 and 200 ns, each of which can fill 201
-  // multiprocessors.
+  // Returns the makespan of two kernels that are issued at 100 and 200 ns, each of which can fill
+  // 201 multiprocessors.
   auto const of_two = [&](int sm_count) {
     auto cost = round_costs({});
     cost.sm_count = sm_count;
@@ -144,7 +144,8 @@ TEST_F(SimTime, kernels_fill_as_large_a_device_as_there_is) {
 
 TEST_F(SimTime, a_fork_and_join_takes_its_longest_path) {
   use({1000, 10});
-  // 0 = [fork, e, left, wait f, join], 1 = [wait e, right, f]
+  // The queue of stream 0 is [fork, left, wait for right, join]; that of stream 1 is [wait for
+  // fork, right].
   kernel(0);  // issued at 100 ns, complete at 1100 ns
   runtime->wait(streams[1], record(0));
   kernel(0);  // runs from 1100 to 2100 ns
@@ -158,8 +159,8 @@ TEST_F(SimTime, copies_overlap_kernels_and_each_other_by_direction) {
   std::vector<std::byte> a(100);
   std::vector<std::byte> b(100);
   use({1000, 10});
-  // Each copy takes 200 ns, and copies of one direction queue: issued at 100 and 200 ns, complete
-  // at 300 and 500 ns.
+  // Each copy takes 200 ns, and copies in one direction run one after the other: those issued at
+  // 100 and 200 ns are complete at 300 and 500 ns.
   runtime->copy(a.data(), b.data(), 100, CopyKind::h2d, streams[0]);
   runtime->copy(a.data(), b.data(), 100, CopyKind::h2d, streams[1]);
   EXPECT_DOUBLE_EQ(makespan(), 500);
@@ -215,7 +216,7 @@ TEST_F(SimTime, measuring_waits_for_both_events) {
 }
 
 TEST_F(SimTime, goes_on_however_late_it_is) {
-  // At 1e12 ns adjacent doubles are 1.2e-4 ns apart, so the sums in this test are not exact.
+  // At 1e12 ns adjacent doubles are 1.2e-4 ns apart, so the expected sums are not exact.
   constexpr double kLongNs = 1e12;
   constexpr double kShortNs = 1000.1;
   constexpr int kShortKernels = 5000;
@@ -229,8 +230,8 @@ TEST_F(SimTime, goes_on_however_late_it_is) {
   }
   double const late = makespan();
   EXPECT_NEAR(late, 100 + kLongNs + kShortKernels * kShortNs, 1);
-  // Two streams share the device and run at two thirds of the speed. The kernel of stream 1 begins
-  // 100 ns later.
+  // The kernels of two streams share the device and run at two thirds of the full speed. The first
+  // kernel of stream 1 begins 100 ns later than that of stream 0.
   for (int i = 0; i < kShortKernels; ++i) {
     kernel(0);
     kernel(1);
@@ -251,8 +252,8 @@ TEST_F(SimTime, held_streams_do_not_hold_the_others) {
   EXPECT_DOUBLE_EQ(makespan(), 2300);
 }
 
-/// Issues two branches and an operation that joins them, on `groups` groups, and returns the
-/// timeline. The kernel of "long" takes 3000 ns, the other two 1000 ns each.
+/// Issues the operations "long" and "short" and one that joins them, on `groups` groups, and
+/// returns the timeline. The kernel of "long" takes 3000 ns, the other two 1000 ns each.
 trace::Timeline branches(int groups) {
   auto cost = round_costs({0, 10});
   cost.kernel = [](std::string_view name, auto) {
@@ -295,8 +296,8 @@ TEST(SimTimeline, prices_an_assignment_of_operations_to_groups) {
   EXPECT_DOUBLE_EQ(two.overlapped_ns(), 1100);
 }
 
-/// The simulated cost of a plan: two groups add and multiply tensors, with copies in both
-/// directions and a host function in between.
+/// The simulated cost of a program in which two groups multiply and add tensors, with copies in
+/// both directions and a host function.
 struct Price {
   double makespan_ns = 0;
   double busy_ns = 0;
@@ -337,8 +338,8 @@ TEST(SimTimeline, prices_a_plan_without_its_work) {
   EXPECT_EQ(priced.kernels, 0);
 }
 
-/// Each matrix product has 9e12 floating-point operations, for which the CPU versions of the
-/// kernels would need hours.
+/// Simulates matrix products of 9e12 floating-point operations each, for which the CPU versions of
+/// the kernels would need hours.
 TEST(SimTimeline, prices_a_plan_that_no_host_could_run) {
   constexpr std::int64_t kRows = 16384;
   auto const priced = price_of_a_plan(false, kRows);

@@ -14,7 +14,8 @@
 
 namespace msstream::testing {
 
-/// The runtime as tests use it. In a build with MSSTREAM_CHECKED it checks what the tests do.
+/// The runtime R as the tests use it: in a build with MSSTREAM_CHECKED, a runtime that checks the
+/// uses of memory for races.
 template <class R>
 using Tried = std::conditional_t<(MSSTREAM_CHECKED != 0), Checked<R>, R>;
 
@@ -27,9 +28,9 @@ using PlainRuntimes = ::testing::Types<Host>;
 #endif
 
 #if MSSTREAM_CHECKED && !MSSTREAM_TEST_SWITCHES
-/// Fails a test in which a checker finds a fault that it cannot throw, because it finds it in a
-/// destructor. Builds in which mechanisms are switched off do not use it: their tests look for
-/// findings.
+/// Fails a test in which a checking runtime finds a fault that it cannot throw, because it is in a
+/// destructor. Builds in which mechanisms are switched off leave the listener out: their tests
+/// expect faults.
 class QuietFindings : public ::testing::EmptyTestEventListener {
  public:
   void OnTestStart(::testing::TestInfo const&) override { before_ = Checker::quiet_findings(); }

@@ -12,8 +12,8 @@
 namespace msstream::testing {
 namespace {
 
-/// The value of `allocations_left`, the number of allocations that the calling thread may still
-/// make, for no limit.
+/// No limit, as a value of `allocations_left`, which is the number of allocations that the calling
+/// thread may still make.
 constexpr std::int64_t kAll = -1;
 thread_local std::int64_t allocations_left = kAll;
 thread_local bool stays_out = false;
@@ -98,8 +98,8 @@ class ServeBadAllocTest : public ::testing::Test {
     options.depth = 1;
     return options;
   }
-  /// Expects the right answer, std::bad_alloc, or a refusal since no replica is left.
-  /// Counts failures.
+  /// Expects that a query gets the right answer, std::bad_alloc, or a refusal since no replica is
+  /// left, and counts the queries without an answer.
   void look_at(std::future<Answer>& answer) {
     try {
       EXPECT_TRUE(same_bits(answer.get().values, expected_));
@@ -209,7 +209,8 @@ TEST_F(ServeBadAllocTest, whichever_allocation_of_who_submits_fails) {
   EXPECT_GT(failed_, 0);
 }
 
-/// Fails each allocation of the poller, which replies, takes queries from the queue, and launches.
+/// Fails each allocation of the poller, which is the thread that replies, takes queries from the
+/// queue, and launches them.
 TEST_F(ServeBadAllocTest, whichever_allocation_of_the_poller_fails) {
   for (bool const capture : {true, false}) {
     bool fires = true;

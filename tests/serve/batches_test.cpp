@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests which queries wait for others to fill a batch, and for how long.
+// Tests which queries wait for other queries to fill a batch, and for how long.
 #include "serve/waiting_fixture.hpp"
 
 namespace msstream::testing {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests on which threads callbacks are called, and what they may do.
+// Tests on which threads an inference pool calls the callbacks of queries, and what the callbacks
+// may do.
 #include "serve/waiting_fixture.hpp"
 
 namespace msstream::testing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the draining and the destruction of a pool.
+// Tests the draining and the destruction of an inference pool.
 #include "serve/waiting_fixture.hpp"
 
 namespace msstream::testing {

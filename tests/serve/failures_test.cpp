@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that every query gets an outcome, whatever fails, and that the pool goes on
-// with what is left.
+// Tests that every query gets an outcome, whatever fails, and that an inference pool goes on with
+// the replicas that are left.
 #include "base/many.hpp"
 #include "base/watchdog.hpp"
 #include "serve/serve_fixture.hpp"
@@ -41,7 +41,7 @@ TYPED_TEST(ServeFailuresTest, what_the_model_throws_its_query_gets) {
       asked.emplace_back(random, random.integer(1, 16));
       expected.push_back(world.alone(*net, asked.back()));
     }
-    // Replaces the model's functions, which no thread calls until queries are submitted.
+    // Replaces functions that the model calls. No thread calls them until queries are submitted.
     net->before = [&] {
       if (calls.fetch_add(1) % 5 == 3) {
         throw std::domain_error("before all of it");
@@ -128,8 +128,8 @@ class FaultyServeTest : public ::testing::Test {
     }
   }
 
-  /// Returns whether a query got its answer, which must be right. Otherwise expects a failure of
-  /// the device, or a refusal since no replica is left.
+  /// Returns whether a query got its answer, which must be right. A query without an answer must
+  /// have a failure of the device, or a refusal since no replica is left.
   bool is_answered(std::future<Answer>& answer, std::size_t which) {
     try {
       EXPECT_TRUE(same_bits(answer.get().values, expected_[which]));
@@ -141,7 +141,7 @@ class FaultyServeTest : public ::testing::Test {
     }
     return false;
   }
-  /// Returns options without a log, since captures are meant to fail here.
+  /// Returns options of a pool without a log, since captures are meant to fail in the tests.
   [[nodiscard]] static InferencePoolOptions options() {
     auto options = ServeWorld<R>::options();
     options.log = {};
@@ -255,8 +255,8 @@ TEST_F(FaultyServeTest, a_query_whose_launch_fails_twice_gets_the_failure_and_sp
   }
 }
 
-/// Stages queries for a launch thread that is running the model for another query when the
-/// replica fails.
+/// Makes a replica fail while a launch thread runs the model for one of its queries and more
+/// queries are staged for that thread. None of them may be launched on the failed replica.
 TEST_F(FaultyServeTest, what_is_staged_on_a_replica_that_has_failed_is_not_launched_there) {
   auto with = options();
   with.depth = 3;
@@ -293,8 +293,8 @@ TEST_F(FaultyServeTest, what_is_staged_on_a_replica_that_has_failed_is_not_launc
   EXPECT_EQ(pool.counts().sound_replicas, 1);
 }
 
-/// A variant of the pool's options and of how queries are submitted. Each runtime call
-/// fails under it.
+/// A variant of the pool's options and of how queries are submitted. The test makes each runtime
+/// call fail in each variant.
 struct FailureCase {
   std::string name;
   std::function<void(InferencePoolOptions&)> change = [](auto&) {};
@@ -323,16 +323,16 @@ TEST_F(FaultyServeTest, whichever_call_fails_every_query_gets_an_outcome) {
   };
   constexpr std::size_t kQueries = 6;  // more than the four slots
   auto const other = world_.net(1);    // a model with the same answers
-  // With tools that slow programs down, only every tenth call fails, from another first call
-  // on in each case.
+  // Makes every call fail in turn. In builds slowed down by tools only some of the calls fail, down
+  // to every tenth, beginning with another call in each case.
   std::uint64_t const step = 10 / many(10);
   std::uint64_t first = 0;
   for (auto const& its : cases) {
     for (auto const fault : {Fault::out_of_memory, Fault::launch_failure, Fault::sticky}) {
       int answered = 0;
       bool fires = true;
-      // The number of calls depends on what the poller sees, so the loop ends when no call is left
-      // to fail, or at 150, since a poller may query without end.
+      // The number of calls depends on what the poller sees. The loop ends when no call is left to
+      // fail, or at call 150, since a poller may query without end.
       for (std::uint64_t number = first++ % step + 1; fires && number <= 150; number += step) {
         auto const where = fmt::format("{}, call {}, {}", its.name, number, name_of(fault));
         SCOPED_TRACE(where);

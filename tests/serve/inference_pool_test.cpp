@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that queries get the bits that the model gives them alone, however the pool runs them.
+// Tests that a query gets the bits that the model computes for the query alone, however the
+// inference pool runs it.
 #include "runtime/counting.hpp"
 #include "serve/serve_fixture.hpp"
 
@@ -32,7 +33,8 @@ TYPED_TEST(InferencePoolTest, a_query_gets_its_answer) {
   EXPECT_EQ(pool.latencies().on_device.count, 1U);
 }
 
-/// Submits random queries from several threads and compares every answer.
+/// Submits random queries from several threads, and compares every answer with the model's answer
+/// to the query alone.
 template <Runtime R, class Pool>
 void ask_from_threads(ServeWorld<R> const& world, Net<R> const& net, Pool& pool, int queries = 40) {
   constexpr int kThreads = 4;
@@ -149,7 +151,8 @@ TYPED_TEST(InferencePoolTest, replicas_with_weights_of_their_own) {
   ask_from_threads(world, *net, pool, 10);
 }
 
-/// A model whose matrix products take a library's workspace, of which each replica has its own.
+/// A model whose matrix products use a workspace of the matrix library. Each replica has its own
+/// workspace.
 template <Runtime R>
 struct Perceptron {
   static constexpr std::int64_t kUnits = 96;
@@ -173,8 +176,8 @@ struct Perceptron {
   Tensor<float, R> hidden, deep, last, bias, last_bias;
 };
 
-/// A matrix product may add up in another order for another number of rows, so that the expected
-/// bits are those of a lone run in the query's bucket.
+/// A matrix product may add in another order for another number of rows. The expected bits are
+/// therefore those of running the query alone in buffers of the query's bucket.
 TYPED_TEST(InferencePoolTest, matrix_products_of_replicas_beside_each_other_are_right) {
   ServeWorld<TypeParam> const world;
   auto const model = std::make_shared<Perceptron<TypeParam> const>(*world.net(1));
@@ -212,7 +215,7 @@ TYPED_TEST(InferencePoolTest, a_query_goes_to_the_replica_with_the_least_to_do) 
   Random random;
   Asked const asked(random, 2);
   for (int round = 0; round < 10; ++round) {
-    // Each replica has slots for two of the queries.
+    // Each replica has room for two of the queries at a time.
     std::vector<std::future<Answer>> answers;
     {
       Gate gate;
@@ -229,7 +232,7 @@ TYPED_TEST(InferencePoolTest, a_query_goes_to_the_replica_with_the_least_to_do) 
   }
 }
 
-/// Two threads may have slots of one replica at the same time, but only one of them may launch.
+/// Two threads may claim slots of one replica at the same time, but only one of them may launch.
 TYPED_TEST(InferencePoolTest, one_thread_at_a_time_launches_on_a_replica) {
   ServeWorld<TypeParam> const world;
   auto const net = world.net(1);
@@ -270,7 +273,7 @@ TYPED_TEST(InferencePoolTest, queued_and_on_device_are_the_latency_and_count_no_
     auto const until = serve::Clock::now() + std::chrono::milliseconds(2);
     await([&] { return serve::Clock::now() > until; });
   }
-  // All four queries were held, but the device was busy with one after the other.
+  // The gate held all four queries, but the device was busy with one after the other.
   std::chrono::nanoseconds on_device{0};
   for (auto& answer : answers) {
     auto const its = answer.get();
@@ -369,7 +372,7 @@ TYPED_TEST(InferencePoolTest, options_out_of_range_are_refused_by_name) {
       "null");
 }
 
-/// A model that also issues an operation on its second branch.
+/// A model that also issues an operation on a second branch.
 template <Runtime R>
 struct NetInBranches : Net<R> {
   using Net<R>::Net;
@@ -382,7 +385,7 @@ struct NetInBranches : Net<R> {
   }
 };
 
-/// Returns the number of sets of libraries, each with a workspace, that a pool makes.
+/// Returns the number of sets of library handles, each with a workspace, that a pool makes.
 std::int64_t libraries_of_pool(bool captured) {
   using R = Counting<Host>;
   auto const census = std::make_shared<Census>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests which values a model finds in the rows beyond those of the queries.
+// Tests which values a model finds in the rows of a batch beyond those of the queries.
 #include "serve/serve_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
@@ -36,8 +36,8 @@ template <class R>
 class PaddingTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(PaddingTest, Runtimes, RuntimeNames);
 
-/// Uses ids from 0 to 99, and values from 1 to 2 whose bytes are no such ids, so that values of
-/// another field would be out of range.
+/// Uses ids from 0 to 99, and values from 1 to 2. The bytes of such values are no valid ids, so a
+/// value in a row of ids would be out of range.
 TYPED_TEST(PaddingTest, rows_beyond_the_queries_have_values_of_their_own_field_or_zeros) {
   ServeWorld<TypeParam> const world;
   auto options = world.options();

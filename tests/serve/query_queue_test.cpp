@@ -22,8 +22,8 @@ Clock::time_point at(std::int64_t ms) {
   return Clock::time_point(std::chrono::milliseconds(ms));
 }
 
-/// A reference queue: the waiting queries in the order of their arrival, and the definition of
-/// which one is next.
+/// A reference for the query queue: the waiting queries in the order of their arrival, and a search
+/// by definition for the next one.
 class SlowQueue {
  public:
   explicit SlowQueue(std::size_t capacity) : capacity_(capacity) {}
@@ -44,7 +44,7 @@ class SlowQueue {
         });
     return found == waiting_.end() ? nullptr : *found;
   }
-  /// Returns the waiting query that a new one of this priority displaces, or null.
+  /// Returns the waiting query that a new query of the given priority displaces, or null.
   [[nodiscard]] WaitingQuery* displaced_by(Query::Priority priority) const {
     WaitingQuery* found = nullptr;
     for (auto* const query : waiting_) {
@@ -108,7 +108,7 @@ TEST(QueryQueue, gives_what_the_definition_says) {
   std::int64_t displacements = 0;
   std::int64_t aged = 0;
   for (int step = 0; step < 40'000; ++step) {
-    // Pushes so many queries that the queue is full at times.
+    // Alternates phases in which the queue becomes full and phases in which it does not.
     bool const may_fill = step / 500 % 2 == 0;
     if (random.integer(0, 9) < (may_fill ? 7 : 5)) {
       auto const priority = static_cast<Query::Priority>(random.integer(0, 2));
@@ -128,7 +128,7 @@ TEST(QueryQueue, gives_what_the_definition_says) {
         place->ticket.rows = random.integer(1, 9);
         place->ticket.admitted_at = at(step);
         place->priority = priority;
-        // Gives each query a deadline of its own, so that exactly one is due first.
+        // Gives each query a deadline of its own, so that at most one query is due first.
         place->deadline = random.integer(0, 1) == 0 ? Clock::time_point::max()
                                                     : at(step + random.integer(1, 100)) +
                                                           std::chrono::nanoseconds(++next_deadline);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests which replica gets the next launch.
+// Tests which replica of a model gets the next launch.
 #include "serve/replicas.hpp"
 
 #include "serve/serve_fixture.hpp"
@@ -19,7 +19,7 @@ using serve::Replica;
 using serve::Replicas;
 using serve::Slot;
 
-/// Replicas that launch nothing.
+/// Replicas whose slots can be claimed, but that launch nothing.
 struct IdleReplicas {
   using R = Tried<Host>;
 
@@ -48,8 +48,8 @@ struct IdleReplicas {
 TEST(ServeReplicas, the_one_with_the_least_to_do_gets_the_next) {
   IdleReplicas made(3, 4);
   auto& replicas = *made.all;
-  // Claims a slot for a launch that is expected to take this long. Comments with `ns` give the
-  // expected nanoseconds left on the replicas of large, small and middle.
+  // Claims a slot for a launch that is expected to take `expected_ns`. Comments with `ns` give the
+  // expected nanoseconds left on the replicas large, small and middle.
   auto const of = [&](std::int64_t expected_ns) { return replicas.claim(expected_ns); };
   auto* const large = of(1000);
   auto* const small = of(10);
@@ -101,8 +101,8 @@ TEST(ServeReplicas, none_of_a_failed_replica) {
               ::testing::HasSubstr("the other's"));
 }
 
-/// Makes as many claims at once as there are replicas. Each replica gets one, though each thread
-/// may look before the others have claimed.
+/// Claims a slot on as many threads at once as there are replicas. Each replica must get one claim,
+/// although each thread may look before the others have claimed.
 TEST(ServeReplicas, claims_at_once_go_to_different_replicas) {
   constexpr int kThreads = 3;
   constexpr int kRounds = 2000;

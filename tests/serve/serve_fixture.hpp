@@ -39,7 +39,7 @@ struct Net {
   static constexpr std::int64_t kTableRows = 64;
   static constexpr std::int64_t kOutputs = 2;
 
-  /// Makes weights that depend on `number`.
+  /// Makes a model whose weights depend on `number`.
   Net(Device<R> const& on, int number)
       : device(on),
         table(frozen(number, {kTableRows, kWidth})),
@@ -75,7 +75,7 @@ struct Net {
   std::function<void()> midway = [] {};  ///< called when part of the model has been issued
 };
 
-/// A query and the memory of its values, which are random.
+/// A query with random values, and the memory of the values.
 struct Asked {
   Asked(Random& random, std::int64_t of_rows)
       : rows(of_rows),
@@ -92,13 +92,13 @@ struct Asked {
   return {serve::field<std::int64_t>("keys", 4), serve::field<float>("dense", 3)};
 }
 
-/// A device, models for it, and options for small queries.
+/// A device, functions that make models for it, and options for small queries.
 template <Runtime R>
 struct ServeWorld {
   using Model = Net<R>;
 
-  /// Limits the memory to 512 MiB, since each capture reserves addresses for the whole limit and a
-  /// sanitizer leaves few.
+  /// Makes a device with a limit of 512 MiB, since each capture reserves addresses for the whole
+  /// limit and a sanitizer leaves few of them.
   explicit ServeWorld(DeviceOptions<R> with = {})
       : device((with.memory.limit_bytes = std::size_t{512} << 20U, with)) {}
 
@@ -111,11 +111,12 @@ struct ServeWorld {
             .replicas = 2,
             .buckets = {4, 16}};
   }
-  /// Returns the model's answer to a query alone, in buffers of the query's size.
+  /// Returns the model's answer to one query alone, in buffers of as many rows as the query has.
   [[nodiscard]] Floats alone(Model const& model, Asked const& asked) const {
     return alone_in(asked.rows, model, asked);
   }
-  /// Like alone(), but in buffers of `rows` rows, and for any model with as many outputs as Model.
+  /// Returns the answer of a model, with as many outputs as Model, to one query alone, in buffers
+  /// of `rows` rows.
   [[nodiscard]] Floats alone_in(std::int64_t rows,
                                 serve::Forward<R> const& model,
                                 Asked const& asked) const {
@@ -138,7 +139,8 @@ struct ServeWorld {
          std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
 }
 
-/// Holds all groups of a pool, so that no launch completes until the gate opens.
+/// Blocks the compute streams of all groups of a pool, so that no launch completes until the gate
+/// opens.
 template <class Pool>
 void hold_all(Gate& gate, Pool const& pool) {
   for (int i = 0; i < pool.streams().groups(); ++i) {
@@ -146,8 +148,9 @@ void hold_all(Gate& gate, Pool const& pool) {
   }
 }
 
-/// Returns a query that is in flight on the first of two idle replicas, whose group the caller
-/// holds. A query on the other replica has been answered on return.
+/// Submits two queries to a pool of two idle replicas, of which the caller holds the group of the
+/// first. Returns the query in flight on the first replica, once the second replica has answered
+/// the other.
 template <class Pool>
 [[nodiscard]] std::future<Answer> ask_held(Pool& pool, Asked const& asked) {
   auto one = pool.submit(asked.query());

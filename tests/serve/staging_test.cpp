@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that staged answers report when they are complete.
+// Tests that the pinned buffers of answers report when the answers are complete.
 #include "runtime/counting.hpp"
 #include "serve/serve_fixture.hpp"
 #include "serve/slot.hpp"

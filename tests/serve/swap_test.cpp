@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests models that are replaced while they answer: every answer is of exactly one version.
+// Tests that models can be replaced while they answer queries: every answer comes from exactly one
+// version.
 #include "serve/serve_fixture.hpp"
 
 #include <fmt/core.h>
@@ -94,8 +95,8 @@ TYPED_TEST(SwapTest, the_old_model_goes_when_its_last_query_is_over) {
       pool.swap(world.net(2));
       swapped = true;
     });
-    // Answers of version 2, from the other replica, show that the new model is in use and that
-    // swap() only waits for the old one.
+    // Answers of version 2 come from the other replica. They show that the new model is in use and
+    // that swap() only waits for the old one.
     for (int of_new = 0; of_new < 20;) {
       of_new += pool.submit(asked.query()).get().version == 2 ? 1 : 0;
     }

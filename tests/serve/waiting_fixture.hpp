@@ -21,11 +21,12 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 
-/// A fixture for tests of queries that are not launched at once.
+/// A fixture for tests of queries that wait in the queue before they are launched.
 template <class R>
 class WaitingTest : public RuntimeTest<R> {
  protected:
-  /// Returns options for a single slot: the first query takes it, and the others wait.
+  /// Returns options for a pool with a single slot: the first query takes the slot, and the others
+  /// wait.
   [[nodiscard]] static InferencePoolOptions one_slot() {
     auto options = ServeWorld<R>::options();
     options.replicas = 1;
@@ -43,8 +44,8 @@ class WaitingTest : public RuntimeTest<R> {
   }
 };
 
-/// Submits a query whose callback appends the name to `order`, which only the poller may use until
-/// the pool is drained.
+/// Submits a query whose callback appends the name to `order`. Only the poller may use `order`
+/// until the pool is drained.
 template <class Pool>
 void submit_named(Pool& pool,
                   Asked const& asked,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests queries that are not launched at once: the queue, deadlines, and which thread launches.
+// Tests queries that are not launched at once: their queue, their deadlines, and which thread
+// launches them.
 #include "serve/waiting_fixture.hpp"
 
 namespace msstream::testing {
@@ -189,8 +190,8 @@ TYPED_TEST(WaitingTest, in_a_full_queue_urgent_queries_take_the_places_of_others
   EXPECT_EQ(counts.failed, 2U);
 }
 
-/// The poller is busy in a callback, so that a thread that submits launches if it finds
-/// the slot idle.
+/// While the poller is busy in a callback, a thread that submits a query launches a waiting one if
+/// it finds the slot idle.
 TYPED_TEST(WaitingTest, who_submits_launches_what_waits_when_a_slot_is_idle) {
   ServeWorld<TypeParam> const world;
   auto options = this->one_slot();
@@ -223,7 +224,8 @@ TYPED_TEST(WaitingTest, who_submits_launches_what_waits_when_a_slot_is_idle) {
   EXPECT_THAT(order, ElementsAre("high", "normal"));
 }
 
-/// The poller, which reports expired queries, is busy in a callback.
+/// Keeps the poller, which reports expired queries, busy in a callback. A thread that submits a
+/// query must not launch an expired one.
 TYPED_TEST(WaitingTest, who_submits_launches_nothing_whose_deadline_has_passed) {
   ServeWorld<TypeParam> const world;
   serve::InferencePool pool(world.device, world.net(1), this->one_slot());
@@ -260,8 +262,7 @@ TYPED_TEST(WaitingTest, the_poller_sleeps_when_nothing_is_in_flight) {
   Random random;
   Asked const asked(random, 2);
   for (std::uint64_t round = 1; round <= 20; ++round) {
-    // The poller goes to sleep after each round. A bell that is rung before it sleeps
-    // wakes it at once.
+    // The poller goes to sleep after each query, unless its doorbell is rung before it sleeps.
     auto const before = pool.counts().poller_sleeps;
     static_cast<void>(pool.submit(asked.query()).get());
     await([&] { return pool.counts().poller_sleeps > before; });

@@ -62,7 +62,7 @@ TEST_P(ServeWdl, an_open_load_can_be_a_part_of_the_peak) {
   EXPECT_GT(result["over_lone"]["p99"], 0);
 }
 
-/// Queries arrive at shorter intervals than the time to launch one.
+/// Lets queries arrive faster than they can be launched.
 TEST_P(ServeWdl, an_overload_is_refused_and_the_rest_waits_in_bounds) {
   constexpr std::int64_t kQueue = 8;
   auto const result = report_of(small() + Words{"--mode",
@@ -82,16 +82,16 @@ TEST_P(ServeWdl, an_overload_is_refused_and_the_rest_waits_in_bounds) {
   EXPECT_EQ(count(result, "answered") + count(result, "refused") + count(result, "expired") +
                 count(result, "failed"),
             count(result, "asked"));
-  // One query more may wait while the poller replies: the slot of the answered query is already
-  // given to another, and the answer is not counted yet.
+  // The queue may exceed its limit by one query while the poller replies: the slot of the answered
+  // query is already given to another query, and the answer is not counted yet.
   EXPECT_LE(result["sampled"]["waiting"]["max"], kQueue + 1);
   EXPECT_EQ(result["sampled"]["reserved_bytes"]["min"], result["sampled"]["reserved_bytes"]["max"]);
   EXPECT_GT(result["sampled"]["refused"]["max"], 0);
 }
 
 TEST_P(ServeWdl, without_a_queue_what_finds_no_place_is_refused) {
-  // Clients of an open load do not wait, so the second of two queries arrives before the first is
-  // complete.
+  // Clients of an open load do not wait for answers, so the second of two queries arrives before
+  // the first is complete.
   auto const result = report_of(small() + Words{"--queue",
                                                 "0",
                                                 "--replicas",
@@ -119,8 +119,8 @@ TEST_P(ServeWdl, answers_are_those_of_lone_runs) {
                               Words{"--tables", "fused", "--mode", "open", "--rate", "1500"});
 }
 
-/// The bits of an answer may be those of another bucket than the query's own. Queries fail to run
-/// together only if all clients ask half a second apart.
+/// The bits of an answer may be those of a larger bucket than the query's own. Queries are not run
+/// together only if all clients submit half a second apart.
 TEST_P(ServeWdl, queries_that_run_together_get_their_own_answers) {
   auto const result = report_of(small() + Words{"--max-batch-delay-us",
                                                 "500000",
@@ -151,8 +151,8 @@ TEST_P(ServeWdl, an_open_load_arrives_as_fast_as_asked) {
       small() + Words{"--mode", "open", "--rate", "400", "--seconds", "1", "--clients", "1"});
   auto const& result = report["result"];
   expect_complete_result(result);
-  // Arrival times are drawn beforehand, however late the client is. 400 are expected: beyond six
-  // standard deviations something else is wrong.
+  // Arrival times are drawn in advance, however late the client is. 400 arrivals are expected; the
+  // bounds are six standard deviations away.
   EXPECT_GT(result["admitted"], 280);
   EXPECT_LT(result["admitted"], 520);
   EXPECT_EQ(result["refused"], 0) << "all of them fit into the queue";
@@ -160,8 +160,8 @@ TEST_P(ServeWdl, an_open_load_arrives_as_fast_as_asked) {
   EXPECT_GT(result["asked_late_ms"]["max"], 0);
 }
 
-/// A client that cannot ask a query every half microsecond asks later and later, and all its
-/// queries fit into the queue. The latency of an answer includes the lateness of its query, its
+/// A client that cannot submit a query every half microsecond submits later and later; all its
+/// queries fit into the queue. The latency of an answer includes the delay of its submission, its
 /// wait and its run.
 TEST_P(ServeWdl, what_an_open_load_waits_counts_from_its_arrival) {
   auto const result = report_of(small() + Words{"--mode",
@@ -214,7 +214,7 @@ TEST_P(ServeWdl, refusals_and_late_queries_are_counted) {
     EXPECT_EQ(refused["admitted"], refused["answered"]);
     EXPECT_EQ(refused["expired"], 0);
   }
-  // The deadline has passed before the query can be asked.
+  // Uses a deadline that has passed before the query can be submitted.
   auto const a_nanosecond = Words{"--deadline-ms", "1e-6"};
   auto const late = report_of(small() + flood + a_nanosecond)["result"];
   EXPECT_GT(late["asked"], 0);

@@ -38,8 +38,8 @@ class ServeWdl : public ServeProgramTest {
                             "--layers",
                             "8,4"};
   }
-  /// Returns the first report whose result is enough, from loads that each last four times as long
-  /// as the one before: a busy machine may do little in a short load.
+  /// Runs load tests, each four times as long as the one before, and returns the first report whose
+  /// result is enough: a busy machine may do little in a short test.
   template <class IsEnough>
   [[nodiscard]] nlohmann::json report_when(Words const& arguments,
                                            std::string const& needed,

@@ -28,7 +28,7 @@ std::size_t count(std::string const& in, std::string const& what) {
   return found;
 }
 
-/// Checks that every element is closed, in the order that nesting requires.
+/// Expects that every element of an SVG text is closed, in the order that nesting requires.
 void expect_well_formed(std::string const& svg) {
   std::regex const tag("<(/?)([a-z]+)([^<>]*?)(/?)>");
   std::vector<std::string> open;
@@ -59,7 +59,7 @@ TEST(SweepSvg, has_a_line_a_setting_and_a_point_each_in_both_panels) {
   EXPECT_EQ(count(svg, "class=\"legend\""), 2U);
   EXPECT_THAT(svg, testing::HasSubstr("+ capture on 4: 7900.000"));
   EXPECT_THAT(svg, testing::HasSubstr(">8,000<")) << "the axis goes beyond the most";
-  // The largest value is drawn above the smallest.
+  // The largest value of the series is drawn above the smallest.
   std::regex const height("cy=\"([0-9.]+)\"");
   std::vector<double> heights;
   for (auto at = std::sregex_iterator(svg.begin(), svg.end(), height); at != std::sregex_iterator();

@@ -33,7 +33,8 @@ WdlOptions small() {
   return options;
 }
 
-/// Computes the model in double precision, from a query of the fused form.
+/// Computes the answers of the wide-and-deep model in double precision, for a query with the keys
+/// of all tables in one field.
 std::vector<double> reference(WdlWeights const& weights,
                               std::int64_t hotness,
                               serve::Query const& query) {

@@ -10,7 +10,8 @@
 
 namespace msstream::testing {
 
-/// Returns central differences of a function of doubles, accurate to about 1e-9 where it is smooth.
+/// Computes the gradient of a function of doubles by central differences, accurate to about 1e-9
+/// where the function is smooth.
 inline Doubles numeric_gradient(std::function<double(Doubles const&)> const& function, Doubles at) {
   constexpr double kStep = 1e-6;
   Doubles gradient;
@@ -26,16 +27,16 @@ inline Doubles numeric_gradient(std::function<double(Doubles const&)> const& fun
   return gradient;
 }
 
-/// A fixture that compares gradients. The result of an operation enters the loss of the training
-/// program with random labels, so that each of its elements has a different gradient. The
-/// references are in double and share nothing with the kernels.
+/// A fixture that compares gradients of operations with references in double, which share no code
+/// with the kernels. The result of an operation enters a loss with random labels, so that each of
+/// its elements has a different gradient.
 template <class R>
 class GradientTest : public OpsTest<R> {
  protected:
   using Input = Tensor<float, R>;
 
-  /// Compares the gradient that the tape gives for `op` at a tensor of the given elements with
-  /// central differences of `reference`, the same function in double.
+  /// Compares the gradient that the tape computes for `op` at a tensor of the given elements with
+  /// central differences of `reference`, which is the same function in double.
   void expect_gradient(Floats const& values,
                        Shape const& shape,
                        std::function<Input(GradientTape<R>&, Input const&)> const& op,
@@ -49,7 +50,7 @@ class GradientTest : public OpsTest<R> {
                 numeric_gradient([&](Doubles const& at) { return loss(reference(at), labels); },
                                  to_doubles(values)));
   }
-  /// Compares gradients at random elements.
+  /// Compares the gradient of `op` with that of `reference` at a tensor of random elements.
   void expect_gradient(Shape const& shape,
                        std::function<Input(GradientTape<R>&, Input const&)> const& op,
                        std::function<Doubles(Doubles const&)> const& reference) {

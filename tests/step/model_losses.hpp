@@ -11,14 +11,15 @@
 
 namespace msstream::testing {
 
-/// The way in which a model's steps are issued, which must not change a bit of the results.
+/// The way in which a model's training steps are issued, which must not change a bit of the
+/// results.
 struct StepsIssued {
   int groups = 1;
   bool captured = false;
   LaunchThreads launch_threads = LaunchThreads::none;
 };
 
-/// Returns the loss of each of `steps` steps of training on one batch.
+/// Trains a model on one batch and returns the loss of each of `steps` steps.
 template <class Model, class Batch, Runtime R>
 Floats model_losses(Device<R> const& device,
                     Model const& model,
@@ -58,8 +59,8 @@ Floats model_losses(Device<R> const& device,
   return losses;
 }
 
-/// Expects the same `losses(issued)` for several numbers of groups, with launch
-/// threads, and captured.
+/// Expects that `losses(issued)` returns the same losses for several numbers of groups, each also
+/// with launch threads and captured.
 template <class R, class Losses>
 void expect_same_bits_however_issued(Losses const& losses) {
   auto const expected = losses(StepsIssued{});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runtime of a user's own, with nothing but what the concept Runtime asks for: programs on it are
-// the same as on the library's.
+// Tests a runtime written by a user, which has only what the concept Runtime requires. Programs on
+// it are the same as on the library's runtimes.
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/matrix.hpp>
@@ -35,7 +35,7 @@ struct OwnOptions {
   std::size_t memory_bytes = 0;
 };
 
-/// Passes all calls on to a host runtime, and counts some of them.
+/// A runtime that passes all calls on to a host runtime, and counts some of them.
 class Own {
  public:
   using Options = OwnOptions;

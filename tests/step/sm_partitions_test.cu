@@ -21,8 +21,8 @@ using Multiprocessors = std::set<std::int32_t>;
 
 constexpr std::int64_t kBlocks = 4096;
 
-/// Writes the multiprocessor of each block, and runs long enough for the blocks to spread over all
-/// multiprocessors that they may use.
+/// Writes the number of the multiprocessor that runs each block. Each block runs long enough for
+/// the blocks to spread over all multiprocessors that the stream may use.
 __global__ void write_own_multiprocessor(std::int32_t* to) {
   std::uint32_t own;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(own));
@@ -50,7 +50,7 @@ class SmPartitions : public ::testing::Test {
     return StreamPool<Cuda>(
         device(), {.groups = groups, .merge_streams = merged, .sm_partitions = partitions});
   }
-  /// Runs the kernel on the current group. The result is read with `used()`.
+  /// Runs the kernel on the current group. used() returns the multiprocessors from the result.
   [[nodiscard]] Tensor<std::int32_t, Cuda> run() const {
     Tensor<std::int32_t, Cuda> own(device(), {kBlocks});
     run(own);

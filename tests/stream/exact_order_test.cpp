@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::uint32_t kPrograms = 12'000;
 
-/// The number of recent events that a stream keeps. Beyond it, the oldest event is recorded again.
+/// The number of recent events that a stream keeps. When a stream records more, it records its
+/// oldest event again.
 constexpr std::size_t kRecentEvents = 16;
 
 void expect_counts_add_up(RandomProgram const& program) {

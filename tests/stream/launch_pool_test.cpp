@@ -127,7 +127,8 @@ TYPED_TEST(LaunchContract, a_task_that_must_not_be_launched_yet_does_not_hold_th
   detail::StreamGroup direct(this->context, 9);
   std::atomic<bool> inside{false};
   std::atomic<bool> may_launch{false};
-  // direct = [write 7, whose launch another thread holds up]; group 0 = [read x], which needs it
+  // The queue of the stream `direct` is [write 7]; another thread delays its launch. The queue of
+  // stream group 0 is [read x], which must follow the write.
   std::thread issuer([&] {
     detail::AccessSet accesses;
     accesses.add(x->record, AccessMode::write);
@@ -154,7 +155,7 @@ TYPED_TEST(LaunchContract, a_task_that_must_not_be_launched_yet_does_not_hold_th
 }
 
 /// Counts how often launch threads wake while three lines wait for a launch that another thread
-/// holds up. A line is the queue of the tasks of one stream.
+/// delays. A line is the queue of the tasks of one stream.
 TYPED_TEST(LaunchContract, threads_sleep_while_what_there_is_must_not_be_launched_yet) {
   constexpr int kThreads = 2;
   constexpr int kLines = 3;
@@ -172,8 +173,9 @@ TYPED_TEST(LaunchContract, threads_sleep_while_what_there_is_must_not_be_launche
     }
     std::atomic<bool> inside{false};
     std::atomic<bool> may_launch{false};
-    // direct = [write 7, whose launch another thread holds up]; group 0 = [read x], others =
-    // [nothing]; all groups need the write
+    // The queue of the stream `direct` is [write 7]; another thread delays its launch. The queue of
+    // stream group 0 is [read x], and those of the other groups are [empty work]; all must follow
+    // the write.
     std::thread issuer([&] {
       detail::AccessSet accesses;
       accesses.add(x->record, AccessMode::write);
@@ -195,9 +197,10 @@ TYPED_TEST(LaunchContract, threads_sleep_while_what_there_is_must_not_be_launche
     for (int i = 0; i < 2'000; ++i) {
       this->run(other, [](auto) {});
     }
-    // Each ring lets every thread look, and sleep, at most once more. The pushes ring once per
-    // line. Later the launch rings once per line and thread, and a thread that takes a line rings
-    // for the others.
+    // A ring of the launch pool's doorbell lets every launch thread look for work, and sleep again,
+    // at most once more. The push to each line, the queue of one stream's tasks, rings once. Later
+    // the launch of the write rings once per line and thread, and a thread that takes a line rings
+    // for the other threads.
     EXPECT_LE(launcher->sleeps(), static_cast<std::uint64_t>(kThreads * (1 + kLines)));
     may_launch.store(true);
     may_launch.notify_all();
@@ -263,7 +266,7 @@ TYPED_TEST(LaunchContract, a_launch_that_lines_wait_for_wakes_a_thread_however_t
   }
 }
 
-/// Stops the pool on one thread while others push to it, as exit() does.
+/// Stops the launch pool on one thread while others push tasks to it, as exit() does.
 TYPED_TEST(LaunchContract,
            a_thread_that_pushes_to_a_stopped_pool_gets_an_error_and_the_others_their_launches) {
   auto const launcher = std::make_shared<detail::LaunchPool>(
@@ -273,7 +276,7 @@ TYPED_TEST(LaunchContract,
   auto const cell = this->make_cell();
   std::atomic<bool> may_launch{false};
   std::atomic<int> launched{0};
-  // group = [gate, two launches]
+  // The queue of the stream group is [work that blocks its launch, launch, launch].
   this->run(group, [&](auto) { may_launch.wait(false); });
   this->run(group, [&](auto) { ++launched; });
   this->run(group, [&](auto) { ++launched; });
@@ -289,7 +292,8 @@ TYPED_TEST(LaunchContract,
   }
   EXPECT_THROW(this->write(other, *cell, 2), std::logic_error) << "behind what was refused";
   EXPECT_EQ(launched.load(), 0);
-  // A push behind tasks that are still to be launched throws after their launches.
+  // A push to a stopping pool, behind tasks that are still to be launched, throws after the tasks
+  // are launched.
   std::thread late([&] {
     EXPECT_THROW(this->run(group, [&](auto) { ++launched; }), std::logic_error);
     EXPECT_EQ(launched.load(), 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests how pools end: destroying one waits for its work, and its groups may go on a launch
-// thread, or before an operation that was given up is destroyed there.
+// Tests how stream pools end. Destroying a pool waits for its work; a group may be destroyed on a
+// launch thread, or before the launch thread destroys an operation that was given up.
 #include "base/watchdog.hpp"
 #include "stream/stream_fixture.hpp"
 
@@ -24,7 +24,8 @@
 namespace msstream::testing {
 namespace {
 
-/// Observes operations and counts those that are given up.
+/// A runtime that counts the operations that are given up, and the groups whose libraries are
+/// destroyed.
 template <class Inner>
 class Heard : public RuntimeDecorator<Inner> {
   using Base = RuntimeDecorator<Inner>;
@@ -61,7 +62,7 @@ class Heard : public RuntimeDecorator<Inner> {
   }
 };
 
-/// Passes once it is open.
+/// A door that threads can pass only after it was opened.
 class Door {
  public:
   void pass() const { open_.wait(false); }
@@ -74,7 +75,8 @@ class Door {
   std::atomic<bool> open_{false};
 };
 
-/// Part of an operation's work. The thread that destroys it waits until the test lets it go on.
+/// An object in the work of an operation. The thread that destroys it waits until the test allows
+/// the destruction to go on.
 class SlowToGo {
  public:
   SlowToGo() = default;
@@ -95,8 +97,8 @@ class SlowToGo {
   std::shared_ptr<Doors> doors_ = std::make_shared<Doors>();
 };
 
-/// Work that owns a handle of its own group. Its members are destroyed from the last to the first,
-/// so the handle goes when the test lets the other one go.
+/// Work that owns a handle of its own group. `slow` is destroyed before `handle`, so the handle is
+/// destroyed when the test lets `slow` go.
 template <class Handle>
 struct Owner {
   Handle handle;
@@ -111,7 +113,7 @@ class LaunchThreadEnds : public StreamTest<R> {
   using Pool = StreamPool<R>;
 
   /// Issues work that owns `handle`, destroys the pool, and then lets the launch thread destroy the
-  /// work. Returns when the group is gone.
+  /// work. Returns when the last group is destroyed.
   template <class Handle>
   void end_with_handle_in_work(std::optional<Pool>& pool, Handle handle) {
     auto const groups = pool->groups();
@@ -130,8 +132,8 @@ class LaunchThreadEnds : public StreamTest<R> {
     }
   }
 
-  /// Expects that the pool's work is over when the pool is gone, although what `keep(pool)` returns
-  /// lives on. A gate holds the work back until the host waits.
+  /// Expects that destroying a pool waits for its work, although the handle that `keep(pool)`
+  /// returns lives on. A gate holds the work until the host starts to wait.
   template <class Keep>
   void expect_wait_although(LaunchThreads threads, Keep keep) {
     std::optional<Pool> pool(
@@ -166,7 +168,7 @@ TYPED_TEST(LaunchThreadEnds, what_was_given_up_is_told_although_its_group_and_po
       this->device(),
       StreamPoolOptions{
           .groups = 2, .launch_threads = LaunchThreads::shared, .launch_thread_count = 1});
-  // Keeps the launch thread.
+  // Keeps a handle of another group, and so the launch thread, alive.
   std::optional<StreamGroup<TypeParam>> other((*pool)[1]);
   auto const cell = this->make_cell();
   Door all_is_queued;
@@ -177,14 +179,15 @@ TYPED_TEST(LaunchThreadEnds, what_was_given_up_is_told_although_its_group_and_po
     accesses.add(cell->record, AccessMode::write);
     this->submit((*pool)[0].engine(), name, accesses, std::forward<decltype(work)>(work));
   };
-  // 0 = [fails, follows]
+  // The queue of stream group 0 is [operation that fails, operation that follows it].
   issue_write("fails", [&](auto) {
     all_is_queued.pass();
     throw std::runtime_error("late");
   });
   issue_write("follows", [slow = std::move(slow)](auto) { FAIL() << "is launched"; });
   all_is_queued.open();
-  // The launch thread has given the operation up, and is destroying its work.
+  // Waits until the launch thread, which has given up the second operation, destroys the
+  // operation's work.
   doors->is_going.pass();
   EXPECT_EQ(this->runtime().given_up.load(), 0);
   EXPECT_THROW(pool->synchronize(), std::runtime_error);
@@ -217,7 +220,8 @@ TYPED_TEST(LaunchThreadEnds, a_stream_may_go_on_a_launch_thread) {
   }
 }
 
-/// The handle goes while the launch thread launches the operation, not when it destroys the work.
+/// Destroys the last handle of a group inside the work of an operation, while the launch thread
+/// launches it.
 TYPED_TEST(LaunchThreadEnds, a_group_may_go_inside_work_on_a_launch_thread) {
   std::optional<StreamPool<TypeParam>> pool(
       std::in_place,

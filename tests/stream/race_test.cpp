@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that races show when waits are ignored, so that the order in the other tests is the
-// tracker's doing and not luck; and that many threads at once keep the order of every record.
+// Tests that races show when waits are ignored, so that the order in all other tests is due to the
+// dependency tracker and not to luck, and that the order of every record holds when many threads
+// issue at once.
 #include "stream/stream_fixture.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
@@ -33,8 +34,8 @@ static_assert(Runtime<Unordered>);
 template <class R>
 class Race : public StreamTest<R> {
  protected:
-  /// Returns the value that a reader on another group sees. The write is held back until the reader
-  /// is complete, if the reader does not wait for it.
+  /// Returns the value that a reader on another group sees. If waits are ignored, the write is held
+  /// until the reader is complete.
   int seen_by_reader() {
     auto const x = this->make_cell();
     detail::StreamGroup writer(this->context, 0);
@@ -61,7 +62,8 @@ TYPED_TEST(Race, is_seen_exactly_when_waits_are_ignored) {
   EXPECT_EQ(this->seen_by_reader(), this->waits_are_kept ? 1 : 0);
 }
 
-/// Memory whose updates do not commute, and the order in which they came.
+/// Memory with updates that do not commute, and a list of the updates in the order in which they
+/// ran.
 struct Chain {
   detail::AccessRecord record;
   std::uint64_t value = 1;
@@ -83,7 +85,7 @@ class Stress : public StreamTest<Host> {
   std::array<Chain, 5> chains;
   std::vector<Operation> operations = std::vector<Operation>(kThreads * kOperations);
 
-  /// Issues operation `i` of thread `t`. It updates two chains and reads a third.
+  /// Issues operation `i` of thread `t`, which updates two chains and reads a third one.
   void issue(detail::StreamGroup& group, std::size_t t, std::size_t i) {
     std::size_t const id = t * kOperations + i;
     auto& first = chains[(id * 7 + t) % chains.size()];
@@ -113,8 +115,8 @@ class Stress : public StreamTest<Host> {
     chain.updates.push_back(id);
   }
 
-  /// Expects that the value of every chain is that of its updates one after the other, and that
-  /// their order agrees with the numbers of each stream and the issue order of each thread.
+  /// Expects that the value of every chain (memory that operations update) results from its updates
+  /// one after the other, in an order that agrees with each stream and each issuing thread.
   void expect_serial() {
     std::size_t updates = 0;
     for (auto const& chain : chains) {

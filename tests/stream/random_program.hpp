@@ -23,8 +23,8 @@ struct ProgramOptions {
 /// A random program, driven through a DependencyTracker on a RecordingRuntime.
 ///
 /// The required order is computed without the tracker, from the reads and writes of all earlier
-/// operations. A wait is redundant if everything that the operation needs of the waited-for stream
-/// comes before it already, according to the oracle.
+/// operations. A wait is redundant if everything for which the operation must wait on the stream
+/// already comes before the operation, according to the oracle.
 class RandomProgram {
  public:
   using Node = RecordingRuntime::Oracle::Node;
@@ -56,15 +56,15 @@ class RandomProgram {
   [[nodiscard]] RecordingRuntime const& runtime() const noexcept { return runtime_; }
   [[nodiscard]] WaitCounts counts() const { return tracker_.wait_counts(); }
   [[nodiscard]] std::size_t redundant_waits() const noexcept { return redundant_waits_; }
-  /// Returns how many events have changed their meaning while the program held them.
+  /// Returns how many of the events that the program holds have been recorded again for other work.
   [[nodiscard]] std::size_t changed_events() const {
     return static_cast<std::size_t>(std::count_if(held_.begin(), held_.end(), [](Held const& held) {
       return stands_for(held.event) != held.stands_for;
     }));
   }
 
-  /// Returns the number of conflicting pairs of operations that the waits leave unordered.
-  /// `without` leaves out one wait, counted from 0.
+  /// Returns the number of conflicting pairs of operations that the waits leave unordered, when the
+  /// wait with the index `without` is left out.
   [[nodiscard]] std::size_t races(std::size_t without = RecordingRuntime::Oracle::kNone) const {
     RecordingRuntime::Oracle oracle;
     std::size_t wait = 0;
@@ -91,7 +91,7 @@ class RandomProgram {
     order::Position position;
     AccessMode mode;
   };
-  /// An event that the program holds, and the work that it stood for when it was obtained.
+  /// An event that the program holds, and the work that the event covered when it was obtained.
   struct Held {
     Tracker::EventHandle event;
     Node stands_for;

@@ -17,9 +17,9 @@
 
 namespace msstream::testing {
 
-/// A runtime that runs nothing and records its calls, with CUDA's meaning: a record replaces the
-/// work that the event stands for, and a wait is for the work that the event stands for at the
-/// call. For one thread only.
+/// A runtime that runs nothing and records its calls. Events behave as in CUDA: a record replaces
+/// the work that the event covers, and a wait is for the work that the event covers at the time of
+/// the call. For one thread only.
 class RecordingRuntime {
  public:
   using Oracle = order::testing::Oracle;
@@ -39,7 +39,7 @@ class RecordingRuntime {
   struct stream_ref {};
   static constexpr std::string_view name = "recording";
 
-  /// One recorded call. Every step except a host_wait is a node of the oracle.
+  /// One recorded call. Every step except a host_wait becomes a node of the oracle.
   struct Step {
     enum class Kind : std::uint8_t { work, wait, host_wait } kind;
     std::size_t stream;
@@ -49,17 +49,17 @@ class RecordingRuntime {
   RecordingRuntime() = default;
   explicit RecordingRuntime(Options const&) {}
 
-  /// Decides whether a query finds its event complete.
+  /// Decides whether a query reports its event as complete.
   std::function<bool()> found_complete = [] { return false; };
   /// Called with the index of the stream before each wait is issued.
   std::function<void(std::size_t, Event const&)> before_wait = [](auto, auto const&) {};
 
-  /// Called before each event is recorded.
+  /// Called before each record of an event.
   std::function<void()> before_record = [] {};
 
   [[nodiscard]] Oracle const& oracle() const noexcept { return oracle_; }
   [[nodiscard]] std::vector<Step> const& steps() const noexcept { return steps_; }
-  /// Returns the largest number of records on one stream.
+  /// Returns how many events were recorded on the stream with the most records.
   [[nodiscard]] std::size_t most_records() const noexcept {
     std::size_t most = 0;
     for (auto const& queue : queues_) {

@@ -66,7 +66,8 @@ TYPED_TEST(SpanContract, shows_that_streams_overlapped) {
   auto const x = this->make_cell();
   Gate gate;
   this->context->spans.start(a->compute().native());
-  // a = [held: gate], b = [write], which is complete before the gate opens
+  // The queue of a is [held operation: wait for the test's gate]. The write on b is complete before
+  // the gate opens.
   auto& runtime = this->runtime();
   auto const native = this->native(a->compute());
   this->run(*a, [&](auto) { gate.block(runtime, native); });
@@ -136,8 +137,8 @@ TYPED_TEST(SpanContract, a_held_operation_begins_when_all_of_it_is_launched) {
     auto const begin = Clock::now();
     this->run(*group, [&](auto) {
       runtime.record(event, native);
-      // Waits long enough for a stream that is not held to go on, and shorter than a hold waits
-      // before it gives up.
+      // Waits long enough for a stream that is not held to reach the event, and less long than a
+      // hold waits before it gives up.
       while (!began_early && Clock::now() < begin + std::chrono::milliseconds(20)) {
         std::this_thread::yield();
         began_early = runtime.query(event);
@@ -159,7 +160,7 @@ TYPED_TEST(SpanContract, held_operations_of_different_groups_run_one_after_the_o
   this->context->spans.start(first->compute().native(), SpanTiming::held);
   this->run(*first, [&](auto) {
     runtime.call_host(this->native(first->compute()), [&] {
-      // Waits long enough for the second operation to launch, if nothing keeps it back.
+      // Waits long enough for the second operation to launch, if nothing prevents it.
       auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
       while (!second_is_launched && std::chrono::steady_clock::now() < end) {
         std::this_thread::yield();

@@ -64,8 +64,8 @@ TEST(StreamAssignment, skips_comments_and_blanks_and_takes_either_line_end) {
 }
 
 TEST(StreamAssignment, reads_nothing_behind_the_text) {
-  // std::regex looks one character ahead here. The character behind the end of each text would
-  // change the result.
+  // While std::regex parses these expressions, it looks one character ahead. Reading the character
+  // behind the end of the text would change the result.
   for (std::string_view const line : {"1:a(?", "1:[^"}) {
     std::string const exact(line.substr(0, line.size() - 1));
     EXPECT_EQ(failure(line.substr(0, line.size() - 1)), failure(exact)) << line;
@@ -129,7 +129,7 @@ TEST(StreamAssignment, what_may_take_exponential_time_is_refused) {
 }
 
 TEST(StreamAssignment, ways_to_match_cost_no_time_and_long_names_no_stack) {
-  // With backtracking, the first expression would take 2^40 steps and the second one stack frame
+  // With backtracking, the first expression would take 2^40 steps, and the second one a stack frame
   // per character.
   EXPECT_EQ(parse("1:(a|a)*(a*)*b").group_of(std::string(40, 'a')), std::nullopt);
   EXPECT_EQ(parse("1:(.|a)*").group_of(std::string(300'000, 'a')), 1);

@@ -19,7 +19,7 @@
 
 namespace msstream::testing {
 
-/// A fixture with a StreamContext and short functions for frequent steps of the tests.
+/// A fixture with a StreamContext, and short functions to issue reads, writes and other work.
 template <class R>
 class StreamTest : public ::testing::Test {
  protected:
@@ -38,7 +38,7 @@ class StreamTest : public ::testing::Test {
   [[nodiscard]] R& runtime() const { return detail::runtime_of<R>(*context->runtime); }
   [[nodiscard]] WaitCounts counts() const { return context->tracker->wait_counts(); }
 
-  /// Stands for a Device with a context, from which streams and pools are made.
+  /// Replaces a Device where streams and pools need only its StreamContext.
   struct ContextDevice {
     using runtime_type = R;
     [[nodiscard]] std::shared_ptr<detail::StreamContext> const& context() const noexcept {
@@ -51,18 +51,18 @@ class StreamTest : public ::testing::Test {
   }
   [[nodiscard]] ContextDevice device() const { return {context}; }
 
-  /// Returns the runtime's handle of a stream.
+  /// Returns the runtime's native handle of a stream.
   [[nodiscard]] static typename R::native_stream native(detail::Stream const& stream) noexcept {
     return static_cast<typename R::native_stream>(stream.native());
   }
 
-  /// A cell whose accesses are tracked.
+  /// A cell of device memory, and the record by which the tracker orders accesses to it.
   struct TrackedCell {
     explicit TrackedCell(std::shared_ptr<R> runtime) : cell(std::move(runtime)) {}
     Cell<R> cell;
     detail::AccessRecord record;
   };
-  /// Returns the context's runtime, which keeps the context's backend.
+  /// Returns the runtime of the context. The pointer keeps the backend alive.
   [[nodiscard]] std::shared_ptr<R> share_runtime() const { return {context->runtime, &runtime()}; }
   [[nodiscard]] std::unique_ptr<TrackedCell> make_cell() const {
     return std::make_unique<TrackedCell>(share_runtime());
@@ -92,13 +92,13 @@ class StreamTest : public ::testing::Test {
         [&group, &from, kind](auto) { from.cell.read(native(group.stream(kind))); },
         kind);
   }
-  /// Issues work that accesses no memory.
+  /// Issues an operation that accesses no memory.
   template <class Work>
   static order::Position run(detail::StreamGroup& group, Work&& work) {
     detail::AccessSet nothing;
     return submit(group, "run", nothing, std::forward<Work>(work));
   }
-  /// Issues work that takes the argument that the runtime passes to work.
+  /// Issues an operation whose work gets the argument that the runtime passes to work.
   template <class Work>
   static order::Position submit(detail::StreamGroup& group,
                                 char const* name,

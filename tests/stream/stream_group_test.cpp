@@ -55,7 +55,8 @@ TYPED_TEST(GroupContract, reads_after_writes_across_groups) {
   auto const producer = this->make_group(0);
   auto const consumer = this->make_group(1);
   Gate gate;
-  // producer = [gate, write 1], consumer = [wait, read]
+  // The queue of `producer` is [wait for the test's gate, write 1]; that of `consumer` is [wait for
+  // the write, read].
   gate.block(this->runtime(), this->native(producer->compute()));
   this->write(*producer, *x, 1);
   auto const position = this->read(*consumer, *x);
@@ -71,7 +72,8 @@ TYPED_TEST(GroupContract, writes_after_reads_and_after_writes_across_groups) {
   auto const first = this->make_group(0);
   auto const second = this->make_group(1);
   Gate gate;
-  // first = [gate, write 1, read], second = [wait, write 2, write 3]
+  // The queue of `first` is [wait for the test's gate, write 1, read]; that of `second` is [wait
+  // for the read, write 2, write 3].
   gate.block(this->runtime(), this->native(first->compute()));
   this->write(*first, *x, 1);
   this->read(*first, *x);

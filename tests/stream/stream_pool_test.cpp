@@ -99,7 +99,7 @@ TYPED_TEST(PoolContract, among_equally_leased_groups_takes_the_one_with_less_wor
   (void)(*pool)[1].compute().record();
   (void)(*pool)[1].compute().record();
   (*pool)[1].compute().synchronize();
-  // Group 0 has work in flight, group 1 has complete work, and group 2 has never had any.
+  // Group 0 has work in flight, group 1 has complete work, and group 2 has never had work.
   auto const first = pool->acquire();
   auto const second = pool->acquire();
   EXPECT_NE(first->index(), 0);

@@ -96,8 +96,8 @@ TYPED_TEST(ScopeContract, a_scope_keeps_its_group) {
   EXPECT_TRUE(watched.expired());
 }
 
-/// Destroys a scope on another thread than the one that opened it, which std::unique_ptr makes
-/// possible.
+/// Destroys a scope on another thread than the one that opened it. A std::unique_ptr makes such a
+/// mistake possible.
 TYPED_TEST(ScopeContract, a_scope_destroyed_on_another_thread_stays_open_until_its_thread_issues) {
   using Scope = StreamScope<TypeParam>;
   auto const outer = this->make_group(0);

@@ -27,7 +27,8 @@ TYPED_TEST(StreamContract, an_old_event_does_not_cover_later_work) {
   Stream<TypeParam> a(this->device());
   Stream<TypeParam> b(this->device());
   Gate gate;
-  // a = [e, gate], b = [wait e]
+  // The queue of stream a is [record e, wait for the test's gate]; that of stream b is [wait for
+  // e].
   auto const e = a.record();
   gate.block(this->runtime(), a.native());
   b.wait(e);
@@ -67,7 +68,8 @@ TYPED_TEST(StreamContract, a_recycled_event_carries_no_stale_order) {
     b.wait(a.record());
   }
   Gate gate;
-  // a = [… gate, write 1, e], b = [… wait e, read]
+  // The queue of stream a is [… wait for the test's gate, write 1, record e]; that of stream b is
+  // [… wait for e, read].
   gate.block(this->runtime(), a.native());
   cell.write(1, a.native());
   b.wait(a.record());
@@ -328,7 +330,8 @@ TYPED_TEST(StreamContract, a_wait_for_an_old_event_is_not_a_wait_for_a_younger_o
   Stream<TypeParam> a(this->device());
   Stream<TypeParam> b(this->device());
   Gate gate;
-  // a = [old, gate, young × 20], b = [wait old]: more events than the stream keeps
+  // The queue of stream a is [record old, wait for the test's gate, 20 younger records]; that of
+  // stream b is [wait for old]. The stream keeps fewer than 20 events.
   auto const old = a.record();
   gate.block(this->runtime(), a.native());
   for (int i = 0; i < 20; ++i) {

@@ -29,7 +29,7 @@ template <class R>
 class Copy : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(Copy, Runtimes, RuntimeNames);
 
-/// Returns elements whose bytes count up from 0.
+/// Returns `count` elements of type T whose bytes count up from 0.
 template <Element T>
 [[nodiscard]] std::vector<T> counting(std::size_t count) {
   std::vector<T> elements(count);
@@ -86,7 +86,7 @@ TYPED_TEST(Copy, rows_that_overlap_are_refused_and_named) {
   EXPECT_THAT(message(0, 1, 4), AllOf(HasSubstr("elements [2, 10)"), HasSubstr("elements [0, 8)")));
   EXPECT_THAT(message(2, 1, 2), HasSubstr("expected ranges that do not overlap"));
   EXPECT_THAT(to_host(tensor), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
-  // Adjacent rows, identical rows, and no rows within other rows are accepted.
+  // Copies between adjacent rows, to identical rows, and of no rows within other rows are accepted.
   EXPECT_EQ(message(2, 0, 2), "");
   EXPECT_EQ(message(1, 1, 3), "");
   EXPECT_EQ(message(2, 2, 0), "");
@@ -123,7 +123,8 @@ TYPED_TEST(Copy, to_device_does_not_wait_for_memory_that_computing_has_just_let_
   std::optional<Tensor<float, TypeParam>> old(to_device(device, elements, {100}));
   pool.synchronize();
   Gate gate;
-  // compute = [gate, use]   h2d = [copy]
+  // The queue of the compute stream is [wait for the test's gate, use]; that of the h2d stream is
+  // [copy].
   gate.hold(pool[0].compute());
   issue("use", writes(*old), [](auto) {});
   old.reset();

@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A tensor of floats of another library. It counts how often it is given back.
+/// A tensor of floats of another library, which counts how often its memory is given back.
 struct Foreign {
   std::vector<float> elements{1, 2, 3, 4, 5, 6};
   std::vector<std::int64_t> shape{2, 3};
@@ -116,7 +116,8 @@ TEST(FromDlpack, refuses_what_does_not_fit_and_says_what_was_expected) {
               HasSubstr("no memory for a tensor of shape [2, 3]"));
 }
 
-/// Returns the order of a use on a held-back stream and the return of the memory to its owner.
+/// Returns the order in which a use on a held stream ran and the memory was given back to its
+/// owner.
 [[nodiscard]] Order order_of_use_and_return(bool frozen) {
   Journal journal;
   Gate gate;
@@ -132,7 +133,7 @@ TEST(FromDlpack, refuses_what_does_not_fit_and_says_what_was_expected) {
     if (frozen) {
       tensor.freeze();
     }
-    // default group = [gate, use]
+    // The queue of the default group is [wait for the test's gate, use].
     gate.hold(device.default_group().compute());
     issue("use", reads(tensor), journal.entry(device, "use"));
   }
@@ -154,7 +155,8 @@ TEST(FromDlpack, the_first_use_follows_the_producers_stream) {
   PinnedArray<float, Host> const staged(device, 6);
   Foreign foreign;
   Gate gate;
-  // producer = [gate, write 9]   default group's d2h = [wait, copy]
+  // The queue of `producer` is [wait for the test's gate, write 9]; that of the default group's d2h
+  // stream is [wait for the write, copy].
   gate.hold(producer);
   device.runtime().call_host(producer.native(), [&] { foreign.elements[0] = 9; });
   auto const tensor = from_dlpack<float>(device, &foreign.managed, producer);
@@ -201,8 +203,8 @@ TYPED_TEST(ToDlpack, comes_back_as_it_went_for_every_dtype) {
   round_trip(std::uint8_t{});
 }
 
-/// Returns the order of an issued write, a consumer's work on its own stream, and a write issued
-/// after the consumer has released the tensor.
+/// Returns the order in which an operation "write", a consumer's work on its own stream, and an
+/// operation "write again" ran. The last one is issued after the consumer has released the tensor.
 template <Runtime R>
 [[nodiscard]] Order order_around_consumer() {
   Device<R> const device;
@@ -211,7 +213,8 @@ template <Runtime R>
   Journal journal;
   Gate before;
   Gate during;
-  // default group = [before, write, write again]   consumer = [during, consume]
+  // The queue of the default group is [wait for the gate `before`, "write", "write again"]; that of
+  // the consumer is [wait for the gate `during`, "consume"].
   before.hold(device.default_group().compute());
   issue("write", writes(tensor), journal.entry(device, "write"));
   auto* const managed = to_dlpack(tensor, consumer);

@@ -115,7 +115,7 @@ TEST(FailureOnHost, work_may_be_the_last_owner_of_its_device) {
     gate.hold(device.default_group().compute());
     issue("holds", writes(x), [x](HostStream stream) { stream.run([x] {}); });
   }
-  // The work behind the gate holds the last reference to the device.
+  // The work behind the gate still holds the last reference to the device.
   EXPECT_FALSE(GoneSignal::gone.load());
   gate.open();
   GoneSignal::gone.wait(false);  // hangs if the worker waits for itself

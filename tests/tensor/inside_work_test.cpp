@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that a wait of the host inside work of a stream is refused at once, because it could be for
-// that very work.
+// Tests that a wait of the host is refused at once inside the work of a stream, because the wait
+// could be for that very work.
 #include "runtime/tried.hpp"
 
 #include <msstream/memory/device.hpp>
@@ -33,7 +33,7 @@ class WaitInsideWork : public ::testing::Test {
       GTEST_SKIP() << reason;
     }
   }
-  /// Returns all calls by which the host waits for work of the device, with their names.
+  /// Returns all calls by which the host can wait for work of the device, with their names.
   static Waits waits(StreamPool<R>& pool,
                      Tensor<float, R> const& tensor,
                      PinnedArray<float, R> const& pinned,

@@ -41,7 +41,8 @@ void access(char const* name, AccessMode mode, Tensor<float, R> const& tensor, W
   }
 }
 
-/// Returns a tensor whose first write is complete, so that nothing has to wait for it.
+/// Returns a tensor whose first write is complete, so that later operations do not wait for the
+/// write.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> settled_tensor(Device<R> const& device) {
   auto const tensor = zeros<float>(device, {16});
@@ -49,8 +50,8 @@ template <Runtime R>
   return tensor;
 }
 
-/// Returns the order in which two operations on one tensor run on two groups. The stream of the
-/// first one is held until the second one has been issued and, if nothing orders it, has run.
+/// Returns the order in which two operations on one tensor run on two groups. The first one is held
+/// until the second one has been issued and, if waits are ignored, has run.
 template <Runtime R>
 [[nodiscard]] Order order_of(AccessMode first, AccessMode second, LaunchThreads launch_threads) {
   Device<R> const device;
@@ -58,7 +59,8 @@ template <Runtime R>
   auto const shared = settled_tensor(device);
   Journal journal;
   Gate gate;
-  // group 0 = [gate, first]   group 1 = [second]
+  // The queue of stream group 0 is [wait for the test's gate, "first"]; that of stream group 1 is
+  // [wait if needed, "second"].
   gate.hold(pool[0].compute());
   {
     StreamScope const scope(pool[0]);
@@ -123,7 +125,8 @@ TYPED_TEST(Issue, a_write_waits_for_all_reads_since_the_last_write) {
   auto const shared = settled_tensor(device);
   Journal journal;
   Gate gate;
-  // groups 0 to 2 = [gate, read]   group 3 = [write]
+  // The queues of stream groups 0 to 2 are [wait for the test's gate, read]; that of stream group 3
+  // is [wait for the three reads, write].
   for (int i = 0; i < 3; ++i) {
     gate.hold(pool[i].compute());
     StreamScope const scope(pool[i]);

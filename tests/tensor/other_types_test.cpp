@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faces made from the engine's objects, which have no type of their own: what belongs to another
-// runtime, or has other elements, is refused.
+// Tests typed objects that are made from untyped ones: an object of another runtime, or with other
+// elements, is refused.
 #include "base/message_of.hpp"
 #include "memory/device/device_state.hpp"
 
@@ -22,7 +22,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A device of a runtime that is not Host, and the same objects on a device of Host.
+/// A fixture with a device of the runtime Host and a device of another runtime.
 template <class Other>
 class OtherTypes : public ::testing::Test {
  protected:
@@ -75,7 +75,7 @@ TYPED_TEST(OtherTypes, a_tracker_serves_one_runtime_type) {
   EXPECT_THAT(message, HasSubstr("DeviceOptions::tracker"));
   EXPECT_THAT(message, HasSubstr("another runtime type"));
   EXPECT_THROW(Device<TypeParam>({.tracker = this->host.tracker()}), std::invalid_argument);
-  // The devices whose trackers were refused elsewhere still work.
+  // Devices whose trackers were refused elsewhere still work.
   EXPECT_EQ(to_host(zeros<float>(this->host, {1})).front(), 0.0F);
   EXPECT_EQ(to_host(zeros<float>(this->other, {1})).front(), 0.0F);
 }

@@ -37,8 +37,8 @@ class PlacementTest : public OpsTest<R> {
  protected:
   using Floats32 = Tensor<float, R>;
 
-  /// Issues an operation of this name and returns the identity of its stream, whose group may be of
-  /// any pool. The operation writes `into` if given, otherwise fresh memory.
+  /// Issues an operation of the given name and returns the identity of its stream, whose group may
+  /// be of any pool. The operation writes `into` if given, otherwise fresh memory.
   [[nodiscard]] detail::StreamIdentity where(char const* name, std::optional<Floats32> into = {}) {
     return identity(issue(name, writes(into ? *into : fresh()), [](auto) {}));
   }
@@ -111,7 +111,7 @@ TYPED_TEST(PlacementTest, the_first_input_that_a_group_of_the_pool_wrote_counts)
   EXPECT_EQ(this->where_from("op", {from_default, from_other}).group, -1);
   EXPECT_EQ(this->where_from("op", {from_default, from_other, third, second}).group, 3);
   EXPECT_EQ(this->where_from("op", {second, third}).group, 2);
-  // The group that writes the tensor last counts.
+  // An input counts for the group that wrote it last.
   EXPECT_EQ(this->where_from("op", {second}).group, 2);
   {
     StreamScope const scope(pool[0]);
@@ -305,8 +305,8 @@ TYPED_TEST(PlacementTest, threads_are_placed_while_the_pool_comes_and_goes) {
       }
     });
   }
-  // Keeps all groups, so that no stream of a later pool gets an index by which a thread still looks
-  // up a group.
+  // Keeps all groups alive, so that no stream of a later pool gets an index that another thread
+  // still uses to look up a group.
   std::vector<StreamGroup<TypeParam>> groups;
   for (int turn = 0; turn < 20; ++turn) {
     StreamPool const pool(this->device(),

@@ -20,8 +20,8 @@ TYPED_TEST_SUITE(Publish, Runtimes, RuntimeNames);
 
 enum class Published : std::uint8_t { no, afterwards, as_issued };
 
-/// Returns whether a reader on another group does not wait for work that the writer's stream gets
-/// after the write.
+/// Returns whether a reader on another group passes work that the writer's stream gets after the
+/// write, because the reader waits for the write only.
 template <Runtime R>
 [[nodiscard]] bool reader_passes_a_held_writer(Published published) {
   Device<R> const device;
@@ -29,7 +29,8 @@ template <Runtime R>
   Tensor<float, R> const source(device, {16});
   Tensor<float, R> const copied(device, {16});
   Gate gate;
-  // group 0 = [write source, gate]   group 1 = [read source]
+  // The queue of stream group 0 is [write `source`, wait for the test's gate]; that of stream group
+  // 1 is [wait for the write, read `source`].
   auto const write = [&] { fill_bytes(source, 1); };
   if (published == Published::as_issued) {
     issue_published(pool[0], write);

@@ -26,14 +26,15 @@ template <class R>
 class Holder : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(Holder, Runtimes, RuntimeNames);
 
-/// Enqueues work directly on the stream, without issue(), as foreign code does.
+/// Enqueues work directly on the stream, as foreign code does, without issue().
 template <Runtime R>
 void put_raw(Stream<R> const& stream, Journal const& journal, std::string what) {
   detail::runtime_of<R>(stream.body().backend())
       .call_host(stream.native(), journal.entry(std::move(what)));
 }
 
-/// Returns the order of raw work on a held-back stream and an operation issued after it.
+/// Returns the order in which work enqueued directly on a held stream and an operation issued later
+/// ran.
 template <Runtime R>
 [[nodiscard]] Order order_after_raw(bool with_holder) {
   Device<R> const device;
@@ -41,7 +42,8 @@ template <Runtime R>
   Tensor<float, R> const tensor(device, {16});
   Journal journal;
   Gate gate;
-  // stream = [gate, raw]   default group = [issued]
+  // The queue of `stream` is [wait for the test's gate, "raw"]; that of the default group is
+  // ["issued"].
   {
     std::optional<TensorHolder<R>> holder;
     if (with_holder) {
@@ -71,7 +73,8 @@ TEST(HolderTwin, without_waits_they_overtake) {
   EXPECT_THAT(order_after_raw<HostWithoutWaits>(true), ElementsAre("issued", "raw"));
 }
 
-/// Returns the order of an operation on a held-back group and raw work after hold().
+/// Returns the order in which an operation on a held group and work enqueued directly on a stream
+/// after TensorHolder::hold() ran.
 template <Runtime R>
 [[nodiscard]] Order order_before_raw(bool with_holder) {
   Device<R> const device;
@@ -80,7 +83,8 @@ template <Runtime R>
   Tensor<float, R> const tensor(device, {16});
   Journal journal;
   Gate gate;
-  // group 0 = [fill, gate, issued]   stream = [raw]
+  // The queue of stream group 0 is [fill, wait for the test's gate, "issued"]; that of `stream` is
+  // ["raw"].
   StreamScope const scope(pool[0]);
   fill_bytes(tensor, 0);
   gate.hold(pool[0].compute());
@@ -117,7 +121,8 @@ TYPED_TEST(Holder, covers_several_streams_and_goes_on_another_thread) {
   Tensor<float, TypeParam> const tensor(device, {16});
   Journal journal;
   Gate gate;
-  // left = [gate, left]   right = [gate, right]   default group = [issued]
+  // The queue of `left` is [wait for the test's gate, "left"]; that of `right` is [wait for the
+  // test's gate, "right"]; that of the default group is [wait for both, "issued"].
   auto holder = std::make_unique<TensorHolder<TypeParam>>(left, right);
   holder->hold(tensor);
   gate.hold(left);
@@ -147,7 +152,8 @@ TYPED_TEST(Holder, keeps_the_memory_and_orders_its_next_owner) {
   EXPECT_THROW((Tensor<std::uint8_t, TypeParam>(device, {2 << 20})), OutOfMemory);
   gate.hold(stream);
   holder.release();
-  // stream = [gate]   default group = [wait, write]
+  // The queue of `stream` is [wait for the test's gate]; that of the default group is [wait for
+  // `stream`, write].
   Tensor<std::uint8_t, TypeParam> const next(device, {2 << 20});
   issue("write", writes(next), [](auto) {});
   EXPECT_EQ(device.wait_counts().issued, 1U);

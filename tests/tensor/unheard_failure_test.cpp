@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that a failure of work is thrown by the next call that waits for it, or logged when the
-// device ends.
+// Tests that an exception in work on a stream is thrown by the next call that waits for the work,
+// or logged when the device is destroyed.
 #include "runtime/gate.hpp"
 #include "runtime/tried.hpp"
 
@@ -31,13 +31,13 @@ class UnheardFailureOfHost : public ::testing::Test {
  protected:
   using R = Tried<Host>;
 
-  /// Issues an operation that reads the tensor and whose work throws on the stream.
+  /// Issues an operation that reads the tensor and whose work throws when the stream runs it.
   static void fail_reading(Tensor<float, R> const& tensor) {
     issue("fails", reads(tensor), [](HostStream stream) {
       stream.run([] { throw std::runtime_error("no such row"); });
     });
   }
-  /// Returns what is logged while `function` runs and its device ends.
+  /// Returns what is logged on standard error while `function` runs.
   template <class F>
   static std::string log_of(F&& function) {
     ::testing::internal::CaptureStderr();

@@ -11,7 +11,7 @@
 
 namespace msstream::trace {
 
-/// Parses a JSON text by its grammar (RFC 8259) and keeps no values.
+/// Parses a JSON text by the grammar of RFC 8259, to check it, and keeps no values.
 class JsonReader {
  public:
   explicit JsonReader(std::string_view text) : text_(text) {}

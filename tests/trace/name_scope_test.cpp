@@ -65,7 +65,8 @@ TEST(NameScope, destroyed_on_another_thread_it_stays_open_until_its_thread_is_to
   EXPECT_NO_THROW(detail::GuardedThread::refuse_lost("next"));
 }
 
-/// Opens a scope in its destructor, which runs when the guards of the thread are already destroyed.
+/// Opens a name scope in its destructor. As a thread-local object made early, it is destroyed after
+/// the library's thread-local guards.
 struct OpensLate {
   explicit OpensLate(std::unique_ptr<NameScope>& into) : scope(into) {}
   ~OpensLate() {

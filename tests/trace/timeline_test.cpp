@@ -16,7 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Returns spans of three lanes: a has 0 to 4 us and 6 to 8 us, b has 2 to 7 us, c has 3 to 4 us.
+/// Returns a timeline of three lanes: a has spans from 0 to 4 us and 6 to 8 us, b from 2 to 7 us,
+/// and c from 3 to 4 us.
 Timeline three_lanes() {
   return Timeline({{"alpha", "a", 0, 4000},
                    {"beta", "b", 2000, 7000},
@@ -64,7 +65,8 @@ TEST(Timeline, draws_short_spans_and_nameless_ones) {
 }
 
 TEST(Timeline, draws_what_began_before_the_recording_from_its_start) {
-  // A stream may already run while the stream that sets time zero is still held up.
+  // A stream may already run work while the stream that sets time zero is still blocked, so a span
+  // may begin at a negative time.
   Timeline const early({{"early", "a", -4000, 2000}, {"late", "b", 2000, 4000}});
   EXPECT_EQ(early.draw(4),
             "a |ee..|\n"

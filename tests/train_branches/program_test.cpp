@@ -8,7 +8,8 @@ class TrainBranches : public StepProgramTest {
  protected:
   TrainBranches() : StepProgramTest(MSSTREAM_TRAIN_BRANCHES) {}
 
-  /// Options of a small model, of a size with which the loss moves.
+  /// Returns options of a model that is small, but large enough for its loss to change in a few
+  /// steps.
   [[nodiscard]] static Words small() {
     return {"--runtime",
             runtime(),

@@ -12,7 +12,7 @@ class TrainPle : public StepProgramTest {
  protected:
   TrainPle() : StepProgramTest(MSSTREAM_TRAIN_PLE) {}
 
-  /// Options for 800 rows to train, in six steps of 120 per epoch.
+  /// Returns program options for 800 training rows, in six steps of 120 rows per epoch.
   [[nodiscard]] static Words small() {
     return {"--runtime",      runtime(), "--rows",          "1000", "--batch",          "120",
             "--epochs",       "2",       "--tasks",         "2",    "--hotness",        "2",

@@ -12,13 +12,14 @@ class TrainRerank : public StepProgramTest {
  protected:
   TrainRerank() : StepProgramTest(MSSTREAM_TRAIN_RERANK) {}
 
-  /// Options for 32 lists to train, in five steps of 6 per epoch.
+  /// Returns program options for 32 training lists, in five steps of 6 lists per epoch.
   [[nodiscard]] static Words small() {
     return {"--runtime",      runtime(), "--queries", "40", "--columns", "8", "--list",    "5",
             "--batch",        "6",       "--epochs",  "2",  "--width",   "4", "--targets", "2",
             "--tower-hidden", "4",       "--steps",   "8",  "--quiet"};
   }
-  /// Writes files of lists of 3, 1 and 2 items with up to three features.
+  /// Writes files of three ranking lists of 3, 1 and 2 items with up to three features, and returns
+  /// the path.
   [[nodiscard]] std::string lists(std::string const& name,
                                   std::string const& lengths = "3\n1\n2\n") {
     folder.write(name + ".query", lengths);
@@ -143,8 +144,8 @@ TEST_P(TrainRerank, learns_to_rank_real_lists) {
                                  "--capture"});
   auto const& before = report["before"];
   auto const& after = report["epochs"].back();
-  // With six seeds, NDCG@10 is 0.50 to 0.65 before training and 0.70 to 0.74 after it; with this
-  // seed it is 0.55 and 0.74.
+  // With six seeds, NDCG@10 was 0.50 to 0.65 before training and 0.70 to 0.74 after it; with the
+  // seed of the test it was 0.55 and 0.74.
   EXPECT_GE(after["test_ndcg10"].get<double>(), before["test_ndcg10"].get<double>() + 0.12);
   EXPECT_GE(after["test_ndcg10"].get<double>(), 0.7);
   EXPECT_LT(after["test_loss"].get<double>(), 0.8 * before["test_loss"].get<double>());

@@ -20,9 +20,9 @@ TEST(RankingQuality, is_the_mean_over_lists_and_not_over_items) {
   train_rerank::RerankShape const shape{
       .columns = 1, .user_groups = 1, .item_groups = 1, .targets = 2};
   // The logits of each target, for the lists 1, 0 and 2 in this order. Both targets together rank
-  // the wanted item second in list 1 and first in list 0; either target alone would rank one of
-  // them differently. In list 2 no item is wanted. The values 99 are beyond the ends of the lists
-  // and must not count.
+  // the relevant item second in list 1 and first in list 0; either target alone would rank one of
+  // the lists differently. List 2 has no relevant item. The values 99 are beyond the ends of the
+  // lists and must not count.
   std::vector<Floats> const logits = {{1, -1, 0, -1, 1, 99, 3, 99, 99},
                                       {-2, 2, -3, 1, 0, 99, -3, 99, 99}};
   RankingQuality quality;

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using train_rerank::gather;
 using train_rerank::RerankShape;
 
-/// Two lists, of two items and of one, with three columns.
+/// Two ranking lists, of two items and of one item, with three feature columns.
 data::RankLists const kLists{.columns = 3,
                              .offsets = {0, 2, 3},
                              .features = {1, 2, 3, 5, 6, 7, -1, -2, -3},

@@ -30,8 +30,8 @@ constexpr std::int64_t kItems = 5;
 template <class R>
 class RerankModelTest : public OpsTest<R> {
  protected:
-  /// Returns random lists: a full one, an empty one and some between. The values beyond their ends
-  /// are random, too.
+  /// Returns a batch of random lists: a full one, an empty one and some between. The values beyond
+  /// the ends of the lists are random, too.
   HostBatch random_batch() {
     HostBatch batch{.queries = 6, .items = kItems, .lengths = {5, 0, 1, 3, 4, 2}};
     for (int group = 0; group < kShape.user_groups; ++group) {
@@ -43,7 +43,7 @@ class RerankModelTest : public OpsTest<R> {
     batch.labels = this->random.reals(kShape.targets * 6 * kItems, 0.0F, 1.0F);
     return batch;
   }
-  /// Returns the lists with all values beyond their ends multiplied by `factor`.
+  /// Returns the batch with all values beyond the ends of its lists multiplied by `factor`.
   static HostBatch padded(HostBatch batch, float factor) {
     for (auto& values : batch.listed) {
       auto const columns = static_cast<std::int64_t>(values.size()) / (6 * kItems);

@@ -13,7 +13,7 @@
 
 namespace msstream::testing {
 
-/// The reranking model in double precision, list by list, from its definition.
+/// A reference for the reranking model, computed in double, list by list, from the definition.
 class RerankReference {
  public:
   using Parameters = std::map<std::string, Doubles>;
@@ -21,7 +21,7 @@ class RerankReference {
   RerankReference(train_rerank::RerankShape const& shape, Parameters parameters)
       : shape_(shape), parameters_(std::move(parameters)) {}
 
-  /// Returns the logits: [targets][queries][items].
+  /// Returns the logits of a batch, in the order [targets][queries][items].
   [[nodiscard]] Doubles logits(train_rerank::HostBatch const& batch) const {
     auto const queries = static_cast<std::size_t>(batch.queries);
     auto const items = static_cast<std::size_t>(batch.items);
@@ -103,7 +103,7 @@ class RerankReference {
     }
     return outputs;
   }
-  /// Attends to the first `length` keys only.
+  /// Computes attention to the first `length` keys only.
   static Doubles attention(Doubles const& query,
                            Rows const& keys,
                            Rows const& values,
@@ -150,7 +150,7 @@ class RerankReference {
       to[c] += term[c];
     }
   }
-  /// Normalises a row with a gain of 1 and a shift of 0, which are the initial values.
+  /// Normalises a row to mean 0 and variance 1. The gain is 1 and the shift 0, as in a new model.
   static void normalise(Doubles& row) {
     auto const width = static_cast<double>(row.size());
     double mean = 0;

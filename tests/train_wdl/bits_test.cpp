@@ -6,7 +6,8 @@ namespace {
 
 class TrainWdlBits : public TrainWdlTest {
  protected:
-  /// Returns the results of a run that must not depend on the way in which it is run.
+  /// Runs the training program and returns the losses and metrics, which must not depend on how the
+  /// run is issued.
   [[nodiscard]] nlohmann::json results_of(Words const& arguments) {
     auto const report = report_of(arguments);
     auto results = nlohmann::json::array({report["losses"]});

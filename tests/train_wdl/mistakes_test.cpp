@@ -14,7 +14,8 @@ using ::testing::StartsWith;
 
 class TrainWdlMistakes : public TrainWdlTest {
  protected:
-  /// Expects status 2, one line that names the mistake, and a hint at the help.
+  /// Expects that the program refuses the arguments with exit status 2, an error line that contains
+  /// `message`, and a hint to use --help.
   static void expect_usage_error(Words const& arguments,
                                  std::string const& message,
                                  Words const& environment = {}) {
@@ -26,7 +27,8 @@ class TrainWdlMistakes : public TrainWdlTest {
                       HasSubstr("\nTry 'train_wdl --help'.\n")));
     EXPECT_THAT(ended.out, IsEmpty());
   }
-  /// Expects status 1 and one line of message; lines that belong to it are indented.
+  /// Expects that the program fails with exit status 1 and an error of one line, which only
+  /// indented lines may follow.
   static void expect_failure(Words const& arguments,
                              std::string const& message,
                              Words const& environment = {}) {
@@ -35,8 +37,8 @@ class TrainWdlMistakes : public TrainWdlTest {
     EXPECT_THAT(ended.err, AllOf(StartsWith("train_wdl: error: "), HasSubstr(message)));
     EXPECT_THAT(ended.err, ::testing::MatchesRegex("[^\n]*\n(  [^\n]*\n)*"));
   }
-  /// Returns data with Criteo's columns: a header, then rows that are good except for the value
-  /// `bad` in row `bad_row`.
+  /// Returns a data file with Criteo's columns: a header, and rows that are good except for the
+  /// value `bad` in row `bad_row`.
   [[nodiscard]] static std::string criteo(int rows, int bad_row = -1, std::string const& bad = "") {
     std::string rows_text = "Id,Label";
     for (int i = 1; i <= 13; ++i) {

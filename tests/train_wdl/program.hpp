@@ -5,17 +5,17 @@
 
 namespace msstream::testing {
 
-/// Runs the training program to its end.
+/// Runs the program train_wdl to its end and returns its exit status and output.
 [[nodiscard]] inline Ended train_wdl(Words const& arguments, RunOptions const& options = {}) {
   return run_program(MSSTREAM_TRAIN_WDL, arguments, options);
 }
 
-/// Tests with a model and data so small that a run takes a moment.
+/// A fixture for tests of train_wdl, with a model and data so small that a run takes a moment.
 class TrainWdlTest : public ProgramTest {
  protected:
   TrainWdlTest() : ProgramTest(MSSTREAM_TRAIN_WDL) {}
 
-  /// Options for five steps per epoch.
+  /// Returns program options with which an epoch has five steps.
   [[nodiscard]] static Words small() {
     return {"--runtime",
             runtime(),

@@ -7,7 +7,7 @@ namespace {
 
 class TrainWdlRealData : public TrainWdlTest {
  protected:
-  /// Returns the reason why the file cannot be trained on here, or an empty string.
+  /// Returns the reason why the data file is not available, or an empty string if it is.
   [[nodiscard]] static std::string missing(std::string_view name) {
     auto const file = test_data(name);
     return std::filesystem::exists(file) ? "" : "no " + file.string();

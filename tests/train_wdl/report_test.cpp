@@ -37,7 +37,7 @@ TEST_P(TrainWdlReport, says_how_the_run_was_and_went) {
     EXPECT_TRUE(auc > 0.3 && auc < 1) << auc;
     EXPECT_GT(epochs[i]["test_logloss"].get<double>(), 0);
     EXPECT_GT(epochs[i]["seconds"].get<double>(), 0);
-    // There are 2400 rows to train; the second epoch trains three batches of 500.
+    // The first epoch trains all 2400 rows; the second one is cut off after three batches of 500.
     double const rows = i == 0 ? 2400 : 1500;
     EXPECT_NEAR(
         epochs[i]["rows_per_s"].get<double>() * epochs[i]["seconds"].get<double>(), rows, 1e-3);
@@ -48,7 +48,7 @@ TEST_P(TrainWdlReport, says_how_the_run_was_and_went) {
   EXPECT_GT(waits["issued"].get<std::int64_t>(), 0);
   EXPECT_EQ(waits["needed"],
             waits["issued"].get<std::int64_t>() + waits["elided"].get<std::int64_t>());
-  // The 26 deep and wide tables of 64 rows, with Adam's state, are in memory all the time.
+  // The 26 deep and 26 wide tables of 64 rows, with Adam's state, are in memory all the time.
   EXPECT_GT(report["peak_bytes"].get<std::int64_t>(), 26 * 64 * (4 + 1) * 4 * 3);
   EXPECT_GE(report["reserved_bytes"], report["peak_bytes"]);
 }

@@ -10,8 +10,8 @@ using ::testing::HasSubstr;
 
 class TrainWdlResume : public TrainWdlTest {
  protected:
-  /// Returns the options of small() with `count` steps, and `more`. If an option is given twice,
-  /// the last value counts.
+  /// Returns the program options of small() with `count` steps, and the options `more`. If an
+  /// option is given twice, the last value counts.
   [[nodiscard]] static Words steps(int count, Words const& more = {}) {
     return small() + Words{"--steps", std::to_string(count)} + more;
   }
@@ -90,7 +90,7 @@ TEST_F(TrainWdlModelFile, that_cannot_be_read_is_refused_by_name) {
   refused(folder.write("empty", "").string(), "");
   refused(folder.write("cut", whole.substr(0, whole.size() - 1)).string(), "");
   refused(folder.path().string(), "");
-  // A safetensors file that another program wrote.
+  // Writes a safetensors file that is no model of the program.
   std::string const header = R"({"__metadata__":{"step":"1"}})";
   refused(
       folder

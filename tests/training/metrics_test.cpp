@@ -19,7 +19,8 @@ namespace {
 
 using Floats = std::vector<float>;
 
-/// Computes the AUC by its definition, over all pairs.
+/// Computes the area under the ROC curve by its definition, over all pairs of a positive and a
+/// negative example.
 double auc_by_pairs(Floats const& scores, Floats const& labels) {
   double won = 0;
   double pairs = 0;
@@ -74,7 +75,8 @@ TEST(Metrics, accuracy_counts_both_kinds_of_right) {
 }
 
 TEST(Metrics, ndcg_of_known_orders) {
-  // The gains are 3, 1 and 0, and the ranks are discounted by 1, log2(3) and 2.
+  // The gains of the grades 2, 1 and 0 are 3, 1 and 0, and the ranks 1, 2 and 3 are discounted by
+  // 1, log2(3) and 2.
   double const best = 3 + 1 / std::log2(3.0);
   EXPECT_DOUBLE_EQ(*ndcg(Floats{0.9F, 0.5F, 0.1F}, Floats{2, 1, 0}, 10), 1.0);
   EXPECT_DOUBLE_EQ(*ndcg(Floats{0.1F, 0.5F, 0.9F}, Floats{2, 1, 0}, 10),

@@ -15,12 +15,13 @@
 
 namespace msstream::testing {
 
-/// Tests for every program that trains a model by steps.
+/// A fixture with the tests that apply to every program that trains a model by steps.
 class StepProgramTest : public ProgramTest {
  protected:
   using ProgramTest::ProgramTest;
 
-  /// Returns the results of a training that must not depend on the way in which it is issued.
+  /// Runs a training program and returns its losses and metrics, without times. They must not
+  /// depend on the way in which the steps are issued.
   [[nodiscard]] nlohmann::json results_of(Words const& arguments) {
     auto const report = report_of(arguments);
     auto results = nlohmann::json::array({report["losses"]});
@@ -58,7 +59,7 @@ class StepProgramTest : public ProgramTest {
     }
   }
 
-  /// Checks that the report holds the given options and plausible results.
+  /// Expects that the report of a training program holds the given options and plausible results.
   void expect_complete_report(Words const& small, std::size_t steps) {
     auto const count = [](nlohmann::json const& number) { return number.get<std::int64_t>(); };
     for (bool const captured : {false, true}) {
@@ -92,11 +93,13 @@ class StepProgramTest : public ProgramTest {
       EXPECT_GE(traced["waits"]["hazards"], traced["waits"]["necessary"]);
       EXPECT_EQ(report.contains("waits_in_graph"), captured);
       if (captured) {
-        // The graph has the waits that the operations need, and waits for memory that is reused.
+        // The graph has the waits that the operations need, and also waits for memory that is
+        // reused.
         EXPECT_GE(report["waits_in_graph"], traced["waits"]["necessary"]);
       }
       EXPECT_GT(traced["waits"]["issued"], 0);
-      // A captured step is one operation; an eager step has all operations of the trace.
+      // A replay of a captured step counts as one operation; an eager step counts all operations of
+      // the trace.
       auto const least = count(traced["operations"]) * static_cast<std::int64_t>(steps);
       EXPECT_EQ(count(report["operations"]) < least, captured);
     }
@@ -146,9 +149,9 @@ class StepProgramTest : public ProgramTest {
     EXPECT_THAT(ended.out, ::testing::HasSubstr(" hazards between streams, "));
   }
 
-  /// Checks that groups take no more memory than one group: in use at once and, for a captured
-  /// step, reserved from the driver. (The memory reserved for an eager step depends on how far the
-  /// device is behind.)
+  /// Expects that a step on seven groups takes hardly more memory than on one group: in use at once
+  /// and, for a captured step, reserved from the driver. (The memory reserved for an eager step
+  /// depends on how far the device is behind.)
   void expect_groups_take_no_more_memory(Words const& model, double most_reserved = 1.1) {
     auto const on = [&](char const* groups, Words const& way) {
       return report_of(model + way + Words{"--stream-groups", groups});
@@ -163,8 +166,8 @@ class StepProgramTest : public ProgramTest {
     EXPECT_LE(ratio(seven, one, "reserved_bytes"), most_reserved);
   }
 
-  /// Checks that, with propagation, an operation that no branch claims goes to the group on which
-  /// its inputs were written.
+  /// Expects that, with the propagation of groups, an operation that is in no branch goes to the
+  /// group that wrote its inputs.
   void expect_groups_can_propagate(Words const& small) {
     auto const groups = small + Words{"--stream-groups", "3", "--waits", "--no-reduce-waits"};
     auto const file = path("report.json");
@@ -197,7 +200,8 @@ class StepProgramTest : public ProgramTest {
     EXPECT_EQ(updates, 1) << "one step";
   }
 
-  /// Expects status 2, the message, and a hint at the help.
+  /// Expects that the program refuses the arguments with exit status 2 and the message, and
+  /// mentions the option --help.
   void expect_usage_error(Words const& arguments, std::string const& message) const {
     auto const ended = run(arguments);
     EXPECT_EQ(ended.status, 2) << ::testing::PrintToString(arguments);

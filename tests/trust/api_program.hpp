@@ -25,19 +25,20 @@
 
 namespace msstream::testing {
 
-/// Thrown if a program computes another value than the same program computes on one stream.
+/// Thrown if a random program computes a value that differs from the value computed in the order of
+/// issue.
 class WrongValue : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A random program that uses the public interface and is correct by construction: msstream alone
-/// has to keep its order.
+/// A random program that uses the public interface and contains no mistake: the order of its work
+/// depends on msstream alone.
 ///
-/// Each tensor has four parts, and each part holds one number many times. The program keeps the
-/// expected numbers, computed in the order of issue, and compares whenever the host sees a tensor:
-/// an error in msstream throws RaceError, from a checking runtime, or WrongValue. Several programs
-/// may share a device and a pool, each on its own thread.
+/// Each tensor has four parts, and all elements of a part hold the same number. The program also
+/// computes the expected numbers on the host, in the order of issue, and compares them whenever it
+/// reads a tensor back. An error in msstream therefore throws RaceError, from a checking runtime,
+/// or WrongValue. Several programs may share a device and a pool, each on its own thread.
 template <Runtime R>
 class ApiProgram {
  public:
@@ -71,7 +72,7 @@ class ApiProgram {
     Tensor<Element, R> tensor;
     Parts expected;
   };
-  /// Adjacent parts of a number, and their expected values.
+  /// A view of adjacent parts of a tensor, and their expected values.
   struct View {
     Tensor<Element, R> tensor;
     std::span<Element> expected;
@@ -80,13 +81,12 @@ class ApiProgram {
       return tensor.count() / static_cast<std::int64_t>(expected.size());
     }
   };
-  /// A copy to the host that is in flight, and the values that it should bring.
+  /// A copy to the host that is in flight, and the expected values.
   struct Reading {
     PinnedArray<Element, R> staged;
     std::vector<Element> expected;
   };
-  /// Memory that is unknown to msstream. The program keeps its uses in order with events of its
-  /// own.
+  /// Memory that msstream does not manage. The program orders the uses of it with its own events.
   struct UserMemory {
     static constexpr std::size_t kCount = 8;
 
@@ -159,7 +159,7 @@ class ApiProgram {
     }
   }
 
-  /// Takes steps with further scopes inside the current scope.
+  /// Takes steps within the current StreamScope. The steps may open further scopes.
   void act_inside() {
     if (depth_ == kDeepest) {
       return;
@@ -186,8 +186,8 @@ class ApiProgram {
   static void set_all(Element* elements, std::int64_t count, Element value) {
     std::fill_n(elements, count, value);
   }
-  /// Combines two values. Does not commute, and reveals the position of every operand. Long chains
-  /// wrap around.
+  /// Computes a value that depends on both operands and on their order, so that a wrong or
+  /// misplaced operand changes the result. Long chains wrap around.
   static Element mix(Element accumulated, Element operand) {
     return static_cast<Element>(static_cast<std::uint64_t>(accumulated) * 31 +
                                 static_cast<std::uint64_t>(operand) * 7 + 1);
@@ -196,7 +196,7 @@ class ApiProgram {
     return static_cast<Element>(static_cast<std::uint64_t>(value) + 1);
   }
 
-  /// Returns a view of all parts of the number, or of some.
+  /// Returns a view of all parts of the tensor, or of some adjacent ones.
   View any_view(Number& number) {
     bool const whole = choose_.below(2) == 0;
     std::size_t const begin = whole ? 0 : choose_.below(kParts);
@@ -242,7 +242,7 @@ class ApiProgram {
     return values;
   }
 
-  /// Sets parts of a number to a function of parts of other numbers, perhaps also of themselves.
+  /// Computes parts of one tensor from parts of other tensors or of the same tensor.
   void compute() {
     struct Source {
       Element const* data;
@@ -283,7 +283,7 @@ class ApiProgram {
     std::ranges::fill(target.expected, expected);
   }
 
-  /// Copies on the device, to parts of another number, or to other parts of the same one.
+  /// Copies parts of a tensor on the device, to another tensor, or to other parts of the same one.
   void copy_parts() {
     auto& from = choose_.any_of(numbers_);
     auto& to = choose_.any_of(numbers_);
@@ -415,7 +415,7 @@ class ApiProgram {
     }
   }
 
-  /// Records more events than a stream keeps.
+  /// Records more events on a stream than the stream keeps.
   void record_many() {
     auto const group = any_group();
     for (int i = 0; i < 20; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The form of a finding as text and as JSON, and a checker that two devices share.
+// Tests of a finding's text and JSON, and of a checker that two devices share.
 #include "stream/stream_context.hpp"
 #include "trace/json_check.hpp"
 #include "trust/checked_fixture.hpp"
@@ -55,7 +55,7 @@ TEST(CheckReportText, has_lines_where_they_are_known) {
   EXPECT_THAT(late.text(), HasSubstr("scope opened at"));
 }
 
-/// Names come from the user, so they may contain anything.
+/// The names of operations come from the user, so they may contain any characters.
 TEST(CheckReportJson, is_json_whatever_is_in_the_names) {
   std::vector<CheckReport> reports;
   for (auto const kind : kCheckKinds) {
@@ -106,7 +106,7 @@ TEST(CheckReportFile, has_the_findings_of_all_checkers_that_write_there) {
   std::filesystem::remove(path);
   for (int i = 0; i < 3; ++i) {
     Checker checker({.mode = CheckMode::count, .report_path = path.string()});
-    if (i != 1) {  // the checker in between finds nothing
+    if (i != 1) {  // checker 1 finds nothing
       checker.event_created(1);
       static_cast<void>(checker.waitable_moment_of(1, static_cast<Checker::Handle>(i + 1)));
       checker.event_destroyed(1);
@@ -121,7 +121,7 @@ TEST(CheckReportFile, has_the_findings_of_all_checkers_that_write_there) {
   std::filesystem::remove(path);
 }
 
-/// Makes a finding, and writes it to the file.
+/// Makes a checker find something and write its report file.
 void report_to(std::string const& path, Checker::Handle stream) {
   Checker checker({.mode = CheckMode::count, .report_path = path});
   checker.event_created(1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that the environment variable MSSTREAM_CHECK checks programs whose devices are plain.
+// Tests that the environment variable MSSTREAM_CHECK makes a program check its devices, although
+// the program does not use Checked.
 #include "runtime/tried.hpp"
 #include "trust/checked_fixture.hpp"
 
@@ -28,7 +29,8 @@ class CheckedByVariable : public ::testing::Test {
   }
   void TearDown() override { unsetenv(kCheck); }
 
-  /// Issues two writes of the same bytes to two groups, with no order between them.
+  /// Issues two writes of the same memory to two groups without an order between them, which is a
+  /// race.
   static void race(Device<Plain> const& device) {
     StreamPool pool(device, {.groups = 2});
     Tensor<float, Plain> const shared(device, {64});

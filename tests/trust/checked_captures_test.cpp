@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of captures, while they are captured and when they are replayed.
+// Tests of the checks of captured work, during the capture and at each replay.
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/step/captured_step.hpp>
@@ -62,7 +62,8 @@ TEST_F(CheckedCaptures, race_inside_is_found_while_it_is_captured) {
   EXPECT_EQ(report.second->operation, "second");
 }
 
-/// Captured work does not run, so it conflicts with no other work before it is replayed.
+/// Captured work does not run before its graph is replayed, so it conflicts with no work outside
+/// the capture.
 TEST_F(CheckedCaptures, what_is_captured_races_with_nothing_outside) {
   auto const tensor = written_tensor();
   auto const memory = raw(device(), tensor);
@@ -86,7 +87,7 @@ TEST_F(CheckedCaptures, input_changed_while_a_replay_reads_it_is_reported) {
   auto const report = only(CheckKind::race);
   EXPECT_EQ(report.first->operation, "replay/layer/scale");
   EXPECT_EQ(report.first->lane, "default group compute");
-  EXPECT_LT(report.first->issued_at.line(), line);  // the line at which it was captured
+  EXPECT_LT(report.first->issued_at.line(), line);  // the line at which the operation was captured
   EXPECT_EQ(report.second->operation, "refresh");
   synchronize();
   checker().clear();
@@ -155,7 +156,7 @@ TEST_F(CheckedCaptures, races_are_found_on_launch_threads_too) {
   }
 }
 
-/// A capture that is abandoned leaves nothing of its operations.
+/// A capture that is given up leaves no trace of its operations in the checker.
 TEST_F(CheckedCaptures, that_fail_leave_nothing) {
   auto const tensor = written_tensor();
   auto const memory = raw(device(), tensor);

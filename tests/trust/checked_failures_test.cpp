@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For a checking runtime, work that failed or was never launched has written nothing.
+// Tests that a checking runtime does not count failed work, or work that was never launched, as
+// having written its memory.
 #include "stream/stream.hpp"
 #include "trust/checked_fixture.hpp"
 
@@ -67,7 +68,7 @@ TYPED_TEST(CheckedFailures, read_of_what_an_operation_that_the_checker_refused_w
   EXPECT_THROW(issue("reader", reads(output), kNoWork), RaceError);
 }
 
-/// A failure of the work is no finding: the failed work counts as complete.
+/// A failure of the work itself is not a finding. The failed work counts as complete.
 TEST(CheckedFailuresOnHost, of_work_are_no_findings) {
   using R = Checked<Host>;
   std::shared_ptr<Checker> checker;
@@ -84,7 +85,7 @@ TEST(CheckedFailuresOnHost, of_work_are_no_findings) {
   EXPECT_EQ(checker->count(), 0U) << checker->json();
 }
 
-/// A group with a launch thread. No caller knows yet that an operation failed on it.
+/// A fixture with a launch thread, on which operations fail without the knowledge of any caller.
 class CheckedFailuresOnLaunchThreads : public CheckedProgram<Host> {
  protected:
   void fail_on_a_launch_thread(Tensor<float, R> const& output) {

@@ -18,7 +18,8 @@
 
 namespace msstream::testing {
 
-/// Work that does nothing: the memory that an operation names is checked.
+/// Work that does nothing. Checkers examine the memory that an operation declares, so the tests
+/// need no real accesses.
 inline constexpr auto kNoWork = [](auto) {};
 
 template <class Inner>
@@ -30,13 +31,13 @@ template <class Inner>
       {.runtime = {.runtime = std::move(runtime), .check = std::move(check)}, .memory = memory});
 }
 
-/// Returns the tensor's memory in a form that the tracker does not order.
+/// Returns the tensor's memory as RawMemory, whose uses the dependency tracker does not order.
 template <class T, Runtime R>
 [[nodiscard]] detail::RawMemory<R> raw(Device<R> const& device, Tensor<T, R> const& tensor) {
   return raw_memory(device, tensor.data(), static_cast<std::size_t>(tensor.count()));
 }
 
-/// Returns the only finding, which must be of the given kind.
+/// Returns the checker's only finding. Expects that there is exactly one, of the given kind.
 inline CheckReport only_report(Checker const& checker, CheckKind kind) {
   auto const reports = checker.reports();
   EXPECT_EQ(reports.size(), 1U) << checker.json();
@@ -47,7 +48,7 @@ inline CheckReport only_report(Checker const& checker, CheckKind kind) {
   return reports.front();
 }
 
-/// Expects an access by `operation` that was issued at line `issued_at_line` of the test.
+/// Expects the access to be that of `operation`, issued at line `issued_at_line` of the test file.
 inline void expect_access(std::optional<CheckReport::Access> const& access,
                           std::string const& operation,
                           std::string const& lane,
@@ -67,8 +68,8 @@ inline void expect_range(std::optional<CheckReport::Access> const& access,
   EXPECT_EQ(access->bytes, bytes);
 }
 
-/// A device that counts findings, and a pool of two groups. Nothing orders the work of one group
-/// relative to the other, unless a test does.
+/// A fixture with a device whose checker counts findings, and a pool of two groups. Work of the two
+/// groups is unordered, unless a test orders it.
 template <class Inner>
 class CheckedProgram : public ::testing::Test {
  protected:
@@ -81,7 +82,7 @@ class CheckedProgram : public ::testing::Test {
   [[nodiscard]] Device<R> const& device() const { return *device_; }
   [[nodiscard]] StreamGroup<R> const& group(int index) { return (*pool_)[index]; }
 
-  /// Returns a tensor whose write the host has seen complete.
+  /// Returns a tensor that was written by an operation that the host has seen complete.
   [[nodiscard]] Tensor<float, R> written_tensor(std::int64_t count = kCount) {
     auto tensor = zeros<float, R>(device(), {count});
     device().default_group().compute().synchronize();
@@ -96,8 +97,8 @@ class CheckedProgram : public ::testing::Test {
     }
     device().default_group().compute().synchronize();
   }
-  /// Returns the reason why a program whose race consists of real accesses cannot run here, or an
-  /// empty string.
+  /// Returns the reason for which tests with real data races cannot run, such as a sanitizer that
+  /// would report them; empty if they can.
   [[nodiscard]] static std::string why_it_may_not_race() {
 #if defined(__SANITIZE_THREAD__)
     if (Inner::name == Host::name) {
@@ -112,7 +113,8 @@ class CheckedProgram : public ::testing::Test {
   void expect_silence() const {
     EXPECT_EQ(checker_->count(), 0U) << checker_->json();
   }
-  /// Destroys all that the fixture made, and reports what is left as leaks.
+  /// Destroys all objects that the fixture made, so that the checker reports the remaining ones as
+  /// leaks.
   void end_program() {
     pool_.reset();
     device_.reset();

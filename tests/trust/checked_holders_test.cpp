@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work under a TensorHolder: it is unknown when it accesses the tensor.
+// Tests of the checks of work under a TensorHolder, which may access the tensor at any time while
+// the holder holds it.
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/stream/stream_scope.hpp>
@@ -21,7 +22,8 @@ class CheckedHolders : public CheckedProgram<Inner> {
 };
 TYPED_TEST_SUITE(CheckedHolders, CheckedRuntimes, CheckedRuntimeNames);
 
-/// The conflict is with the holder's other stream.
+/// The report describes the conflict with the one of the holder's two streams that the writer does
+/// not follow.
 TYPED_TEST(CheckedHolders, on_two_streams_wait_for_the_right_one) {
   auto const tensor = this->written_tensor();
   TensorHolder holder(this->group(0).compute(), this->group(1).compute());
@@ -53,7 +55,7 @@ TYPED_TEST(CheckedHolders, streams_have_names) {
   EXPECT_EQ(report.first->lane.find("0x"), std::string::npos) << report.first->lane;
 }
 
-/// Streams have names even if nothing was issued to the pool before.
+/// Reports contain the names of a pool's streams even if no operation was ever issued to the pool.
 TYPED_TEST(CheckedHolders, pools_that_have_not_issued_yet_have_names) {
   if (auto const why = this->why_it_may_not_race(); !why.empty()) {
     GTEST_SKIP() << why;
@@ -145,7 +147,7 @@ TYPED_TEST(CheckedHolders, copy_past_issue_in_its_turn_is_silent) {
   {
     TensorHolder holder(one);
     holder.hold(tensor);
-    this->copy_past_issue(tensor, other, one);  // the holder holds the tensor for this stream
+    this->copy_past_issue(tensor, other, one);  // allowed, as the holder covers this stream
     beside.wait(one.record());
     this->copy_past_issue(tensor, other, beside);
     one.wait(beside.record());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings do not depend on when launch threads reach an operation: gates hold launches back until
-// the order of launches differs from the order of issue.
+// Tests that findings do not depend on the time at which launch threads launch an operation. Gates
+// delay launches until their order differs from the order of issue.
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
@@ -14,7 +14,7 @@ namespace {
 
 using R = Checked<Host>;
 
-/// A gate at which launches wait until the test opens it.
+/// A gate that delays launches until the test opens it.
 class LaunchGate {
  public:
   ~LaunchGate() { open(); }
@@ -28,7 +28,7 @@ class LaunchGate {
   std::atomic<bool> open_{false};
 };
 
-/// Memory of the program, which has to order its uses itself.
+/// Memory that msstream does not manage, so the program must order the uses of it itself.
 class OwnMemory {
  public:
   explicit OwnMemory(Device<R> const& device)
@@ -59,16 +59,16 @@ void PrintTo(Mode const& mode, std::ostream* out) {
   *out << mode.name;
 }
 
-/// Three groups, with launch threads of each kind or none. A test can hold back the launches of one
-/// group.
+/// A fixture with three groups, with each kind of launch threads or none. A test can delay the
+/// launches of one group.
 class CheckedLaunches : public ::testing::TestWithParam<Mode> {
  protected:
   [[nodiscard]] Checker& checker() const { return *device_.runtime().checker(); }
   [[nodiscard]] bool has_launch_threads() const {
     return GetParam().threads != LaunchThreads::none;
   }
-  /// If each group has a launch thread of its own, work issued to the group from here on is
-  /// launched only when the gate is open. Launches of other groups go on.
+  /// If each group has its own launch thread, delays launches of work issued to the group from now
+  /// on until the gate is open. Other groups are not delayed.
   void hold_launches_of(int group) {
     if (GetParam().threads == LaunchThreads::per_group) {
       Tensor<float, R> const nothing(device_, {1});
@@ -88,8 +88,8 @@ INSTANTIATE_TEST_SUITE_P(Modes,
                                            Mode{LaunchThreads::per_group, "per_group"}),
                          [](auto const& tested) { return std::string(tested.param.name); });
 
-/// When the read is launched, the host has seen the write complete; when the read is issued, it has
-/// not.
+/// The race is found although the host has seen the write complete when the read is launched,
+/// because it had not when the read was issued.
 TEST_P(CheckedLaunches, race_is_found_although_it_is_over_when_the_read_is_launched) {
   OwnMemory memory(device_);
   hold_launches_of(1);
@@ -108,7 +108,8 @@ TEST_P(CheckedLaunches, race_is_found_although_it_is_over_when_the_read_is_launc
   EXPECT_EQ(checker().count(), 1U) << checker().json();
 }
 
-/// The operation that is issued second is launched first.
+/// A race report describes the operation that was issued first as the first one, although the other
+/// one was launched first.
 TEST_P(CheckedLaunches, race_names_the_first_to_be_issued_first) {
   OwnMemory memory(device_);
   hold_launches_of(0);
@@ -156,8 +157,8 @@ TEST_P(CheckedLaunches, right_programs_are_silent) {
     issue("after the event", reads(memory.named()), writes(tensor), kNoWork);
   }
   {
-    // The tracker orders two operations because of the tensor, and thereby their uses of the other
-    // memory.
+    // The tracker orders two operations because both use the tensor. The order also holds for their
+    // uses of memory that the tracker does not manage.
     StreamScope const scope(pool_[2]);
     issue("after the tensor", reads(tensor), writes(memory.named()), kNoWork);
   }
@@ -165,8 +166,8 @@ TEST_P(CheckedLaunches, right_programs_are_silent) {
   EXPECT_EQ(checker().count(), 0U) << checker().json();
 }
 
-/// If an event is recorded late, work after its position on the stream may be launched before. The
-/// event does not cover that work.
+/// For the checker, a wait for an operation covers no later work of its stream, even if the event
+/// is recorded late, after later work has been launched.
 TEST_P(CheckedLaunches, wait_covers_what_it_waits_for_and_no_more) {
   auto const tensor = zeros<float, R>(device_, {64});
   OwnMemory memory(device_);
@@ -243,7 +244,7 @@ TEST_P(CheckedLaunches, operations_that_accumulate_need_no_order_among_them) {
   pool_.synchronize();
 }
 
-/// Unlike accumulations into memory of the program, those into tensors are ordered.
+/// The tracker orders accumulations into tensors, so the checker reports no race.
 TEST_P(CheckedLaunches, accumulations_into_tensors_are_ordered) {
   auto const sum = zeros<float, R>(device_, {64});
   auto const other = zeros<float, R>(device_, {64});
@@ -258,8 +259,7 @@ TEST_P(CheckedLaunches, accumulations_into_tensors_are_ordered) {
   EXPECT_EQ(checker().count(), 0U) << checker().json();
 }
 
-/// With launch threads, too, the call that causes the race throws, and its operation is not
-/// launched.
+/// The call that causes a race throws and does not launch its operation, also with launch threads.
 TEST_P(CheckedLaunches, race_comes_out_of_the_call_that_issues_it) {
   auto const device = checked_device<Host>({.mode = CheckMode::throw_error});
   StreamPool<R> pool(device, {.groups = 2, .launch_threads = GetParam().threads});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Races through every way of naming memory. For each race, the same program with the missing order
-// is tested, too, and reports nothing.
+// Tests of races between operations that declare their memory in different ways. Each race is also
+// tested with the missing order added, and is then not reported.
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/stream/stream_scope.hpp>
@@ -177,7 +177,8 @@ TYPED_TEST(CheckedRace, of_memory_that_is_half_a_tensor_and_half_behind_it) {
   StreamScope const scope(this->group(1));
   auto const half = raw_memory(this->device(), front.data() + 32, 64);
   issue("behind", reads(half), kNoWork);
-  // The block ends with the tensor, so the memory behind the tensor is the allocator's.
+  // The memory behind the tensor belongs to the allocator, because the tensor's block ends with the
+  // tensor.
   auto const reports = this->checker().reports();
   ASSERT_EQ(reports.size(), 2U) << this->checker().json();
   EXPECT_EQ(reports[0].kind, CheckKind::use_after_free);
@@ -216,8 +217,8 @@ TYPED_TEST(CheckedRace, is_none_of_copies_that_follow_each_other) {
   this->expect_silence();
 }
 
-/// A copy inside an operation belongs to the operation, whether or not the operation names the
-/// memory.
+/// A copy made inside an operation counts as part of the operation, whether or not the operation
+/// declares the memory.
 TYPED_TEST(CheckedRace, of_a_copy_inside_an_operation_is_the_operations) {
   auto const tensor = this->written_tensor();
   auto const named = this->written_tensor();
@@ -242,7 +243,7 @@ TYPED_TEST(CheckedRace, of_a_copy_inside_an_operation_is_the_operations) {
   this->synchronize();
 }
 
-/// Between hold() and release(), the stream may use the tensor.
+/// A stream may use the held tensor between hold() and release() of a TensorHolder.
 TYPED_TEST(CheckedRace, of_a_write_while_a_holder_holds) {
   auto const tensor = this->written_tensor();
   Stream<typename TestFixture::R> stream(this->device());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings of a checking runtime that concern the surroundings of the work: calls that synchronise,
-// failures, leaks.
+// Tests of findings that are not about the order of work: calls that synchronise, failures, and
+// leaks.
 #include "stream/stream_context.hpp"
 #include "trust/checked_fixture.hpp"
 
@@ -107,7 +107,7 @@ TYPED_TEST(CheckedSurroundings, tensor_that_is_still_held_tells_where_it_was_tak
   this->expect_silence();
 }
 
-/// The device is never destroyed. The memory that it holds is reported when the program ends.
+/// A device that is never destroyed is reported as a leak when the program ends.
 TEST(CheckedLeaks, are_told_at_exit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto const program = [] {

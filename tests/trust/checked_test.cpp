@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings of a checking runtime other than races, kind by kind. Each mistake is tested together
-// with the correct program.
+// Tests of each kind of finding other than races. Each mistake is tested together with the correct
+// program.
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/stream/stream_scope.hpp>
@@ -108,12 +108,13 @@ TYPED_TEST(CheckedKinds, freeing_memory_after_the_host_has_waited) {
     issue("user", writes(raw_memory(this->device(), static_cast<char*>(memory), 100)), kNoWork);
   }
   this->order(0, 1);
-  this->group(1).compute().synchronize();  // its wait covers group 0, too
+  this->group(1).compute().synchronize();  // the stream follows group 0 as well
   runtime.free_device(memory, 256);
   this->expect_silence();
 }
 
-/// Freed memory has no history: the next user of the address starts without it.
+/// The accesses to freed memory are forgotten, so that a later allocation at the same address has
+/// no earlier accesses.
 TYPED_TEST(CheckedKinds, freed_memory_is_forgotten) {
   auto& runtime = this->runtime();
   auto* const memory = runtime.allocate_device(256);
@@ -206,8 +207,8 @@ TYPED_TEST(CheckedKinds, read_of_a_half_that_nothing_has_written) {
   expect_range(report.second, tensor.data() + 32, this->kBytes / 2);
 }
 
-/// An operation names a capacity and reads only the elements that exist, so memory that is written
-/// in part is enough.
+/// Reading memory that is partly written is not reported: an operation declares its whole capacity
+/// and may read only the elements that exist.
 TYPED_TEST(CheckedKinds, read_of_a_capacity_that_is_written_in_part_is_silent) {
   Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
   issue("count of them", writes(tensor.rows(0, 3)), kNoWork);
@@ -244,7 +245,7 @@ TYPED_TEST(CheckedKinds, wait_for_an_event_that_was_never_recorded) {
   runtime.destroy_event(event);
 }
 
-/// Counts the calls that reach the runtime below.
+/// A Host runtime that counts the calls that a Checked runtime passes on to it.
 class CountingHost : public Host {
  public:
   using Host::Host;
@@ -272,7 +273,8 @@ class CountingHost : public Host {
   int calls = 0;
 };
 
-/// A destroyed event is an address of freed memory, so the runtime may not be asked about it.
+/// The handle of a destroyed event may be an address in freed memory, so Checked must not pass it
+/// on to the runtime.
 TEST(CheckedEvents, are_not_used_when_they_are_gone) {
   Checked<CountingHost> runtime({.check = {.mode = CheckMode::count, .report_path = {}}});
   auto const& checker = *runtime.checker();
@@ -307,7 +309,7 @@ TYPED_TEST(CheckedKinds, host_use_of_pinned_memory_before_its_copies_are_known_t
       mode == AccessMode::read ? staged.host_reads() : static_cast<void>(staged.elements());
     };
     use();
-    this->expect_silence();  // nothing is in flight
+    this->expect_silence();  // silent, because no copy is in flight
     StreamScope const scope(this->group(0));
     auto const line = std::source_location::current().line() + 1;
     copy(staged, tensor);
@@ -338,8 +340,8 @@ TYPED_TEST(CheckedKinds, host_may_read_what_the_device_reads) {
   this->expect_silence();
 }
 
-/// If one host thread has waited for work, all threads know that it is complete. The wait may be
-/// for another stream that follows the work.
+/// After one host thread has waited for work, all threads may rely on its completion, also if the
+/// wait was for another stream that follows the work.
 TYPED_TEST(CheckedKinds, host_knows_what_precedes_what_it_has_waited_for) {
   auto const tensor = this->written_tensor();
   PinnedArray<float, typename TestFixture::R> const staged(this->device(), 64);
@@ -368,7 +370,7 @@ TYPED_TEST(CheckedKinds, pinned_array_given_out_while_a_copy_may_run) {
   auto const tensor = this->written_tensor();
   std::optional<PinnedArray<float, typename TestFixture::R>> staged(
       std::in_place, this->device(), 64);
-  // The copy bypasses the tracker, so the allocator does not know of it.
+  // The allocator does not know about the copy, because the copy bypasses the tracker.
   this->runtime().copy(staged->data(),
                        tensor.data(),
                        this->kBytes,

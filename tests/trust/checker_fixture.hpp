@@ -15,14 +15,15 @@ namespace msstream::testing {
 
 inline constexpr std::size_t kPartBytes = 256;
 
-/// Returns the address of a part of the tests' memory, by number. The memory is never accessed.
+/// Returns the address of a numbered part of the memory that the tests declare. Nothing accesses
+/// that memory.
 [[nodiscard]] inline void const* address(std::size_t part) {
   return reinterpret_cast<void const*>(std::uintptr_t{0x10000} + part * kPartBytes);
 }
 [[nodiscard]] inline MemoryUse use(std::size_t part, AccessMode mode) {
   return {address(part), kPartBytes, mode};
 }
-/// Returns a range that begins and ends in the middle of parts.
+/// Returns a range of memory that begins and ends in the middle of numbered parts.
 [[nodiscard]] inline std::pair<void const*, std::size_t> range_of(std::size_t part,
                                                                   std::size_t parts) {
   return {static_cast<char const*>(address(part)) + 128, parts * kPartBytes};
@@ -31,8 +32,8 @@ inline constexpr std::size_t kPartBytes = 256;
   return {std::move(name), "lane", {}, {}, std::move(uses)};
 }
 
-/// A checker, and the notifications that a runtime would send it about streams 1 to kStreams and
-/// about events with any number. Memory is a pool of 64 parts.
+/// A checker, and functions that notify it as a runtime would, about streams 1 to kStreams and
+/// events of any number. The memory in these notifications has 64 parts.
 class Streams {
  public:
   static constexpr std::size_t kStreams = 8;
@@ -44,7 +45,7 @@ class Streams {
     checker.allocated(address(0), 64 * kPartBytes, Checker::Space::device);
   }
 
-  /// Releases everything after its last use.
+  /// Waits for all streams, destroys them, and frees the memory.
   ~Streams() {
     for (Checker::Handle stream = 1; stream <= kStreams; ++stream) {
       synchronize(stream);
@@ -86,7 +87,7 @@ class Streams {
   }
   void synchronize(Checker::Handle stream) { checker.host_saw(checker.tail_of(stream)); }
 
-  /// Makes the part memory of an allocator, which gives it out.
+  /// Notifies the checker that an allocator owns the part and has allocated it to the program.
   void take(std::size_t part) {
     checker.pooled(address(part), kPartBytes);
     checker.taken(address(part), kPartBytes);

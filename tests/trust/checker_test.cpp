@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the checker alone, which notify it by hand as a runtime would: its modes, its threads,
-// and that the information that it keeps does not grow with the running time of a program.
+// Tests of a Checker without a runtime: its modes, its use by several threads, and that its memory
+// does not grow with the number of operations.
 #include "base/many.hpp"
 #include "trust/checker_fixture.hpp"
 
@@ -43,7 +43,8 @@ TEST(CheckerMode, to_throw_leaves_out_what_is_wrong_and_goes_on) {
     EXPECT_EQ(std::string(error.what()), error.report().text());
   }
   EXPECT_EQ(on.checker.count(), 1U);
-  // "second" was not launched: nothing has to follow it, and stream 2 can go on.
+  // The throw has prevented the launch of "second", so nothing must follow it, and stream 2 can go
+  // on.
   on.write(1, 0, "third");
   on.order(1, 2);
   on.write(2, 0, "fourth");
@@ -87,8 +88,8 @@ TEST(CheckerMode, to_log_tells_once_and_counts_all) {
     EXPECT_EQ(on.checker.count(CheckKind::leak), 0U);
     auto const reports = on.checker.reports();
     ASSERT_EQ(reports.size(), 2U);
-    EXPECT_EQ(reports[0].times, 3U);  // "two" after "one"
-    EXPECT_EQ(reports[1].times, 2U);  // "one" after "two"
+    EXPECT_EQ(reports[0].times, 3U);  // write "two" races with write "one"
+    EXPECT_EQ(reports[1].times, 2U);  // write "one" races with write "two"
   }
   auto const told = ::testing::internal::GetCapturedStderr();
   auto const first = told.find("'two' writes memory that 'one' may still write");
@@ -127,8 +128,8 @@ TEST(CheckerMode, keeps_the_first_of_many_different_findings_and_counts_the_othe
   EXPECT_EQ(told, 4);
 }
 
-/// The callback may call the checker, and may throw an object that is no exception, even from a
-/// destructor.
+/// The callback for findings may call the checker. It may also throw, even an object that is not a
+/// std::exception, in a call from a destructor.
 TEST(CheckerMode, calls_back_without_its_locks) {
   Checker const* asked = nullptr;
   std::size_t seen = 0;
@@ -183,7 +184,8 @@ TEST(CheckerOrder, streams_and_events_made_elsewhere_are_no_leaks_and_no_unrecor
   EXPECT_EQ(checker.count(), 0U) << checker.json();
 }
 
-/// The operating system gives a new stream the handle of an old one, whose work still runs.
+/// A new stream with the handle of a destroyed stream is a different stream, so the old stream's
+/// work, which still runs, does not precede it.
 TEST(CheckerOrder, a_stream_with_the_handle_of_another_one_is_another_one) {
   Streams on({.mode = CheckMode::count});
   on.checker.stream_created(77);
@@ -219,7 +221,7 @@ TEST(CheckerMemory, clocks_do_not_grow_with_streams_that_came_and_went) {
     on.order(1, 77);
     on.write(77, 0, "brief");
     on.order(77, 1);
-    // The host waits for half of the streams directly, and for the others through stream 1, which
+    // The host waits for every second stream directly, and for the others through stream 1, which
     // follows them.
     on.synchronize(i % 2 == 0 ? 77 : 1);
     on.checker.stream_destroyed(77);
@@ -232,7 +234,8 @@ TEST(CheckerMemory, clocks_do_not_grow_with_streams_that_came_and_went) {
   return ::mallinfo2().uordblks;
 }
 
-/// Reads weights, writes parts that overlap in ever new ways, and gives blocks out and back.
+/// The program reads weights, writes ranges that overlap in ever new ways, and allocates and frees
+/// blocks.
 TEST(CheckerMemory, history_does_not_grow_with_a_million_operations) {
   Streams on({.mode = CheckMode::count});
   std::minstd_rand random(7);
@@ -256,7 +259,7 @@ TEST(CheckerMemory, history_does_not_grow_with_a_million_operations) {
   EXPECT_LE(allocated_bytes(), before + (16U << 10U));
 }
 
-/// Each thread has a stream and memory of its own, and reads memory that all threads share.
+/// Each thread writes its own memory on its own stream, and reads memory that all threads share.
 TEST(CheckerThreads, find_nothing_in_a_program_that_is_right_and_all_in_one_that_is_not) {
   for (bool const is_right : {true, false}) {
     Streams on({.mode = CheckMode::count});
@@ -283,7 +286,7 @@ TEST(CheckerThreads, find_nothing_in_a_program_that_is_right_and_all_in_one_that
     for (auto& thread : threads) {
       thread.join();
     }
-    // Every writer except the first conflicts with the one before.
+    // In the wrong program, each writer but the first one races with the writer before.
     EXPECT_EQ(on.checker.count(), is_right ? 0 : Streams::kStreams - 1) << on.checker.json();
   }
 }

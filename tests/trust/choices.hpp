@@ -8,13 +8,14 @@
 
 namespace msstream::testing {
 
-/// The source of a random program's choices: a seed, or the bytes of a fuzzer, which end.
+/// The source of a random program's choices: a random number generator with a seed, or the input of
+/// a fuzzer, which is finite.
 class Choices {
  public:
   explicit Choices(std::uint32_t seed) : random_(seed) {}
   explicit Choices(std::span<std::uint8_t const> bytes) : bytes_(bytes), from_bytes_(true) {}
 
-  /// Returns a number less than `limit`, or 0 if there are no more bytes.
+  /// Returns a number below `limit`, or 0 if the fuzzer's input is used up.
   std::size_t below(std::size_t limit) {
     if (!from_bytes_) {
       return random_() % limit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs, each on a thread of its own, that share one device, one pool and one allocator
-// show no race, no wrong value and no leak.
+// Tests that random programs on several threads, which share one device, pool and allocator, cause
+// no race, wrong value or leak.
 #include "base/many.hpp"
 #include "trust/run_program.hpp"
 

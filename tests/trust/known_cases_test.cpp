@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mistakes that checkers of asynchronous device code are known to find. Each is tested together
-// with the correct program.
+// Tests of the mistakes that other checkers of asynchronous device code find. Each is tested
+// together with the correct program.
 #include "trust/checker_fixture.hpp"
 
 #include <msstream/stream/stream_scope.hpp>
@@ -29,7 +29,9 @@ class KnownCases : public ::testing::Test {
 };
 
 TEST_F(KnownCases, a_record_that_is_too_old) {
-  on.record(1, 1);  // s1 = [e1, write], s2 = [e1, read]
+  // The event is recorded before the write: stream 1 = [record e1, write], stream 2 = [wait e1,
+  // read].
+  on.record(1, 1);
   on.write(1, 0, "write");
   on.wait(2, 1);
   on.read(2, 0, "read");
@@ -37,7 +39,9 @@ TEST_F(KnownCases, a_record_that_is_too_old) {
 }
 
 TEST_F(KnownCases, a_record_that_is_new_enough) {
-  on.write(1, 0, "write");  // s1 = [write, e1], s2 = [e1, read]
+  // The event is recorded after the write: stream 1 = [write, record e1], stream 2 = [wait e1,
+  // read].
+  on.write(1, 0, "write");
   on.record(1, 1);
   on.wait(2, 1);
   on.read(2, 0, "read");
@@ -48,7 +52,7 @@ TEST_F(KnownCases, a_record_that_was_overridden_stands_for_the_second_only) {
   on.write(1, 0, "of stream 1");
   on.write(2, 1, "of stream 2");
   on.record(1, 1);
-  on.record(1, 2);  // the event no longer stands for stream 1
+  on.record(1, 2);  // the event now represents stream 2 only
   on.wait(3, 1);
   on.read(3, 1, "reads the second");
   expect_silence();
@@ -60,12 +64,13 @@ TEST_F(KnownCases, a_wait_takes_what_the_event_stood_for_then) {
   on.write(1, 0, "of stream 1");
   on.record(1, 1);
   on.wait(3, 1);
-  on.record(1, 2);  // too late to matter for the wait
+  on.record(1, 2);  // too late to change the wait before
   on.read(3, 0, "read");
   expect_silence();
 }
 
-/// Another thread records the event again during the runtime's call to wait for it.
+/// A wait uses the recording from before the wait was called, even if another thread records the
+/// event again during the call.
 TEST_F(KnownCases, a_wait_takes_what_the_event_stood_for_before_the_call) {
   on.record(1, 1);
   auto const moment = on.checker.waitable_moment_of(1, 3);
@@ -112,7 +117,7 @@ TEST_F(KnownCases, an_event_that_is_deleted_after_the_wait_has_ordered) {
   expect_silence();
 }
 
-/// A new event with the handle of a destroyed one does not stand for the same work.
+/// A new event with the handle of a destroyed event is unrecorded, and orders nothing.
 TEST_F(KnownCases, an_event_that_is_made_again_stands_for_nothing) {
   on.checker.event_created(1);
   on.write(1, 0, "write");
@@ -179,8 +184,8 @@ TEST_F(KnownCases, a_write_that_follows_all_readers) {
   expect_silence();
 }
 
-/// A later read on the same stream stands for an earlier one; waiting for the earlier one alone is
-/// not enough.
+/// If a stream reads the same memory twice, a writer must wait for the second read; waiting for the
+/// first one is not enough.
 TEST_F(KnownCases, a_write_that_follows_the_first_of_two_reads_of_a_stream) {
   on.read(2, 0, "first read");
   on.order(2, 1);
@@ -189,8 +194,8 @@ TEST_F(KnownCases, a_write_that_follows_the_first_of_two_reads_of_a_stream) {
   expect_race("second read", "update");
 }
 
-/// s1 = [a, wait s2's first], s2 = [b, wait s1's first]: each stream knows the other's beginning,
-/// and not its end.
+/// Streams that wait for each other's first operation, s1 = [a, wait for b, read of b], s2 = [b,
+/// wait for a, read of a], know each other's first operation only.
 TEST_F(KnownCases, waits_that_cross) {
   on.write(1, 0, "a");
   on.write(2, 1, "b");
@@ -201,7 +206,7 @@ TEST_F(KnownCases, waits_that_cross) {
   on.read(1, 1, "reads b");
   on.read(2, 0, "reads a");
   on.order(1, 3);
-  on.write(3, 1, "after both by one");  // stream 3 knows a, b and the read of b
+  on.write(3, 1, "after both by one");  // stream 3 follows a, b and the read of b
   expect_silence();
   on.write(3, 0, "after a, not its read");
   expect_race("reads a", "after a, not its read");
@@ -209,7 +214,7 @@ TEST_F(KnownCases, waits_that_cross) {
 
 TEST_F(KnownCases, an_event_carries_what_its_stream_knew_when_it_was_recorded) {
   on.write(1, 0, "write");
-  on.record(2, 2);  // before stream 2 knows of the write
+  on.record(2, 2);  // records stream 2 before its wait for the write
   on.order(1, 2);
   on.wait(3, 2);
   on.read(3, 0, "read");
@@ -270,18 +275,18 @@ TEST(KnownCasesOfTensors, a_write_to_an_immutable_one_is_refused) {
   EXPECT_EQ(checker.count(), 0U) << checker.json();
   EXPECT_THROW(issue("write", writes(tensor), kNoWork), std::logic_error);
   EXPECT_EQ(checker.count(), 0U) << checker.json();
-  // Past that refusal, the write is a race like any other, because it does not wait for the
-  // readers.
+  // A write through RawMemory is not refused, but it is a race like any other, because it does not
+  // wait for the readers of the frozen tensor.
   issue("write", writes(raw(device, tensor)), kNoWork);
   EXPECT_EQ(checker.count(CheckKind::race), 2U) << checker.json();
 }
 
-/// The readers of an immutable tensor are not tracked. Nevertheless, the next owner of its memory
-/// follows them.
+/// The tracker does not order operations after the readers of an immutable tensor. Nevertheless,
+/// its memory is reused only after the readers.
 TEST(KnownCasesOfTensors, an_immutable_ones_memory_is_reused_after_its_readers) {
   using R = Checked<Sim>;
-  // The limit keeps the allocator from preferring fresh memory to memory that another group has
-  // used.
+  // The memory limit makes the allocator reuse the memory of another group instead of allocating
+  // fresh memory.
   auto const device = checked_device<Sim>({.mode = CheckMode::count}, {}, {.soft_limit_bytes = 1});
   StreamPool<R> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
   void const* before = nullptr;

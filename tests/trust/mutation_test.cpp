@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each mechanism that keeps the order is switched off, one at a time. A finding of Checked, or a
-// wrong result on the simulated device, must reveal it within a bounded number of random programs.
+// Tests that switch off one mechanism of msstream's ordering at a time. Within a bounded number of
+// random programs, Checked must report a finding, or the simulated device must compute a wrong
+// value.
 #include "base/mechanism.hpp"
 #include "stream/stream.hpp"
 #include "trust/run_program.hpp"
@@ -30,7 +31,7 @@
 namespace msstream::testing {
 namespace {
 
-/// Returns the name of the detector that noticed an error, or nothing.
+/// Runs the program. Returns the name of the detector that has noticed an error, or nothing.
 template <class Program>
 [[nodiscard]] std::optional<std::string> what_tells(Program&& program) {
   try {
@@ -52,7 +53,7 @@ void run_random_program(std::uint32_t seed) {
   run_simulated(Choices(seed), seed, 60);
 }
 
-/// A signal that one thread waits for and another one gives.
+/// A signal that one thread waits for and another thread sets.
 class Signal {
  public:
   ~Signal() { give(); }
@@ -66,11 +67,12 @@ class Signal {
   std::atomic<bool> given_{false};
 };
 
-/// A write waits to be launched behind another operation while a read on another group has to
-/// follow it. With the handshake the read is launched after the write, without it before.
+/// Issues a read that must follow a write of another group, while the write waits on its launch
+/// thread behind a blocked operation. With the launch handshake the read is launched after the
+/// write; without it, before.
 void run_behind_a_launch_thread(std::uint32_t) {
   using R = Checked<Host>;
-  // The signal outlives the launch threads.
+  // The signal must outlive the launch threads.
   Signal may_go;
   Checked<Host>::Options const options{
       .check = {.mode = CheckMode::throw_error, .report_path = {}}};
@@ -94,7 +96,7 @@ void run_behind_a_launch_thread(std::uint32_t) {
   pool.synchronize();
 }
 
-/// A read follows a write that a launch thread could not launch, so there is nothing to read.
+/// Issues a read that follows a write whose launch fails, so that the read must not run.
 void run_behind_a_failed_launch(LaunchThreads of_the_read) {
   using R = Checked<Host>;
   Checked<Host>::Options const options{.check = {.mode = CheckMode::count, .report_path = {}}};
@@ -133,8 +135,8 @@ void run_by_its_caller_behind_a_failed_launch(std::uint32_t) {
   run_behind_a_failed_launch(LaunchThreads::none);
 }
 
-/// Returns the gradient of a weight that several branches use, each on a group of its own: a sum
-/// over all branches of small and large terms, whose bits depend on the order of the additions.
+/// Returns the gradient of a weight that several branches use, each on its own stream group. The
+/// gradient is a sum of small and large terms, so its bits depend on the order of the additions.
 [[nodiscard]] std::vector<float> gradient_of_branches(std::uint32_t seed, int groups) {
   using R = Checked<Sim>;
   constexpr int kBranches = 5;
@@ -170,7 +172,8 @@ void run_training_of_branches(std::uint32_t seed) {
   }
 }
 
-/// The work of the last branch is in the graph only if the graph ends with that branch.
+/// Captures two branches on two groups. The work of the last branch is part of the graph only if
+/// the end of the capture joins that branch.
 void run_captured_branches(std::uint32_t) {
   Device<Host> const device;
   StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
@@ -189,7 +192,7 @@ struct Case {
   Mechanism mechanism;
   std::string_view name;
   void (*run)(std::uint32_t seed);
-  std::uint32_t within;  ///< programs within which the error must be found
+  std::uint32_t within;  ///< the number of programs that must reveal it
 };
 void PrintTo(Case const& tested, std::ostream* out) {
   *out << tested.name;
@@ -245,7 +248,7 @@ TEST_P(Mutation, is_found_within_a_bounded_number_of_programs) {
   std::cout << "| " << tested.name << " | " << *found << " | " << programs << " |\n";
 }
 
-/// Runs the same number of the same programs with the mechanism on: the detectors report nothing.
+/// Runs the same programs with the mechanism switched on, and expects that no error is detected.
 TEST_P(Mutation, is_not_reported_when_it_works) {
   for (std::uint32_t seed = 0; seed < GetParam().within; ++seed) {
     ASSERT_NO_THROW(GetParam().run(seed)) << "program " << seed;

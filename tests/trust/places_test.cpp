@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports name the lines of the program that called an operation, never those of the library.
+// Tests that reports contain the source lines at which the program called an operation, never lines
+// of the library.
 #include "trust/checked_fixture.hpp"
 #include "trust/switched_off.hpp"
 
@@ -41,8 +42,8 @@ class Places : public CheckedProgram<Inner> {
     this->device().default_group().compute().synchronize();
     return tensor;
   }
-  /// Returns the races that were found. Each is given by two operations, with the lines of this
-  /// file at which they were called; a line of another file is 0.
+  /// Returns the races that were found, as text: the names of both operations, each with the line
+  /// of this file at which it was called, or 0 if the line is in another file.
   [[nodiscard]] std::set<std::string> races() const {
     std::set<std::string> found;
     for (auto const& report : this->checker().reports()) {
@@ -52,8 +53,8 @@ class Places : public CheckedProgram<Inner> {
     }
     return found;
   }
-  /// Runs the program with one mechanism switched off, so that a wait for a use by another stream
-  /// is missing.
+  /// Runs the program with one mechanism switched off, so that a necessary wait for another stream
+  /// is missing and a race is reported.
   template <class Program>
   void run_without(Mechanism mechanism, Program const& program) {
     SwitchedOff const switched_off(mechanism);
@@ -70,7 +71,7 @@ class Places : public CheckedProgram<Inner> {
 };
 TYPED_TEST_SUITE(Places, CheckedRuntimes, CheckedRuntimeNames);
 
-/// Returns the operation in the form of races().
+/// Returns the text with which races() describes the operation.
 [[nodiscard]] std::string at(char const* operation, unsigned line) {
   return fmt::format("{}:{}", operation, line);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// With all mechanisms at work, no random program shows a race, a wrong value or a leak.
+// Tests that random programs cause no race, wrong value or leak while all mechanisms are switched
+// on.
 #include "base/many.hpp"
 #include "trust/run_program.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 constexpr std::uint32_t kShards = 8;
 constexpr std::size_t kSteps = 60;
 
-/// The shards are separate tests, so that they can run in parallel.
+/// The shards of the random programs, as separate tests that can run in parallel.
 class RandomPrograms : public ::testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0U, kShards));
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stress test of memory reuse, on a runtime that checks nothing, shows it if a mechanism of the
-// reuse is off.
+// Tests that switch off one mechanism of memory reuse at a time. The stress test of memory reuse
+// must notice it, on a runtime that checks nothing.
 #include "memory/large/moved_pages.hpp"
 #include "memory/reuse/tagged_stress.hpp"
 #include "trust/switched_off.hpp"
@@ -38,8 +38,8 @@ TEST(ReuseMutation, pages_that_forget_their_uses_are_written_too_early) {
   program.pool.synchronize();
   EXPECT_THAT(program.journal.entries(), ::testing::ElementsAre("next", "last"));
 }
-/// Returns the number of findings of a checker if pages that are in use are joined to one block,
-/// used and released.
+/// Joins pages that are in use to one block, uses and releases the block, and returns the number of
+/// findings of the checker.
 [[nodiscard]] std::size_t findings_of_moved_pages() {
   PiecesInUse<Checked<Host>> program({.check = {.mode = CheckMode::count, .report_path = {}}});
   Gate gate;

@@ -19,7 +19,7 @@
 
 namespace msstream::testing {
 
-/// Returns the device of a program, as configured by the program's choices.
+/// Creates the device of a random program, with options that the program's choices determine.
 template <class Inner>
 [[nodiscard]] Device<Checked<Inner>> device_for(Choices& choose,
                                                 typename Inner::Options runtime = {}) {
@@ -38,9 +38,9 @@ template <class Inner>
           .launch_threads = LaunchThreads::none};
 }
 
-/// Throws the first finding of the checker, which could not always throw it at once, or else the
-/// exception of the program. A program that succeeded must also have left nothing behind after its
-/// end.
+/// Throws the first finding of the checker, or, if there is none, the exception of the program. The
+/// checker cannot always throw a finding at once. If the program succeeded, leaks count as
+/// findings, too.
 inline void throw_findings(Checker& checker, std::exception_ptr const& failure) {
   if (failure == nullptr) {
     checker.report_leaks();
@@ -53,8 +53,8 @@ inline void throw_findings(Checker& checker, std::exception_ptr const& failure) 
   }
 }
 
-/// Runs one program on a simulated device, which runs its work in any order that the waits allow.
-/// Throws the finding, also one that only the end of the program shows.
+/// Runs one random program on a simulated device, which runs work in any order that the waits
+/// allow. Throws the first finding, including leaks at the end of the program.
 inline void run_simulated(Choices choose, std::uint64_t schedule_seed, std::size_t steps) {
   std::shared_ptr<Checker> checker;
   std::exception_ptr failure;
@@ -69,8 +69,8 @@ inline void run_simulated(Choices choose, std::uint64_t schedule_seed, std::size
   throw_findings(*checker, failure);
 }
 
-/// Runs programs on threads of their own that share one device, one pool and one allocator. Throws
-/// the exception of one of them, or a finding that the end shows.
+/// Runs several random programs, each on its own thread, that share one device, pool and allocator.
+/// Throws the first finding, including leaks at the end, or the exception of one of the programs.
 inline void run_beside_each_other(Choices& choose_device,
                                   StreamPoolOptions const& pool_options,
                                   std::vector<Choices> programs,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An inference pool in which a mechanism that keeps its answers right is switched off: the error is
-// noticed.
+// Tests that switch off a mechanism that keeps the answers of an inference pool right, and expect
+// that the error is detected.
 #include "base/mechanism.hpp"
 #include "serve/serve_fixture.hpp"
 #include "trust/switched_off.hpp"
@@ -20,8 +20,9 @@ struct Seen {
   std::size_t findings;
 };
 
-/// Submits a query while the replica is held back. If slots are read before their launch is
-/// complete, waits for the answer before the replica goes on.
+/// Submits a query while the work of the replica is blocked. With the mechanism serve_slot_reuse
+/// off, a slot is read before its launch is complete, so the answer arrives while the replica is
+/// still blocked.
 [[nodiscard]] Seen ask_a_held_replica() {
   using R = Checked<Host>;
   Checked<Host>::Options const checked{.check = {.mode = CheckMode::count, .report_path = {}}};
@@ -65,7 +66,7 @@ TEST(ServeMutation, a_slot_that_is_read_when_its_launch_is_over_is_not) {
   EXPECT_EQ(seen.findings, 0U);
 }
 
-/// A model that answers whether it still exists when its work runs.
+/// A model whose answer says whether the model object still exists when its work runs.
 struct Mortal {
   explicit Mortal(Device<Host> on) : device(std::move(on)) {}
   Mortal(Mortal const&) = delete;
@@ -86,7 +87,7 @@ struct Mortal {
   std::shared_ptr<std::atomic<bool>> is_alive = std::make_shared<std::atomic<bool>>(true);
 };
 
-/// Returns the answer of a model that is replaced while its query is held back.
+/// Returns the answer to a query that is blocked while its model is replaced.
 [[nodiscard]] float ask_a_model_that_is_replaced(bool capture) {
   ServeWorld<Host> const world;
   auto model = std::make_shared<Mortal>(world.device);

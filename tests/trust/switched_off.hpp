@@ -8,7 +8,7 @@ namespace msstream::testing {
 using msstream::detail::Mechanism;
 using msstream::detail::works;
 
-/// While the guard lives, one mechanism that keeps the order is off.
+/// A guard that switches off one mechanism of msstream's ordering while it lives.
 class SwitchedOff {
  public:
   explicit SwitchedOff(Mechanism mechanism) {

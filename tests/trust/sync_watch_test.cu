@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of CUDA inside a stream scope that make the streams wait are found in any code, also in
-// that of third parties.
+// Tests that CUDA calls inside a StreamScope that make streams wait are reported, also if they are
+// made by third-party code.
 #include "trust/third_party_calls.hpp"
 
 #include <msstream/msstream.hpp>

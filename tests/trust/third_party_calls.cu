@@ -18,7 +18,7 @@ __global__ void touch(float* element) {
   *element = 1.0F;
 }
 
-/// The objects that the calls work on.
+/// The streams, events and memory that the tested CUDA calls use.
 struct Surroundings {
   static constexpr std::size_t bytes = 256;
 

@@ -10,20 +10,20 @@
 
 namespace msstream::testing {
 
-/// How a report describes a call that makes the host or other streams wait; `no` if it makes
-/// neither wait.
+/// The kind of wait that a report attributes to a CUDA call; `no` if the call makes neither the
+/// host nor other streams wait.
 enum class Found : std::uint8_t { no, as_waiting, as_pageable, on_legacy_stream };
-/// A call that is, for msstream, one of third-party code.
+/// A CUDA call that msstream treats as made by third-party code.
 struct Call {
   std::string name;
   Found found;
   std::function<void(cudaStream_t scope_stream)> make;
 };
 
-/// Returns calls of the CUDA runtime and driver, with everything that they need. Each can be
+/// Returns calls of the CUDA runtime and driver with all objects that they use. Each call can be
 /// repeated.
 [[nodiscard]] std::vector<Call> calls_of_third_parties();
-/// Returns the words with which a report describes the call.
+/// Returns the words with which a report describes this kind of wait.
 [[nodiscard]] std::string words_of(Found found);
 
 }  // namespace msstream::testing

@@ -10,7 +10,7 @@ namespace benchmarks::workloads {
 
 namespace ms = msstream;
 
-/// The number of calls of a runtime, by kind.
+/// The number of calls of a runtime's functions, by kind.
 struct Calls {
   std::uint64_t records = 0;
   std::uint64_t waits = 0;             ///< waits of a stream for an event
@@ -45,7 +45,8 @@ class Counting : public Inner {
   using typename Inner::native_event;
   using typename Inner::native_stream;
 
-  /// Returns the calls of this thread, on all runtimes of this type together.
+  /// Returns the counts of calls by the calling thread, on all runtimes of type Counting<Inner>
+  /// together.
   [[nodiscard]] static Calls const& calls() noexcept { return calls_; }
 
   void record(native_event event, native_stream stream) {

@@ -18,14 +18,14 @@ namespace benchmarks::workloads {
 
 namespace {
 
-/// The source of the memory of a contender that does not use msstream.
+/// The source of memory of a compared allocator other than msstream.
 class Source {
  public:
   Source() = default;
   Source(Source const&) = delete;
   Source& operator=(Source const&) = delete;
   virtual ~Source() = default;
-  /// Returns null if there is no memory.
+  /// Allocates the memory of a block for work on `stream`. Returns null if there is no memory.
   virtual void* allocate(BlockUse const& use, cudaStream_t stream) = 0;
   /// Frees `memory`, whose last use is on `user`. Before that use, `user` has waited for the work
   /// that was enqueued on `owner`.
@@ -86,8 +86,8 @@ class CubSource final : public Source {
     }
     return memory;
   }
-  /// Makes `owner` wait for `user` first: CUB's cache knows only the stream that a block was
-  /// allocated on.
+  /// Frees `memory` after making `owner` wait for `user`: CUB's cache knows only the stream that a
+  /// block was allocated on.
   void free(void* memory, cudaStream_t user, cudaStream_t owner) override {
     if (user != owner) {
       std::lock_guard const guard(mutex_);
@@ -105,7 +105,7 @@ class CubSource final : public Source {
   std::atomic<std::size_t> peak_{0};
 };
 
-/// Preallocated buffers, one for each block.
+/// A source of preallocated buffers, one for each block.
 class OwnBuffers final : public Source {
  public:
   explicit OwnBuffers(Task const& task) : buffers_(task.blocks) {
@@ -126,7 +126,7 @@ class OwnBuffers final : public Source {
   std::vector<void*> buffers_;
 };
 
-/// A stream, and the data that only its thread uses.
+/// A stream of a compared allocator, and the data that only the stream's thread uses.
 struct Lane {
   cudaStream_t stream = nullptr;
   std::array<cudaEvent_t, 64> events{};

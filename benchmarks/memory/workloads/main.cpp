@@ -132,7 +132,8 @@ void run(cli::Arguments const& arguments) {
 }  // namespace
 }  // namespace benchmarks::workloads
 
-/// Runs the workloads B and C. Workload A is allocator_benchmark.
+/// Runs the workloads of docs/benchmarks.md that use memory on several streams: B, a trace, and C,
+/// makespans. Workload A is the program allocator_benchmark.
 int main(int argc, char** argv) {
   return msstream::cli::run_program(argc, argv, benchmarks::workloads::run);
 }

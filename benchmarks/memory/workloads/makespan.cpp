@@ -11,7 +11,7 @@ namespace benchmarks::workloads {
 
 namespace {
 
-using Sizes = std::vector<std::vector<std::size_t>>;  ///< bytes, by thread and iteration
+using Sizes = std::vector<std::vector<std::size_t>>;  ///< of blocks in bytes, [thread][iteration]
 
 Sizes draw_sizes(MakespanPlan const& plan) {
   Sizes sizes(static_cast<std::size_t>(plan.threads));
@@ -24,13 +24,13 @@ Sizes draw_sizes(MakespanPlan const& plan) {
   return sizes;
 }
 
-/// Runs the plan on one contender.
+/// Runs the planned work of all threads on one allocator.
 class Runner {
  public:
   Runner(Entrant const& entrant, MakespanPlan const& plan, Sizes const& sizes, Team& team)
       : sizes_(sizes), team_(team), contender_(entrant.enter(task(plan))) {}
 
-  /// Returns the duration in milliseconds.
+  /// Runs `iterations` iterations on every thread, and returns the duration in milliseconds.
   double run(int iterations) {
     using Clock = std::chrono::steady_clock;
     auto const begin = Clock::now();

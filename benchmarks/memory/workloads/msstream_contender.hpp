@@ -127,7 +127,7 @@ class MsstreamContender final : public Contender {
   static ms::Shape shape(std::size_t bytes) { return {static_cast<std::int64_t>(bytes)}; }
   [[nodiscard]] Tagged tagged(BlockUse const& use) const {
     auto const bytes = own_buffer_bytes_ == 0 ? use.bytes : std::min(use.bytes, own_buffer_bytes_);
-    // The cast is aligned because blocks begin at multiples of 256 bytes.
+    // Casts the address, which is aligned because blocks begin at multiples of 256 bytes.
     return {reinterpret_cast<std::uint64_t*>(held_[use.block]->data()),
             TagPlaces::of(bytes),
             tag_of(use.block)};
@@ -141,7 +141,7 @@ class MsstreamContender final : public Contender {
   std::vector<Ledger> ledgers_;
 };
 
-/// Adds msstream's allocator, and the same work with preallocated buffers.
+/// Adds two entrants to a comparison: msstream's allocator, and msstream on preallocated buffers.
 template <ms::Runtime R>
 void add_msstream(std::vector<Entrant>& entrants) {
   entrants.push_back({"msstream", true, "msstream, own buffers", [](Task task) {

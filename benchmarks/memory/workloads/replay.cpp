@@ -5,7 +5,8 @@ namespace benchmarks::workloads {
 
 namespace {
 
-// The size of the pages in which an allocator takes memory from the device.
+// The size of the pages in which an allocator takes memory from the device. A limit is rounded to
+// pages.
 constexpr std::size_t kPageBytes = std::size_t{2} << 20U;
 constexpr double kLeastLimit = 0.98;
 constexpr double kMostLimit = 6;

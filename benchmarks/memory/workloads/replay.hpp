@@ -14,11 +14,12 @@ struct Replay {
   double operations;
 };
 
-/// Issues the whole trace from one thread, as fast as it can.
+/// Issues the whole trace of allocations and frees from one thread, as fast as the thread can.
 [[nodiscard]] Replay replay(Trace const& trace, Entrant const& entrant, Task const& task);
 
-/// Returns the smallest limit with which the trace completes, divided by its peak of live bytes.
-/// Nine tries give it to 0.01. Empty if the trace completed with no limit that was tried.
+/// Returns the smallest memory limit with which the trace completes, divided by the trace's peak of
+/// live bytes. Nine tries give it to 0.01. Empty if the trace completed with no limit that was
+/// tried.
 [[nodiscard]] std::optional<double> smallest_limit(Trace const& trace,
                                                    Entrant const& entrant,
                                                    Task const& task,

@@ -64,7 +64,7 @@ Json json_of(std::vector<double> const& values) {
   return {{"median", median}, {"least", least}, {"most", most}, {"all", values}};
 }
 
-/// The number of calls per 1,000 operations or iterations.
+/// The number of runtime calls of each kind per 1,000 operations or iterations.
 struct Rates {
   Number records;
   Number waits;

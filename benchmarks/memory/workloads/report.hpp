@@ -12,7 +12,7 @@
 
 namespace benchmarks::workloads {
 
-/// The results of one entrant on one trace.
+/// The results of one allocator on one trace.
 struct TraceResult {
   std::string entrant;
   bool allocates;
@@ -35,8 +35,8 @@ class Report {
   void add_makespans(MakespanPlan const& plan, std::vector<Makespan> const& makespans);
 
   [[nodiscard]] nlohmann::ordered_json const& json() const noexcept { return json_; }
-  /// Returns the wrong tags of msstream's entrants; any value but 0 is a race. The tables show
-  /// those of the others.
+  /// Returns the number of wrong tags in the memory of msstream's entrants; any value but 0 is a
+  /// race. The tables show the wrong tags of the others.
   [[nodiscard]] std::uint64_t our_wrong_tags() const noexcept { return our_wrong_tags_; }
 
  private:

@@ -8,18 +8,19 @@
 
 namespace benchmarks::workloads {
 
-/// Prints lines of a name and numbers to standard output as they arrive.
+/// Prints a table to standard output line by line, as the results arrive: a name and numbers per
+/// line.
 class Table {
  public:
   struct Column {
-    std::string above;  ///< first of two lines of heading
+    std::string above;  ///< upper of the two lines of the column's heading
     std::string below;
-    int digits = 0;  ///< after the decimal point
+    int digits = 0;  ///< digits after the decimal point
   };
 
-  /// Prints the heading.
+  /// Prints the heading of the table.
   explicit Table(std::vector<Column> columns);
-  /// Prints a line with one number per column. A missing number leaves its cell empty.
+  /// Prints a line of the table with one number per column. A missing number leaves its cell empty.
   void add(std::string const& name, std::vector<std::optional<double>> const& numbers) const;
 
  private:

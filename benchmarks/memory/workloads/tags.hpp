@@ -33,7 +33,7 @@ struct Tagged {
   TagPlaces places;
   std::uint64_t tag;
 };
-/// Returns a tag that differs between blocks in many bits.
+/// Returns the tag that marks block number `block`. Tags of different blocks differ in many bits.
 [[nodiscard]] constexpr std::uint64_t tag_of(std::uint64_t block) {
   return (block + 1) * 0xD1B54A32D192ED03U;
 }
@@ -64,7 +64,7 @@ class Tags<ms::HostStream> {
       }
     });
   }
-  /// Returns the number of wrong tags. Call it when all checks are complete.
+  /// Returns the number of tags that were found changed. To be called when all checks are complete.
   [[nodiscard]] std::uint64_t wrong() const { return *wrong_; }
 
  private:
@@ -83,7 +83,7 @@ class Tags<ms::HostStream> {
 
 #if MSSTREAM_CUDA
 
-/// Tags on the current CUDA device.
+/// Writes and checks tags of blocks on the current CUDA device.
 template <>
 class Tags<ms::CudaStream> {
  public:
@@ -95,7 +95,7 @@ class Tags<ms::CudaStream> {
 
  private:
   std::chrono::nanoseconds busy_;
-  std::shared_ptr<unsigned long long> wrong_;  ///< in device memory
+  std::shared_ptr<unsigned long long> wrong_;  ///< number of wrong tags, in device memory
 };
 
 #endif

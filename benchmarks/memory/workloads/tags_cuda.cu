@@ -51,7 +51,8 @@ Tags<ms::CudaStream>::Tags(std::chrono::nanoseconds busy) : busy_(busy) {
   require_success(cudaMalloc(&wrong, sizeof *wrong), "cudaMalloc");
   wrong_ = {wrong, [](unsigned long long* memory) { cudaFree(memory); }};
   require_success(cudaMemset(wrong, 0, sizeof *wrong), "cudaMemset");
-  // Non-blocking streams do not wait for the work of the default stream.
+  // Waits for the device, since non-blocking streams do not wait for the work of the default
+  // stream.
   require_success(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 

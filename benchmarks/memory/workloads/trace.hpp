@@ -20,7 +20,7 @@ struct SizeMix {
 struct TraceOperation {
   bool allocates;
   std::uint32_t block;
-  int owner;  ///< the stream that it is allocated on
+  int owner;  ///< the stream that the block is allocated on
   int user;   ///< the stream of this operation
   std::size_t bytes;
 };
@@ -28,7 +28,7 @@ struct TraceOperation {
 struct Trace {
   std::vector<TraceOperation> operations;
   std::uint32_t blocks = 0;
-  std::size_t peak_live_bytes = 0;  ///< sum of the requested sizes
+  std::size_t peak_live_bytes = 0;  ///< largest sum of the requested sizes of live blocks
 };
 
 struct TraceShape {
@@ -36,12 +36,12 @@ struct TraceShape {
   int allocations;
   std::size_t live_bytes;  ///< upper bound on the bytes that are live at a time
   SizeMix sizes;
-  double foreign_frees;  ///< share of the frees that another stream than the owner does
+  double foreign_frees;  ///< share of the frees on a stream other than the owner
   std::uint64_t seed;
 };
 
-/// Makes the trace of a shape. Equal shapes give equal traces on every machine with this standard
-/// library.
+/// Makes the trace of allocations and frees of a shape. Equal shapes give equal traces on every
+/// machine with this standard library.
 ///
 /// One stream after another dominates: it makes 70% of the allocations and may hold 65% of the live
 /// bytes, and the other streams share the rest, so that memory has to move between streams. A

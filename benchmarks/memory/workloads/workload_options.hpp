@@ -20,7 +20,8 @@ struct WorkloadOptions {
   std::string json;
   std::string commit;
 
-  // For sizes and counts, 0 selects a value that fits the runtime; see with_defaults().
+  // The sizes and counts of a workload. 0 selects a value that fits the runtime; see
+  // with_defaults().
   std::int64_t live_mib = 0;
   std::int64_t largest_mib = 0;
   int allocations = 0;
@@ -38,7 +39,7 @@ struct WorkloadOptions {
   [[nodiscard]] bool has_part(char part) const { return parts.find(part) != std::string::npos; }
 };
 
-/// Parses the options. Throws cli::UsageError or cli::HelpRequested.
+/// Parses the options of memory_workloads. Throws cli::UsageError or cli::HelpRequested.
 [[nodiscard]] WorkloadOptions parse_options(cli::Arguments const& arguments);
 
 /// Fills in unset options: on a GPU, with the sizes of the table in docs/benchmarks.md; on the host

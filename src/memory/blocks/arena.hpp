@@ -20,13 +20,14 @@
 
 namespace msstream::memory {
 
-/// Ranges of addresses, cut into blocks that are used, free, or absent, without memory behind them.
+/// Ranges of addresses, cut into blocks. A block is used, free, or absent (without memory behind
+/// its addresses):
 ///
 ///     | used | free     | used | used | free | absent                            |
 ///
-/// take() cuts from the free block that fits best. put() joins a returned block with the free
-/// neighbours that the caller permits, and the joined block remembers the newest use by each stream
-/// of all its parts: its next owner follows all of them, and joining itself waits for nothing.
+/// take() cuts a block from the free block that fits best. put() joins a returned block with free
+/// neighbours where the caller permits it. The joined block keeps the newest use by each stream of
+/// all its parts: its next owner follows all of these uses, and joining itself waits for nothing.
 /// Sizes are multiples of SizeBin::kGrainBytes. Not synchronised.
 class Arena {
  public:
@@ -39,25 +40,27 @@ class Arena {
     }
   }
 
-  /// Adds a spare block, made without the arena's lock while needs_spares(). A cut consumes one.
+  /// Adds a spare block, made without the arena's lock. Each cut of a block consumes one.
   void add_spare(std::unique_ptr<Block> spare) noexcept {
     spare->arena.made_before = std::exchange(made_, spare.get());
     recycle(spare.release());
   }
-  /// Whether fewer than two spare blocks are left. One call cuts at most twice.
+  /// Returns whether fewer than two spare blocks are left. One call cuts at most twice.
   [[nodiscard]] bool needs_spares() const noexcept { return !spares_.has_several(); }
 
-  /// Adds addresses without memory, which populate() fills in order. Blocks of one to two pages are
-  /// cut to contain a whole page, as long as that leaves little memory free before such blocks: a
-  /// whole free page can be moved, parts of two pages cannot. `page_bytes` 0: there are no pages.
+  /// Adds addresses without memory; populate() fills them in order. A block of one to two pages is
+  /// cut so that it contains a whole page, as long as that leaves little memory free in front of
+  /// the block: a whole free page can be moved later, parts of two pages cannot. If `page_bytes` is
+  /// 0, there are no pages.
   void reserve(std::byte* begin, std::size_t bytes, std::size_t page_bytes = 0) noexcept {
     page_bytes_ = page_bytes;
     first_page_ = begin;
     unpopulated_ = add_range(begin, bytes, Holding::absent);
   }
-  /// Returns the range that populate() fills. Null if there is memory behind all addresses.
+  /// Returns the addresses that populate() fills next; null if all addresses have memory.
   [[nodiscard]] Block const* unpopulated() const noexcept { return unpopulated_; }
-  /// Makes unpopulated() the smallest absent range of at least `bytes`, otherwise the longest one.
+  /// Chooses the absent range that populate() fills next: the smallest of at least `bytes`,
+  /// otherwise the longest.
   void choose_unpopulated(std::size_t bytes) noexcept {
     for (Block* block = absent_.newest(); block != nullptr; block = absent_.older_than(*block)) {
       bool const is_better = unpopulated_ == nullptr ||
@@ -72,15 +75,16 @@ class Arena {
   Block* add(std::byte* begin, std::size_t bytes) noexcept {
     return add_range(begin, bytes, Holding::free);
   }
-  /// Adds a block of another arena as a free block of this one. It stays in use in the other arena.
+  /// Adds a block of another arena to this arena as a free block. The block stays in use in the
+  /// other arena.
   Block* borrow(Block const& lent) {
     Block* const block = copy_of(&lent);
     block->data = lent.data;
     block->bytes = lent.bytes;
     return settle(block, Holding::free, always);
   }
-  /// Replaces the block `lent` of this arena by the blocks that `borrower` has cut it into, of
-  /// which `first` is the lowest.
+  /// Takes back the block `lent`, which `borrower` has cut: replaces it by the borrower's blocks,
+  /// the lowest of which is `first`.
   void take_back(Block* lent, Block* first, Arena& borrower) noexcept {
     auto const& place = lent->arena;
     Block* last = nullptr;
@@ -96,21 +100,21 @@ class Arena {
     link(last, place.higher);
     borrower.recycle(lent);
   }
-  /// Removes a range that add() has added and that is one free block again.
+  /// Removes a range of memory that add() has added. The range must be one free block again.
   void remove(Block* block) noexcept {
     leave_bin(block);
     recycle(block);
   }
 
-  /// Returns the free block that fits best among those that are `ready(block)`, cut to `bytes`.
-  /// Looks at a bounded number of blocks. Null if there is none.
+  /// Takes the free block that fits best among those for which `ready(block)` is true, cut to
+  /// `bytes`. Looks at a bounded number of blocks. Returns null if none of them fits.
   template <class Ready>
   [[nodiscard]] Block* take(std::size_t bytes, Ready&& ready) {
     Block* const found = best_fit(bytes, ready);
     return found != nullptr ? take_from(found, bytes) : nullptr;
   }
-  /// Returns the free block with the least `cost(block)` among those that fit, and the best fit of
-  /// equal ones. Looks at a bounded number of blocks. Null if there is none.
+  /// Returns the free block of at least `bytes` with the least `cost(block)`; among equal costs,
+  /// the best fit. Looks at a bounded number of blocks. Returns null if none of them fits.
   template <class Cost>
   [[nodiscard]] Block* cheapest(std::size_t bytes, Cost&& cost) const {
     Block* best = nullptr;
@@ -125,7 +129,8 @@ class Arena {
     visit_fitting(bytes, look_at, [&] { return least == 0; });
     return best;
   }
-  /// Takes the free block `found`, cut to `bytes`, or a part of it.
+  /// Takes the free block `found` and cuts it to `bytes`. May leave a gap at its start so that the
+  /// block contains a whole page.
   [[nodiscard]] Block* take_from(Block* found, std::size_t bytes) {
     if (auto const before = bytes_before_page(*found, bytes); before != 0) {
       gap_bytes_ += before;
@@ -145,7 +150,7 @@ class Arena {
   void put(Block* block, MayJoin&& may_join) noexcept {
     settle(block, Holding::free, may_join);
   }
-  /// Joins all free neighbours where `may_join(lower, higher)` permits.
+  /// Joins all pairs of free neighbours for which `may_join(lower, higher)` is true.
   template <class MayJoin>
   void join_neighbours(MayJoin&& may_join) noexcept {
     for (std::size_t bin = occupied_.next(0); bin != OccupiedBins::kNone;
@@ -160,8 +165,9 @@ class Arena {
     }
   }
 
-  /// Takes the whole free block that ends where unpopulated() begins, if it is `ready(block)`, so
-  /// that more memory can extend it. Null if there is none.
+  /// Takes the whole free block that ends where the addresses without memory begin, if
+  /// `ready(block)` is true, so that fresh memory can extend it. Returns null if there is no such
+  /// block.
   template <class Ready>
   [[nodiscard]] Block* take_last(Ready&& ready) {
     Block* const last = unpopulated_ != nullptr ? unpopulated_->arena.lower : nullptr;
@@ -172,9 +178,9 @@ class Arena {
     last->arena.holding = Holding::used;
     return last;
   }
-  /// Notes that there is memory, with the last uses `uses`, behind the first `populated` bytes of
-  /// unpopulated(). Appends it to `last`, a block from take_last() with these uses noted, or null.
-  /// Returns the resulting block, cut to `bytes`.
+  /// Marks the first `populated` bytes of unpopulated() as having memory, whose last uses are
+  /// `uses`. Appends them to `last`, a block from take_last() that has the same uses noted, unless
+  /// `last` is null. Returns the resulting block, cut to `bytes`.
   Block* populate(Block* last,
                   std::size_t populated,
                   std::size_t bytes,
@@ -208,7 +214,7 @@ class Arena {
     }
     return block;
   }
-  /// Takes a part of a free block: `bytes` from `begin` on.
+  /// Takes `bytes` out of a free block, from the address `begin` on.
   [[nodiscard]] Block* take_part(Block* free, std::byte* begin, std::size_t bytes) {
     auto const before = static_cast<std::size_t>(begin - free->data);
     Block* const part = before > 0 ? copy_of(free) : free;
@@ -225,14 +231,15 @@ class Arena {
     part->arena.holding = Holding::used;
     return part;
   }
-  /// Makes a used block absent: there is no memory behind its addresses any more.
+  /// Makes a used block absent, after the memory behind its addresses was removed.
   void vacate(Block* used) noexcept {
     populated_bytes_ -= used->bytes;
     used->record.log.clear();
     static_cast<void>(settle(used, Holding::absent, always));
   }
 
-  /// Returns the number of free bytes. Without the arena's lock, it may be slightly outdated.
+  /// Returns the number of free bytes. If called without the arena's lock, the result may be
+  /// slightly outdated.
   [[nodiscard]] std::size_t free_bytes() const noexcept {
     return free_bytes_.load(std::memory_order_relaxed);
   }
@@ -249,7 +256,7 @@ class Arena {
     }
     return largest;
   }
-  /// Calls `visit(block)` for each free block, the smallest first; `visit` may take the block.
+  /// Calls `visit(block)` for each free block, the smallest first. `visit` may take the block.
   template <class Visit>
   void for_each_free(Visit&& visit) const {
     for (std::size_t bin = occupied_.next(0); bin != OccupiedBins::kNone;
@@ -286,8 +293,8 @@ class Arena {
     return best;
   }
   /// Calls `visit(block)` for a bounded number of free blocks of at least `bytes`, bin by bin,
-  /// until `is_enough()` after a bin. The first bin, with blocks that may be too small, has a bound
-  /// of its own.
+  /// until `is_enough()` is true after a bin. The first bin has a bound of its own, because its
+  /// blocks may be too small.
   template <class Visit, class IsEnough>
   void visit_fitting(std::size_t bytes, Visit&& visit, IsEnough&& is_enough) const {
     std::size_t const first = SizeBin::of(bytes);
@@ -306,7 +313,8 @@ class Arena {
   }
 
   /// Returns how many bytes to leave free at the start of a block so that the next `bytes` contain
-  /// a page. 0 if the first `bytes` contain one, if none can, or if too much would be left free.
+  /// a whole page. Returns 0 if the first `bytes` contain one, if none can, or if too much would be
+  /// left free.
   [[nodiscard]] std::size_t bytes_before_page(Block const& block,
                                               std::size_t bytes) const noexcept {
     if (bytes <= page_bytes_ || bytes >= 2 * page_bytes_) {
@@ -323,7 +331,7 @@ class Arena {
     return is_little && block.bytes >= before + bytes ? before : 0;
   }
   /// Frees the first `before` bytes of the block and returns the rest; requires a spare block. If
-  /// the host has no memory to note their uses, returns the whole block.
+  /// the host has no memory to note the uses of both parts, returns the whole block.
   Block* cut_off_lower(Block* block, std::size_t before) noexcept {
     try {
       Block* const higher = copy_of(block);
@@ -335,7 +343,8 @@ class Arena {
     }
   }
 
-  /// A constant `may_join`. Not a lambda, whose type differs from file to file.
+  /// A function object for `may_join` that always returns `Answer`. It is not a lambda, because the
+  /// type of a lambda differs from file to file.
   template <bool Answer>
   struct Says {
     constexpr bool operator()(Block const&, Block const&) const { return Answer; }
@@ -373,7 +382,7 @@ class Arena {
     return lower != nullptr && higher != nullptr && lower->arena.holding == higher->arena.holding &&
            lower->arena.holding != Holding::used && may_join(*lower, *higher);
   }
-  /// Returns a free block of the bin that may join its higher neighbour. Null if there is none.
+  /// Returns a free block of the bin that may join its higher neighbour; null if there is none.
   template <class MayJoin>
   [[nodiscard]] Block* one_that_grows(std::size_t bin, MayJoin& may_join) const noexcept {
     Block* block = bins_[bin].newest();
@@ -382,7 +391,8 @@ class Arena {
     }
     return block;
   }
-  /// Appends `higher` to `lower`. False if the host has no memory to note the uses of both.
+  /// Appends the block `higher` to `lower`. Returns false, and joins nothing, if the host has no
+  /// memory to note the uses of both.
   bool join(Block* lower, Block* higher) noexcept {
     try {
       lower->record.log.note_all_of(higher->record.log);
@@ -443,7 +453,7 @@ class Arena {
     return block.arena.holding == Holding::absent ? absent_ : bins_[SizeBin::of(block.bytes)];
   }
 
-  /// Returns a spare block with the recorded uses of `block`.
+  /// Takes a spare block and copies the recorded uses of `block` to it.
   Block* copy_of(Block const* block) {
     spares_.newest()->record.log = block->record.log;
     return take_spare();
@@ -473,7 +483,7 @@ class Arena {
   Block* made_ = nullptr;  ///< the newest block made; made_before links the others
 };
 
-/// Returns the arena's lock once there are enough spare blocks, which are made without the lock.
+/// Returns the arena's lock with enough spare blocks, which are made without the lock.
 [[nodiscard]] inline std::unique_lock<detail::SpinLock> with_spares(
     std::unique_lock<detail::SpinLock> lock, Arena& arena) {
   while (arena.needs_spares()) {

@@ -28,7 +28,7 @@ struct Block;
 /// The kind of memory that a block is made of.
 enum class Space : std::uint8_t { device, pinned };
 
-/// The state of an arena's block: in use, free, or without memory behind its addresses.
+/// The state of a block in an arena: in use, free, or without memory behind its addresses.
 enum class Holding : std::uint8_t { used, free, absent };
 
 /// The data that an arena keeps about one of its blocks.
@@ -47,16 +47,17 @@ struct ListLinks {
 
 /// A piece of device or pinned memory with the record of its accesses.
 ///
-/// The record stays with the memory when it is freed and allocated again: the first write of the
-/// next owner is ordered after the last uses like after any other access. Freeing memory therefore
-/// needs no event and no wait. Blocks of different streams share no cache line.
+/// When the memory is freed and allocated again, the record stays: the first write of the next
+/// owner is ordered after the last uses like after any other access. Freeing memory therefore needs
+/// no event and no wait. Blocks of different streams share no cache line.
 struct alignas(64) Block : ListLinks {
   detail::AccessRecord record;
   std::byte* data = nullptr;
   std::size_t bytes = 0;  ///< the capacity of the block
   std::size_t size_class = SizeClass::kNone;
   ArenaLinks arena;
-  /// The share of a group that the block is a part of, or null. Changes under the share's lock.
+  /// The group's share of large memory that the block belongs to, or null. Changes under the
+  /// share's lock.
   std::atomic<GroupShare*> share{nullptr};
   order::StreamIndex home = 0;         ///< the stream whose free list the block returns to
   std::atomic<bool> immutable{false};  ///< the block is only read, and therefore not tracked

@@ -18,22 +18,22 @@ void for_each_use(Block const& block, Visit&& visit) {
   }
 }
 
-/// Implements all_uses() for a block with uses.
+/// Implements all_uses() for a block that has uses.
 template <class Predicate>
 [[gnu::noinline]] bool all_of_some_uses(Block const& block, Predicate const& holds) {
   bool all = true;
   for_each_use(block, [&](order::Position use) { all = all && holds(use); });
   return all;
 }
-/// Whether `holds(position)` is true for all uses of the block; often there are none.
+/// Returns whether `holds(position)` is true for all uses of the block; often there are none.
 template <class Predicate>
 [[nodiscard]] bool all_uses(Block const& block, Predicate const& holds) {
   return block.record.log.empty() || all_of_some_uses(block, holds);
 }
 
-/// Whether joining two blocks makes hardly any stream wait. True if the same streams may use either
-/// block without a wait, or if only one of the blocks needs no wait by any stream, and it is not
-/// the larger one. `over(position)` says whether a use needs no wait.
+/// Returns whether joining two free blocks makes hardly any stream wait: the same streams may use
+/// either block without a wait, or only one block, not the larger one, is free of waits for all
+/// streams. `over(position)` returns whether a use needs no wait.
 template <class Over>
 [[nodiscard]] bool is_joined_cheaply(Block const& one, Block const& other, Over&& over) {
   auto const is_used_by = [&](Block const& block, auto&& is_stream) {

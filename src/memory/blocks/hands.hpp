@@ -5,12 +5,13 @@
 
 namespace msstream::memory {
 
-/// A lock that threads hold shared while they cut or join free memory, which other threads then
-/// cannot find. A thread that holds it alone sees all free memory.
+/// A lock that threads hold in shared mode while they cut or join free memory, which other threads
+/// then cannot find. A thread that holds the lock exclusively sees all free memory.
 using Hands = std::shared_mutex;
 using InHand = std::shared_lock<Hands>;
 
-/// Returns the shared lock. Null: the thread holds the lock already, so nothing is locked.
+/// Takes the lock on free memory in shared mode, and returns the guard. If `hands` is null, the
+/// thread has the lock already, and nothing is locked.
 [[nodiscard]] inline InHand take_in_hand(Hands* hands) {
   return hands != nullptr ? InHand(*hands) : InHand();
 }

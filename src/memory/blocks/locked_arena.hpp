@@ -14,11 +14,11 @@
 
 namespace msstream::memory {
 
-/// The arena that all groups share, with its lock. The lock is not held during calls of the
-/// runtime, except on destruction, nor during allocation of host memory, except to note uses by
-/// many streams. Thread-safe.
+/// The arena of a pool that all stream groups share, with its lock. The lock is held neither during
+/// calls of the runtime, except on destruction, nor while host memory is allocated, except to note
+/// uses by many streams. Thread-safe.
 class LockedArena {
-  /// Whether two free neighbours may join, as put() says.
+  /// Returns a function that decides whether two free neighbours may join, by is_joined_cheaply().
   [[nodiscard]] auto joins_for_free() const noexcept {
     return [this](Block const& lower, Block const& higher) {
       return is_joined_cheaply(
@@ -30,7 +30,7 @@ class LockedArena {
   explicit LockedArena(std::shared_ptr<detail::DependencyTracker> tracker)
       : tracker_(std::move(tracker)) {}
 
-  /// Gives access to the arena, and holds its lock as long as it lives.
+  /// A guard that holds the arena's lock and gives access to the arena.
   template <class A>
   class BasicAccess {
    public:
@@ -48,11 +48,12 @@ class LockedArena {
   using ConstAccess = BasicAccess<Arena const>;
   [[nodiscard]] Access access() noexcept { return {std::unique_lock(mutex_), arena_}; }
   [[nodiscard]] ConstAccess access() const noexcept { return {std::unique_lock(mutex_), arena_}; }
-  /// Returns access for cutting blocks, with enough spare blocks.
+  /// Locks the arena, with enough spare blocks to cut blocks.
   [[nodiscard]] Access access_to_cut() {
     return {with_spares(std::unique_lock(mutex_), arena_), arena_};
   }
-  /// Like access_to_cut(), but calls `note_contention()` if another thread has the lock.
+  /// Locks the arena, with enough spare blocks to cut blocks. Calls `note_contention()` if another
+  /// thread has the lock.
   template <class NoteContention>
   [[nodiscard]] Access access_to_cut(NoteContention&& note_contention) {
     std::unique_lock<detail::SpinLock> lock(mutex_, std::try_to_lock);
@@ -63,15 +64,16 @@ class LockedArena {
     return {with_spares(std::move(lock), arena_), arena_};
   }
 
-  /// Takes the free block with the least `cost(block)` among those that fit, and the best fit of
-  /// equal ones. Null if there is none.
+  /// Takes the free block of at least `bytes` with the least `cost(block)`; among equal costs, the
+  /// best fit. Returns null if there is none.
   template <class Cost>
   [[nodiscard]] Block* take_cheapest(std::size_t bytes, Cost&& cost) {
     auto const arena = access_to_cut();
     Block* const found = arena->cheapest(bytes, cost);
     return found != nullptr ? arena->take_from(found, bytes) : nullptr;
   }
-  /// Returns the last uses of the block that take_cheapest() would take.
+  /// Returns the last uses of the free block of at least `bytes` with the least `cost(block)`,
+  /// without taking the block.
   template <class Cost>
   [[nodiscard]] order::PositionSet uses_of_cheapest(std::size_t bytes, Cost&& cost) const {
     order::PositionSet uses;
@@ -81,8 +83,8 @@ class LockedArena {
     }
     return uses;
   }
-  /// Frees a block, if it is not null, and joins it with its neighbours if that makes hardly any
-  /// stream wait: if different streams still used its parts, no stream could use the joined block
+  /// Frees a block, unless it is null, and joins it with its neighbours if that makes hardly any
+  /// stream wait. If different streams still used the parts, no stream could use the joined block
   /// without a wait.
   void put(Block* block) noexcept {
     if (block != nullptr) {
@@ -90,7 +92,8 @@ class LockedArena {
     }
   }
   void join_what_is_over() noexcept { access()->join_neighbours(joins_for_free()); }
-  /// Joins all free neighbours, whichever streams used them.
+  /// Joins all free neighbours, whichever streams used them, so that a later owner may have to
+  /// wait.
   void join_all() noexcept {
     access()->join_neighbours([](auto const&, auto const&) { return true; });
   }

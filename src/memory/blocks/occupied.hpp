@@ -9,9 +9,9 @@
 
 namespace msstream::memory {
 
-/// The set of those of `Count` indices that are occupied. Finds the next one in a few instructions,
-/// however far it is. Only one thread at a time may change it; other threads may read it, and may
-/// see a slightly outdated state.
+/// A set of indices below `Count`, one bit each. next() finds the next index of the set in a few
+/// instructions, however far it is. Only one thread at a time may change the set; other threads may
+/// read it, and may see a slightly outdated state.
 template <std::size_t Count>
 class Occupied {
  public:
@@ -28,7 +28,8 @@ class Occupied {
       clear(words_in_use_, place / kBits);
     }
   }
-  /// Returns the first occupied index from `place` on, or kNone. `place` may be beyond all indices.
+  /// Returns the first index of the set from `place` on; kNone if there is none. `place` may be
+  /// beyond all indices.
   [[nodiscard]] std::size_t next(std::size_t place) const noexcept {
     if (place >= Count) {
       return kNone;
@@ -45,7 +46,7 @@ class Occupied {
     }
     return word * kBits + lowest(found);
   }
-  /// Returns the last occupied index, or kNone.
+  /// Returns the last index of the set; kNone if it is empty.
   [[nodiscard]] std::size_t last() const noexcept {
     for (std::size_t word = words_.size(); word-- > 0;) {
       if (auto const found = load(words_[word]); found != 0) {

@@ -6,7 +6,7 @@
 
 namespace msstream::memory {
 
-/// The bins of a free list by size, 32 per doubling: the sizes of a bin differ by at most 1/32, and
+/// The size bins of a free list, 32 per doubling: the sizes in a bin differ by at most 1/32, and
 /// below 16 KiB not at all. Sizes are multiples of kGrainBytes.
 struct SizeBin {
   static constexpr std::size_t kGrainBytes = 512;

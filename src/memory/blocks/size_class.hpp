@@ -8,8 +8,8 @@
 
 namespace msstream::memory {
 
-/// Returns the bytes of `count` elements. If they overflow 64 bits, returns the largest
-/// std::size_t, which no pool has.
+/// Returns the bytes of an array of `count` elements. If they overflow 64 bits, returns the largest
+/// std::size_t, which no pool can allocate.
 [[nodiscard]] constexpr std::size_t bytes_of_array(std::size_t count,
                                                    std::size_t element_bytes) noexcept {
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
@@ -29,19 +29,19 @@ struct SizeClass {
   std::size_t index;
   std::size_t bytes;  ///< the size of every block of the class, a multiple of 256
 
-  /// Returns the smallest class that holds `bytes`, for bytes ≤ kMostBytes.
+  /// Returns the smallest size class whose blocks hold `bytes`, for bytes ≤ kMostBytes.
   [[nodiscard]] static constexpr SizeClass of(std::size_t bytes) noexcept {
     std::size_t const wanted = std::max(bytes, kLeastBytes);
     std::size_t const step = step_of(wanted);
     return exactly((wanted + step - 1) & ~(step - 1));
   }
-  /// Returns the largest class whose blocks fit in `bytes`, which must be at least 256.
+  /// Returns the largest size class whose blocks fit in `bytes`, which must be at least 256.
   [[nodiscard]] static constexpr SizeClass within(std::size_t bytes) noexcept {
     return exactly(bytes & ~(step_of(bytes) - 1));
   }
 
  private:
-  /// Returns the difference between successive classes at this size, a power of two.
+  /// Returns the difference between successive size classes at this size, a power of two.
   [[nodiscard]] static constexpr std::size_t step_of(std::size_t bytes) noexcept {
     return std::max(kLeastBytes, std::bit_floor(bytes) / kStepsPerDoubling);
   }

@@ -25,7 +25,7 @@
 
 namespace msstream::detail {
 
-/// Allocates device memory for all streams of a device and reuses it across streams without races:
+/// Allocates device memory for all streams of a device, and reuses it across streams without races;
 /// see memory::BlockPool. Thread-safe.
 class StreamAwareAllocator {
  public:
@@ -50,8 +50,8 @@ class StreamAwareAllocator {
     }
   }
 
-  /// Returns a block of at least `bytes` for first use on `stream`; its contents are undefined.
-  /// Throws OutOfMemory.
+  /// Returns a block of at least `bytes` whose first use is on `stream`. The contents are
+  /// undefined. Throws OutOfMemory.
   [[nodiscard]] memory::BlockRef allocate(std::size_t bytes,
                                           StreamSlot& stream,
                                           std::shared_ptr<DeviceState> const& device) {
@@ -61,16 +61,17 @@ class StreamAwareAllocator {
     return pools_.of(stream).allocate(bytes, stream, device);
   }
 
-  /// Returns pools for one capture, or for several captures that share them, under the limits of
-  /// all other pools. The pools take at most `growth_bytes` at a time from the runtime. While they
-  /// have an owner, none of their memory is released; afterwards all of it is, at a call of sweep()
-  /// or when an allocation finds no memory.
+  /// Returns memory pools for one capture, or for several captures that share them, under the
+  /// limits of all other pools. The pools take at most `growth_bytes` at a time from the runtime.
+  /// While they have an owner, none of their memory is released to the runtime; afterwards all of
+  /// it is, at a call of CapturePools::sweep() or when an allocation finds no memory.
   [[nodiscard]] std::shared_ptr<memory::Pools> make_capture_pools(
       std::size_t growth_bytes = std::numeric_limits<std::size_t>::max()) {
     auto pools = make_at_home<memory::Pools>(context_->home);
     for (std::size_t i = 0; i < pools_.count(); ++i) {
       auto options = pool_options(i);
-      // Captures may have many small pools. Their pages are not moved, so few addresses suffice.
+      // The addresses reserved for a capture's pool are few, because captures may have many small
+      // pools, and their pages are not moved.
       options.capacity = std::make_shared<memory::Capacity>(limits_[i % limits_.size()],
                                                             pools_.count() == 1 ? 2 : 1);
       options.growth_bytes = std::min(options.growth_bytes, growth_bytes);
@@ -82,10 +83,10 @@ class StreamAwareAllocator {
     capture_pools_.add(pools);
     return pools;
   }
-  /// Returns the pools of captures, and the captures that are not launched any more.
+  /// Returns the pools of captures, and the captures that will not be launched again.
   [[nodiscard]] memory::CapturePools& capture_pools() noexcept { return capture_pools_; }
 
-  /// Returns the statistics of all pools. Memory that is free in a capture's pools, for its graph,
+  /// Returns the statistics of all pools. Free memory in a capture's pools is for its graph, and
   /// counts as cached.
   [[nodiscard]] MemoryStatistics statistics() const {
     MemoryStatistics total;
@@ -98,7 +99,7 @@ class StreamAwareAllocator {
       total.peak_reserved_bytes += limit->peak_reserved_bytes();
       total.limit_bytes += limit->limit_bytes();
     }
-    // The sum of the peaks may be too large, since pools may peak at different times.
+    // The sum of the pools' peaks may be too large, because they may peak at different times.
     total.peak_live_bytes = std::min(total.peak_live_bytes, total.peak_reserved_bytes);
     return total;
   }
@@ -109,7 +110,7 @@ class StreamAwareAllocator {
     return std::move(use).sorted();
   }
   /// Returns, for each stream, the memory in use and how often the stream waited for memory; the
-  /// oldest stream first. A stream with the index of a destroyed stream continues its counts.
+  /// oldest stream first. A stream that gets the index of a destroyed stream continues its counts.
   [[nodiscard]] std::vector<StreamMemory> use_by_stream() const {
     memory::MemoryUseByStream use;
     for_each_pool([&](memory::BlockPool const& pool) { pool.add_use(use); });
@@ -117,7 +118,7 @@ class StreamAwareAllocator {
   }
 
   /// Returns all memory, range by range. Other threads may allocate meanwhile, so each range
-  /// existed at some moment during the call.
+  /// existed at some time during the call, but perhaps not all at once.
   [[nodiscard]] MemorySnapshot snapshot() const {
     MemorySnapshot snapshot{statistics(), {}, {}, {}, use_by_stream()};
     for_each_pool([&](memory::BlockPool const& pool) { pool.add_to(snapshot); });
@@ -134,8 +135,8 @@ class StreamAwareAllocator {
   /// Releases free memory whose last uses are complete to the runtime, until each pool reserves no
   /// more than `bytes`. Blocks briefly.
   void return_cached_memory(std::size_t bytes = 0) { pools_.return_cached_memory(bytes); }
-  /// Releases memory to the runtime as the options say. Called after the host has waited for the
-  /// device, which is a good moment for it.
+  /// Releases the memory to the runtime that AllocatorOptions::keep_bytes and return_after say.
+  /// Called after the host has waited for the device, when most uses are complete.
   void release_unneeded() {
     capture_pools_.sweep();
     if (options_.keep_bytes < all_reserved_bytes()) {
@@ -160,7 +161,7 @@ class StreamAwareAllocator {
   }
 
  private:
-  /// Calls `visit(pool)` for each pool, including those of captures.
+  /// Calls `visit(pool)` for each pool, including the pools of captures.
   template <class Visit>
   void for_each_pool(Visit&& visit) const {
     pools_.for_each(visit);
@@ -172,13 +173,13 @@ class StreamAwareAllocator {
                : static_cast<std::size_t>(static_cast<double>(runtime.memory_info().total_bytes) *
                                           options_.limit_fraction);
   }
-  /// Returns the soft limit in bytes. 0: the memory in use determines it.
+  /// Returns the soft limit in bytes; 0 if the memory in use determines the limit.
   [[nodiscard]] std::size_t soft_limit_bytes(memory::Capacity const& capacity) const noexcept {
     bool const has_hard_limit = options_.limit_bytes != 0 || options_.limit_fraction < 1;
     return options_.soft_limit_bytes == 0 && has_hard_limit ? capacity.limit_bytes()
                                                             : options_.soft_limit_bytes;
   }
-  /// Returns the options of a pool, or of a capture's pool that takes its part.
+  /// Returns the options of the pool with this number, or of the corresponding pool of a capture.
   [[nodiscard]] memory::BlockPoolOptions pool_options(std::size_t pool) {
     auto const& limit = limits_[pool % limits_.size()];
     memory::BlockPoolOptions options{.capacity = std::make_shared<memory::Capacity>(limit),
@@ -193,10 +194,10 @@ class StreamAwareAllocator {
     }
     return options;
   }
-  /// Releases the memory of captures that are gone and, for a capture or under one common limit,
-  /// the free memory of the pools. Returns Room::later if more can be released later: when the last
-  /// launch of a capture completes or, if the pools release memory, when the device has finished
-  /// with their free memory.
+  /// Releases the memory of destroyed captures and, if the allocation is for a capture or all pools
+  /// have one common limit, also the free memory of the pools. Returns Room::later if more can be
+  /// released later: when the last launch of a capture completes or, if the pools release memory,
+  /// when the device has finished with their free memory.
   memory::Room make_room(bool for_capture) {
     bool const from_pools = for_capture || options_.mode == PoolMode::private_pools_one_limit;
     auto const before = all_reserved_bytes();
@@ -230,8 +231,8 @@ class StreamAwareAllocator {
   std::chrono::steady_clock::time_point recent_since_ = std::chrono::steady_clock::now();
 };
 
-/// Allocates pinned host memory, which copies to and from the device need. A block is reused only
-/// once the host knows that its copies are complete, so the host may write it at once. Thread-safe.
+/// Allocates pinned host memory for copies to and from the device. A block is reused only once the
+/// host knows that its copies are complete, so the host may write the block at once. Thread-safe.
 class PinnedAllocator {
  public:
   PinnedAllocator(std::shared_ptr<StreamContext> const& context, AllocatorOptions const& options)
@@ -258,15 +259,15 @@ class PinnedAllocator {
     });
   }
 
-  /// Returns a block of at least `bytes` for the host and for copies on `stream`; its contents are
+  /// Returns a block of at least `bytes` for the host and for copies on `stream`. The contents are
   /// undefined. Throws OutOfMemory.
   [[nodiscard]] memory::BlockRef allocate(std::size_t bytes,
                                           StreamSlot& stream,
                                           std::shared_ptr<DeviceState> const& device) {
     return pools_.of(stream).allocate(bytes, stream, device);
   }
-  /// Returns the statistics of all pools. Without a limit, `limit_bytes` is the largest
-  /// std::size_t.
+  /// Returns the statistics of all pools of pinned memory. Without a limit, `limit_bytes` is the
+  /// largest std::size_t.
   [[nodiscard]] MemoryStatistics statistics() const {
     auto total = pools_.statistics();
     total.reserved_bytes = limit_->reserved_bytes();
@@ -279,7 +280,7 @@ class PinnedAllocator {
   /// more than `bytes`. Blocks briefly.
   void return_cached_memory(std::size_t bytes = 0) { pools_.return_cached_memory(bytes); }
   /// Releases pinned memory that has long been unused, beyond `pinned_keep_bytes` and a growth
-  /// step. Called after the host has waited for the device. Does not wait.
+  /// step. Called after the host has waited for the device. Does not block.
   void release_unneeded() {
     for (auto& idle : idle_) {
       idle.look([this] { return is_device_idle(); });
@@ -288,14 +289,15 @@ class PinnedAllocator {
   void set_abandoned(bool abandoned) { pools_.set_abandoned(abandoned); }
 
  private:
-  /// Asks the runtime whether the work on all streams is complete.
+  /// Queries the runtime whether the work on all streams is complete.
   [[nodiscard]] bool is_device_idle() const {
     auto const newest = tracker_->newest_positions();
     return std::all_of(newest.begin(), newest.end(), [this](order::Position position) {
       return tracker_->is_idle(tracker_->slot(position.stream));
     });
   }
-  /// Releases the free memory of the pools, for an allocation that the limit leaves no more.
+  /// Releases the free memory of all pools to the runtime, for an allocation for which the limit
+  /// has no room.
   memory::Room make_room() {
     auto const before = limit_->reserved_bytes();
     return_cached_memory();

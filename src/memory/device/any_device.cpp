@@ -22,7 +22,8 @@ std::shared_ptr<DeviceState> make_state(std::shared_ptr<Backend> runtime,
           HomeProcess::keep(std::shared_ptr<void const>(std::shared_ptr<void>(), state));
           return;
         }
-        // The state's destructor waits for streams, and its last owner may be work on a stream.
+        // The destructor of a device's state waits for streams. If its last owner is work on a
+        // stream, the stream would wait for itself.
         RuntimeThread::call_outside([state] { delete state; });
       });
 }
@@ -34,7 +35,7 @@ DeviceHandle::DeviceHandle(std::shared_ptr<DeviceState> state) : state_(std::mov
 }
 DeviceHandle::~DeviceHandle() {
   if (state_->context->home.is_left()) {
-    HomeProcess::keep(state_);  // kept, because the state and its memory in use own each other
+    HomeProcess::keep(state_);  // kept alive: the state and its memory in use own each other
   } else {
     state_->remove_handle();
   }

@@ -31,7 +31,8 @@ namespace msstream::detail {
 
 static_assert(AnyRawAllocator::kAlignment == memory::SizeClass::kLeastBytes);
 
-/// The memory that an AnyRawAllocator has allocated. See RawAllocator for the functions.
+/// The implementation of RawAllocator for all runtimes: the memory that it has allocated, by
+/// address.
 class AnyRawAllocator::State {
  public:
   explicit State(std::shared_ptr<DeviceState> device)
@@ -94,7 +95,7 @@ class AnyRawAllocator::State {
     try {
       give_back(held, stream);
     } catch (...) {
-      keep_for_ever(held);  // kept, since it is unknown which work still uses the memory
+      keep_for_ever(held);  // which work still uses the memory is unknown
       throw;
     }
   }
@@ -138,23 +139,25 @@ class AnyRawAllocator::State {
  private:
   static constexpr std::size_t kShards = 64;
 
-  /// The stream that memory was allocated for.
+  /// The stream for which memory was allocated.
   struct Owner {
-    /// The id of the stream. By default that of no stream, for memory that any stream may use.
+    /// The id of the stream; by default an id that no stream has, for memory that any stream may
+    /// use.
     std::uint64_t id = std::numeric_limits<std::uint64_t>::max();
     NativeStream stream{};
   };
   struct Held {
     memory::BlockRef block;
     Owner owner;
-    std::vector<NativeStream> others;  ///< the streams named in record_use()
+    std::vector<NativeStream> others;  ///< the streams passed to record_use()
   };
   struct Shard {
     std::mutex mutex;
     std::unordered_map<void*, Held> held;
   };
-  /// Memory that was deallocated while its owner's stream was captured. There is no position on the
-  /// stream until the capture ends, so the memory waits for the owner's next call.
+  /// Memory that was deallocated while its stream was captured. Until the capture ends, there is no
+  /// position that covers the memory's uses, so the memory is kept until the next call for the same
+  /// stream.
   class Captured {
    public:
     void add(Held& held) noexcept {
@@ -163,7 +166,8 @@ class AnyRawAllocator::State {
         held_.push_back(std::move(held));
         count_.store(held_.size());
       } catch (std::bad_alloc const&) {
-        // If the host has no memory to note it, the block is never reused.
+        // If the host has no memory to keep the block in the list, the extra reference keeps it
+        // from ever being reused.
         held.block->references.fetch_add(1);
       }
     }
@@ -206,13 +210,13 @@ class AnyRawAllocator::State {
     throw std::invalid_argument(message.str());
   }
 
-  /// Returns a block that fits `bytes` with this alignment.
+  /// Takes a block from the pool. The block has room for `bytes` at this alignment.
   memory::BlockRef take(std::size_t bytes, std::size_t alignment, StreamSlot& slot) {
     std::size_t const slack = std::max(alignment, kAlignment) - kAlignment;
     bool const can_add = bytes <= std::numeric_limits<std::size_t>::max() - slack;
     return device_->memory.allocate(can_add ? bytes + slack : bytes, slot, device_);
   }
-  /// Makes the stream's next work wait for the block's last uses.
+  /// Makes the stream's next work follow the block's last uses.
   void make_follow(ForeignStreams::Use const& user, memory::Block const& block) {
     order::PositionSet needed;
     memory::for_each_use(block, [&](order::Position use) {
@@ -252,7 +256,7 @@ class AnyRawAllocator::State {
     auto const user = streams_.find(stream);
     if (!user.has_value()) {
       if (stream != held.owner.stream) {
-        held.owner = {};  // the owner's next call says nothing about this stream
+        held.owner = {};  // the next call for the old stream does not cover this stream
       }
       captured_.add(held);
       return;
@@ -265,7 +269,8 @@ class AnyRawAllocator::State {
     note_use(held, *user);
     take_back_captured(*user, stream);
   }
-  /// Notes uses on the streams of record_use(). False if one of the streams is captured.
+  /// Notes uses of the memory on the streams passed to record_use(). Returns false if one of the
+  /// streams is captured.
   bool note_other_uses(Held& held) {
     for (auto const other : held.others) {
       auto const user = streams_.find(other);
@@ -279,7 +284,8 @@ class AnyRawAllocator::State {
   void note_use(Held& held, ForeignStreams::Use const& user) {
     auto const position = user.mark();
     if (held.owner.id == user.id() && held.others.empty()) {
-      // The stream already follows the earlier uses of the block, so its position replaces them.
+      // The stream already follows the earlier uses of the block, so its new position replaces
+      // them.
       std::lock_guard const guard(held.block->record.lock);
       held.block->record.note(AccessMode::write, position);
     } else {
@@ -295,7 +301,7 @@ class AnyRawAllocator::State {
       bool noted = false;
       try {
         noted = note_other_uses(held);
-      } catch (...) {  // NOLINT(bugprone-empty-catch): the memory of another caller waits on
+      } catch (...) {  // NOLINT(bugprone-empty-catch): the memory is kept for a later call
       }
       if (noted) {
         note_use(held, user);
@@ -304,7 +310,7 @@ class AnyRawAllocator::State {
       }
     }
   }
-  /// Keeps the memory until the allocator is destroyed.
+  /// Keeps the memory in use until the allocator is destroyed.
   void keep_for_ever(Held& held) noexcept {
     held.owner = {};
     captured_.add(held);
@@ -312,7 +318,7 @@ class AnyRawAllocator::State {
 
   std::shared_ptr<DeviceState> device_;
   ForeignStreams streams_;
-  /// The stream of memory that any stream may use at once. It has no work of its own.
+  /// The slot of memory that any stream may use at once: a stream without work.
   StreamSlot* no_stream_;
   std::array<Shard, kShards> shards_;
   Captured captured_;

@@ -49,8 +49,8 @@ void end_checker(Checker* ending, CheckMode mode) noexcept {
 }
 
 /// Returns the checker of all devices that are checked because of MSSTREAM_CHECK: devices that
-/// share a tracker must share their checker. A child of fork() gets another one, since the locks of
-/// its parent's may be held by threads that the child does not have.
+/// share a dependency tracker must share their checker. A child of fork() gets a checker of its
+/// own, because locks of the parent's checker may be held by threads that the child does not have.
 std::shared_ptr<Checker> common_checker() {
   static std::atomic<Common*> of_process{new Common};  // used until the process has ended
   auto* common = of_process.load();

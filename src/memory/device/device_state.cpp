@@ -40,7 +40,7 @@ DeviceState::DeviceState(std::shared_ptr<Backend> runtime, EngineOptions const& 
 }
 
 StreamGroup& DeviceState::make_default_group() {
-  // Does not use std::call_once: where that is pthread_once, an exception leaves it locked.
+  // std::call_once is not used: where it is based on pthread_once, an exception leaves it locked.
   std::lock_guard const guard(default_group_mutex_);
   if (default_group_ == nullptr) {
     default_group_ = StreamGroup::make(context, -1);

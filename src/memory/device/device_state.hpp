@@ -20,25 +20,27 @@
 
 namespace msstream::detail {
 
-/// The state that a Device and everything made from it own together.
+/// The state of a device, owned together by the Device and everything made from it.
 struct DeviceState : std::enable_shared_from_this<DeviceState> {
   DeviceState(std::shared_ptr<Backend> runtime, EngineOptions const& options);
 
-  /// Returns the group of work that is issued outside every scope; made at the first call.
+  /// Returns the stream group of work that is issued outside every scope. Makes the group at the
+  /// first call.
   StreamGroup& default_group() {
     auto* const made = default_group_made_.load(std::memory_order_acquire);
     return made != nullptr ? *made : make_default_group();
   }
-  /// Returns the group of the calling thread's next operation.
+  /// Returns the stream group of the calling thread's next operation: that of its innermost scope,
+  /// otherwise the default group.
   StreamGroup& current_group() {
     context->home.require_here();
     auto const* const scope = OpenScope::current(*context);
     return here(scope != nullptr ? *scope->group() : default_group());
   }
   /// Allocates device memory for the calling thread, chosen so that the group that is likely to use
-  /// it first need not wait for it. If a pool places operations, that is the group predicted for
-  /// the thread's next operation from its earlier ones; otherwise the current group. `self` is this
-  /// state. Throws OutOfMemory.
+  /// the memory first need not wait. If a pool places operations, that is the group predicted for
+  /// the thread's next operation; otherwise the current group. `self` owns this state. Throws
+  /// OutOfMemory.
   [[nodiscard]] memory::BlockRef allocate(std::size_t bytes,
                                           StreamKind first_use,
                                           std::shared_ptr<DeviceState> const& self);
@@ -48,7 +50,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
     return capture == nullptr ? group : capture->twin_of(group);
   }
 
-  /// Returns the device's only object of type T; made at the first call.
+  /// Returns the device's only object of type T. Makes the object at the first call.
   template <class T>
   T& attachment() {
     context->home.require_here();
@@ -59,19 +61,20 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
     }
     return *static_cast<T*>(held.get());
   }
-  /// Adds a check, which may use the device's attachments: see StreamContext.
+  /// Adds a check, which may use the device's attachments. It is called after the host has waited
+  /// for the device: see StreamContext::add_check().
   void add_check(std::function<void()> check) { context->add_check(std::move(check)); }
   /// Runs the checks after the host has waited for the device through a tensor, and releases
-  /// unneeded memory. Throws the failure of a launch thread, and any exception of a check.
+  /// unneeded memory. Throws the failure of a launch thread, or the exception of a check.
   void run_checks();
 
-  /// Adds a handle, one for a Device with its copies. After the last is removed, only memory in use
-  /// keeps the device alive.
+  /// Counts a Device and its copies as one handle. After the last handle is removed, only memory in
+  /// use keeps the device alive.
   void add_handle() { change_handles(1); }
   void remove_handle() { change_handles(-1); }
 
   std::shared_ptr<StreamContext> context;
-  /// The observer of a step that is being recorded.
+  /// The observer of the device's operations while a step is being recorded; otherwise off.
   Hook<IssueObserver> issue_observer;
 
  private:
@@ -80,11 +83,12 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
 
   std::mutex handles_mutex_;
   int handles_ = 0;
-  // Declared before the allocators, whose destructors wait for all work on their memory:
-  // attachments outlive that work.
+  // The attachments are declared before the allocators, whose destructors wait for all work on
+  // their memory, so that the attachments outlive that work.
   std::mutex attachments_mutex_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> attachments_;
-  /// Ends the checks after all work on the device's memory, before the attachments are destroyed.
+  /// Ends the checks when all work on the device's memory is complete, and before the attachments
+  /// are destroyed.
   struct ChecksEnd {
     ~ChecksEnd() { context.end_checks(); }
     StreamContext& context;

@@ -10,7 +10,8 @@
 
 namespace msstream::memory {
 
-/// A block of memory that `owner` keeps; destroying the owner gives the memory back.
+/// A block of memory that another library has allocated. `owner` keeps the memory alive, and gives
+/// it back when destroyed.
 template <class Owner>
 struct ForeignBlock : Block {
   ForeignBlock(std::shared_ptr<detail::DeviceState> its_device, Owner keeper)
@@ -23,8 +24,8 @@ struct ForeignBlock : Block {
 };
 
 /// Makes a block of device memory that another library has allocated. Its uses are tracked like
-/// those of any other block. Dropping the last reference blocks the host until they are complete,
-/// and then destroys the owner, which knows nothing of streams.
+/// those of any other block. When the last reference is dropped, blocks the host until the uses are
+/// complete and then destroys `owner`, which knows nothing of streams.
 template <class Owner>
 [[nodiscard]] BlockRef adopt(std::shared_ptr<detail::DeviceState> device,
                              void* data,

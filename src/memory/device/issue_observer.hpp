@@ -11,7 +11,7 @@
 
 namespace msstream::detail {
 
-/// An operation that has been put on a stream of a device.
+/// An operation that has been issued to a stream of a device.
 struct IssuedOperation {
   char const* name;  ///< the name without its scopes, which are still open
   StreamGroup& group;
@@ -22,8 +22,8 @@ struct IssuedOperation {
 };
 
 /// Observes the operations of a device as they are issued, in the order of their accesses. The
-/// observer's lock is taken before an operation is numbered, and held when issued() is called.
-/// While there is an observer, operations are issued one at a time.
+/// observer's lock is taken before an operation gets its number, and is still held when issued() is
+/// called. While there is an observer, operations are issued one at a time.
 class IssueObserver {
  public:
   IssueObserver() = default;

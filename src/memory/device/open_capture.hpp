@@ -11,15 +11,15 @@
 
 namespace msstream::detail {
 
-/// What the allocator, tensors and operations need of a capture that the calling thread is inside.
-/// Capture implements it, on a higher step of the rooms. A thread may be inside captures on several
+/// The interface of a capture that the calling thread is inside, for the allocator, tensors and
+/// operations. Capture implements it, in a higher layer. A thread may be inside captures on several
 /// devices at once.
 class OpenCapture {
  public:
   OpenCapture(OpenCapture const&) = delete;
   OpenCapture& operator=(OpenCapture const&) = delete;
 
-  /// Returns the calling thread's capture on the device of `context`. Null if there is none.
+  /// Returns the calling thread's capture on the device of `context`; null if there is none.
   [[nodiscard]] static OpenCapture* current(StreamContext const& context) noexcept {
     OpenCapture* capture = innermost_;
     while (capture != nullptr && &capture->device_ != &context) {
@@ -27,7 +27,8 @@ class OpenCapture {
     }
     return capture;
   }
-  /// Like current(), but throws std::logic_error if the thread is not capturing.
+  /// Returns the calling thread's capture on the device of `context`. Throws std::logic_error if
+  /// there is none.
   [[nodiscard]] static OpenCapture& of_this_thread(StreamContext const& context) {
     auto* const capture = current(context);
     if (capture == nullptr) {
@@ -37,29 +38,30 @@ class OpenCapture {
     return *capture;
   }
 
-  /// Returns the group that captured work for `group` goes to. A twin is returned as its own twin.
+  /// Returns the twin of `group`, to which captured work for the group goes. If `group` is a twin
+  /// itself, returns `group`.
   [[nodiscard]] virtual StreamGroup& twin_of(StreamGroup& group) = 0;
   /// Returns the pool from which a captured stream gets memory.
   [[nodiscard]] virtual memory::BlockPool& pool_of(StreamSlot const& stream) const noexcept = 0;
-  /// Returns the record for a captured use of the block, or null for an immutable block, whose
-  /// reads are not noted. Keeps the block alive, unless the capture has made it. The record lives
-  /// until the capture ends.
+  /// Returns the access record for a captured use of the block, or null for an immutable block,
+  /// whose reads are not noted. Keeps the block alive until the capture ends, unless the block was
+  /// made in the capture. The record lives until the capture ends.
   [[nodiscard]] virtual AccessRecord* record_of(memory::Block& block, AccessMode mode) = 0;
-  /// Returns the group, not its twin, that last wrote the block in the capture. Null if none did.
+  /// Returns the group, not its twin, that last wrote the block in the capture; null if none did.
   [[nodiscard]] virtual StreamGroup* writer_of(memory::Block& block) const = 0;
   /// Returns whether captured work uses the block, so that the host cannot wait for it.
   [[nodiscard]] virtual bool uses(memory::Block& block) const = 0;
-  /// Notes that replays will copy from pinned memory that a captured operation reads.
+  /// Notes that a captured operation reads pinned memory, from which each replay will copy.
   virtual void copies_from_host(memory::Block& block) = 0;
-  /// Notes the place of a TensorHolder::hold() on captured streams. The holder owns the place until
-  /// it releases the tensor, which must be before the capture ends.
+  /// Notes the call site of a TensorHolder::hold() on captured streams. The holder owns the call
+  /// site until it releases the tensor, which it must do before the capture ends.
   virtual void add_hold(std::weak_ptr<std::source_location const> place) = 0;
 
  protected:
   explicit OpenCapture(StreamContext const& device) noexcept : device_(device) {}
   ~OpenCapture() = default;
 
-  /// Makes this the calling thread's innermost capture, until leave().
+  /// Makes the object the calling thread's innermost capture, until leave() is called.
   void enter() noexcept { outer_ = std::exchange(innermost_, this); }
   void leave() noexcept { innermost_ = outer_; }
 

@@ -13,8 +13,9 @@
 namespace msstream::detail {
 
 /// Returns the uses so far that the host must wait for before it accesses the block's memory
-/// itself: the writes before it reads, the reads too before it writes. Throws std::logic_error,
-/// naming `call`, if captured work uses the memory, and inside the work of a stream.
+/// itself: the writes before it reads, the writes and reads before it writes. Throws
+/// std::logic_error, with `call` in its message, if captured work uses the memory, or if called
+/// inside the work of a stream.
 [[nodiscard]] inline order::PositionSet uses_to_await(memory::Block& block,
                                                       AccessMode mode,
                                                       char const* call) {
@@ -39,8 +40,9 @@ namespace msstream::detail {
   return needed;
 }
 
-/// Blocks the host until it may access the block's memory itself. Throws like uses_to_await(), and
-/// rethrows the failures of the uses.
+/// Blocks the host until it may access the block's memory itself: to read after all writes, to
+/// write after all writes and reads. Rethrows failures of the uses. Throws std::logic_error if
+/// captured work uses the memory, or if called inside the work of a stream.
 inline void synchronize_uses(memory::Block& block, AccessMode mode, char const* call) {
   for (auto const& use : uses_to_await(block, mode, call)) {
     (*block.device)->context->tracker->synchronize(use);

@@ -15,16 +15,17 @@
 
 namespace msstream::memory {
 
-/// Large blocks that one group alone cuts, under a lock of its own: because many threads contend
-/// for the lock of the arena that the blocks belong to, or because the group would often wait for
-/// memory that other groups have used. If the arena has no other memory, it takes the blocks back,
-/// together with those they were cut into. Thread-safe. A thread that has the arena's lock may take
-/// this lock, but not the other way round.
+/// The share of large memory that one stream group alone cuts into blocks, under a lock of its own.
+/// The arena lends its blocks, the parts of the share, to a group whose threads often find the
+/// arena's lock taken, or whose streams would often wait for memory that other groups have used.
+/// When the arena has no other memory, it takes all parts back, as they are cut. Thread-safe. A
+/// thread that has the arena's lock may take the share's lock, but not the other way round.
 class alignas(64) GroupShare {
  public:
   GroupShare() { parts_.reserve(kMostParts); }
 
-  /// Like Arena::take().
+  /// Takes the free block of the share that fits best among those for which `ready(block)` is true,
+  /// cut to `bytes`. Returns null if there is none.
   template <class Ready>
   [[nodiscard]] Block* take(std::size_t bytes, Ready&& ready) {
     if (arena_.free_bytes() < bytes) {
@@ -33,8 +34,8 @@ class alignas(64) GroupShare {
     auto const lock = lock_with_spares();
     return arena_.take(bytes, ready);
   }
-  /// Frees a block and joins it with its neighbours, whichever streams used them. False if the
-  /// arena has taken the block back while it was in use.
+  /// Frees a block of the share and joins it with its neighbours, whichever streams used them.
+  /// Returns false, and does nothing, if the arena has taken the block back while it was in use.
   [[nodiscard]] bool put(Block* block) noexcept {
     std::lock_guard const guard(mutex_);
     if (block->share.load(std::memory_order_relaxed) != this) {
@@ -44,7 +45,7 @@ class alignas(64) GroupShare {
     return true;
   }
 
-  /// Whether the group has never had a part.
+  /// Returns whether the group has never had a part.
   [[nodiscard]] bool is_new() const noexcept {
     return lent_bytes() == 0 && much_need_.load(std::memory_order_relaxed) == kMuchNeed;
   }
@@ -52,8 +53,8 @@ class alignas(64) GroupShare {
     std::lock_guard const guard(mutex_);
     return parts_.size() < kMostParts;
   }
-  /// Adds a used block of the arena. False if there are enough parts, or the host has no memory to
-  /// note one more.
+  /// Adds a used block of the arena to the share as a part. Returns false if the share has enough
+  /// parts, or the host has no memory to note one more.
   [[nodiscard]] bool add(Block* lent) noexcept {
     try {
       auto const lock = lock_with_spares();
@@ -69,7 +70,7 @@ class alignas(64) GroupShare {
     }
     return true;
   }
-  /// Returns all parts to the arena. The caller has the lock of the arena.
+  /// Returns all parts to the arena. The caller has the arena's lock.
   void give_back(Arena& owner) noexcept {
     std::lock_guard const guard(mutex_);
     for (auto const& part : parts_) {
@@ -88,7 +89,7 @@ class alignas(64) GroupShare {
   [[nodiscard]] std::size_t lent_bytes() const noexcept {
     return lent_bytes_.load(std::memory_order_relaxed);
   }
-  /// Returns how many bytes of the parts are in use. The result may be slightly outdated.
+  /// Returns how many bytes of the share are in use. The result may be slightly outdated.
   [[nodiscard]] std::size_t bytes_in_use() const noexcept {
     auto const lent = lent_bytes();
     return lent - std::min(lent, arena_.free_bytes());
@@ -102,7 +103,8 @@ class alignas(64) GroupShare {
 
   /// Notes that the group has found the arena's lock taken.
   void note_contention() noexcept { contentions_.fetch_add(1, std::memory_order_relaxed); }
-  /// Whether note_contention() was called often since the last call that returned true.
+  /// Returns whether the group has often found the arena's lock taken since the last call that
+  /// returned true.
   [[nodiscard]] bool take_much_contention() noexcept {
     if (contentions_.load(std::memory_order_relaxed) < kMuchContention) [[likely]] {
       return false;
@@ -110,10 +112,12 @@ class alignas(64) GroupShare {
     contentions_.store(0, std::memory_order_relaxed);
     return true;
   }
-  /// Notes that the group finds only memory that it must wait for, or the parts of other groups.
+  /// Notes that the group finds only memory that it would have to wait for, or that is in the
+  /// shares of other groups.
   void note_need() noexcept { needs_.fetch_add(1, std::memory_order_relaxed); }
-  /// Whether note_need() was called often since the last call that returned true. The required
-  /// number of needs doubles, up to 64, each time that the arena takes this memory back.
+  /// Returns whether note_need() was called often since the last call that returned true. How often
+  /// is enough starts at 1, and doubles, up to 64, each time the arena takes the share's parts
+  /// back.
   [[nodiscard]] bool take_much_need() noexcept {
     if (needs_.load(std::memory_order_relaxed) < much_need_.load(std::memory_order_relaxed)) {
       return false;
@@ -130,7 +134,7 @@ class alignas(64) GroupShare {
 
   struct Part {
     Block* lent;
-    Block* first;  ///< the lowest block of the part, which cuts and joins keep
+    Block* first;  ///< the lowest block of the part, however the part is cut
   };
 
   [[nodiscard]] std::unique_lock<detail::SpinLock> lock_with_spares() {

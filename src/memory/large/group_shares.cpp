@@ -11,8 +11,8 @@ constexpr std::size_t kLeastPartBytes = std::size_t{16} << 20U;
 constexpr std::size_t kPartStep = std::size_t{2} << 20U;  ///< the unit of part sizes, whole pages
 constexpr auto kAny = [](Block const&) { return true; };
 
-/// Returns the size of a part, if a group may get `most` bytes. The rest of a fair share is one
-/// part, because several would be too small.
+/// Returns the size of the next part to lend to a group that may get `most` more bytes. If less
+/// than two usual parts are left, they become one part, because two would be too small.
 [[nodiscard]] std::size_t part_of(std::size_t most) noexcept {
   return most < 2 * kUsualPartBytes ? most / kPartStep * kPartStep : kUsualPartBytes;
 }
@@ -50,8 +50,8 @@ void GroupShares::take_back() noexcept {
   for_each([&](GroupShare& share) { share.give_back(*arena); });
 }
 
-/// Adds a used block of the arena to the share, or frees the block if it cannot be added. False if
-/// it was not added, or is null.
+/// Adds a used block of the arena to the share, or frees the block if it cannot be added. Returns
+/// false if the block was not added, or is null.
 bool GroupShares::add(GroupShare& share, Block* block) noexcept {
   bool const is_added = block != nullptr && share.add(block);
   if (!is_added) {
@@ -60,14 +60,15 @@ bool GroupShares::add(GroupShare& share, Block* block) noexcept {
   return is_added;
 }
 
-/// Whether the limit has no room for `bytes`, or for the number of bytes taken at a time.
+/// Returns whether the memory limit has no room for `bytes`, or for the number of bytes that the
+/// pool takes from the runtime at a time.
 bool GroupShares::is_limit_reached(std::size_t bytes) const {
   auto const& capacity = backing_.capacity();
   return !capacity.has_room(std::max(bytes, growth_bytes_), capacity.limit_bytes());
 }
 
-/// Returns how many more bytes the share may get, so that as much is left for each other group, and
-/// some for requests that are too large for a part.
+/// Returns how many more bytes may be lent to the share, so that each other group can get as much,
+/// and 1/8 is left for requests that are too large for a part.
 std::size_t GroupShares::most_to_lend(GroupShare const& share) const {
   std::size_t groups = 0;
   std::size_t lent_to_all = 0;
@@ -98,9 +99,10 @@ void GroupShares::lend_ready(detail::StreamSlot& stream, Hands* hands) {
   }
 }
 
-/// Adds a part to the share that can hold a block of `bytes`. At the limit, may put pages together
-/// for it, and gives parts to groups that have never had one: they would soon wait, too, and then
-/// for longer. False if there is no part, or the group has enough.
+/// Lends the share a part that can hold a block of `bytes`. At the memory limit, may put pages
+/// together for the part, and also lends parts to groups that have never had one, because they
+/// would soon have to wait for longer. Returns false if there is no memory for a part, or the group
+/// has enough.
 bool GroupShares::lend_for_good(std::size_t bytes,
                                 detail::StreamSlot& stream,
                                 GroupShare& share,

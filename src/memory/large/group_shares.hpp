@@ -18,10 +18,11 @@
 
 namespace msstream::memory {
 
-/// Lends parts of the memory to groups: each part is cut by one group alone, under a lock of the
-/// group, until an allocation finds no memory and all parts are taken back. Decides which groups
-/// get parts, and how much. A stream without a group counts as a group. If there are many groups,
-/// some have one share together. Thread-safe.
+/// The shares of all stream groups in a pool's large memory. Lends parts of the memory to groups:
+/// each part is cut by one group alone, under a lock of the group's share, until an allocation
+/// finds no memory and all parts are taken back. Decides which groups get parts, and how much. A
+/// stream without a group counts as a group. If there are many groups, some have one share
+/// together. Thread-safe.
 class GroupShares {
  public:
   /// Keeps references to the arguments, which must outlive all calls.
@@ -32,58 +33,61 @@ class GroupShares {
       : backing_(backing), rules_(rules), live_(live), growth_bytes_(growth_bytes) {}
   GroupShares(GroupShares const&) = delete;
   GroupShares& operator=(GroupShares const&) = delete;
-  /// Runs after take_back(), and after the destruction of the memory, whose arena may still have
-  /// blocks that a share has made.
+  /// Runs after take_back(), and after the destruction of the BackingMemory, whose arena may still
+  /// have blocks that a share has made.
   ~GroupShares() {
     for_each([](GroupShare const& share) { delete &share; });
   }
 
-  /// Takes the block that fits best among those of the group's share that are `ready(block)`, cut
-  /// to `bytes`. Null if there is none.
+  /// Takes the free block that fits best from the share of the stream's group, among those for
+  /// which `ready(block)` is true, cut to `bytes`. Returns null if there is none.
   template <class Ready>
   [[nodiscard]] Block* take(std::size_t bytes, detail::StreamSlot const& stream, Ready&& ready) {
     return of(stream).take(bytes, ready);
   }
-  /// Like take(), but from the share of any group.
+  /// Takes a free block for which `ready(block)` is true, cut to `bytes`, from the share of any
+  /// group. Returns null if there is none.
   [[nodiscard]] Block* take_of_any(std::size_t bytes, BlockPredicate ready);
-  /// Takes a block for a stream that finds no other memory without a wait. As long as there is
-  /// fresh memory, takes a block that needs no wait from the share of any group. At the limit,
-  /// takes any block from the share of the stream's group, which the stream waits for once. Adds a
-  /// part to the share of a group that has often been in need; the lock of `hands` is held
-  /// meanwhile. Null if there is no such block.
+  /// Takes a block for a stream that finds no other memory without a wait. While the memory limit
+  /// has room, takes a block that needs no wait from the share of any group. At the limit, takes
+  /// any block from the share of the stream's group, for which the stream may wait once. Lends a
+  /// part to a group that has often been without memory, with the lock `hands` held. Returns null
+  /// if there is no block.
   [[nodiscard]] Block* take_in_need(std::size_t bytes, detail::StreamSlot& stream, Hands* hands);
-  /// Frees a block that belongs to a share. False if it belongs to none.
+  /// Frees a block that belongs to a share. Returns false, and does nothing, if the block belongs
+  /// to none.
   [[nodiscard]] static bool put(Block* block) noexcept {
     auto* const share = block->share.load(std::memory_order_acquire);
     return share != nullptr && share->put(block);
   }
 
-  /// Adds a free block of `bytes` that is `ready(block)` to the share of the stream's group. False
-  /// if there is no such block, or the group has enough parts. During the call, other threads may
-  /// miss the block.
+  /// Lends a free block of `bytes` for which `ready(block)` is true to the share of the stream's
+  /// group. Returns false if there is no such block, or the group has enough parts. During the
+  /// call, other threads may not find the block.
   bool lend(std::size_t bytes, detail::StreamSlot const& stream, BlockPredicate ready);
-  /// Adds a part to the share of the stream's group if its threads often find the lock of the arena
-  /// taken. Takes only memory that needs no wait. The lock of `hands` is held meanwhile.
+  /// Lends a part to the share of the stream's group if its threads often find the arena's lock
+  /// taken. Takes only memory that needs no wait. Holds the lock `hands` meanwhile.
   void lend_if_contended(detail::StreamSlot& stream, Hands* hands) {
     if (of(stream).take_much_contention()) [[unlikely]] {
       contention_.note();
       lend_ready(stream, hands);
     }
   }
-  /// Notes that the stream's group has found the lock of the arena taken.
+  /// Notes that a thread of the stream's group has found the arena's lock taken.
   void note_contention(detail::StreamSlot const& stream) { of(stream).note_contention(); }
-  /// Whether any group has often found the lock of the arena taken within the last second.
+  /// Returns whether any group has often found the arena's lock taken within the last second.
   [[nodiscard]] bool is_contended() const noexcept { return contention_.has_happened(); }
   /// Notes that the stream has to wait for free memory.
   void note_need(detail::StreamSlot const& stream) { of(stream).note_need(); }
-  /// Returns all parts to the arena, as they are cut.
+  /// Returns all parts of all shares to the arena, as they are cut.
   void take_back() noexcept;
 
-  /// Returns how many bytes the share of the stream's group has.
+  /// Returns the size of the share of the stream's group in bytes.
   [[nodiscard]] std::size_t bytes_of(detail::StreamSlot const& stream) {
     return of(stream).lent_bytes();
   }
-  /// Calls `visit(block)` for each free block of all shares, under the lock of each share.
+  /// Calls `visit(block)` for each free block of all shares, with the lock of the block's share
+  /// held.
   template <class Visit>
   void for_each_free(Visit&& visit) const {
     for_each([&](GroupShare const& share) { share.for_each_free(visit); });
@@ -127,7 +131,7 @@ class GroupShares {
   LiveBytes const& live_;
   std::size_t growth_bytes_;
   Lately contention_;
-  std::mutex mutex_;  ///< serialises parts, since each depends on the earlier ones
+  std::mutex mutex_;  ///< held while a part is lent; its size depends on the earlier parts
   alignas(64) std::array<std::atomic<GroupShare*>, 16> by_group_{};
 };
 

@@ -11,24 +11,24 @@
 namespace msstream::memory {
 namespace {
 
-/// The percentage above the peak of memory in use up to which fresh memory is taken:
-/// kSpareUnaskedPercent before the runtime is asked which uses of free memory are complete,
+/// The percentages above the peak of memory in use up to which a pool takes fresh memory:
+/// kSpareUnaskedPercent before it queries the runtime which uses of free memory are complete,
 /// kSpareAskedPercent before a stream waits for free memory, kSparePercent if no free block is
-/// large enough. Threads that do not ask the runtime use kSparePercent from the start.
+/// large enough. Threads that do not query the runtime use kSparePercent from the start.
 constexpr std::size_t kSpareUnaskedPercent = 15;
 constexpr std::size_t kSpareAskedPercent = 27;
 constexpr std::size_t kSparePercent = 34;
-/// The percentage above the memory in use, by the program or by work in flight, up to which fresh
-/// memory is taken if a wait would be long or threads contend for memory.
+/// The percentage above the bytes in use by the program and by work in flight up to which a pool
+/// takes fresh memory if a wait would be long or threads contend for memory.
 constexpr std::size_t kSpareOfNeedPercent = 50;
-/// The divisor of the hard limit that bounds the fresh memory taken because of work in flight. If
-/// threads contend for memory, kNegligiblePartOfMany applies.
+/// The divisors of the hard limit that bound the fresh memory taken because of work in flight:
+/// kNegligiblePartOfMany if threads contend for memory, otherwise kNegligiblePart.
 constexpr std::size_t kNegligiblePart = 64;
 constexpr std::size_t kNegligiblePartOfMany = 32;
 constexpr std::chrono::milliseconds kBetweenCounts{1};
 constexpr int kPartOfTimeToCount = 50;
-/// The age of the oldest incomplete work on the device from which a wait for it is long (kLongWait)
-/// or very long (kVeryLongWait).
+/// The age of the oldest incomplete work on the device from which waiting for it counts as long
+/// (kLongWait) or very long (kVeryLongWait).
 constexpr std::chrono::milliseconds kLongWait{1};
 constexpr std::chrono::milliseconds kVeryLongWait{10};
 constexpr std::chrono::microseconds kBetweenAsks{100};
@@ -85,8 +85,8 @@ Block* LargeAllocator::take_after_asking(LargeRequest& request) {
   auto& stream = request.stream;
   Block* block = take_after(request, [this](order::Position use) { rules_.ask_whether_over(use); });
   if (block == nullptr && request.asks && ask_about_all(stream)) {
-    // A block whose uses are complete may be large enough as it is. Neighbours are joined only
-    // after that: a block joined with memory that is still used could be taken only with a wait.
+    // First looks for a block that is large enough by itself, and only then joins neighbours: a
+    // block joined with memory that is still in use could be taken only with a wait.
     block = take_without_wait(request);
     if (block == nullptr) {
       arena().join_what_is_over();
@@ -191,8 +191,8 @@ Block* LargeAllocator::grow_to_hard_limit(LargeRequest& request) {
   auto const limit = backing_.capacity().limit_bytes();
   Block* block = grow_if_usable(request, limit);
   if (block == nullptr && !is_for_graph(request.stream)) {
-    // Releases free pieces that are too small, because pieces do not join, to make room for a
-    // larger one.
+    // Releases free pieces that are too small, to make room for a larger one: pieces of memory from
+    // the runtime cannot be joined.
     backing_.trim(0, rules_.over(), [this] { shares_.take_back(); });
     block = grow_if_usable(request, limit);
   }
@@ -236,7 +236,8 @@ std::size_t LargeAllocator::idle_bytes() const {
   return idle;
 }
 
-/// Slabs leave shares whole as long as there is other memory.
+/// Returns From::common for a slab, so that the groups' shares stay whole as long as there is other
+/// memory.
 LargeAllocator::From LargeAllocator::from(LargeRequest const& request) noexcept {
   return request.is_slab ? From::common : From::own_share_first;
 }
@@ -245,8 +246,9 @@ Block* LargeAllocator::take_without_wait(LargeRequest const& request) {
   return take(request.bytes, request.stream, rules_.ready_for(request.stream), from(request));
 }
 
-/// Calls `ask(use)` for the uses of the block that costs the least. If there are any, joins what is
-/// complete, and takes a block that needs no wait.
+/// Finds the free block that costs the stream least, and calls `ask(use)` for each of its uses,
+/// which queries the runtime. Then joins blocks whose uses are complete, and takes a block that
+/// needs no wait. Returns null if the block has no uses, or there is none.
 template <class Ask>
 Block* LargeAllocator::take_after(LargeRequest const& request, Ask const& ask) {
   auto const uses = arena().uses_of_cheapest(request.bytes, rules_.costs(request.stream));
@@ -258,8 +260,8 @@ Block* LargeAllocator::take_after(LargeRequest const& request, Ask const& ask) {
   return take_without_wait(request);
 }
 
-/// Takes any block of the arena after all free neighbours were joined; if there is none, after all
-/// shares were taken back, too.
+/// Joins all free neighbours and takes any block of the arena. If there is none, takes back all
+/// shares and tries again.
 Block* LargeAllocator::take_any_after_joins(LargeRequest& request) {
   arena().join_all();
   if (Block* const block = take_any(request)) {
@@ -269,14 +271,15 @@ Block* LargeAllocator::take_any_after_joins(LargeRequest& request) {
   return take_any(request);
 }
 
-/// Takes fresh memory together with any free memory before it that the space permits.
+/// Takes fresh memory, together with the free block before it if the space permits its use.
 Block* LargeAllocator::grow_if_usable(LargeRequest const& request, std::size_t limit_bytes) {
   return grow(request.bytes, request.stream, limit_bytes, [this](Block const& free) {
     return is_usable(free);
   });
 }
 
-/// Notes and returns whether the stream has to wait for the block. False if the block is null.
+/// Notes and returns whether the stream has to wait for the block. Returns false if the block is
+/// null.
 bool LargeAllocator::note_wait(Block const* block, detail::StreamSlot& stream) {
   bool const waits = block != nullptr && !rules_.is_followed(*block, stream);
   if (waits) {
@@ -285,13 +288,15 @@ bool LargeAllocator::note_wait(Block const* block, detail::StreamSlot& stream) {
   return waits;
 }
 
-/// Whether a stream may have the free block, with a wait if needed.
+/// Returns whether a stream may use the free block, possibly after a wait on the device. Pinned
+/// memory must be complete.
 bool LargeAllocator::is_usable(Block const& free) const {
   return space_ == Space::device || rules_.is_known_to_be_over(free);
 }
 
-/// Whether the memory is for a captured graph. A graph keeps its addresses, and graphs that share
-/// its memory keep theirs: the next launch uses free memory even if its noted uses are complete.
+/// Returns whether the memory is for a captured graph. Its free memory cannot be moved or released,
+/// even if all noted uses are complete: the graph, and graphs that share the memory, use the same
+/// addresses at the next launch.
 bool LargeAllocator::is_for_graph(detail::StreamSlot const& stream) const noexcept {
   return space_ == Space::device && stream.capture.load(std::memory_order_relaxed) != nullptr;
 }
@@ -300,10 +305,9 @@ bool LargeAllocator::may_move_or_lend(detail::StreamSlot const& stream) const no
   return space_ == Space::device && !is_for_graph(stream);
 }
 
-/// Asks the runtime about the newest use of free memory by each stream that `stream` does not
-/// follow yet: the host knows that memory is complete only by asking, and an answer about a stream
-/// covers all memory that the stream used. False if there was nothing to ask, or a call has just
-/// asked.
+/// Queries the runtime about the newest use of free memory by each stream that `stream` is not
+/// ordered after yet. The answer about a stream covers all memory that the stream has used. Returns
+/// false if there was nothing to query, or another call has just queried.
 bool LargeAllocator::ask_about_all(detail::StreamSlot& stream) {
   if (asked_.has_happened(between_asks_.load(std::memory_order_relaxed))) {
     return false;
@@ -323,15 +327,16 @@ bool LargeAllocator::ask_about_all(detail::StreamSlot& stream) {
   return any;
 }
 
-/// Notes whether ask_about_all() helped. If not, the device is behind and is asked less often.
+/// Notes whether the queries of ask_about_all() made memory usable. If not, the device is behind,
+/// and the next query comes later.
 void LargeAllocator::note_answer(bool is_of_use) noexcept {
   auto const longer = 2 * between_asks_.load(std::memory_order_relaxed);
   between_asks_.store(is_of_use ? kBetweenAsks : std::min(longer, kBetweenVainAsks),
                       std::memory_order_relaxed);
 }
 
-/// Asks the runtime how far each stream that has used free memory has come, and about its newest
-/// use.
+/// Queries the runtime for the progress of each stream that has used free memory, and whether its
+/// newest use is complete.
 void LargeAllocator::ask_what_is_over() {
   order::PositionSet newest;
   auto const add_uses = [&](Block const* block) {
@@ -345,14 +350,15 @@ void LargeAllocator::ask_what_is_over() {
   });
 }
 
-/// Returns the reserved bytes up to which fresh memory is taken before any stream waits.
+/// Returns the number of reserved bytes up to which fresh memory is taken before any stream waits.
 std::size_t LargeAllocator::soft_limit(std::size_t wanted, std::size_t percent) const noexcept {
   return soft_limit_bytes_ != 0 ? soft_limit_bytes_ : with_spare(wanted, percent) + growth_bytes_;
 }
 
-/// Returns the reserved bytes up to which fresh memory is taken if a wait would be long or threads
-/// contend for memory: half above the memory in use by the program and by work in flight. Idle
-/// memory, in pieces or in the share of another group, is used before the pool grows further.
+/// Returns the number of reserved bytes up to which fresh memory is taken if a wait would be long
+/// or threads contend for memory: half more than the bytes in use by the program and by work in
+/// flight. Idle memory, in pieces or in the share of another group, is used before the pool grows
+/// further.
 std::size_t LargeAllocator::higher_soft_limit(std::size_t wanted, std::size_t percent) {
   auto const& capacity = backing_.capacity();
   auto const part = shares_.is_contended() ? kNegligiblePartOfMany : kNegligiblePart;
@@ -366,9 +372,9 @@ std::size_t LargeAllocator::higher_soft_limit(std::size_t wanted, std::size_t pe
   return std::min(std::max(least, by_need) + growth_bytes_, most);
 }
 
-/// Returns the bytes in use by the program or by work in flight. They are counted again when the
-/// pool has grown, or after a while, by one thread at a time; the others use the last count.
-/// Counting looks at all free blocks, for a bounded part of the time however many there are.
+/// Returns the bytes in use by the program and by work in flight. They are counted again when the
+/// pool has grown, or after a while, by one thread at a time; other threads use the last count.
+/// Counting visits all free blocks, and takes at most 1/50 of the time.
 std::size_t LargeAllocator::needed_bytes() {
   auto const growths = backing_.growths();
   bool const is_due = growths_at_count_.load(std::memory_order_relaxed) != growths ||
@@ -376,8 +382,8 @@ std::size_t LargeAllocator::needed_bytes() {
   std::unique_lock counting(counting_, std::defer_lock);
   if (is_due && counting.try_lock()) {
     auto const begin = std::chrono::steady_clock::now();
-    // Without an answer of the runtime, complete uses of free blocks would count as work in flight,
-    // and the pool would grow by them again and again.
+    // Queries the runtime first: otherwise complete uses of free blocks would count as work in
+    // flight, and the pool would grow by them again and again.
     ask_what_is_over();
     std::size_t in_flight = pending_bytes();
     caches_.for_each([&](StreamCache const& cache) {
@@ -396,13 +402,14 @@ std::size_t LargeAllocator::needed_bytes() {
   return live_.now() + in_flight_bytes_.load(std::memory_order_relaxed);
 }
 
-/// Returns the peak of memory in use, counting `wanted`, plus `percent`.
+/// Returns the peak of memory in use, including `wanted` more bytes, raised by `percent` percent.
 std::size_t LargeAllocator::with_spare(std::size_t wanted, std::size_t percent) const noexcept {
   auto const most = std::max(live_.peak(), live_.now() + wanted);
   return most + most / 100 * percent;
 }
 
-/// Returns how far the device is behind, on the stream or on one whose block it would wait for.
+/// Returns how far the device is behind the host: on the stream, or on a stream whose block it
+/// would wait for, whichever is more. Stops looking above kVeryLongWait.
 std::chrono::nanoseconds LargeAllocator::lag_of_wait(std::size_t bytes,
                                                      detail::StreamSlot& stream) {
   auto const uses = arena().uses_of_cheapest(bytes, rules_.costs(stream));

@@ -20,15 +20,15 @@
 
 namespace msstream::memory {
 
-/// Allocates blocks of any size from the memory that a pool has: from the share of the stream's
-/// group, if any, otherwise from the arena that all groups share. Each public function that takes a
+/// Allocates blocks of any size from a pool's memory: from the share of the stream's group, if it
+/// has one, otherwise from the arena that all groups share. Each public function that takes a
 /// LargeRequest is one step of the search for a block; pools/search_order.hpp has their order. Such
 /// a function returns null if the step finds no block. Owns the blocks and the memory. Thread-safe.
 class LargeAllocator {
  public:
-  /// `caches` has the small blocks, and counts the memory in use. `soft_limit_bytes`: the reserved
-  /// bytes up to which fresh memory is preferred to waits; 0: the memory in use determines them.
-  /// The other arguments are those of BackingMemory.
+  /// `caches` has the small blocks, and counts the memory in use. `soft_limit_bytes` is the number
+  /// of reserved bytes up to which fresh memory is preferred to waits; if it is 0, the memory in
+  /// use determines the limit. The other arguments are those of BackingMemory.
   LargeAllocator(std::shared_ptr<detail::StreamContext> context,
                  Space space,
                  std::shared_ptr<Capacity> capacity,
@@ -39,41 +39,46 @@ class LargeAllocator {
                  std::size_t keep_bytes = BackingMemory::kAll);
   LargeAllocator(LargeAllocator const&) = delete;
   LargeAllocator& operator=(LargeAllocator const&) = delete;
-  /// Waits for the last uses of all blocks, which must be free.
+  /// Blocks the host until the last uses of all blocks, which must be free, are complete.
   ~LargeAllocator() { shares_.take_back(); }
 
   /// Takes a block that needs no wait, as far as the host knows.
   [[nodiscard]] Block* take_ready(LargeRequest& request);
-  /// Takes fresh memory while little memory is free.
+  /// Takes fresh memory as long as little memory is free.
   [[nodiscard]] Block* grow_to_soft_limit(LargeRequest& request);
-  /// Asks the runtime which uses of free memory are complete, and takes a block that needs no wait,
-  /// or some more fresh memory.
+  /// Queries the runtime which uses of free memory are complete, and takes a block that needs no
+  /// wait, or some more fresh memory.
   [[nodiscard]] Block* take_after_asking(LargeRequest& request);
-  /// Takes still more fresh memory if the device is far behind, so that a wait would be long, or if
-  /// many threads allocate at once.
+  /// Takes still more fresh memory if the device is far behind the host, so that a wait would be
+  /// long, or if many threads allocate at once.
   [[nodiscard]] Block* grow_instead_of_long_wait(LargeRequest& request);
-  /// Takes from shares what needs no wait, or what the group waits for once. If the device is far
-  /// behind, puts pages together that need no wait.
+  /// Takes a block that needs no wait from the shares of the groups, or one that the stream waits
+  /// for from the share of its own group. If the device is far behind the host, puts free pages
+  /// together that need no wait.
   [[nodiscard]] Block* take_from_shares(LargeRequest& request);
-  /// Takes any free block that the space permits, and notes whether the stream has to wait for it;
-  /// first the one used longest ago.
+  /// Takes any free block that the kind of memory (device or pinned) permits, preferably one used
+  /// long ago, and notes whether the stream has to wait for it.
   [[nodiscard]] Block* take_any(LargeRequest& request);
-  /// Joins free neighbours, then takes back all shares. After that, takes some more fresh memory.
+  /// Joins free neighbours and takes any block; if there is none, does so again after taking back
+  /// all shares. Otherwise takes some more fresh memory.
   [[nodiscard]] Block* take_joined(LargeRequest& request);
-  /// Takes any block after free small blocks were turned into large ones.
+  /// Returns free small blocks to the arena as large ones, and takes any block.
   [[nodiscard]] Block* take_after_slabs(LargeRequest& request);
-  /// Puts free pages together that lie apart.
+  /// Makes a block of free pages that lie apart from each other.
   [[nodiscard]] Block* take_gathered(LargeRequest& request);
-  /// Takes fresh memory up to the hard limit; then releases complete free memory first.
+  /// Takes fresh memory up to the hard limit. If there is no room, releases free memory whose uses
+  /// are complete, and tries again.
   [[nodiscard]] Block* grow_to_hard_limit(LargeRequest& request);
 
-  /// Takes a block for a slab of a stream that could use free blocks of other streams instead: asks
-  /// the runtime about uses of free blocks only to find the soft limit, which PartForRivals raises.
+  /// Takes a block for a slab of a stream that could use free blocks of other streams instead.
+  /// Takes fresh memory up to a soft limit that PartForRivals raises. Queries the runtime about
+  /// uses of free blocks only to find that limit.
   [[nodiscard]] Block* take_for_rival(LargeRequest const& request);
 
   enum class From : std::uint8_t { own_share_first, common };
-  /// Takes the free block that fits best among those that are `ready(block)`, cut to `bytes`; first
-  /// from the share of the stream's group, if `from` says so. Null if there is none.
+  /// Takes the free block that fits best among those for which `ready(block)` is true, cut to
+  /// `bytes`. If `from` is own_share_first, looks in the share of the stream's group first. Returns
+  /// null if there is none.
   template <class Ready>
   [[nodiscard]] Block* take(std::size_t bytes,
                             detail::StreamSlot const& stream,
@@ -86,7 +91,8 @@ class LargeAllocator {
     }
     return arena().access_to_cut([&] { shares_.note_contention(stream); })->take(bytes, ready);
   }
-  /// Like BackingMemory::grow(), but first tries take() again for the stream's group.
+  /// Calls BackingMemory::grow(), which takes fresh memory. Before that, with the memory's lock
+  /// held, tries take() once more for the stream's group.
   template <class Ready>
   [[nodiscard]] Block* grow(std::size_t bytes,
                             detail::StreamSlot const& stream,
@@ -114,12 +120,13 @@ class LargeAllocator {
   [[nodiscard]] std::size_t pending_bytes() const;
   /// Returns the free bytes whose uses are known to be complete.
   [[nodiscard]] std::size_t idle_bytes() const;
-  /// Whether the free pages with complete uses, and fresh pages, are enough for `bytes`, even if
-  /// other threads take them first.
+  /// Returns whether the free pages whose uses are complete, together with fresh pages, are enough
+  /// for `bytes`, even if other threads take them first.
   [[nodiscard]] bool has_pages_for(std::size_t bytes) const {
     return backing_.has_pages_for(bytes, rules_.over());
   }
-  /// Whether there is no fresh memory and, in addition, little free memory or a recent wait for it.
+  /// Returns whether there is no fresh memory and, in addition, either little free memory or a
+  /// recent wait for free memory.
   [[nodiscard]] bool is_scarce() const noexcept {
     auto const& capacity = backing_.capacity();
     auto const is_most = [&](std::size_t live) {
@@ -128,10 +135,11 @@ class LargeAllocator {
     return is_limit_reached() &&
            ((is_most(live_.told()) && is_most(live_.now())) || waits_.has_happened());
   }
-  /// Calls `visit(block)` for each free block, under the locks of the arena and of the shares.
+  /// Calls `visit(block)` for each free block of the arena and of all shares, with their locks
+  /// held.
   template <class Visit>
   void for_each_free(Visit&& visit) const {
-    auto const access = backing_.arena().access();  // keeps shares from returning meanwhile
+    auto const access = backing_.arena().access();  // so that no part of a share is returned
     access->for_each_free(visit);
     shares_.for_each_free(visit);
   }
@@ -140,7 +148,8 @@ class LargeAllocator {
   [[nodiscard]] GroupShares& shares() noexcept { return shares_; }
 
  private:
-  /// Memory is scarce if at most limit / kScarcePart of the reserved bytes are not in use.
+  /// The divisor of the memory limit that defines scarce memory: at most limit / kScarcePart of the
+  /// reserved bytes are not in use.
   static constexpr std::size_t kScarcePart = 8;
 
   [[nodiscard]] LockedArena& arena() noexcept { return backing_.arena(); }
@@ -153,7 +162,8 @@ class LargeAllocator {
   bool note_wait(Block const* block, detail::StreamSlot& stream);
 
   [[nodiscard]] bool is_usable(Block const& free) const;
-  /// Whether the limit has no room for the number of bytes taken at a time.
+  /// Returns whether the memory limit has no room for the number of bytes that the pool takes from
+  /// the runtime at a time.
   [[nodiscard]] bool is_limit_reached() const noexcept {
     auto const& capacity = backing_.capacity();
     return !capacity.has_room(growth_bytes_, capacity.limit_bytes());
@@ -178,15 +188,15 @@ class LargeAllocator {
   LiveBytes const& live_;
   ReuseRules rules_;
   GroupShares shares_;
-  BackingMemory backing_;  ///< destroyed before the shares, some of whose blocks its arena has
-  Lately waits_;           ///< the last wait for free memory that another stream uses
+  BackingMemory backing_;  ///< destroyed before the shares, which own some of its blocks
+  Lately waits_;           ///< the last wait of a stream for free memory
   Lately counted_;
   std::atomic<std::chrono::nanoseconds> between_counts_;
   Lately asked_;
   std::atomic<std::chrono::microseconds> between_asks_;
   std::atomic<std::uint64_t> growths_at_count_{0};
   std::atomic<std::size_t> in_flight_bytes_{0};
-  std::mutex counting_;  ///< held by the thread that counts
+  std::mutex counting_;  ///< held by the thread that counts the bytes in flight
 };
 
 }  // namespace msstream::memory

@@ -6,7 +6,7 @@
 
 namespace msstream::memory {
 
-/// Remembers when an event last happened, and tells whether that was recently. Thread-safe.
+/// Remembers when something last happened, and returns whether that was recently. Thread-safe.
 class Lately {
  public:
   void note() noexcept { last_.store(now(), std::memory_order_relaxed); }

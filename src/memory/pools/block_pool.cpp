@@ -112,7 +112,7 @@ MemoryStatistics BlockPool::statistics() const {
           keep_bytes_};
 }
 
-/// Notes all work issued so far as reads of a frozen block, whose own reads are not tracked.
+/// Notes all work issued so far as reads of an immutable block, whose own reads are not tracked.
 void BlockPool::note_untracked_reads(Block& block) {
   if (detail::works(detail::Mechanism::reuse_of_frozen)) {
     for (auto const& newest : tracker_->newest_positions()) {

@@ -34,11 +34,11 @@ namespace msstream::memory {
 
 /// A pool of device or pinned memory for all streams of a device.
 ///
-/// Free small blocks lie in the StreamCache of the stream that allocated them, each with a lock of
-/// its own; they are cut from slabs. LargeAllocator provides slabs and larger blocks.
-/// pools/search_order.hpp has the order in which an allocation searches for memory. The host waits
-/// only for freed memory in use on the device, if there is no other, and in calls of the runtime
-/// that take or move memory. Thread-safe.
+/// Free small blocks are in the StreamCache of the stream that allocated them, each cache with a
+/// lock of its own; they are cut from slabs. LargeAllocator provides slabs and larger blocks.
+/// pools/search_order.hpp has the order in which an allocation searches for memory. The host blocks
+/// only in calls of the runtime that take or move memory, and, if there is no other memory, until
+/// the device has finished with freed memory. Thread-safe.
 class BlockPool {
  public:
   using DeviceOwner = std::shared_ptr<detail::DeviceState>;
@@ -46,11 +46,11 @@ class BlockPool {
   BlockPool(std::shared_ptr<detail::StreamContext> context, Space space, BlockPoolOptions options);
   BlockPool(BlockPool const&) = delete;
   BlockPool& operator=(BlockPool const&) = delete;
-  /// Runs when all blocks are back: each block in use keeps its device alive, and with it the pool.
+  /// Runs when no block is in use: each block in use keeps its device alive, and thereby the pool.
   ~BlockPool() { return_slabs(nullptr); }
 
-  /// Returns a block of at least `bytes` for first use on `stream`; its contents are undefined.
-  /// Throws OutOfMemory.
+  /// Returns a block of at least `bytes` whose first use is on `stream`. The contents are
+  /// undefined. Throws OutOfMemory.
   [[nodiscard]] BlockRef allocate(std::size_t bytes,
                                   detail::StreamSlot& stream,
                                   DeviceOwner const& device) {
@@ -105,14 +105,15 @@ class BlockPool {
         large_.put(block);
       }
     } catch (std::bad_alloc const&) {  // NOLINT(bugprone-empty-catch): block is lost
-      // If the host has no memory to note the return, the block is lost until its source frees it.
+      // If the host has no memory to note that the block is free, the block stays unused until the
+      // memory that it was cut from is released.
     }
   }
 
   void add_to(MemorySnapshot& snapshot) const;
   /// Returns all blocks in use. The caller must keep each of them alive during the call.
   [[nodiscard]] std::vector<BlockRef> blocks_in_use() const;
-  /// Sets whether the device is destroyed with the last block in use.
+  /// Sets whether the device is destroyed when its last block in use is freed.
   void set_abandoned(bool abandoned) { caches_.set_abandoned(abandoned); }
 
   /// Returns the memory in use by name scope and stream, the largest first.
@@ -120,7 +121,7 @@ class BlockPool {
   void add_use(MemoryUseByScope& use) const;
   void add_use(MemoryUseByStream& use) const;
 
-  /// Returns the peak of memory in use since the last call.
+  /// Returns the peak of the bytes in use since the last call.
   [[nodiscard]] std::size_t take_recent_peak() noexcept {
     return caches_.live().take_recent_peak();
   }
@@ -129,7 +130,8 @@ class BlockPool {
     return large_.backing().capacity().reserved_bytes();
   }
   [[nodiscard]] std::size_t live_bytes() const noexcept { return caches_.live().now(); }
-  /// Returns the free bytes in large blocks whose uses are known to be complete. Asks no runtime.
+  /// Returns the free bytes in large blocks whose uses are known to be complete. Does not query the
+  /// runtime.
   [[nodiscard]] std::size_t idle_bytes() const { return large_.idle_bytes(); }
   /// Returns the free bytes in large blocks whose uses are not known to be complete.
   [[nodiscard]] std::size_t pending_bytes() const {
@@ -147,7 +149,7 @@ class BlockPool {
   friend struct SearchStep;
   friend struct SearchOrder;
 
-  /// One request for a block, and what the steps of its search that wait have to remember.
+  /// One request for a block, with the state of those steps of its search that wait.
   struct Search {
     std::size_t bytes;
     detail::StreamSlot& stream;
@@ -161,8 +163,8 @@ class BlockPool {
   static constexpr std::chrono::microseconds kBetweenLooks{20};
   static constexpr int kTriesOfRoomMade = 64;
 
-  /// Uses a device block from the stream's own cache that needs no wait: the start of the first
-  /// step of the search, which most requests never leave. Null if there is none.
+  /// Takes a device block that needs no wait from the stream's own cache. This is the start of the
+  /// first step of the search, which most requests never leave. Returns null if there is none.
   Block* own_ready(std::size_t size_class,
                    detail::StreamSlot& stream,
                    StreamCache& cache,
@@ -176,14 +178,15 @@ class BlockPool {
   [[nodiscard]] Block* find(std::size_t bytes, detail::StreamSlot& stream);
   [[nodiscard]] Block* try_steps(Search& search, int first, int last);
 
-  // Steps of the search for a small block.
+  // Steps of the search that are only for small blocks.
   [[nodiscard]] Block* take_ready(Search& search);
   [[nodiscard]] Block* cut_without_wait(Search& search);
   [[nodiscard]] Block* take_after_asking(Search& search);
   [[nodiscard]] Block* take_any(Search& search);
   [[nodiscard]] Block* cut_any(Search& search);
   [[nodiscard]] Block* take_any_larger(Search& search);
-  // Steps of the search for any block, which search again when there may be more memory.
+  // Steps of the search that are for blocks of any size. Each searches again when more memory may
+  // have become free.
   [[nodiscard]] Block* search_after_room_is_made(Search& search);
   [[nodiscard]] Block* search_while_waiting(Search& search);
   [[nodiscard]] Block* search_after_callback(Search& search);
@@ -198,8 +201,8 @@ class BlockPool {
   bool return_slabs(Hands* hands);
 
   void note_untracked_reads(Block& block);
-  /// If fresh memory is scarce, makes the streams that used the block record an event now, so that
-  /// the next owner, which is likely to wait, does not wait for their later work.
+  /// If fresh memory is scarce, makes the streams that used the block record an event now: the next
+  /// owner, which is likely to wait, then need not wait for their later work.
   void mark_point_of_return(Block const& block) noexcept {
     if (space_ == Space::device && !block.record.log.empty() && large_.is_scarce()) {
       for_each_use(block, [this](order::Position use) { tracker_->want_event(use); });
@@ -212,7 +215,7 @@ class BlockPool {
   StreamCaches caches_;
   detail::HomeProcess home_;
   std::shared_ptr<detail::DependencyTracker> tracker_;
-  bool const is_observed_;  ///< whether the runtime is told of blocks taken and returned
+  bool const is_observed_;  ///< whether the runtime is notified when blocks are taken and returned
   Space space_;
   std::size_t growth_bytes_;
   std::chrono::milliseconds wait_for_frees_;

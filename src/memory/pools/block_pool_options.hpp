@@ -23,8 +23,9 @@ struct MemoryAccount {
   std::vector<ScopeMemory> uses;  ///< the memory in use, the largest first
 };
 
-/// The result of BlockPoolOptions::make_room(), which asks other pools to release memory to the
-/// runtime: memory was released, it will be when work in flight completes, or there is none.
+/// The result of BlockPoolOptions::make_room(), which makes other pools release memory to the
+/// runtime: memory was released, memory will be released when work in flight completes, or there is
+/// none to release.
 enum class Room : std::uint8_t { made, later, none };
 
 struct BlockPoolOptions {
@@ -32,19 +33,23 @@ struct BlockPoolOptions {
   std::size_t
       growth_bytes;  ///< bytes taken from the runtime at a time, unless a request needs more
   std::size_t soft_limit_bytes = 0;  ///< the limit on fresh memory: see LargeAllocator
-  /// The number of free bytes that may stay when another piece is taken; see BackingMemory.
+  /// The free bytes that may be kept when another piece of memory is taken from the runtime; see
+  /// BackingMemory.
   std::size_t keep_bytes = std::numeric_limits<std::size_t>::max();
   std::chrono::milliseconds wait_for_frees{0};
-  /// Whether freed memory becomes usable as the device proceeds. False for a captured graph's pool.
+  /// Whether freed memory becomes usable as the device proceeds; false for the pool of a captured
+  /// graph.
   bool has_frees_to_wait_for = true;
-  /// Called first if there is no memory. Null if there are no other pools to ask.
+  /// A function that is called first when there is no memory, to make other pools release some.
+  /// Null if there are no other pools.
   std::function<Room()> make_room = {};
   std::function<bool(OutOfMemory const&)> on_out_of_memory = {};
-  /// Returns the memory of all pools that share the limit. Null if no other pool shares it.
+  /// Returns the memory of all pools that share the memory limit. Null if no other pool shares it.
   std::function<MemoryAccount()> account = {};
   std::shared_ptr<MemoryHistory> history =
       nullptr;  ///< the recorder of events; null if none are recorded
-  /// Called with the number of each step of a search before the step is tried. Null: not called.
+  /// A function that is called with the number of each step of a search before the step is tried.
+  /// May be null.
   std::function<void(int)> on_step = {};
 };
 

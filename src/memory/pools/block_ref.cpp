@@ -17,7 +17,7 @@ void BlockRef::add_reference(Block& block) noexcept {
 }
 
 void BlockRef::drop_reference(Block& block) noexcept {
-  // If the count is 1, no other thread can add a reference, so the count is left as it is.
+  // If the count is 1, no other thread can add a reference, so the count need not be decremented.
   bool const is_last = block.references.load(std::memory_order_acquire) == 1 ||
                        block.references.fetch_sub(1, std::memory_order_acq_rel) == 1;
   if (!is_last) {

@@ -15,19 +15,19 @@
 
 namespace msstream::memory {
 
-/// Keeps the pools of captures, and captures that are not launched any more, until their last
-/// launch is complete. No thread waits for that: sweep() finds the complete ones, and is called by
-/// threads that need memory or have waited for the device. Thread-safe.
+/// Keeps the memory pools of captures, and captures that will not be launched again, until their
+/// last launch is complete. No thread waits for a launch: sweep() destroys what is complete, and is
+/// called by threads that need memory or have waited for the device. Thread-safe.
 ///
-/// Pools have another owner as long as a graph uses their free memory. After that, their memory is
-/// released as it becomes free, and the pools are destroyed with the last of it.
+/// A graph that uses the free memory of pools owns them, too. When no graph does any more, the
+/// pools' memory is released as it becomes free, and the pools are destroyed with the last of it.
 class CapturePools {
  public:
   explicit CapturePools(std::shared_ptr<detail::DependencyTracker> tracker)
       : tracker_(std::move(tracker)) {}
   CapturePools(CapturePools const&) = delete;
   CapturePools& operator=(CapturePools const&) = delete;
-  /// Waits for the last launches.
+  /// Blocks the host until the last launches of all captures are complete.
   ~CapturePools() {
     for (auto const& entry : retired_) {
       for (auto const& launch : entry.last_launch) {
@@ -42,20 +42,20 @@ class CapturePools {
     pools_.push_back(std::move(pools));
     count_.store(pools_.size() + retired_.size());
   }
-  /// Keeps `work` until its last launch is complete.
+  /// Keeps `work`, the resources of a captured graph, until its last launch is complete.
   void retire(std::shared_ptr<void> work, order::PositionSet const& last_launch) {
     std::lock_guard const guard(mutex_);
     retired_.push_back({std::move(work), last_launch});
     count_.store(pools_.size() + retired_.size());
   }
-  /// Destroys captures and pools that are not needed any more. Costs one load if there are none;
-  /// does not wait for launches. If the runtime throws, the exception passes, and a later call
-  /// continues.
+  /// Destroys captures whose last launch is complete, and pools without memory that no graph owns.
+  /// Costs one load if there are none, and does not wait for launches. Passes on exceptions of the
+  /// runtime; a later call continues.
   void sweep() {
     if (count_.load(std::memory_order_acquire) == 0) {
       return;
     }
-    std::vector<Retired> over;  // this and `unneeded` are destroyed without the lock
+    std::vector<Retired> over;  // `over` and `unneeded` are destroyed without the lock
     std::vector<std::shared_ptr<Pools>> unneeded;
     std::unique_lock lock(mutex_);
     take_from(retired_, over, [this](Retired const& entry) { return is_over(entry); });
@@ -71,12 +71,13 @@ class CapturePools {
     count_.store(pools_.size() + retired_.size());
     lock.unlock();
   }
-  /// Returns the counts of pools that were destroyed.
+  /// Returns the allocation counts of pools that were destroyed.
   [[nodiscard]] detail::AllocationCounts counts_of_gone() const {
     std::lock_guard const guard(mutex_);
     return counts_of_gone_;
   }
-  /// Whether a sweep() a little later may find more to destroy.
+  /// Returns whether captures are waiting for their last launch, so that a later sweep() may
+  /// destroy more.
   [[nodiscard]] bool has_retired() const {
     std::lock_guard const guard(mutex_);
     return !retired_.empty();
@@ -88,7 +89,7 @@ class CapturePools {
       pools->set_abandoned(abandoned);
     }
   }
-  /// Calls `visit(pool)` for each pool, under the lock.
+  /// Calls `visit(pool)` for each pool of a capture, with the lock held.
   template <class Visit>
   void for_each(Visit&& visit) const {
     std::lock_guard const guard(mutex_);

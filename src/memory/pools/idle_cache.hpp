@@ -10,18 +10,19 @@
 
 namespace msstream::memory {
 
-/// Releases free memory that a pool has not needed for long, beyond the bytes that the pool may
-/// keep. Counts host waits, not time: memory that is needed once in kWaits waits is not released
-/// and taken repeatedly. Thread-safe.
+/// Releases free memory that a pool has not used for long, beyond the bytes that the pool may keep.
+/// Counts waits of the host, not time: memory that is used once in kWaits waits is not released and
+/// taken again and again. Thread-safe.
 class IdleCache {
  public:
-  /// Watches `pool`, which takes `step_bytes` from the runtime at a time.
+  /// Keeps a reference to `pool`, which takes `step_bytes` from the runtime at a time. The pool may
+  /// keep `keep_bytes` and one such step.
   IdleCache(BlockPool& pool, std::size_t keep_bytes, std::size_t step_bytes)
       : pool_(pool), kept_bytes_(with_limit(keep_bytes, step_bytes)) {}
 
-  /// Counts a wait of the host, if the pool may have too much memory. Measures the free memory at
-  /// every kWaitsALook-th wait, and calls `is_device_idle()` at every kWaits-th. Releases memory
-  /// only if that returns true, because releasing memory may wait for the device.
+  /// Counts a wait of the host, unless the pool is within the bytes it may keep. Measures the free
+  /// memory at every kWaitsALook-th wait, and calls `is_device_idle()` at every kWaits-th. Releases
+  /// memory only if that function returns true, because releasing memory may wait for the device.
   template <class IsDeviceIdle>
   void look(IsDeviceIdle const& is_device_idle) {
     if (pool_.reserved_bytes() <= kept_bytes_ ||
@@ -54,8 +55,8 @@ class IdleCache {
     auto const most = std::numeric_limits<std::size_t>::max();
     return keep_bytes < most - step_bytes ? keep_bytes + step_bytes : most;
   }
-  /// Releases memory that was free at each look, and in use at no time in between. Slabs of which
-  /// nothing is in use become free here.
+  /// Releases memory that was free at each measurement and not in use between them. Slabs without a
+  /// block in use become free memory here.
   void give_back() {
     auto const reserved = pool_.reserved_bytes();
     auto const unused = reserved - std::min(reserved, pool_.take_recent_peak());
@@ -67,7 +68,7 @@ class IdleCache {
   std::size_t const kept_bytes_;
   std::mutex mutex_;  ///< guards all members below
   int waits_ = 0;
-  std::size_t least_idle_bytes_ = 0;  ///< the least at any look since the device was last idle
+  std::size_t least_idle_bytes_ = 0;  ///< the least since the device was last found idle
 };
 
 }  // namespace msstream::memory

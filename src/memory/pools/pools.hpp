@@ -11,7 +11,8 @@
 
 namespace msstream::memory {
 
-/// One pool for all stream groups, or several. Thread-safe once all pools are added.
+/// The memory pools of a device: one pool for all stream groups, or several. Thread-safe once all
+/// pools are added.
 class Pools {
  public:
   void add(std::shared_ptr<detail::StreamContext> context, Space space, BlockPoolOptions options) {
@@ -19,12 +20,12 @@ class Pools {
   }
   [[nodiscard]] std::size_t count() const noexcept { return pools_.size(); }
 
-  /// Returns the pool of the stream's group; the default group uses the first pool.
+  /// Returns the pool of the stream's group. The default group uses the first pool.
   [[nodiscard]] BlockPool& of(detail::StreamSlot const& stream) noexcept {
     auto const group = static_cast<std::size_t>(std::max(stream.identity.group, 0));
     return *pools_[pools_.size() == 1 ? 0 : group % pools_.size()];
   }
-  /// Whether the block is from one of the pools.
+  /// Returns whether the block is from one of the pools.
   [[nodiscard]] bool own(Block const& block) const noexcept {
     return std::any_of(
         pools_.begin(), pools_.end(), [&](auto const& pool) { return pool.get() == block.pool; });
@@ -44,7 +45,7 @@ class Pools {
     }
   }
 
-  // Functions like those of BlockPool, for all pools together.
+  // Functions of BlockPool, applied to all pools together.
 
   [[nodiscard]] MemoryStatistics statistics() const {
     MemoryStatistics total;

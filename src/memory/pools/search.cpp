@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search of a pool for memory: runs the steps of SearchOrder, and has those for small blocks
-// and those that search again.
+// The search of a pool for memory: runs the steps of SearchOrder, and implements the steps for
+// small blocks and those that search again.
 #include "base/mechanism.hpp"
 #include "memory/blocks/size_bins.hpp"
 #include "memory/pools/block_pool.hpp"
@@ -12,7 +12,7 @@
 
 namespace msstream::memory {
 
-/// Finds or makes a block. Throws OutOfMemory.
+/// Returns a block for the request, free or cut from fresh memory. Throws OutOfMemory.
 Block* BlockPool::find(std::size_t bytes, detail::StreamSlot& stream) {
   auto const limit = large_.backing().capacity().limit_bytes();
   bool const can_be = bytes <= std::min(limit, SizeClass::kMostBytes);
@@ -26,7 +26,8 @@ Block* BlockPool::find(std::size_t bytes, detail::StreamSlot& stream) {
   }
 }
 
-/// Returns the block of the first step, from `first` to `last`, that finds one. Null if none does.
+/// Tries the steps from `first` to `last`, and returns the block of the first step that finds one;
+/// null if none does.
 Block* BlockPool::try_steps(Search& search, int first, int last) {
   bool const is_small = search.bytes <= Slabs::kMostBytes;
   auto const return_all_slabs = [&] { return return_slabs(search.hands); };
@@ -49,10 +50,10 @@ Block* BlockPool::try_steps(Search& search, int first, int last) {
   return block;
 }
 
-/// Takes a free block of the size that needs no wait. In device memory, the stream follows its
-/// uses, or they are known complete; in pinned memory, they are known complete. Asking about device
-/// memory records an event, so fresh memory comes before that; pinned memory is asked about at
-/// once.
+/// Takes a free small block that needs no wait. Device memory needs none if the stream follows its
+/// uses or they are known to be complete, pinned memory only if they are known to be complete. The
+/// runtime is queried only for pinned memory: for device memory, a query records an event, so fresh
+/// memory is tried first.
 Block* BlockPool::take_ready(Search& search) {
   if (auto* const block = cut_for_rival(search)) {
     return block;
@@ -64,7 +65,7 @@ Block* BlockPool::take_ready(Search& search) {
              : reusable_when_asked(wanted.index, search.stream);
 }
 
-/// Cuts a block from the newest slab, or from a new one that needs no wait.
+/// Cuts a block from the newest slab, or from a new slab whose memory needs no wait.
 Block* BlockPool::cut_without_wait(Search& search) {
   auto const wanted = SizeClass::of(search.bytes);
   auto* const block = slabs_.cut(wanted);
@@ -84,7 +85,7 @@ Block* BlockPool::take_any(Search& search) {
   return any_free(wanted, wanted + kLargerClassesTried, search.stream);
 }
 
-/// Cuts a block from a new slab for whose memory the stream may have to wait.
+/// Cuts a block from a new slab, for whose memory the stream may have to wait.
 Block* BlockPool::cut_any(Search& search) {
   return cut_from_new_slab(search, [&](LargeRequest const& slab) {
     return find_large(large_, slab, SearchOrder::kShares, SearchOrder::kHardLimit);
@@ -95,17 +96,17 @@ Block* BlockPool::take_any_larger(Search& search) {
   return any_free(SizeClass::of(search.bytes).index, SizeClass::kSmallCount - 1, search.stream);
 }
 
-/// Asks other pools to release memory, and searches again while no other thread holds free memory;
-/// again as long as room was made, which was likely made for this request.
+/// Makes other pools release memory, and searches again while no other thread holds free memory.
+/// Repeats the search as long as memory was released, probably for this request.
 Block* BlockPool::search_after_room_is_made(Search& search) {
   search.deadline = std::chrono::steady_clock::now() + wait_for_frees_;
   search.tries_of_room_made = kTriesOfRoomMade;
   return search_with_room(search);
 }
 
-/// Waits and searches again, as long as other pools may release memory, the device still uses free
-/// memory, or there is enough that other threads take first. Stops after `wait_for_frees_`, because
-/// work may depend on the calling thread to go on.
+/// Sleeps and searches again, as long as other pools may release memory, the device still uses free
+/// memory, or there is enough memory that other threads take first. Stops after `wait_for_frees_`,
+/// because work on the device may depend on the calling thread.
 Block* BlockPool::search_while_waiting(Search& search) {
   Block* block = nullptr;
   while (block == nullptr && search.has_hope &&
@@ -117,8 +118,8 @@ Block* BlockPool::search_while_waiting(Search& search) {
   return block;
 }
 
-/// Calls `on_out_of_memory_`, after which the search begins anew. Throws OutOfMemory if there is no
-/// such function, or it has released nothing.
+/// Calls `on_out_of_memory_`, and returns null so that the search begins anew. Throws OutOfMemory
+/// if there is no such function, or it returns false because it has released nothing.
 Block* BlockPool::search_after_callback(Search& search) {
   auto const limit = large_.backing().capacity().limit_bytes();
   bool const can_be = search.bytes <= std::min(limit, SizeClass::kMostBytes);
@@ -153,8 +154,8 @@ Block* BlockPool::search_with_room(Search& search) {
   return nullptr;
 }
 
-/// Cuts a block of its own for a stream that often takes free blocks from other threads' streams
-/// and loses as many to them, as long as PartForRivals permits. Null for all other streams.
+/// Cuts a new block for a stream that often takes free blocks from other threads' streams and loses
+/// as many to them, as long as PartForRivals permits. Returns null for all other streams.
 Block* BlockPool::cut_for_rival(Search& search) {
   auto const wanted = SizeClass::of(search.bytes);
   if (space_ != Space::device || !caches_.of(search.stream.index).rivalry().take_too_few() ||
@@ -172,7 +173,9 @@ Block* BlockPool::cut_for_rival(Search& search) {
   return block;
 }
 
-/// Takes a free block of the class that needs no wait, as take_ready() says.
+/// Takes a free block of the size class that needs no wait. Device memory needs none if the stream
+/// follows its uses or they are known to be complete, pinned memory only if they are known to be
+/// complete.
 Block* BlockPool::reusable(std::size_t size_class, detail::StreamSlot& stream) {
   auto const over = [this](auto const& block) {
     return rules_.is_known_to_be_over(block) ||
@@ -191,8 +194,8 @@ Block* BlockPool::reusable(std::size_t size_class, detail::StreamSlot& stream) {
   return found;
 }
 
-/// Like reusable(), but first asks the runtime about the oldest blocks of the class, which are the
-/// likeliest to be complete. Asks without a lock.
+/// Queries the runtime about the oldest free blocks of the size class, whose uses are the likeliest
+/// to be complete, and takes a block that needs no wait. Queries without a lock.
 Block* BlockPool::reusable_when_asked(std::size_t size_class, detail::StreamSlot& stream) {
   std::size_t const looks = space_ == Space::device ? 1 : StreamCache::kLooks;
   bool is_over = false;
@@ -208,8 +211,8 @@ Block* BlockPool::reusable_when_asked(std::size_t size_class, detail::StreamSlot
   return is_over ? reusable(size_class, stream) : nullptr;
 }
 
-/// Takes the oldest free device block of the class `first`, or of a larger one up to `last`; from
-/// the stream's own cache first. The stream may have to wait for it.
+/// Takes the oldest free device block of the size class `first`, or of a larger one up to `last`;
+/// from the stream's own cache first. The stream may have to wait for the block's last uses.
 Block* BlockPool::any_free(std::size_t first, std::size_t last, detail::StreamSlot& stream) {
   Block* found = nullptr;
   if (space_ == Space::device) {
@@ -221,8 +224,8 @@ Block* BlockPool::any_free(std::size_t first, std::size_t last, detail::StreamSl
   return found;
 }
 
-/// Cuts a block from a new slab of the usual size or, if there is no memory for it, of the wanted
-/// one. `obtain(request)` returns the memory of the slab.
+/// Cuts a block from a new slab of the usual size or, if there is no memory for it, of the size of
+/// the block. `obtain(request)` returns the memory of the slab.
 template <class Obtain>
 Block* BlockPool::cut_from_new_slab(Search& search, Obtain&& obtain) {
   auto const wanted = SizeClass::of(search.bytes);
@@ -246,7 +249,7 @@ Block* BlockPool::cut_from_new_slab(Search& search, Obtain&& obtain) {
       [this](Block* unneeded) { large_.put(unneeded); });
 }
 
-/// Turns slabs of only free blocks into large blocks. Returns whether there were any.
+/// Turns slabs whose blocks are all free into large blocks. Returns whether there were any.
 bool BlockPool::return_slabs(Hands* hands) {
   auto const in_hand = take_in_hand(hands);
   bool const any = slabs_.return_free(

@@ -18,8 +18,8 @@ struct SearchStep {
   std::string_view small_memory;  ///< what is taken for a small block
   std::string_view condition;
   std::string_view who_waits;
-  /// The function that tries the step: for a large block, for a small one, or for both. Null: such
-  /// a block has no such step.
+  /// The member functions that try the step: for a large block, for a small one, or for any block.
+  /// Null if the step does not exist for that kind of block.
   Block* (LargeAllocator::*large)(LargeRequest&) = nullptr;
   Block* (BlockPool::*small)(BlockPool::Search&) = nullptr;
   Block* (BlockPool::*both)(BlockPool::Search&) = nullptr;
@@ -154,11 +154,12 @@ struct SearchOrder {
   };
 
   static constexpr int kFirst = 1;
-  /// The last step that takes a block that needs no wait; a slab is searched for again from here.
+  /// The number of the last step that takes only blocks that need no wait. The search for a slab
+  /// starts again here when a wait is allowed.
   static constexpr int kShares = 5;
-  /// The last step that takes memory of this pool alone.
+  /// The number of the last step that takes only memory of this pool.
   static constexpr int kHardLimit = 10;
-  /// The last step, which throws if there is no memory.
+  /// The number of the last step, which throws OutOfMemory if there is no memory.
   static constexpr int kCallback = 13;
 
   [[nodiscard]] static constexpr SearchStep const& step(int number) {
@@ -175,7 +176,7 @@ struct SearchOrder {
 };
 static_assert(SearchOrder::is_numbered(), "the steps are numbered in their order");
 
-/// Searches for a large block by the steps from `first` to `last`. Null if they find none.
+/// Searches for a large block by the steps from `first` to `last`. Returns null if they find none.
 [[nodiscard]] inline Block* find_large(LargeAllocator& large,
                                        LargeRequest request,
                                        int first = SearchOrder::kFirst,

@@ -12,7 +12,8 @@
 
 namespace msstream::memory {
 
-/// Keeps the last `capacity` events. Thread-safe, with one lock: for diagnosis, not for production.
+/// Keeps the last `capacity` events of a pool's memory. Thread-safe, with one lock: for diagnosis,
+/// not for production.
 class MemoryHistory {
  public:
   explicit MemoryHistory(std::size_t capacity) : capacity_(capacity) { events_.reserve(capacity); }
@@ -43,7 +44,7 @@ class MemoryHistory {
   std::chrono::steady_clock::time_point const began_ = std::chrono::steady_clock::now();
   mutable std::mutex mutex_;
   std::vector<MemorySnapshot::Event> events_;
-  std::size_t next_ = 0;  ///< the oldest event, once the history is full
+  std::size_t next_ = 0;  ///< the index of the oldest event, once the history is full
 };
 
 }  // namespace msstream::memory

@@ -14,7 +14,7 @@
 
 namespace msstream::memory {
 
-/// Adds up memory in use by name scope and stream.
+/// Sums the bytes in use by name scope and stream.
 class MemoryUseByScope {
  public:
   void add(std::string const& scope, std::string const& stream, std::size_t bytes) {
@@ -25,7 +25,7 @@ class MemoryUseByScope {
     use.bytes += bytes;
     ++use.blocks;
   }
-  /// Returns the sums, the largest first.
+  /// Returns the bytes in use by name scope and stream, the largest first.
   [[nodiscard]] std::vector<ScopeMemory> sorted() && {
     std::sort(uses_.begin(), uses_.end(), [](ScopeMemory const& a, ScopeMemory const& b) {
       return std::tie(b.bytes, a.scope, a.stream) < std::tie(a.bytes, b.scope, b.stream);
@@ -37,7 +37,7 @@ class MemoryUseByScope {
   std::vector<ScopeMemory> uses_;
 };
 
-/// Adds up memory in use, and allocation counts, by stream.
+/// Sums the bytes in use, and the allocation counts, by stream.
 class MemoryUseByStream {
  public:
   void add(order::StreamIndex index,
@@ -49,7 +49,7 @@ class MemoryUseByStream {
     use += counts;
     use.live_bytes += live_bytes;
   }
-  /// Returns the sums, the oldest stream first.
+  /// Returns the memory in use and the counts by stream, the oldest stream first.
   [[nodiscard]] std::vector<StreamMemory> sorted() && {
     std::vector<StreamMemory> sorted;
     for (auto& [index, use] : uses_) {

@@ -11,7 +11,7 @@ namespace msstream::memory {
 
 namespace {
 
-/// Returns the names of the option and of the variable that set the limit.
+/// Returns the names of the option and of the environment variable that set the memory limit.
 std::string_view option_of(std::string_view space) {
   return space == "pinned" ? " (AllocatorOptions::pinned_limit_bytes, MSSTREAM_PINNED_LIMIT_BYTES)"
                            : " (AllocatorOptions::limit_bytes, MSSTREAM_MEMORY_LIMIT_BYTES)";

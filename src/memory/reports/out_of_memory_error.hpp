@@ -9,7 +9,7 @@
 
 namespace msstream::memory {
 
-/// The data for the message about a refused request.
+/// The data for the error message about a request for memory that failed.
 struct Refusal {
   char const* space;  ///< the kind of memory, "device" or "pinned"
   std::size_t bytes;  ///< the size of the request
@@ -19,7 +19,8 @@ struct Refusal {
   std::vector<ScopeMemory> uses;   ///< the memory in use, the largest first
 };
 
-/// Returns the error: one line, and an indented line for each of the largest users of memory.
+/// Returns the error. Its message has one line, and an indented line for each of the largest users
+/// of memory.
 [[nodiscard]] OutOfMemory out_of_memory_error(Refusal const& refusal);
 
 }  // namespace msstream::memory

@@ -7,12 +7,12 @@
 
 namespace msstream::memory {
 
-/// Counts how much of a pool is in use, and the peak. Each stream counts its own part; the shared
-/// count is written only if a part has grown or shrunk by much between two allocations, so threads
-/// that allocate and free in turn seldom contend. Thread-safe.
+/// Counts the bytes of a pool that are in use, and their peak. Each stream counts its own bytes.
+/// The count that all streams share is written only if a stream's bytes have changed by much
+/// between two allocations, so threads that allocate and free in turn seldom contend. Thread-safe.
 class LiveBytes {
  public:
-  /// The number of bytes that one stream uses. Changed by one thread at a time.
+  /// The bytes that one stream uses. Changed by one thread at a time.
   class alignas(64) Part {
    public:
     [[nodiscard]] std::size_t bytes() const noexcept {
@@ -30,7 +30,8 @@ class LiveBytes {
   LiveBytes(LiveBytes const&) = delete;
   LiveBytes& operator=(LiveBytes const&) = delete;
 
-  /// Adds a part, once. The part must live as long as this object.
+  /// Adds a stream's count to the sum; called once per count. The count must live as long as the
+  /// LiveBytes.
   void enter(Part& part) noexcept {
     part.next_ = parts_.load(std::memory_order_relaxed);
     while (!parts_.compare_exchange_weak(part.next_, &part, std::memory_order_acq_rel)) {
@@ -47,7 +48,7 @@ class LiveBytes {
     part.bytes_.store(part.bytes() - bytes, std::memory_order_relaxed);
   }
 
-  /// Returns the sum of all parts.
+  /// Returns the sum of the bytes of all streams.
   [[nodiscard]] std::size_t now() const noexcept {
     std::size_t total = 0;
     for (auto const* part = parts_.load(std::memory_order_acquire); part != nullptr;
@@ -56,11 +57,11 @@ class LiveBytes {
     }
     return total;
   }
-  /// Returns the sum that the parts last reported: cheaper than now(), roughly right, and including
-  /// memory that a part has freed since its last allocation.
+  /// Returns the sum that the streams last reported: cheaper than now(), roughly right, and
+  /// including memory that a stream has freed since its last allocation.
   [[nodiscard]] std::size_t told() const noexcept { return told_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }
-  /// Returns the peak since the last call, and starts a new one.
+  /// Returns the peak of the bytes in use since the last call, and starts a new peak.
   [[nodiscard]] std::size_t take_recent_peak() noexcept {
     return recent_peak_.exchange(now(), std::memory_order_relaxed);
   }
@@ -68,8 +69,8 @@ class LiveBytes {
  private:
   static constexpr std::size_t kUntoldShrinkage = std::size_t{1} << 20U;
 
-  /// Returns the growth that a part does not report: 1/8, at least 64 KiB, at most 1 MiB. Peaks are
-  /// exact to within that.
+  /// Returns the growth up to which a stream need not report to the shared count: 1/8 of the bytes
+  /// last reported, at least 64 KiB, at most 1 MiB. Peaks are exact to within that.
   static constexpr std::size_t untold_growth(std::size_t told) noexcept {
     return std::clamp(told / 8, std::size_t{64} << 10U, std::size_t{1} << 20U);
   }

@@ -15,22 +15,22 @@
 
 namespace msstream::memory {
 
-/// Cuts small blocks from larger ones, the slabs, one slab after the other. Blocks stay cut until
-/// all blocks of their slab are free and the slab is wanted back. Thread-safe, with one lock: this
-/// is the slow path.
+/// Cuts small blocks from larger ones, the slabs, one slab after the other. A slab can be returned
+/// only when all its blocks are free. Thread-safe, with one lock, because allocations seldom need a
+/// new block.
 class Slabs {
  public:
   static constexpr std::size_t kSlabBytes = std::size_t{2} << 20U;
   static constexpr std::size_t kMostBytes = SizeClass::kMostSmallBytes;
 
-  /// Cuts an unused block from the rest of the newest slab. Null if the rest is too small.
+  /// Cuts an unused block from the rest of the newest slab. Returns null if the rest is too small.
   [[nodiscard]] Block* cut(SizeClass wanted) {
     std::lock_guard const guard(mutex_);
     return uncut_bytes_ >= wanted.bytes ? cut_off(wanted) : nullptr;
   }
-  /// Cuts a block from the new slab `slab`. If another thread has added a slab first, cuts from
-  /// that one and passes the new one to `give_back(slab)`. Otherwise passes the rest of the
-  /// previous slab, in blocks, to `spare(block)`.
+  /// Cuts a block from the new slab `slab`, and passes the rest of the previous slab, in blocks, to
+  /// `spare(block)`. If another thread has added a slab first, cuts from that one and passes the
+  /// new one to `give_back(slab)` instead.
   template <class Spare, class GiveBack>
   [[nodiscard]] Block* cut_from(Block* slab,
                                 SizeClass wanted,
@@ -55,9 +55,9 @@ class Slabs {
     return cut_off(wanted);
   }
 
-  /// Passes each slab whose blocks are all free to `give_back(slab)`. `take(block)` takes a block
-  /// if it is free; `put_back(block)` returns the blocks of a slab that stays. Returns whether any
-  /// slab was given back.
+  /// Passes each slab whose blocks are all free to `give_back(slab)`, and returns whether there was
+  /// any. `take(block)` takes a block if it is free; `put_back(block)` returns blocks of a slab
+  /// that also has blocks in use.
   template <class Take, class PutBack, class GiveBack>
   bool return_free(Take&& take, PutBack&& put_back, GiveBack&& give_back) {
     std::lock_guard const guard(mutex_);
@@ -83,8 +83,8 @@ class Slabs {
     std::vector<std::unique_ptr<Block>> blocks;
   };
 
-  /// Cuts a block from the newest slab, which must have enough left. The block has the recorded
-  /// uses of the slab's memory, which its owner follows.
+  /// Cuts a block from the newest slab, whose rest must be large enough. The block gets the
+  /// recorded uses of the slab's memory, so its owner follows them.
   Block* cut_off(SizeClass wanted) {
     auto& slab = slabs_.back();
     auto block = std::make_unique<Block>();
@@ -96,8 +96,8 @@ class Slabs {
     uncut_bytes_ -= wanted.bytes;
     return slab.blocks.back().get();
   }
-  /// Takes all blocks of the slab, and notes their uses in its record. If one cannot be taken, puts
-  /// the others back and returns false.
+  /// Takes all blocks of the slab, and notes their uses in the slab's record. If a block cannot be
+  /// taken, puts the others back and returns false.
   template <class Take, class PutBack>
   static bool take_all(Slab& slab, Take& take, PutBack& put_back) {
     std::size_t taken = 0;

@@ -26,9 +26,9 @@
 
 namespace msstream::memory {
 
-/// The part of a pool that belongs to one stream: the free blocks that the stream allocated, in one
-/// list per size class, oldest first, and the account of those in use, which keep the device alive.
-/// Thread-safe. An allocation that finds a block here takes no other lock than the stream's own.
+/// The free small blocks that one stream allocated, in one list per size class, oldest first, and
+/// the list and counts of the stream's blocks in use, which keep the device alive. An allocation
+/// that finds a block here takes no lock but the cache's own. Thread-safe.
 class alignas(64) StreamCache {
  public:
   struct Account {
@@ -43,8 +43,9 @@ class alignas(64) StreamCache {
   StreamCache(LiveBytes& pool_live, order::StreamIndex stream) noexcept
       : pool_live_(pool_live), stream_(stream) {}
 
-  /// Takes a free block that is `ready(block)`, looking from the newest, which are likely to be in
-  /// the processor's cache; otherwise the oldest, if it is `over(block)`. Null if there is none.
+  /// Takes a free block of the class for which `ready(block)` is true, looking from the newest,
+  /// which are likely to be in the processor's cache. If there is none, takes the oldest if
+  /// `over(block)` is true for it; otherwise returns null.
   template <class Ready, class Over>
   [[nodiscard]] Block* take_ready(std::size_t size_class, Ready&& ready, Over&& over) {
     if (occupied_.next(size_class) != size_class) {
@@ -53,9 +54,9 @@ class alignas(64) StreamCache {
     std::lock_guard const guard(lock_);
     return find_ready(size_class, ready, over);
   }
-  /// Takes a free block that is `ready(block)` for the stream itself, of the class or one up to
-  /// twice as large, and marks it as in use. A larger block costs less than a search of other
-  /// caches. Null if there is none.
+  /// Takes a free block for which `ready(block)` is true, of the class or of one up to twice as
+  /// large, and marks it as in use by the cache's stream. A larger block costs less than a search
+  /// of other caches. Returns null if there is none.
   template <class Ready>
   [[nodiscard]] Block* use_ready(std::size_t size_class, Ready&& ready, DeviceOwner const& device) {
     auto const over = [](auto const&) { return false; };
@@ -71,8 +72,8 @@ class alignas(64) StreamCache {
     }
     return nullptr;
   }
-  /// Takes a free block that is `over(block)`, looking from the oldest, whose uses are the
-  /// likeliest to be complete. Null if there is none.
+  /// Takes a free block of the class for which `over(block)` is true, looking from the oldest,
+  /// whose uses are the likeliest to be complete. Returns null if there is none.
   template <class Over>
   [[nodiscard]] Block* take_over(std::size_t size_class, Over&& over) {
     if (occupied_.next(size_class) != size_class) {
@@ -97,8 +98,8 @@ class alignas(64) StreamCache {
     auto* const oldest = lists_[size_class].oldest();
     return oldest != nullptr ? take(oldest) : nullptr;
   }
-  /// Returns the last uses of a free block of the class by its position, 0 for the oldest. Empty if
-  /// there is no such block.
+  /// Returns the last uses of the free block at index `place` of the class, where 0 is the oldest;
+  /// nothing if there is no such block.
   [[nodiscard]] std::optional<order::PositionSet> uses_of(std::size_t size_class,
                                                           std::size_t place) const {
     if (occupied_.next(size_class) != size_class) {
@@ -116,7 +117,7 @@ class alignas(64) StreamCache {
     for_each_use(*block, [&](order::Position use) { uses.add(use); });
     return uses;
   }
-  /// Takes the given free block. False if it is not in this cache.
+  /// Takes the given free block. Returns false if it is not in the cache.
   [[nodiscard]] bool take_this(Block* block) {
     std::lock_guard const guard(lock_);
     auto const& list = lists_[block->size_class];
@@ -131,15 +132,15 @@ class alignas(64) StreamCache {
     append(block);
   }
 
-  /// Marks a block that is in no list as in use by the stream. `waits`: whether the stream waits
-  /// for the last uses of the block.
+  /// Marks a block that is in no list as in use by the stream. `waits` says whether the stream
+  /// waits for the last uses of the block.
   void use(Block& block, DeviceOwner const& device, bool waits) {
     std::lock_guard const guard(lock_);
     begin_use(block, device);
     account_.counts.waiting_reuses += waits ? 1 : 0;
   }
-  /// Ends the use of a block and, if it is small, adds it to the free ones. Returns a reference
-  /// that the caller must drop when it has finished with the pool.
+  /// Ends the use of a block and, if the block is small, adds it to the free ones. Returns a
+  /// reference to the device, which the caller must drop when it has finished with the pool.
   [[nodiscard]] DeviceOwner end_use(Block* block) noexcept {
     std::shared_ptr<std::string const> scope;  // destroyed after the lock is released
     std::lock_guard const guard(lock_);
@@ -153,15 +154,16 @@ class alignas(64) StreamCache {
   }
 
   [[nodiscard]] Rivalry& rivalry() noexcept { return rivalry_; }
-  /// Returns the stream's part of the pool's live bytes, which the pool enters there.
+  /// Returns the count of the stream's bytes in use, which the pool adds to its LiveBytes.
   [[nodiscard]] LiveBytes::Part& live() noexcept { return live_; }
-  /// Sets whether only blocks in use keep the device alive. The caller must drop the result.
+  /// Sets whether only blocks in use keep the device alive. Returns a reference to the device that
+  /// the caller must drop.
   [[nodiscard]] DeviceOwner set_abandoned(bool abandoned) {
     std::lock_guard const guard(lock_);
     abandoned_ = abandoned;
     return abandoned_ && in_use_.empty() ? std::exchange(device_, nullptr) : nullptr;
   }
-  /// Calls `visit(block)` for each block in use, the newest first, under the lock.
+  /// Calls `visit(block)` for each block in use, the newest first, with the cache's lock held.
   template <class Visit>
   void for_each_in_use(Visit&& visit) const {
     std::lock_guard const guard(lock_);
@@ -169,7 +171,7 @@ class alignas(64) StreamCache {
       visit(*block);
     }
   }
-  /// Calls `visit(block)` for each free block, under the lock.
+  /// Calls `visit(block)` for each free block, with the cache's lock held.
   template <class Visit>
   void for_each_cached(Visit&& visit) const {
     std::lock_guard const guard(lock_);

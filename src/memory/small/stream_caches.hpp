@@ -13,7 +13,7 @@
 
 namespace msstream::memory {
 
-/// The StreamCache of each stream that has used a pool. Thread-safe, without a lock.
+/// The cache of small blocks of each stream that has used a pool. Thread-safe, without a lock.
 class StreamCaches {
  public:
   StreamCaches() = default;
@@ -29,7 +29,7 @@ class StreamCaches {
     auto* const cache = caches_[stream].load(std::memory_order_acquire);
     return cache != nullptr ? *cache : make_for(stream);
   }
-  /// Calls `visit(cache)` or `visit(cache, stream)` for each cache.
+  /// Calls `visit(cache)` or `visit(cache, stream)` for each stream's cache.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (std::size_t i = 0; i < end_.load(std::memory_order_acquire); ++i) {
@@ -42,8 +42,8 @@ class StreamCaches {
       }
     }
   }
-  /// Returns the first block that `take(cache)` finds, in the stream's own cache first. Null if
-  /// there is none.
+  /// Calls `take(cache)` for each cache, the stream's own first, until it returns a block. Returns
+  /// null if none does.
   template <class Take>
   [[nodiscard]] Block* search(order::StreamIndex stream, Take&& take) {
     auto& own = of(stream);
@@ -55,7 +55,8 @@ class StreamCaches {
     });
     return found;
   }
-  /// Like StreamCache::set_abandoned(), for all caches, including those made later.
+  /// Sets for all caches, including those made later, whether only blocks in use keep the device
+  /// alive.
   void set_abandoned(bool abandoned) {
     abandoned_.store(abandoned);
     for_each([&](StreamCache& cache) {

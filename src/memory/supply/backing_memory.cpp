@@ -13,7 +13,7 @@
 namespace msstream::memory {
 namespace {
 
-/// Whether the free block is the one that gathered pages extend.
+/// Returns whether the free block ends where gathered pages or fresh memory will begin.
 [[nodiscard]] bool is_last(Arena const& arena, Block const& block) noexcept {
   return block.arena.higher != nullptr && block.arena.higher == arena.unpopulated();
 }
@@ -69,7 +69,7 @@ Block* BackingMemory::grow(std::size_t bytes,
                            BlockPredicate ready,
                            detail::FunctionRef<Block*()> find_again) {
   if (is_paged() && !capacity_->has_room(range_.page_bytes(), limit_bytes)) {
-    return nullptr;  // checked without the lock, which may be held for long
+    return nullptr;  // without the lock, which may be held for long
   }
   std::lock_guard const changing(mutex_);
   if (Block* const found = find_again()) {
@@ -130,7 +130,7 @@ void BackingMemory::trim(std::size_t bytes,
     if (given == 0) {
       return;
     }
-    leave_moved(over);  // memory is released only with its old addresses
+    leave_moved(over);  // moved pages are released only with their old addresses
     capacity_->give_back(given);
   }
 }
@@ -152,11 +152,12 @@ Block* BackingMemory::gather_locked(std::size_t bytes,
           move_pages(addresses.begin, needed, over, ready, usable, populated);
         }
       });
-  leave_moved(over);  // after extend(), since left addresses join the absent range
+  leave_moved(over);  // after extend(), because freed addresses join the absent range
   return block;
 }
 
-/// Takes the last free block, to be extended, if it is shorter than `bytes` and `ready(block)`.
+/// Takes the last free block, for fresh memory to extend, if it is shorter than `bytes` and
+/// `ready(block)` is true.
 BackingMemory::Last BackingMemory::take_last(std::size_t bytes, BlockPredicate ready) {
   auto const arena = arena_.access_to_cut();
   arena->choose_unpopulated(range_.in_pages(bytes));
@@ -167,7 +168,7 @@ BackingMemory::Last BackingMemory::take_last(std::size_t bytes, BlockPredicate r
 }
 
 /// Extends the last free block to `bytes`. `provide(addresses, needed, populated)` should put at
-/// least `needed` bytes of memory behind the first of the addresses, which follow that block. If it
+/// least `needed` bytes of memory behind the start of the addresses that follow that block. If it
 /// provides less, the memory stays free, and the result is null.
 template <class Provide>
 Block* BackingMemory::extend(std::size_t bytes, BlockPredicate ready, Provide&& provide) {
@@ -191,7 +192,8 @@ Block* BackingMemory::extend(std::size_t bytes, BlockPredicate ready, Provide&& 
   return block;
 }
 
-/// Appends populated memory to the last block, if any. Returns the result, cut to `bytes`.
+/// Appends new memory to the last block, unless that is null, and returns the resulting block, cut
+/// to `bytes`.
 Block* BackingMemory::add_populated(Block* last,
                                     std::byte* at,
                                     Populated& populated,
@@ -224,8 +226,9 @@ std::size_t BackingMemory::free_page_bytes(Usable&& usable) const {
   return total;
 }
 
-/// Takes up to `most_bytes` of contiguous pages from the smallest free block that is usable and has
-/// any: larger blocks are more likely to fit. Null if there is none.
+/// Takes up to `most_bytes` of contiguous pages from the smallest free block for which
+/// `usable(block)` is true and that contains a whole page: larger blocks are more likely to fit
+/// other requests. Returns null if there is none.
 template <class Usable>
 Block* BackingMemory::take_pages(std::size_t most_bytes, Usable&& usable) {
   auto const arena = arena_.access_to_cut();
@@ -242,8 +245,8 @@ Block* BackingMemory::take_pages(std::size_t most_bytes, Usable&& usable) {
              : nullptr;
 }
 
-/// Moves the needed pages, or fewer if other threads take some first or the runtime has no memory
-/// to note a move.
+/// Moves `needed` bytes of free pages to the addresses from `to` on. Moves fewer if other threads
+/// take pages first, or the host has no memory to note a move.
 void BackingMemory::move_pages(std::byte* to,
                                std::size_t needed,
                                BlockPredicate over,
@@ -266,7 +269,8 @@ void BackingMemory::move_pages(std::byte* to,
   }
 }
 
-/// Maps the pages at other addresses. The old addresses stay mapped until leave_moved().
+/// Maps the pages at new addresses, or returns them to the arena and returns false if that fails.
+/// The old addresses stay mapped until leave_moved().
 bool BackingMemory::move_or_put_back(std::byte* to, Block* pages, order::AccessLog& uses) {
   try {
     uses.note_all_of(pages->record.log);
@@ -285,7 +289,8 @@ bool BackingMemory::move_or_put_back(std::byte* to, Block* pages, order::AccessL
   return true;
 }
 
-/// Unmaps the old addresses of moved pages whose uses are `over(block)`.
+/// Unmaps the old addresses of moved pages for which `over(block)` is true: their uses are
+/// complete.
 void BackingMemory::leave_moved(BlockPredicate over) {
   auto const left = std::remove_if(moved_.begin(), moved_.end(), [&](Block* pages) {
     if (!over(*pages)) {
@@ -298,7 +303,8 @@ void BackingMemory::leave_moved(BlockPredicate over) {
   moved_.erase(left, moved_.end());
 }
 
-/// Unmaps pages. The caller gives back the capacity when the pages have left all their addresses.
+/// Unmaps pages from addresses. The caller gives back the capacity when the pages have left all
+/// their addresses.
 void BackingMemory::unmap(std::byte* at, std::size_t bytes) noexcept {
   runtime().unmap_pages(at, bytes);
   note(MemorySnapshot::Event::Kind::release, at, bytes);
@@ -333,7 +339,8 @@ Block* BackingMemory::grow_by_piece(std::size_t bytes, std::size_t limit_bytes) 
   return nullptr;
 }
 
-/// Releases pieces until free blocks that are `over(block)` have no more than `bytes`.
+/// Releases pieces of memory until the free blocks for which `over(block)` is true have no more
+/// than `bytes`.
 void BackingMemory::release_idle_pieces(std::size_t bytes, BlockPredicate over) {
   auto const idle_bytes = [&] {
     std::size_t idle = 0;
@@ -353,8 +360,8 @@ void BackingMemory::release_idle_pieces(std::size_t bytes, BlockPredicate over) 
   }
 }
 
-/// Frees the first piece that is one free block with uses that are `over(block)`, but does not give
-/// back its capacity. Returns its bytes, or 0 if there is none.
+/// Gives the first piece that is one free block for which `over(block)` is true back to the
+/// runtime, but not its capacity. Returns the piece's bytes, or 0 if there is no such piece.
 std::size_t BackingMemory::free_idle_piece(BlockPredicate over) {
   auto const place = std::find_if(pieces_.begin(), pieces_.end(), [&](Piece const& piece) {
     auto const arena = arena_.access_to_cut();
@@ -387,8 +394,8 @@ void BackingMemory::free_memory_of(Piece const& piece) noexcept {
   }
 }
 
-/// Counts `bytes` and calls `obtain()`, which returns the memory's address. Null if the limits or
-/// the runtime leave no memory.
+/// Counts `bytes` as reserved and calls `obtain()`, which returns the memory's address. Returns
+/// null if the limits or the runtime leave no memory.
 template <class Obtain>
 std::byte* BackingMemory::take(std::size_t bytes, std::size_t limit_bytes, Obtain&& obtain) {
   if (!capacity_->take(bytes, limit_bytes)) {

@@ -24,20 +24,21 @@ namespace msstream::memory {
 
 using BlockPredicate = detail::FunctionRef<bool(Block const&)>;
 
-/// The memory that a pool has from the runtime, under limits, and the arena that holds it: takes
-/// memory, moves it within the arena, and releases it.
+/// The memory that a pool has taken from the runtime, under limits, with the arena that cuts it
+/// into blocks. Takes memory, moves pages within the arena, and releases memory.
 ///
-/// If the runtime has pages, all memory is in one range of addresses, so that neighbours join
-/// however they were taken, and free pages that lie apart from each other can be put together.
-/// Otherwise memory comes in pieces. Memory is counted before it is taken, so the limits hold.
-/// Thread-safe: a lock of its own, not the arena's, guards changes of the memory, and is held
-/// during calls of the runtime.
+/// If the runtime has pages, all memory is in one range of addresses, so that neighbours can be
+/// joined whenever they were taken, and free pages that lie apart from each other can be put
+/// together. Otherwise memory comes in pieces, which stay apart. Bytes are counted before they are
+/// taken, so the limits hold. Thread-safe: a lock of its own, not the arena's, guards changes of
+/// the memory, and is held during calls of the runtime.
 class BackingMemory {
  public:
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
   /// Takes memory in steps of `growth_bytes`, unless a request needs more. Before another piece is
-  /// taken, free pieces with complete uses are released until they have no more than `keep_bytes`.
+  /// taken, free pieces whose uses are complete are released until they have no more than
+  /// `keep_bytes`.
   BackingMemory(std::shared_ptr<detail::StreamContext> context,
                 Space space,
                 std::shared_ptr<Capacity> capacity,
@@ -46,37 +47,40 @@ class BackingMemory {
                 std::size_t keep_bytes = kAll);
   BackingMemory(BackingMemory const&) = delete;
   BackingMemory& operator=(BackingMemory const&) = delete;
-  /// Requires that all blocks are free and in the arena. Waits for their last uses.
+  /// Blocks the host until the last uses of all blocks, which must be free and in the arena, are
+  /// complete.
   ~BackingMemory();
 
   /// Takes memory from the runtime and cuts a block from it, together with the free block before it
-  /// if that is `ready(block)`. Calls `find_again()` first, under the lock, and returns its block
-  /// if there is one. Null if the limit, a lower `limit_bytes`, or the runtime has no more.
+  /// if `ready(block)` is true for that. With the lock held, first calls `find_again()` and returns
+  /// its block, if any. Returns null if the memory limit, a lower `limit_bytes`, or the runtime
+  /// leaves no memory.
   [[nodiscard]] Block* grow(std::size_t bytes,
                             std::size_t limit_bytes,
                             BlockPredicate ready,
                             detail::FunctionRef<Block*()> find_again);
-  /// Returns a block of free pages that lie apart from each other, in blocks that are
-  /// `usable(block)`; first takes those whose uses are `over(block)`, then those that are
-  /// `ready(block)`. Pages with incomplete uses keep their old addresses for that work, and the
-  /// returned block follows it. Null if there are not enough pages, or the runtime has none.
+  /// Makes a block of free pages that lie apart from each other, from blocks for which
+  /// `usable(block)` is true; first those for which `over(block)` is true, then those for which
+  /// `ready(block)` is true. Pages with incomplete uses keep their old addresses for that work, and
+  /// the new block follows it. Returns null if there are not enough pages, or the runtime has none.
   [[nodiscard]] Block* gather(std::size_t bytes,
                               BlockPredicate over,
                               BlockPredicate ready,
                               BlockPredicate usable);
-  /// Like gather(), but returns null if another thread is about to change the memory.
+  /// Makes a block of free pages that lie apart from each other, as gather() does, but returns null
+  /// if another thread is about to change the memory.
   [[nodiscard]] Block* try_gather(std::size_t bytes,
                                   BlockPredicate over,
                                   BlockPredicate ready,
                                   BlockPredicate usable);
-  /// Whether the free pages of the arena in blocks that are `usable(block)`, with the pages that
-  /// the limits have room for, are enough for `bytes`.
+  /// Returns whether the arena's free pages in blocks for which `usable(block)` is true, and the
+  /// pages for which the limits have room, are enough for `bytes`.
   [[nodiscard]] bool has_pages_for(std::size_t bytes, BlockPredicate usable) const;
-  /// Releases free memory whose uses are `over(block)` to the runtime until no more than `bytes`
-  /// are reserved. `take_back()` first puts more free memory into the arena.
+  /// Releases free memory for which `over(block)` is true to the runtime, until no more than
+  /// `bytes` are reserved. First calls `take_back()`, which puts more free memory into the arena.
   void trim(std::size_t bytes, BlockPredicate over, detail::FunctionRef<void()> take_back);
 
-  /// Calls `visit(block)` for the old addresses of moved pages that the device still uses.
+  /// Calls `visit(block)` for the old addresses of moved pages that the device may still use.
   template <class Visit>
   void for_each_moved(Visit&& visit) const {
     std::lock_guard const changing(mutex_);
@@ -86,22 +90,22 @@ class BackingMemory {
   [[nodiscard]] LockedArena const& arena() const noexcept { return arena_; }
   [[nodiscard]] Capacity& capacity() const noexcept { return *capacity_; }
   [[nodiscard]] detail::Backend& runtime() const noexcept { return *context_->runtime; }
-  /// Returns how often memory was taken from the runtime.
+  /// Returns how many times memory was taken from the runtime.
   [[nodiscard]] std::uint64_t growths() const noexcept { return growths_.load(); }
 
  private:
   using Span = PageRange::Span;
-  /// Memory that was put behind addresses, and the uses that its next owner must follow.
+  /// Memory that was put behind addresses, with the uses that the memory's next owner must follow.
   struct Populated {
     std::size_t bytes = 0;
     order::AccessLog uses;
   };
-  /// The last free block of the range, and what follows it.
+  /// The last free block before the addresses without memory, and those addresses.
   struct Last {
     Block* block;    ///< now in use; null if there is none
     Span addresses;  ///< the addresses behind the block, without memory
   };
-  /// Memory that the runtime gave without pages.
+  /// A piece of memory from a runtime without pages.
   struct Piece {
     std::byte* begin;
     std::size_t bytes;
@@ -149,7 +153,7 @@ class BackingMemory {
   std::shared_ptr<MemoryHistory> history_;  ///< null if events are not recorded
   PageRange range_;                         ///< empty if memory comes in pieces
   std::vector<Piece> pieces_;
-  std::vector<Block*> moved_;  ///< old addresses of moved pages, in use on the device
+  std::vector<Block*> moved_;  ///< the old addresses of moved pages that the device may still use
   std::atomic<std::uint64_t> growths_{0};
 };
 

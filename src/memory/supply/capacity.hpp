@@ -9,14 +9,14 @@
 
 namespace msstream::memory {
 
-/// A limit on reserved bytes, and their count. Several pools may share one. Bytes are counted in
+/// A limit on reserved bytes, with their count. Several pools may share one. Bytes are counted in
 /// one atomic step before the memory is taken, so the reserved bytes never exceed the limit,
-/// however many threads race. A child limit counts its own reservations, and its parent counts
-/// them, too.
+/// however many threads race. The bytes of a child limit also count in its parent.
 class Capacity {
  public:
   explicit Capacity(std::size_t limit_bytes) noexcept : limit_bytes_(limit_bytes) {}
-  /// Makes a child limit of `whole`. `addresses_per_byte`: see address_bytes().
+  /// Makes a child limit of `whole`. `addresses_per_byte` is the number of addresses to reserve per
+  /// byte of the limit.
   explicit Capacity(std::shared_ptr<Capacity> whole,
                     std::size_t addresses_per_byte = kUsualAddressesPerByte) noexcept
       : limit_bytes_(whole->limit_bytes()),
@@ -36,7 +36,7 @@ class Capacity {
     raise_peak();
     return true;
   }
-  /// Whether take() would succeed now.
+  /// Returns whether the limit, its outer limits and `limit_bytes` have room for `bytes` more.
   [[nodiscard]] bool has_room(std::size_t bytes, std::size_t limit_bytes) const noexcept {
     bool has_room = bytes <= limit_bytes && reserved_bytes() <= limit_bytes - bytes;
     for (auto const* part = this; has_room && part != nullptr; part = part->whole_.get()) {
@@ -53,14 +53,15 @@ class Capacity {
   }
 
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
-  /// Returns how many addresses to reserve for memory under this limit. Addresses cost nothing, and
-  /// pages that are moved leave theirs behind, so there are several per byte.
+  /// Returns how many addresses to reserve for memory under the limit. There are several per byte,
+  /// because addresses cost nothing, and a page that is moved leaves its old address unused for a
+  /// while.
   [[nodiscard]] std::size_t address_bytes() const noexcept {
     constexpr std::size_t kMost = std::size_t{1} << 44U;
     return std::min(limit_bytes_, kMost / addresses_per_byte_) * addresses_per_byte_;
   }
   [[nodiscard]] std::size_t reserved_bytes() const noexcept { return reserved_.load(); }
-  /// Returns the bytes reserved by all children of the outermost limit together.
+  /// Returns the reserved bytes of all limits under the same outermost limit together.
   [[nodiscard]] std::size_t all_reserved_bytes() const noexcept {
     return whole_ != nullptr ? whole_->all_reserved_bytes() : reserved_bytes();
   }

@@ -9,8 +9,8 @@
 
 namespace msstream::memory {
 
-/// A reservation of addresses in which pages can be mapped and moved. Empty if the runtime has no
-/// pages. Not synchronised.
+/// A range of addresses in which pages of memory can be mapped and moved. Empty if the runtime has
+/// no pages. Not synchronised.
 class PageRange {
  public:
   struct Span {
@@ -18,9 +18,9 @@ class PageRange {
     std::size_t bytes = 0;
   };
 
-  /// Reserves `wanted_bytes` of addresses, or as many as there are, for up to `most_bytes` of
-  /// memory at a time. Reserves none if `most_bytes` are less than kLeastPages pages, or there are
-  /// not as many addresses.
+  /// Reserves `wanted_bytes` of addresses, or as many as the process can have, for up to
+  /// `most_bytes` of memory at a time. Reserves none if `most_bytes` are less than kLeastPages
+  /// pages, or more than the addresses that the process can have.
   PageRange(detail::Backend& runtime, std::size_t most_bytes, std::size_t wanted_bytes)
       : runtime_(runtime), page_bytes_(runtime.page_bytes()) {
     if (page_bytes_ != 0 && most_bytes / kLeastPages >= page_bytes_) {
@@ -43,7 +43,7 @@ class PageRange {
     return (bytes + page_bytes_ - 1) / page_bytes_ * page_bytes_;
   }
 
-  /// Returns the whole pages within the `bytes` addresses from `begin` on.
+  /// Returns the whole pages among the `bytes` addresses from `begin` on.
   [[nodiscard]] Span pages_in(std::byte const* begin, std::size_t bytes) const noexcept {
     auto const before = static_cast<std::size_t>(begin - begin_);
     auto const first = in_pages(before);
@@ -52,11 +52,13 @@ class PageRange {
   }
 
  private:
-  // The least number of pages. With fewer, rounding to pages costs more than pages save.
+  // The least number of pages for which a range is used. With fewer, rounding to pages costs more
+  // than pages save.
   static constexpr std::size_t kLeastPages = 32;
 
-  /// Reserves as many addresses as the process may have, which under a limit of its address space
-  /// or a sanitizer may be fewer than wanted. Reserves none if they are fewer than `most_bytes`.
+  /// Reserves as many addresses as the process can have, up to `wanted_bytes`. A limit of the
+  /// address space or a sanitizer may leave fewer. Reserves none if they are fewer than
+  /// `most_bytes`.
   void reserve(std::size_t most_bytes, std::size_t wanted_bytes) {
     auto wanted = in_pages(wanted_bytes);
     while (begin_ == nullptr && wanted >= most_bytes) {

@@ -9,8 +9,8 @@
 
 namespace msstream::ops::detail {
 
-/// Returns the device pointer from which an operation reads the number of elements that exist, or
-/// null if all exist. Throws std::invalid_argument unless the count is a scalar.
+/// Returns the device pointer from which an operation reads how many of its elements exist, or null
+/// if all exist. Throws std::invalid_argument unless the count is a scalar.
 [[nodiscard]] inline std::int64_t const* count_of(char const* operation,
                                                   DeviceCount<AnyRuntime> const& count) {
   require(!count || count->count() == 1,

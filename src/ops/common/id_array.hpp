@@ -10,7 +10,7 @@
 
 namespace msstream::ops::detail {
 
-/// Returns the elements of a tensor of int64 or int32.
+/// Returns the elements of an int64 or int32 tensor in the form in which kernels read ids.
 [[nodiscard]] inline kernels::IdArray id_array(msstream::detail::AnyTensor const& ids) {
   return ids.dtype() == DType::int64 ? kernels::IdArray(ids.data_as<std::int64_t>())
                                      : kernels::IdArray(ids.data_as<std::int32_t>());

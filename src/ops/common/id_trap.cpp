@@ -21,8 +21,8 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// One device's report of bad ids and bad bags in operations with OutOfRange::trap. It is checked
-/// whenever the host waits for the device.
+/// The reports of bad ids and bad bags that a device's kernels have made in operations with
+/// OutOfRange::trap. The host checks for reports whenever it waits for the device.
 class IdTraps {
  public:
   explicit IdTraps(msstream::detail::DeviceState& device)
@@ -33,7 +33,7 @@ class IdTraps {
   }
 
   [[nodiscard]] kernels::IdTrap* trap() const noexcept { return trap_.get(); }
-  /// Returns the number that stands for the operation's name in the kernel's report.
+  /// Returns the number by which a kernel's report refers to the operation with this name.
   [[nodiscard]] std::uint32_t operation(std::string name) {
     std::lock_guard const guard(mutex_);
     for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -53,8 +53,8 @@ class IdTraps {
     }
   };
 
-  /// If a bad id or bag was caught, resets the trap and throws std::out_of_range; each catch is
-  /// thrown once.
+  /// Throws std::out_of_range if a kernel has reported a bad id or a bad bag, and resets the trap,
+  /// so that each report is thrown once.
   void check() {
     std::atomic_ref<std::uint32_t> set(trap_->set);
     if (set.load(std::memory_order_acquire) != 1) {

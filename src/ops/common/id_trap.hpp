@@ -12,16 +12,18 @@
 
 namespace msstream::ops::detail {
 
-/// The place where the kernels of one operation report a bad id or a bad bag with
-/// OutOfRange::trap.
+/// The memory to which the kernels of one operation with OutOfRange::trap report a bad id or a bad
+/// bag.
 struct TrapOfOperation {
   kernels::IdTrap* trap;
-  std::uint32_t operation;  ///< the number that stands for the operation's name in the report
+  std::uint32_t operation;  ///< the number by which the report refers to the operation
 };
-/// Returns the device's trap. The host checks it whenever it waits for the device.
+/// Returns the memory to which the device's kernels report bad ids. The host checks it whenever it
+/// waits for the device.
 [[nodiscard]] TrapOfOperation trap_of(DeviceState& device, char const* operation);
 
-/// The policy for bad ids or bags, and the name of the counter in error messages.
+/// The policy for ids or bags that are out of range, and the name of their counter in error
+/// messages.
 struct ReportPolicy {
   OutOfRange out_of_range;
   char const* counter;
@@ -31,9 +33,9 @@ struct ReportPolicy {
       : out_of_range(policy), counter(counter_name) {}
 };
 
-/// Returns where `operation` reports bad ids and bags. A counter is added to the tensors that the
-/// operation writes. Throws std::invalid_argument unless a scalar counter is given exactly if the
-/// policy is OutOfRange::count.
+/// Returns the way in which the kernels of `operation` report bad ids and bags. If there is a
+/// counter, adds it to the tensors that the operation writes. Throws std::invalid_argument unless a
+/// scalar counter is given exactly if the policy is OutOfRange::count.
 [[nodiscard]] kernels::IdReport id_report(
     char const* operation,
     DeviceState& device,

@@ -7,7 +7,7 @@
 
 namespace msstream::ops::detail {
 
-/// Returns id_report() for an OffsetPolicy.
+/// Returns the way in which the kernels of an operation report bad offsets under an OffsetPolicy.
 [[nodiscard]] inline kernels::IdReport offset_report(
     char const* operation,
     DeviceState& device,

@@ -15,7 +15,7 @@
 
 namespace msstream::ops::detail {
 
-/// Scratch memory that one operation writes. Holds no tensor if the operation needs no memory.
+/// The scratch memory of one operation. Owns no tensor if the operation needs no scratch memory.
 class Workspace {
  public:
   Workspace(std::shared_ptr<DeviceState> const& device, std::size_t bytes) {
@@ -24,7 +24,8 @@ class Workspace {
     }
   }
   [[nodiscard]] void* data() const noexcept { return memory_ ? memory_->data() : nullptr; }
-  /// Returns `written` with this workspace added.
+  /// Returns the list `written` of an operation's outputs with the workspace added, if it has
+  /// memory.
   template <class Uses>
   [[nodiscard]] Uses with(Uses written) const {
     if (memory_) {
@@ -37,8 +38,9 @@ class Workspace {
   std::optional<TensorOf<std::uint8_t>> memory_;
 };
 
-/// Returns `query(stream)` for the compute stream of the calling thread's group, a HostStream or a
-/// CudaStream: for workspace sizes, which depend on the runtime and not on the stream.
+/// Calls `query` with the compute stream of the calling thread's stream group, as a HostStream or a
+/// CudaStream, and returns its result. Used to ask kernels for the size of their workspace, which
+/// depends on the runtime and not on the stream.
 template <class Query>
 [[nodiscard]] auto ask_kernels(DeviceState& device, Query&& query) {
   return msstream::detail::call_with_stream_of(*device.context->runtime,

@@ -11,9 +11,8 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// Returns the options of the matrix product that attention_scores() passes to softmax(). Throws
-/// std::invalid_argument unless the shapes of queries and keys are those that attention_scores()
-/// accepts.
+/// Returns the options of the matrix product queries x keys in attention_scores(). Throws
+/// std::invalid_argument if attention_scores() does not accept the shapes of queries and keys.
 [[nodiscard]] MatmulOptions attention_product(char const* operation,
                                               Shape const& queries,
                                               Shape const& keys,

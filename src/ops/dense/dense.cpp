@@ -18,16 +18,16 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// The sizes of one dense layer, or of several layers of one size that are computed in one launch.
+/// The sizes of one dense layer, or of several equal dense layers that one launch computes.
 struct DenseSizes {
   std::int64_t layers;
   std::int64_t batch;
   std::int64_t inputs;
   std::int64_t outputs;
-  bool stacked;       ///< whether shapes have a leading dimension of layers, even for one layer
+  bool stacked;       ///< whether tensors have a leading dimension for the layers
   bool shared_input;  ///< whether all stacked layers read one input
 
-  /// Returns the sizes, or null if the shapes of input and weight do not fit each other.
+  /// Returns the sizes, or nothing if the shapes of input and weight do not fit each other.
   [[nodiscard]] static std::optional<DenseSizes> of(Shape const& input, Shape const& weight) {
     bool const stacked = weight.rank() == 3;
     if ((!stacked && weight.rank() != 2) ||
@@ -50,8 +50,8 @@ struct DenseSizes {
   [[nodiscard]] Shape bias() const { return stacked ? Shape{layers, outputs} : Shape{outputs}; }
 };
 
-/// Returns the gradient of the layers' input. If all layers share one input, returns the sum of the
-/// layers' gradients; otherwise returns one gradient per layer.
+/// Returns the gradient of the input of one or more dense layers. If all layers share one input,
+/// the result is the sum of the layers' gradients; otherwise it has one gradient per layer.
 [[nodiscard]] Floats dense_input_gradient(DenseSizes const& sizes,
                                           Floats const& weight,
                                           Floats const& gradient,

@@ -69,7 +69,7 @@ Floats matmul(Floats const& left,
                            .shared_right = shared_right,
                            .factor = options.factor};
   if (shared_right && !options.transpose_left) {
-    // One product with the rows of the whole batch replaces a product per matrix.
+    // Computes one product for the rows of the whole batch instead of one product per matrix.
     args.rows *= batch;
     args.batch = 1;
   }
@@ -116,7 +116,7 @@ Floats matmul_right_gradient(Floats const& left,
                              std::source_location issued_at) {
   bool const shared = right.shape().rank() == 2 && product_gradient.shape().rank() == 3;
   if (shared && left.shape().rank() == 3 && !options.transpose_left) {
-    // One product sums over the rows of the whole batch.
+    // Sums over the rows of the whole batch in a single matrix product.
     auto const rows_of = [](Floats const& batch) {
       auto const& shape = batch.shape();
       return batch.reshaped({shape[0] * shape[1], shape[2]});

@@ -15,7 +15,7 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// The experts of several tensors, numbered consecutively.
+/// The outputs of all experts, which may be spread over several tensors, numbered consecutively.
 struct Experts {
   std::int64_t batch;
   std::int64_t width;
@@ -48,12 +48,12 @@ struct Experts {
   }
 };
 
-/// The gates of several tensors of logits, numbered consecutively.
+/// All gates of a mixture, whose logits may be spread over several tensors, numbered consecutively.
 struct NumberedGates {
   kernels::GateTable table;
   std::int64_t row_stride[kernels::GateTable::kMostGates] = {};
-  /// For each gate, the number of the tensor with its logits; `place` is the index of its first
-  /// logit in that tensor.
+  /// For each gate, the number of the tensor that holds its logits. `place` is the index of the
+  /// gate's first logit in that tensor.
   std::size_t tensor[kernels::GateTable::kMostGates] = {};
   std::int64_t place[kernels::GateTable::kMostGates] = {};
 
@@ -70,8 +70,8 @@ struct NumberedGates {
     }
   }
 
-  /// Sets numbers.first to the address of each gate's first number, in tensors that have the layout
-  /// of the logits. `data(i)` returns the data of tensor i.
+  /// Sets `numbers.first[gate]` to the address of each gate's first element, in tensors that have
+  /// the layout of the tensors of logits. `data(i)` returns the address of tensor i.
   template <class Pointer, class Data>
   void find(kernels::GateNumbers<Pointer>& numbers, Data const& data) const {
     for (int gate = 0; gate < table.gates; ++gate) {

@@ -41,8 +41,8 @@ namespace {
   return output;
 }
 
-/// Computes both gradients of multiply() in one launch. The operands and the gradient of the
-/// product have one shape.
+/// Computes the gradients of both factors of multiply() in one launch. The factors and the gradient
+/// of the product have the same shape.
 [[nodiscard]] OperandGradients<AnyRuntime> multiply_gradient(Floats const& left,
                                                              Floats const& right,
                                                              Floats const& output_gradient,

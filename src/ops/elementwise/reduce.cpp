@@ -38,7 +38,8 @@ namespace {
   return Shape(std::span<std::int64_t const>(extents, rank));
 }
 
-/// Reduces a view of `input` along its axis into a tensor of the given shape.
+/// Reduces `input` along one dimension, which `view` describes, into a new tensor of the given
+/// shape.
 [[nodiscard]] Floats reduce_view(char const* operation,
                                  kernels::Reduction reduction,
                                  Floats const& input,

@@ -15,7 +15,8 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// The number of rows of a tensor and their length, which is the extent of its last dimension.
+/// The shape of a tensor seen as rows: the number of rows, and their length, which is the extent of
+/// the last dimension.
 struct Rows {
   std::int64_t rows;
   std::int64_t columns;
@@ -30,7 +31,8 @@ struct Rows {
   return {rows, columns};
 }
 
-/// Returns the softmax of each row, or, if `lengths` is not null, of its leading columns.
+/// Returns the softmax of each row. If `lengths` is not null, uses only the first lengths[row]
+/// elements of a row.
 [[nodiscard]] Floats softmax_of_rows(Floats const& input,
                                      TensorOf<std::int64_t> const* lengths,
                                      std::source_location issued_at) {

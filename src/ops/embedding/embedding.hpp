@@ -9,13 +9,14 @@
 
 namespace msstream::ops::detail {
 
-/// Throws std::invalid_argument unless the type is float32, float16 or bfloat16. The check is made
-/// when the operation is issued, because a throw on a launch thread would come too late.
+/// Throws std::invalid_argument unless the element type is float32, float16 or bfloat16. Called
+/// when the operation is issued, because an exception on a launch thread would reach the caller too
+/// late.
 void require_weights(char const* operation, DType dtype);
 /// Returns the output shape of a lookup: [bags, width], or [ids, width] for Pooling::none.
 [[nodiscard]] Shape pooled_shape(AnyBags const& bags, Pooling pooling, std::int64_t width);
-/// Throws std::invalid_argument for weights, a default id or an argmax that do not go with the
-/// pooling, and for an argmax of another shape than `pooled`.
+/// Throws std::invalid_argument if weights, a default id or an argmax tensor are given that the
+/// pooling does not support, or if the argmax tensor does not have the shape `pooled`.
 void require_pooling(char const* operation,
                      AnyBags const& bags,
                      Pooling pooling,

@@ -12,8 +12,9 @@
 
 namespace msstream::ops::detail {
 
-/// The plan has the sizes by which kernels divide the work; its arrays are in device memory, too.
-/// An operation declares plan_reads() for them, or `read` for them and the tables.
+/// Embedding tables, and the plan by which kernels divide the work on them. The arrays of the plan
+/// are in device memory. An operation declares plan_reads() for the arrays alone, or `read` for the
+/// arrays and the tables.
 struct TablesInUse {
   std::vector<EmbeddingTable<AnyRuntime>> tables;
   std::shared_ptr<kernels::TablePlan const> plan;
@@ -36,14 +37,14 @@ struct TablesInUse {
   }
 };
 
-/// Throws std::invalid_argument unless the bags have the shapes of TableBags for the tables.
+/// Throws std::invalid_argument unless the bags fit the tables, as described at TableBags.
 void require_bags(char const* name,
                   EmbeddingTables<AnyRuntime> const& tables,
                   TableBags<AnyRuntime> const& bags);
 /// Returns all tensors that an operation on the tables and the bags reads.
 [[nodiscard]] Reads reads_of(EmbeddingTables<AnyRuntime> const& tables,
                              TableBags<AnyRuntime> const& bags);
-/// Returns the arguments of a lookup's kernel, without the plan, the report and the output.
+/// Returns the arguments of a lookup's kernel, except for the plan, the report and the output.
 [[nodiscard]] kernels::TablesLookupArgs lookup_args(EmbeddingTables<AnyRuntime> const& tables,
                                                     TableBags<AnyRuntime> const& bags);
 

@@ -21,8 +21,8 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// Returns `shape` with one more dimension, of the given extent, at the end. Throws
-/// std::invalid_argument if that exceeds Shape::kMaxRank.
+/// Returns `shape` with an additional last dimension of the given extent. Throws
+/// std::invalid_argument if the rank would exceed Shape::kMaxRank.
 Shape with_last(char const* operation, Shape const& shape, std::int64_t extent) {
   require(shape.rank() < Shape::kMaxRank,
           "{}: ids of shape {}; expected at most {} dimensions",
@@ -54,8 +54,9 @@ kernels::RowTargets row_targets(char const* operation,
   return {id_array(ids), ids.count(), count_of(operation, count), rows, workspace.data()};
 }
 
-/// Writes each row of `values` to the row of `output` [rows, width] that its id names. Other rows
-/// keep their contents if `keeps_others`, and are set to 0 otherwise.
+/// Writes each row of `values` to the row of `output` [rows, width] whose index is the id of the
+/// row. If `keeps_others`, the other rows of `output` keep their contents; otherwise they are set
+/// to 0.
 void scatter_to(char const* operation,
                 AnyTensor const& output,
                 AnyTensor const& values,

@@ -65,8 +65,8 @@ AnyBags table_rows(char const* name,
   return rows;
 }
 
-/// Returns bags ordered sample by sample, for ids [tables, batch] or [tables, batch, hotness] that
-/// are stored table by table. The ids are not moved. Throws std::invalid_argument for other shapes.
+/// Returns bags in sample-major order for ids [tables, batch] or [tables, batch, hotness], which
+/// are stored table by table. Does not copy the ids. Throws std::invalid_argument for other shapes.
 AnyBags sample_major(std::int64_t tables, TensorOf<std::int64_t> const& ids) {
   auto const& shape = ids.shape();
   require((shape.rank() == 2 || shape.rank() == 3) && shape[0] == tables,

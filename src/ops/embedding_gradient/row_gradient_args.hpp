@@ -11,9 +11,9 @@
 
 namespace msstream::ops::detail {
 
-/// Returns the arguments of the kernels that compute a lookup's gradient, without the output and
-/// the workspace. Adds the tensors that the kernels read to `read`. Throws std::invalid_argument
-/// for shapes and options that do not fit.
+/// Returns the arguments of the kernels that compute the gradient of a lookup, except for the
+/// output and the workspace. Adds the tensors that the kernels read to `read`. Throws
+/// std::invalid_argument for shapes and options that do not fit each other.
 [[nodiscard]] kernels::RowGradientArgs row_gradient_args(
     char const* operation,
     AnyBags const& bags,

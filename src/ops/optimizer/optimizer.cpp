@@ -52,8 +52,8 @@ template <Element T>
   return tensor;
 }
 
-/// Returns the kernel's arguments for one table. Adds the tensors that the kernel uses to `read`
-/// and `written`.
+/// Returns the arguments of an optimizer's kernel for one table. Adds the tensors that the kernel
+/// uses to `read` and `written`.
 [[nodiscard]] kernels::RowUpdate row_update(OptimizerRule const& rule,
                                             AnyTensor const& table,
                                             RowGradients<AnyRuntime> const& gradients,

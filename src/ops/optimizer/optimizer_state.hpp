@@ -10,20 +10,21 @@
 
 namespace msstream::ops::detail {
 
-/// Throws std::invalid_argument unless the state is that of a rule of this kind, for a parameter of
-/// this shape.
+/// Throws std::invalid_argument unless the optimizer state belongs to a rule of this kind, and fits
+/// a parameter of this shape.
 void require_state(char const* operation,
                    OptimizerKind kind,
                    OptimizerState<AnyRuntime> const& state,
                    Shape const& parameter);
-/// Adds the state's tensors to `written`.
+/// Adds the tensors of the optimizer state to the tensors that an operation writes.
 void add_state(OptimizerState<AnyRuntime> const& state, Writes& written);
 
-/// Returns the device address of a state's elements, or null if the rule has no such state.
+/// Returns the device address of an optimizer state's elements, or null if the rule has no such
+/// state.
 [[nodiscard]] inline float* data_of(std::optional<Floats> const& state) {
   return state ? state->data() : nullptr;
 }
-/// Returns the device address of the counter.
+/// Returns the device address of an optimizer's step counter.
 [[nodiscard]] inline kernels::StepState* data_of(StepCounter<AnyRuntime> const& step) {
   return reinterpret_cast<kernels::StepState*>(step.tensor().data());
 }

@@ -24,7 +24,7 @@ namespace {
                                                  : kernels::SegmentForm::unsorted_ids;
 }
 
-/// Returns the segments of `capacity` rows as the kernels take them.
+/// Converts the segments of `capacity` rows to the form in which kernels take segments.
 [[nodiscard]] kernels::SegmentLayout layout_of(AnySegments const& segments, std::int64_t capacity) {
   return {.form = form_of(segments),
           .segments = segments.segments,
@@ -34,7 +34,7 @@ namespace {
           .count = segments.count ? segments.count->data() : nullptr};
 }
 
-/// Returns the tensors from which the kernels read the segments.
+/// Returns the tensors from which kernels read the segments.
 [[nodiscard]] Reads reads_of(AnySegments const& segments) {
   auto uses = reads(segments.indices);
   if (segments.count) {
@@ -47,7 +47,8 @@ namespace {
   return offsets.shape().rank() == 1 && offsets.count() >= 1;
 }
 
-/// Throws std::invalid_argument if ids, the number of segments or the count do not fit.
+/// Throws std::invalid_argument unless the segment ids have one dimension, the number of segments
+/// is at least 0, and the row count, if given, is a scalar.
 void require_ids(char const* name, AnySegments const& segments) {
   auto const& ids = segments.indices.shape();
   auto const& count = segments.count;
@@ -60,7 +61,7 @@ void require_ids(char const* name, AnySegments const& segments) {
           count ? count->shape() : Shape{});
 }
 
-/// Returns the result of a reduction for a segment without rows.
+/// Returns the value to which a segment without rows is reduced.
 [[nodiscard]] constexpr float segment_empty_value(SegmentReduction reduction,
                                                   SegmentSemantics semantics,
                                                   kernels::SegmentForm form) {
@@ -83,8 +84,8 @@ void require_ids(char const* name, AnySegments const& segments) {
   return 0.0F;
 }
 
-/// Throws std::invalid_argument if a row is wider than 2^20 elements, the most that kernels can cut
-/// into parts along the second dimension of a launch.
+/// Throws std::invalid_argument if a row is wider than 2^20 elements. Kernels divide a row among
+/// blocks along the second dimension of the grid, which limits the width.
 void require_segment_width(char const* name, std::int64_t width) {
   constexpr std::int64_t kWidest = std::int64_t{1} << 20U;
   require(width <= kWidest, "{}: rows of {} elements; expected at most {}", name, width, kWidest);
@@ -109,7 +110,7 @@ void require_values(char const* name, Shape const& values, AnySegments const& se
   require_segment_width(name, values[1]);
 }
 
-/// Throws std::invalid_argument unless all shapes of a gradient fit.
+/// Throws std::invalid_argument unless the shapes of all tensors of a gradient fit each other.
 void require_gradient(char const* name,
                       Shape const& output_gradient,
                       kernels::SegmentLayout const& layout,

@@ -13,11 +13,12 @@
 
 namespace msstream::detail {
 
-/// The accesses to all bytes ever used: the last writes, and the newest read and the newest
-/// accumulation of each stream since those. Not synchronised.
+/// The accesses of a program to each byte of memory: the last writes, and, for each stream, the
+/// newest read and the newest accumulation since the last writes. Not synchronised.
 class AccessHistory {
  public:
-  /// Calls `visit(PastAccess, Interval)` for each earlier access that must precede one with `mode`.
+  /// Calls `visit(PastAccess, Interval)` for each earlier access that conflicts with an access to
+  /// the range in `mode`.
   template <class Visit>
   void for_each_conflict(Interval range, AccessMode mode, Visit&& visit) {
     used_.for_each_overlap(range, [&](Interval place, Uses const& uses) {
@@ -40,7 +41,7 @@ class AccessHistory {
   void note(Interval range, PastAccess const& access) {
     if (access.mode == AccessMode::write) {
       if (auto* const uses = used_.exact(range);
-          uses != nullptr) {  // an update in place allocates nothing
+          uses != nullptr) {  // an operation that writes in place allocates nothing here
         uses->writes.assign(1, access);
         uses->reads.clear();
         uses->accumulations.clear();
@@ -51,14 +52,14 @@ class AccessHistory {
     }
     note_beside(range, access);
   }
-  /// Adds an access and keeps the earlier ones. Used even for a write, if it is ordered after none
-  /// of them.
+  /// Adds an access and keeps the earlier ones. Also used for a write that is ordered after none of
+  /// the earlier accesses.
   void note_beside(Interval range, PastAccess const& access) {
     update(range, [&](Uses& uses) { replace_or_add(uses.of(access.mode), access); });
   }
   void forget(Interval range) { used_.erase(range); }
-  /// Copies the history of the range to the addresses from `to` on, at which the bytes are mapped
-  /// as well.
+  /// Copies the history of the range to the addresses that begin at `to`, where the memory of the
+  /// range is mapped a second time.
   void hand_on(Interval range, std::uintptr_t to) {
     std::vector<std::pair<Interval, Uses>> past;
     used_.for_each_overlap(range, [&](Interval place, Uses const& uses) {
@@ -92,7 +93,8 @@ class AccessHistory {
     used_.fill_gaps(range, Uses{});
     used_.for_each_overlap(range, [&](Interval, Uses& uses) { apply(uses); });
   }
-  /// Adds an access. Of two accesses on one stream, only the newer one is kept and stands for both.
+  /// Adds an access. If there is an earlier access on the same stream, the new one replaces it,
+  /// because work that follows the new access also follows the earlier one.
   static void replace_or_add(std::vector<PastAccess>& accesses, PastAccess const& access) {
     auto const same_stream =
         std::find_if(accesses.begin(), accesses.end(), [&](PastAccess const& held) {

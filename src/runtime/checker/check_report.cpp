@@ -13,7 +13,8 @@ namespace msstream {
 
 namespace {
 
-/// Starts a further line of an access, which is aligned with its first word.
+/// Begins another line in the description of an access, aligned with the first word of the first
+/// line.
 constexpr std::string_view kUnderIt = "\n           ";
 
 std::string hex(std::uintptr_t address) {

@@ -29,7 +29,8 @@ std::string inside(std::source_location const& region) {
              : fmt::format(
                    "; in what was opened or issued at {}:{}", region.file_name(), region.line());
 }
-/// Returns the calling thread's name scope as the end of a sentence; empty outside all scopes.
+/// Returns a phrase with the calling thread's name scope, to be appended to a sentence. Returns an
+/// empty string outside all name scopes.
 std::string called_in() {
   return NameScope::current().empty() ? "" : fmt::format("; called in {}", NameScope::current());
 }
@@ -194,8 +195,8 @@ void Checker::taken(void const* memory, std::size_t bytes) {
   std::vector<CheckReport> found;
   {
     std::lock_guard const guard(state_->mutex);
-    // Checks pinned memory now, because the host uses it at once. Device memory is checked at its
-    // first use, against the last use before it was given out.
+    // Checks newly allocated pinned memory at once, because the host may use it right away. Device
+    // memory is checked at its first use instead, against the last use by its previous owner.
     if (state_->memory.taken(range, NameScope::current()) == Space::pinned) {
       state_->find_early_reuse(
           range, State::FreedBy::allocator, "pinned memory is given out", found);

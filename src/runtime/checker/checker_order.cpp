@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of work: streams, events, operations, work that bypasses issue(), captures.
+// The checker's callbacks for the order of work: streams, events, operations, captures, and copies
+// and fills that are not part of an operation.
 #include "checker_state.hpp"
 
 #include <msstream/runtime/checker.hpp>
@@ -36,7 +37,8 @@ void Checker::stream_created(Handle stream) {
 void Checker::stream_destroyed(Handle stream) noexcept {
   std::lock_guard const guard(state_->mutex);
   if (!state_->holds.empty()) {
-    // A TensorHolder outlives only streams of a capture that was given up: its work does not run.
+    // A TensorHolder can outlive a stream only if the stream belonged to an abandoned capture,
+    // whose work never runs.
     auto const index = state_->order.stream(stream).index;
     std::erase_if(state_->holds, [&](auto const& hold) { return hold.stream_index == index; });
   }
@@ -161,7 +163,7 @@ bool Checker::reserve(OperationHandle const& operation, Handle handle, TrackedOr
       return state_->order.host_waited_for(place);
     });
   } else {
-    stream.issue_clock = before;  // an operation that is left out orders nothing
+    stream.issue_clock = before;  // an operation that is not launched orders nothing
   }
   if (!found.empty()) {
     state_->untold.insert_or_assign(operation.get(), State::Untold{std::move(found)});
@@ -305,7 +307,9 @@ void Checker::begin_foreign_work(OperationHandle const& operation, Handle handle
       stream.issued = work->place.number;
       stream.launched = work->place.number;
       state_->holds.push_back({work, stream.index});
-    } else {  // the foreign work on the holder's other streams will not be ended
+      // Ends the foreign work on the holder's other streams, too, because end_foreign_work() will
+      // not be called for it.
+    } else {
       std::erase_if(state_->holds,
                     [&](auto const& hold) { return hold.work->operation == operation; });
       state_->note_outcome(*operation, Outcome::failed);
@@ -318,8 +322,8 @@ void Checker::end_foreign_work(OperationHandle const& operation, Handle handle) 
   std::lock_guard const guard(state_->mutex);
   auto& stream = state_->order.stream(handle);
   auto const work = state_->next_work(operation, handle, stream);
-  // Stands for all work on the stream so far, which the tracker has marked, and not for a piece of
-  // work of its own.
+  // Places the end of foreign work after all work on the stream so far, without a place of its own:
+  // the tracker has marked the same point of the stream.
   work->place.number = stream.issued;
   work->lane = State::name_of(handle, stream);
   work->state = State::IssuedWork::State::launched;

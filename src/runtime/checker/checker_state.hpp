@@ -24,8 +24,9 @@
 
 namespace msstream::detail {
 
-/// Calls `visit(part, use)` for the operation's own uses, with a null part, and for those of its
-/// parts.
+/// Calls `visit(part, use)` for each use of memory that the operation declares: with a null `part`
+/// for its own uses, and, if the operation replays a graph, with the captured operation as `part`
+/// for the uses of each captured operation.
 template <class Visit>
 void for_each_use(Operation const& operation, Visit&& visit) {
   for (auto const& use : operation.uses) {
@@ -40,8 +41,8 @@ void for_each_use(Operation const& operation, Visit&& visit) {
   }
 }
 
-/// The operations of a capture. They are checked among themselves, as if nothing else ran, and
-/// again as the parts of each launch of the capture's graph.
+/// The operations of a capture. The checker checks them among themselves during the capture, as if
+/// nothing else ran, and again at each launch of the captured graph, as its parts.
 class CapturedParts {
  public:
   AccessHistory history;
@@ -53,14 +54,15 @@ class CapturedParts {
 
 namespace msstream {
 
-/// The state of a checker, and the checks that it allows.
+/// The state of a checker, and the checks that it makes.
 ///
-/// The order that the program must provide is checked when work is issued, by the order of issue:
-/// an operation follows what the tracker has promised by then (TrackedLines), what its stream and
-/// the host have waited for, and what was issued to its stream before. Whether the promises are
-/// kept is checked when the work is launched, by the calls that the runtime has received: work
-/// found at issue to come before it must be launched, and waited for. An order that the tracker or
-/// an allocator must provide, and not the program, is checked only at the launch.
+/// When work is issued, the checker verifies the order that the program must provide. It assumes
+/// that an operation follows all work that the dependency tracker has promised to wait for
+/// (TrackedLines), all work that its stream and the host have waited for, and all earlier work on
+/// its stream. When the work is launched, the checker verifies with the runtime's calls that the
+/// promises are kept: all work that the operation follows must have been launched, and waited for.
+/// An order that the tracker or an allocator must provide, and not the program, is checked only at
+/// the launch.
 struct Checker::State {
   using Interval = detail::Interval;
   using IssuedWork = detail::IssuedWork;
@@ -72,8 +74,9 @@ struct Checker::State {
 
   explicit State(CheckerOptions options) : log(std::move(options)) {}
 
-  /// Work on a stream between the begin and the end of foreign work. Nothing is known about it, and
-  /// it may use the memory that it holds at any time.
+  /// The work of other code on a stream, between begin_foreign_work() and end_foreign_work(). The
+  /// checker does not know what the work does; it may use the declared memory at any time in
+  /// between.
   struct Hold {
     Work work;
     std::size_t stream_index;
@@ -83,8 +86,8 @@ struct Checker::State {
     return stream.lane.empty() ? lane_of(handle) : stream.lane;
   }
 
-  /// Stores the memory's owner in each use. Finds uses of memory that is not given out, and reads
-  /// of memory for which no write was issued before.
+  /// Finds uses of memory that is not allocated, and reads of memory for which no write was issued
+  /// before. Stores the memory's current owner in each use.
   void find_misuse(Operation const& operation,
                    std::vector<MemoryUse>& uses,
                    std::vector<CheckReport>& found) {
@@ -117,7 +120,7 @@ struct Checker::State {
       }
     }
   }
-  /// Notes that the issued operation has been launched, or never will be.
+  /// Notes that an issued operation has been launched, or never will be.
   void note_outcome(Operation const& operation, Outcome outcome) {
     for (auto const& use : operation.uses) {
       if (use.mode == AccessMode::write && is_still_of(use)) {
@@ -125,8 +128,8 @@ struct Checker::State {
       }
     }
   }
-  /// Finds reads of memory whose first write was given up. Called when all that the operation
-  /// follows has been launched or given up.
+  /// Finds reads of memory whose first write was issued and then not launched. Called when all
+  /// operations that `operation` follows have been launched or given up.
   void find_reads_of_what_was_given_up(Operation const& operation,
                                        std::vector<CheckReport>& found) {
     for (auto const& use : operation.uses) {
@@ -153,7 +156,7 @@ struct Checker::State {
                      std::nullopt,
                      detail::describe(operation, use.mode, range),
                      std::move(missing)});
-    memory.written(range);  // reports it only once
+    memory.written(range);  // reports the unwritten memory only once
   }
   [[nodiscard]] static std::uint32_t writes_inside(Operation const& operation,
                                                    detail::Interval range) {
@@ -165,14 +168,16 @@ struct Checker::State {
     }
     return count;
   }
-  /// Returns whether the memory has not been given out again since the use was declared.
+  /// Returns whether the memory of the use still has the owner that it had when the use was
+  /// declared.
   [[nodiscard]] bool is_still_of(MemoryUse const& use) {
     auto const* const part = memory.part_at(detail::interval_of(use));
     return part != nullptr && part->owner == use.owner;
   }
-  /// Makes the uses of a copy or fill part of the operation that makes it. Removes the uses that
-  /// the operation has declared: they were judged when it was issued, and their memory may belong
-  /// to another owner by now. Keeps the undeclared uses.
+  /// Assigns the memory uses of a copy or fill to the operation that makes it. Removes the uses
+  /// that the operation has declared: they were checked when the operation was issued, and their
+  /// memory may have another owner by now. Keeps undeclared uses, and reports those of an
+  /// allocator's memory.
   void adopt(Operation const& operation,
              std::vector<MemoryUse>& uses,
              std::vector<CheckReport>& found) {
@@ -209,26 +214,28 @@ struct Checker::State {
             use.mode == AccessMode::read ? "it must be among the reads() of the operation"
                                          : "it must be among the writes() of the operation"};
   }
-  /// Returns true if the operation must not continue.
+  /// Returns whether the operation must not run, because there are findings and the checker throws
+  /// them.
   [[nodiscard]] bool stops(std::vector<CheckReport> const& found) const {
     return log.throws() && !found.empty();
   }
 
-  /// Makes the next piece of work of the stream, which follows what the stream and the host have
-  /// waited for.
+  /// Creates the record of the next piece of work on the stream. The work follows all that its
+  /// stream and the host have waited for.
   [[nodiscard]] Work next_work(OperationHandle operation, Handle handle, Stream& stream) {
     auto const place = order.next_place(stream);
     auto lane = operation->lane.empty() ? name_of(handle, stream) : operation->lane;
     return std::make_shared<IssuedWork>(IssuedWork{
         std::move(operation), std::move(lane), place, stream.issue_clock.share(), ++sequence});
   }
-  /// Finds conflicting accesses that the work's operation does not follow as issued. Accesses that
-  /// it does follow go to `work.follows`.
+  /// Reports conflicting earlier accesses that the program has not ordered before the work. Adds
+  /// all other conflicting accesses to `work.follows`, for the check at the launch.
   void judge_issue(IssuedWork& work, Stream const& stream, std::vector<CheckReport>& found) {
     std::vector<IssuedWork const*> told;
     detail::for_each_use(*work.operation, [&](OperationHandle const& part, MemoryUse const& use) {
       judge_issue(work, part, use, history_of(stream), [&](CheckReport report, auto& past) {
-        // Reports a graph once for all its parts: all of them follow the other work, or none does.
+        // Reports a conflict with a graph only once for all its parts, because either all parts
+        // follow the other work, or none does.
         if (part == nullptr || std::find(told.begin(), told.end(), &past) == told.end()) {
           told.push_back(&past);
           found.push_back(std::move(report));
@@ -236,7 +243,8 @@ struct Checker::State {
       });
     });
   }
-  /// Judges one use. Returns whether work that was issued later has already used the memory.
+  /// Checks one use of memory by issued work. Returns whether work that was issued later has
+  /// already used the memory.
   template <class Tell>
   bool judge_issue(IssuedWork& work,
                    OperationHandle const& part,
@@ -263,7 +271,7 @@ struct Checker::State {
         });
     return is_late;
   }
-  /// Finds work that comes first as issued, and is not yet launched or not waited for.
+  /// Finds work that must come before `work`, and has not been launched, or not been waited for.
   void judge_launch(IssuedWork& work, Stream& stream, std::vector<CheckReport>& found) {
     order.launch_next(stream);
     for (auto const& [past, where, part, use] : std::exchange(work.follows, {})) {
@@ -273,8 +281,8 @@ struct Checker::State {
       }
     }
   }
-  /// Gives the work its place, and notes its accesses. Captured work is noted in its capture, for
-  /// the check of the graph's launches.
+  /// Records the work as the newest of its stream, and records its accesses. The accesses of
+  /// captured work are recorded in the capture, for the check of each launch of the graph.
   void note(Work const& work, Stream& stream) {
     stream.issued = work->place.number;
     detail::for_each_use(*work->operation, [&](OperationHandle const& part, MemoryUse const& use) {
@@ -317,7 +325,8 @@ struct Checker::State {
             "{} must wait for '{}' on {} before '{}'", work.lane, past_name, past.by->lane, name)};
   }
 
-  /// Finds operations that write held memory, on streams that do not hold it themselves.
+  /// Finds operations that write memory held by a TensorHolder, on streams that the holder does not
+  /// cover.
   void find_writes_of_held_memory(IssuedWork const& work,
                                   Stream const& stream,
                                   std::vector<CheckReport>& found) const {
@@ -337,8 +346,8 @@ struct Checker::State {
       }
     });
   }
-  /// Finds two holders that may both write, on two streams, unless one of them has made its stream
-  /// follow the other since the other one holds the memory.
+  /// Finds two TensorHolders of the same memory that may both write it, on two streams, unless the
+  /// later holder's stream has waited for the earlier holder's stream since the earlier hold began.
   void find_other_holders(Work const& work,
                           Stream const& stream,
                           std::vector<CheckReport>& found) const {
@@ -370,8 +379,9 @@ struct Checker::State {
       }
     }
   }
-  /// Finds copies and fills that bypassed issue(), on other streams, while the holder had the
-  /// memory. Copies that only read it are allowed, as operations that only read are.
+  /// Finds copies and fills that were not part of an operation, and that wrote a TensorHolder's
+  /// memory on another stream while it was held. Copies that only read the memory are allowed, as
+  /// are operations that only read it.
   void find_copies_beside(Hold const& hold,
                           IssuedWork const& end,
                           std::vector<CheckReport>& found) {
@@ -397,14 +407,14 @@ struct Checker::State {
           });
     }
   }
-  /// Returns whether the operation also holds its memory on the stream with the index.
+  /// Returns whether the operation also holds its memory on the stream with the given index.
   [[nodiscard]] bool holds_on(Operation const& operation, std::size_t stream_index) const {
     return std::any_of(holds.begin(), holds.end(), [&](Hold const& hold) {
       return hold.work->operation.get() == &operation && hold.stream_index == stream_index;
     });
   }
 
-  /// Calls `visit` for the accesses that conflict with a use of the range in `mode`, and that are
+  /// Calls `visit` for each access that conflicts with a use of the range in `mode`, and that is
   /// not complete according to `is_over(access)`.
   template <class Over, class Visit>
   void for_each_in_flight(Interval range, AccessMode mode, Over&& is_over, Visit&& visit) {
@@ -414,8 +424,8 @@ struct Checker::State {
       }
     });
   }
-  /// The party that frees memory: an allocator, which asks the runtime whether work is complete, or
-  /// the program, which must have waited for the work.
+  /// The party that frees memory: an allocator, which may query the runtime for completed work, or
+  /// the program, which must have waited for all work that uses the memory.
   enum class FreedBy : bool { program, allocator };
   void find_early_reuse(Interval range,
                         FreedBy by,
@@ -445,9 +455,9 @@ struct Checker::State {
   MemoryLedger memory;
   std::vector<Hold> holds;
   std::uint64_t sequence = 0;
-  /// The operations that are issued and not yet launched.
+  /// The operations that have been issued and not yet launched.
   std::unordered_map<Operation const*, Work> issued;
-  /// Findings that could not be published when they were made.
+  /// The findings of an operation that could not be published when they were made.
   struct Untold {
     std::vector<CheckReport> found;
     bool in_a_destructor = false;  ///< true if tell() may be called in a destructor

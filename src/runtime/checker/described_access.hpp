@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-/// Functions that describe accesses in reports: the operation's name and lane, the range, and the
-/// source locations.
+/// Functions that describe accesses in reports: the operation's name and stream, the range of
+/// memory, and the source locations.
 namespace msstream::detail {
 
 inline Interval interval_of(MemoryUse const& use) {
@@ -28,7 +28,8 @@ inline std::string_view past_verb(AccessMode mode) {
                                      : "may still add into";
 }
 
-/// Returns the name of an operation, or of a part of a replay.
+/// Returns the name of an operation. If `part` is not null, appends the name of that part of a
+/// replayed graph.
 inline std::string name_of(Operation const& operation, OperationHandle const& part) {
   return part == nullptr ? operation.name : fmt::format("{}/{}", operation.name, part->name);
 }
@@ -58,8 +59,8 @@ inline std::string name_of(PastAccess const& past) {
   return name_of(*past.by->operation, past.part);
 }
 
-/// Returns the declared use that contains the range, preferably one that writes; null if there is
-/// none.
+/// Returns the use declared by the operation that contains the range, preferably one that writes.
+/// Returns null if there is none.
 inline MemoryUse const* declared_use_of(Operation const& operation, Interval range) {
   MemoryUse const* found = nullptr;
   for (auto const& use : operation.uses) {

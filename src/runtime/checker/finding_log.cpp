@@ -41,8 +41,8 @@ struct ReportFiles {
     return found != all.end() ? *found : all.emplace_back(ReportFile{identity, path, {}, {}});
   }
 };
-/// Returns the report files. Never destroyed, because checkers may be destroyed after everything
-/// else.
+/// Returns the report files of all checkers. They are never destroyed, because a checker may be
+/// destroyed after all static objects.
 ReportFiles& report_files() {
   static auto& all = *new ReportFiles;
   return all;
@@ -146,9 +146,10 @@ void FindingLog::write_file() const noexcept {
     for (auto const& [log, reports] : file.findings) {
       all.insert(all.end(), reports.begin(), reports.end());
     }
-    // Writes without waiting for a reader, because a program that ends must not block.
+    // Opens the file without waiting for a reader of a pipe, because a program that ends must not
+    // block.
     msstream::write_file(options_.report_path, json_of(all), OutputFile::Kind::streamed_at_once);
-    // A file that was replaced has a new identity.
+    // The write may have replaced the report file, which gives it a new identity.
     file.identity = identity_of(options_.report_path);
   } catch (std::exception const& error) {
     std::fprintf(stderr, "msstream check: %s\n", error.what());

@@ -10,7 +10,7 @@
 
 namespace msstream::detail {
 
-/// The findings of a checker: keeps, prints and throws them. Thread-safe.
+/// Keeps, prints and throws the findings of a checker. Thread-safe.
 class FindingLog {
  public:
   explicit FindingLog(CheckerOptions options) : options_(std::move(options)) {}
@@ -19,20 +19,22 @@ class FindingLog {
   ~FindingLog();
 
   [[nodiscard]] bool throws() const noexcept { return options_.mode == CheckMode::throw_error; }
-  /// Keeps all findings, and prints them unless the mode is to count. If the mode is to throw,
-  /// throws the first one instead of printing it.
+  /// Keeps all findings. In throwing mode, throws the first finding and prints the others; in
+  /// printing mode, prints all; in counting mode, prints none.
   void publish(std::vector<CheckReport> findings);
-  /// Like publish(), but throws nothing: if the mode is to throw, prints all findings to stderr.
+  /// Keeps all findings, like publish(), but throws nothing: in throwing mode, prints all findings
+  /// to stderr.
   void publish_quietly(std::vector<CheckReport> const& findings) noexcept;
 
   [[nodiscard]] std::vector<CheckReport> reports() const;
   [[nodiscard]] std::uint64_t count() const;
   [[nodiscard]] std::uint64_t count(CheckKind kind) const;
   void clear();
-  /// Writes the report file, if one was requested, with the findings of all logs that write to that
-  /// file. A failure is printed to stderr.
+  /// Writes the report file, if the options request one. The file contains the findings of all
+  /// checkers of the process that write to the same file. Prints a failure to stderr.
   void write_file() const noexcept;
-  /// Returns the number of findings of the process that were published where nothing may be thrown.
+  /// Returns the number of findings in this process that were published where nothing may be
+  /// thrown, such as in a destructor.
   [[nodiscard]] static std::uint64_t quiet_findings() noexcept;
 
  private:

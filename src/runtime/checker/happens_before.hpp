@@ -17,15 +17,16 @@ namespace msstream::detail {
 struct IssuedWork;
 class CapturedParts;
 
-/// A place in the checker's order: the `number`-th piece of work of the stream at `index`.
-/// Deliberately independent of the tracker's positions.
+/// A position in the checker's order of work: piece of work `number` of the stream with index
+/// `index`. Independent of the dependency tracker's positions, so that the checker can check the
+/// tracker.
 struct Place {
   std::size_t index;
   std::uint64_t number;
 };
 
-/// A vector clock: for each stream, the number of its pieces of work that come before (Mattern
-/// 1989).
+/// A vector clock (Mattern 1989): for each stream, the number of its pieces of work that happen
+/// before.
 class CheckClock {
  public:
   CheckClock() = default;
@@ -62,8 +63,8 @@ class CheckClock {
   std::vector<std::uint64_t> numbers_;
 };
 
-/// A clock that many pieces of work share. If it grows while it is shared, it is copied. If the
-/// merged work precedes already, nothing is copied.
+/// A copy-on-write vector clock that many pieces of work share. A merge of work that the clock
+/// already covers copies nothing.
 class SharedClock {
  public:
   void merge(std::vector<std::uint64_t> const& other) {
@@ -89,11 +90,12 @@ class SharedClock {
   std::shared_ptr<CheckClock> clock_ = std::make_shared<CheckClock>();
 };
 
-/// The happens-before order, kept twice: as issued, from what the program has declared by then, and
-/// as launched, from the calls that the runtime has received. Not synchronised.
+/// The happens-before order of work, kept in two versions: the issue order, from what the program
+/// has declared so far, and the launch order, from the calls that the runtime has received. Not
+/// synchronised.
 ///
-/// A place is given when work is issued. The launches of a stream come later, in the order of the
-/// places, on any thread.
+/// Work gets its Place when it is issued. The work of one stream is launched later, in the order of
+/// its places, on any thread.
 class HappensBefore {
  public:
   using Handle = Checker::Handle;
@@ -104,12 +106,12 @@ class HappensBefore {
     std::uint64_t issued = 0;  ///< the number of pieces of work issued to the stream
     /// The number of the newest piece of work launched on the stream.
     std::uint64_t launched = 0;
-    SharedClock issue_clock = {};                  ///< the work before the next issue
-    CheckClock clock = {};                         ///< the work before the next launch
+    SharedClock issue_clock = {};                  ///< the clock of the next work to be issued
+    CheckClock clock = {};                         ///< the clock of the next work to be launched
     std::shared_ptr<IssuedWork> active = nullptr;  ///< the operation that is being launched
     std::string lane = {};                         ///< the name of the stream in reports
-    bool is_ours = false;                          ///< whether the runtime makes and destroys it
-    /// The capture that the stream is part of, or null.
+    bool is_ours = false;                          ///< whether the runtime creates and destroys it
+    /// The capture that the stream belongs to, or null.
     std::shared_ptr<CapturedParts> capture = nullptr;
   };
   struct Event {
@@ -129,7 +131,8 @@ class HappensBefore {
       streams_.erase(found);
     }
   }
-  /// Returns the state of the stream. A stream that was made elsewhere is added at its first use.
+  /// Returns the state of the stream. Adds a stream that was created by other code at its first
+  /// use.
   Stream& stream(Handle handle) {
     auto const found = streams_.find(handle);
     return found != streams_.end() ? found->second
@@ -154,8 +157,8 @@ class HappensBefore {
           return entry.second.is_ours && entry.second.state != Event::State::destroyed;
         }));
   }
-  /// Ends a capture. The captured work has not run and never will, so nothing needs to wait for the
-  /// places that it took.
+  /// Ends a capture. Captured work never runs on its own streams, so the places of the captured
+  /// work count as complete.
   void end_capture(CapturedParts const& capture) {
     for (auto& [handle, stream] : streams_) {
       if (stream.capture.get() == &capture) {
@@ -167,15 +170,15 @@ class HappensBefore {
     }
   }
 
-  /// Returns the place of the next work issued to the stream, which follows all that the host has
-  /// waited for.
+  /// Returns the place of the next work issued to the stream. Makes that work follow all work that
+  /// the host has waited for.
   Place next_place(Stream& on) {
     on.issue_clock.merge(host_at_issue_.numbers());
     return {on.index, on.issued + 1};
   }
-  /// Makes the next work launched on the stream follow all that the host has seen complete.
+  /// Makes the next work launched on the stream follow all work that the host has seen complete.
   void launch_next(Stream& on) { on.clock.merge(host_.numbers()); }
-  /// Returns the moment after all work on the stream so far.
+  /// Returns the vector clocks of the point after all work on the stream so far.
   [[nodiscard]] static Moment tail_of(Stream const& on) {
     CheckClock launched = on.clock;
     launched.raise({on.index, on.launched});
@@ -186,18 +189,20 @@ class HappensBefore {
   [[nodiscard]] static bool is_launched_before(Place place, Stream const& next) noexcept {
     return place.index == next.index || next.clock.covers(place);
   }
-  /// Returns whether the program has waited for the place, or found it complete by a query.
+  /// Returns whether the program has waited for the work at the place, or found it complete by a
+  /// query.
   [[nodiscard]] bool host_waited_for(Place place) const noexcept {
     return host_at_issue_.covers(place);
   }
-  /// Returns whether the program, the tracker or an allocator has seen the place complete.
+  /// Returns whether the program, the tracker or an allocator has found the work at the place
+  /// complete.
   [[nodiscard]] bool host_knows(Place place) const noexcept { return host_.covers(place); }
   void host_saw(Moment const& moment) { host_.merge(moment.clock); }
   void host_waited(std::vector<std::uint64_t> const& issued) { host_at_issue_.merge(issued); }
 
  private:
-  /// Makes a stream. The index of a destroyed stream is used again, with increasing numbers, once
-  /// the host knows all work at that index to be complete.
+  /// Creates the state of a new stream. Reuses the index of a destroyed stream, with increasing
+  /// numbers, once the host knows that all work at the index is complete.
   Stream new_stream() {
     auto const free = std::find_if(vacated_.begin(), vacated_.end(), [&](Place last) {
       return last.number == 0 || (host_knows(last) && host_waited_for(last));
@@ -214,7 +219,7 @@ class HappensBefore {
   std::unordered_map<Handle, Event> events_;
   std::vector<Place> vacated_;
   std::size_t indices_ = 0;
-  /// The work seen complete by the program, the tracker or an allocator.
+  /// The work that the program, the tracker or an allocator has found complete.
   CheckClock host_;
   CheckClock host_at_issue_;  ///< the work that the program has waited for
 };

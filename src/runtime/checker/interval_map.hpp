@@ -9,7 +9,7 @@
 
 namespace msstream::detail {
 
-/// A range of addresses, with its end excluded.
+/// A half-open range of addresses; `end` is not part of it.
 struct Interval {
   std::uintptr_t begin;
   std::uintptr_t end;
@@ -42,21 +42,21 @@ class IntervalMap {
       visit(Interval{place->first, place->second.end}, place->second.value);
     }
   }
-  /// Returns the value of the range if it is stored as one interval, otherwise null. Takes a single
-  /// look-up, which saves the more expensive ones.
+  /// Returns the value of the range if the range is stored as one interval, otherwise null. Costs
+  /// one look-up, and so avoids the slower functions in the most frequent case.
   [[nodiscard]] Value* exact(Interval range) {
     auto const same = held_.find(range.begin);
     return same != held_.end() && same->second.end == range.end ? &same->second.value : nullptr;
   }
-  /// Splits stored intervals at the ends of the range, so that each one is inside the range or
-  /// outside.
+  /// Splits stored intervals at both ends of the range, so that each interval is either inside the
+  /// range or outside.
   void cut(Interval range) {
     if (!range.empty() && exact(range) == nullptr) {
       cut_at(range.begin);
       cut_at(range.end);
     }
   }
-  /// Stores `value` for the parts of the range that have no value.
+  /// Stores `value` for all parts of the range that have no value yet.
   void fill_gaps(Interval range, Value const& value) {
     auto begin = range.begin;
     for (auto place = first_overlap(range); begin < range.end; ++place) {

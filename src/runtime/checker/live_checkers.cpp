@@ -20,9 +20,9 @@ struct Registry {
   std::set<Checker*> checkers;
 };
 
-/// Returns the registry. Never destroyed, because checkers may be destroyed after everything else.
-/// A child of fork() gets a new registry: the locks of its parent's checkers may be held by threads
-/// that the child does not have.
+/// Returns the registry of checkers. It is never destroyed, because a checker may be destroyed
+/// after all static objects. A child of fork() gets a new registry: the locks of its parent's
+/// checkers may be held by threads that the child does not have.
 Registry& registry() {
   static std::atomic<Registry*> of_process{new Registry};
   auto* all = of_process.load();
@@ -47,8 +47,8 @@ void at_exit() {
 }  // namespace
 
 void LiveCheckers::add(Checker& checker) {
-  // Registers the handler before the checker is complete, so that the handler runs after the
-  // destructors of static objects that hold a checker.
+  // Registers the exit handler before the checker is complete, so that the handler runs after the
+  // destructors of static objects that own a checker.
   static int const registered = std::atexit(at_exit);
   static_cast<void>(registered);
   auto& all = registry();

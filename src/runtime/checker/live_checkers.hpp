@@ -7,7 +7,8 @@ class Checker;
 
 namespace msstream::detail {
 
-/// The checkers that exist. Those that still exist when the program ends report their leaks then.
+/// The list of all existing checkers. A checker that still exists when the program ends reports its
+/// leaks at that time.
 class LiveCheckers {
  public:
   static void add(Checker& checker);

@@ -13,19 +13,20 @@
 
 namespace msstream::detail {
 
-/// Records the owner of each range of memory, and which memory was never written. Not synchronised.
+/// Records, for each range of memory, its owner, and whether anything has written it. Not
+/// synchronised.
 class MemoryLedger {
  public:
   enum class Holder : std::uint8_t {
-    runtime_user,  ///< allocated from the runtime by code that uses all of it
-    pool,          ///< held by an allocator, to be given out
-    owner,         ///< given out by an allocator
+    runtime_user,  ///< allocated from the runtime by code that uses it itself
+    pool,          ///< held by an allocator, and currently free
+    owner,         ///< handed out by an allocator
   };
   struct Part {
     Checker::Space space;
     Holder holder;
-    std::uint64_t owner = 0;  ///< the number of the allocation that gave it out; 0 if none
-    std::string taken_in;     ///< the name scope in which it was last given out
+    std::uint64_t owner = 0;  ///< the number of the allocation; 0 if never handed out
+    std::string taken_in;     ///< the name scope of the newest allocation
   };
 
   void allocated(Interval range, Checker::Space space) {
@@ -39,8 +40,8 @@ class MemoryLedger {
     parts_.cut(range);
     parts_.for_each_overlap(range, [](Interval, Part& part) { part.holder = Holder::pool; });
   }
-  /// Notes that the range is given out. Returns its kind of memory; empty for memory that is not
-  /// the runtime's.
+  /// Records that an allocator has handed out the range. Returns the kind of memory; empty for
+  /// memory that was not allocated from the runtime.
   std::optional<Checker::Space> taken(Interval range, std::string_view scope) {
     std::optional<Checker::Space> space;
     parts_.cut(range);
@@ -62,8 +63,8 @@ class MemoryLedger {
     unwritten_.erase(range);
   }
 
-  /// Returns some part of the range, preferably one that a pool holds; null for memory that is not
-  /// the runtime's.
+  /// Returns the entry of one part of the range, preferably of a part that an allocator holds as
+  /// free. Returns null for memory that was not allocated from the runtime.
   [[nodiscard]] Part const* part_at(Interval range) {
     Part const* found = nullptr;
     parts_.for_each_overlap(range, [&](Interval, Part const& part) {
@@ -71,9 +72,9 @@ class MemoryLedger {
     });
     return found;
   }
-  /// Returns whether nothing has written the range, and no issued write to it is pending, apart
-  /// from `own` writes of the operation itself. False if the range is partly written, because only
-  /// its reader knows which part counts.
+  /// Returns whether no operation has written the range, and no issued write to it is pending,
+  /// apart from `own` writes by the reading operation itself. Returns false if the range is partly
+  /// written, because only the reader knows which part it needs.
   [[nodiscard]] bool is_unwritten(Interval range, std::uint32_t own = 0) {
     auto left = range.end - range.begin;
     unwritten_.for_each_overlap(range, [&](Interval held, Unwritten const& part) {
@@ -83,7 +84,7 @@ class MemoryLedger {
     });
     return !range.empty() && left == 0;
   }
-  /// Returns whether an operation that was to write some of the range was not launched.
+  /// Returns whether an issued write to some of the range was not launched.
   [[nodiscard]] bool was_given_up(Interval range) {
     bool given_up = false;
     unwritten_.for_each_overlap(
@@ -94,7 +95,7 @@ class MemoryLedger {
     unwritten_.cut(range);
     unwritten_.for_each_overlap(range, [](Interval, Unwritten& part) { ++part.writes_issued; });
   }
-  /// Notes the outcome of a write that was issued.
+  /// Records whether an issued write was launched or given up.
   void write_ended(Interval range, Outcome outcome) {
     if (outcome == Outcome::launched) {
       written(range);
@@ -114,9 +115,9 @@ class MemoryLedger {
   }
 
  private:
-  /// Memory that nothing has written since it was given out.
+  /// The state of memory that nothing has written since it was handed out.
   struct Unwritten {
-    /// The number of issued writes, neither launched nor given up.
+    /// The number of writes that are issued, and neither launched nor given up yet.
     std::uint32_t writes_issued = 0;
     bool given_up = false;  ///< whether one of the issued writes was given up
   };

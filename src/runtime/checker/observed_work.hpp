@@ -9,8 +9,9 @@
 
 namespace msstream::detail {
 
-/// A guard. While it lives, the calling thread queries the runtime and waits on behalf of the
-/// tracker: see observe::OfTracker. Does nothing if no runtime observes the order.
+/// A guard. While it lives, queries and waits by the calling thread are reported to the runtime as
+/// made by the dependency tracker, not by the program: see observe::OfTracker. Does nothing if no
+/// runtime observes the order.
 class OnTrackersAccount {
  public:
   [[nodiscard("without a name the guard goes at once")]] explicit OnTrackersAccount(
@@ -26,9 +27,9 @@ class OnTrackersAccount {
   std::optional<observe::OfTracker> account_;
 };
 
-/// An operation from its declaration to the end of its work. If it is destroyed before its work
-/// begins, gives the operation up. Without an operation, on a runtime that does not observe, it
-/// only runs the work.
+/// Owns an operation from its declaration to the end of its work. Gives the operation up if this
+/// object is destroyed before the work begins. On a runtime that does not observe operations, there
+/// is no operation, and this object only runs the work.
 class Declared {
  public:
   /// Requires that the runtime outlives this object.
@@ -43,7 +44,7 @@ class Declared {
     }
   }
 
-  /// Hands the operation over: whoever takes it must run it or give it up.
+  /// Transfers the operation to the caller, who must run it or give it up.
   [[nodiscard]] OperationHandle release() noexcept { return std::exchange(operation_, nullptr); }
 
   template <class Work>

@@ -16,11 +16,11 @@
 
 namespace msstream::detail {
 
-/// The places of trackers' positions in the checker's order, and the work that precedes each of
-/// them as issued. Not synchronised.
+/// Maps positions of dependency trackers to places in the checker's order, and to the vector clocks
+/// of the work there by the issue order. Not synchronised.
 class TrackedLines {
  public:
-  /// Adds a position of a stream, newer than those before.
+  /// Adds a position of a stream. It must be newer than all earlier positions of the stream.
   void note(void const* tracker,
             order::Position position,
             Place place,
@@ -28,7 +28,7 @@ class TrackedLines {
     auto& line = lines_[{tracker, position.stream}];
     auto& runs = line.runs;
     if (!runs.empty() && runs.back().end > position.number) {
-      line = {};  // drops the line of a destroyed tracker at the same address
+      line = {};  // drops entries of a destroyed tracker that had the same address
     }
     if (!runs.empty() && runs.back().clock == clock && runs.back().end == position.number &&
         runs.back().place_of(position.number).number == place.number) {
@@ -37,8 +37,8 @@ class TrackedLines {
     }
     runs.push_back({position.number, position.number + 1, place, std::move(clock)});
   }
-  /// Removes runs that are complete according to `over(place)`, and the oldest runs if there are
-  /// too many.
+  /// Removes the runs of positions that are complete according to `over(place)`. If too many runs
+  /// are left, removes the oldest ones.
   template <class Over>
   void trim(void const* tracker, order::StreamIndex stream, Over&& over) {
     auto& line = lines_[{tracker, stream}];
@@ -55,8 +55,8 @@ class TrackedLines {
     }
     line.trim_at = std::max(kFewRuns, std::min(2 * line.runs.size(), kMostRuns + kFewRuns));
   }
-  /// Calls `visit(Place, CheckClock)` with the place and the clock of the position. Does not call
-  /// it if the host waited for the position long ago.
+  /// Calls `visit(Place, CheckClock)` with the place and the vector clock of a tracker's position.
+  /// Does not call it if the position was removed because the host had waited for it.
   template <class Visit>
   void look_up(void const* tracker, order::Position position, Visit&& visit) const {
     auto const found = lines_.find({tracker, position.stream});
@@ -79,8 +79,8 @@ class TrackedLines {
   void launching(void const* tracker, order::Position position, std::shared_ptr<IssuedWork> work) {
     lines_[{tracker, position.stream}].queued.emplace_back(position.number, std::move(work));
   }
-  /// Removes and returns the work at the position, which is launched or given up; null if there is
-  /// none.
+  /// Removes and returns the issued work at the tracker's position, once it is launched or given
+  /// up. Returns null if there is none.
   [[nodiscard]] std::shared_ptr<IssuedWork> launched(void const* tracker,
                                                      order::Position position) {
     auto const found = lines_.find({tracker, position.stream});
@@ -103,7 +103,8 @@ class TrackedLines {
   static constexpr std::size_t kFewRuns = 64;
   static constexpr std::size_t kMostRuns = 4096;
 
-  /// A run of consecutive positions at consecutive places with the same clock.
+  /// A run of a tracker's consecutive positions that are at consecutive places in the checker's
+  /// order and have the same vector clock.
   struct Run {
     std::uint64_t begin;
     std::uint64_t end;
@@ -117,7 +118,7 @@ class TrackedLines {
   struct Line {
     std::deque<Run> runs;
     std::size_t trim_at = kFewRuns;
-    bool lost = false;  ///< whether runs were removed that were not complete
+    bool lost = false;  ///< whether incomplete runs were removed, too
     std::deque<std::pair<std::uint64_t, std::shared_ptr<IssuedWork>>> queued;
   };
 

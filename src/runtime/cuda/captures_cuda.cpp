@@ -82,7 +82,7 @@ Cuda::native_graph Cuda::end_capture(native_stream stream) {
   cudaError_t const made = cudaGraphInstantiate(&graph->executable, captured, 0);
   cudaGraphDestroy(captured);
   check_cuda(made, "cudaGraphInstantiate");
-  // Uploads the graph now; otherwise the first launch would have to.
+  // Uploads the graph to the device now; otherwise its first launch would upload it.
   graph->uploaded = create_event(EventTiming::untimed);
   check_cuda(cudaGraphUpload(graph->executable, stream), "cudaGraphUpload");
   check_cuda(cudaEventRecord(graph->uploaded, stream), "cudaEventRecord");
@@ -106,7 +106,8 @@ void Cuda::abandon_capture(native_stream stream) noexcept {
 void Cuda::launch_graph(native_graph graph, native_stream stream) {
   home_.require_here();
   if (!graph->is_uploaded.load(std::memory_order_relaxed)) [[unlikely]] {
-    // Does not call query(), which throws exceptions of unrelated host functions.
+    // Calls cudaEventQuery directly, because query() also throws exceptions of unrelated host
+    // functions.
     cudaError_t const state = cudaEventQuery(graph->uploaded);
     if (state == cudaErrorNotReady) {
       wait(stream, graph->uploaded);

@@ -14,7 +14,7 @@
 
 namespace msstream::detail {
 
-/// The host functions that a CUDA graph calls, which must live as long as the graph.
+/// The host functions that a CUDA graph calls. They must live as long as the graph.
 using CapturedCalls = std::vector<std::unique_ptr<HostCall>>;
 
 struct CudaGraph {
@@ -31,23 +31,25 @@ struct CudaGraph {
   }
 
   cudaGraphExec_t executable = nullptr;
-  /// Recorded on the stream of the upload. Launches on other streams must follow the event, because
-  /// CUDA orders uploads after launches, but no launch after an upload.
+  /// An event recorded after the upload of the graph. Launches on other streams must wait for it:
+  /// CUDA does not order a launch after an upload on another stream.
   cudaEvent_t uploaded = nullptr;
-  std::atomic<bool> is_uploaded{false};  ///< true once the event need not be queried again
+  std::atomic<bool> is_uploaded{false};  ///< true once the upload is known to be complete
   CapturedCalls calls;
 };
 
-/// The captures in progress, by CUDA's id of the capture. Thread-safe.
+/// The captures in progress on a device, identified by CUDA's capture ids. Thread-safe.
 class CudaCaptures {
  public:
   void begin(cudaStream_t origin);
-  /// Ends the capture that began on the stream, and returns the calls kept for it.
+  /// Removes the capture that began on the stream `origin`, and returns the host functions stored
+  /// for it.
   [[nodiscard]] CapturedCalls end(cudaStream_t origin) noexcept;
   /// Returns whether any capture is in progress. Costs one load.
   [[nodiscard]] bool go_on() const noexcept { return count_.load() != 0; }
-  /// Takes the call if the stream is part of one of the captures; otherwise returns null. Costs one
-  /// load if no capture is in progress.
+  /// Stores the host function `call` with the capture that the stream is part of, and returns its
+  /// address. Returns null, and leaves `call` to the caller, if the stream is not being captured.
+  /// Costs one load if no capture is in progress.
   [[nodiscard]] HostCall* keep_if_captured(cudaStream_t stream, std::unique_ptr<HostCall>& call);
 
  private:

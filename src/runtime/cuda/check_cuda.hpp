@@ -9,8 +9,8 @@
 
 namespace msstream::detail {
 
-/// Throws CudaError, which names `call` and its location, unless `code` is cudaSuccess. Clears the
-/// error, so that the next CUDA call does not report it again.
+/// Throws CudaError with `call` and its source location, unless `code` is cudaSuccess. Clears
+/// CUDA's last error, so that the next CUDA call does not report it again.
 inline void check_cuda(cudaError_t code,
                        char const* call,
                        std::source_location where = std::source_location::current()) {

@@ -11,7 +11,7 @@ namespace msstream::detail {
 
 namespace {
 
-/// Loads libcupti at run time, so that a program that does not check does not need it.
+/// Loads libcupti at run time, so that only programs that watch CUDA calls need the library.
 void* load_cupti() {
   for (char const* const name :
        {"libcupti.so." MSSTREAM_CUDA_MAJOR,

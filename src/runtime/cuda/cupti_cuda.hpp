@@ -11,9 +11,9 @@
 
 namespace msstream::detail {
 
-/// Makes CUPTI call `callback` on the way into and out of every call of the CUDA runtime, and of
-/// the driver calls that `wants` selects, by any code in the process, until the process ends. Loads
-/// libcupti. Returns the reason for a failure; empty if there is none.
+/// Makes CUPTI call `callback` at the beginning and the end of every CUDA runtime call, and of the
+/// driver calls that `wants` selects, by any code in the process, until the process ends. Loads
+/// libcupti. Returns the reason for a failure; empty on success.
 [[nodiscard]] std::string subscribe_to_calls(CUpti_CallbackFunc callback,
                                              bool (*wants)(CUpti_CallbackId driver_call,
                                                            std::string_view name));

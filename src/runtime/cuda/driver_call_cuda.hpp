@@ -5,8 +5,9 @@
 
 namespace msstream::detail {
 
-/// Finds a function of the driver, with the meaning that it had in `version`, so that nothing links
-/// the driver. Returns false if this driver does not have it.
+/// Looks up a function of the CUDA driver at run time, so that no program needs to link the driver.
+/// `version` is the CUDA version whose signature and behaviour the function must have. Returns
+/// false if the installed driver lacks the function.
 template <class Call>
 [[nodiscard]] bool find_driver_call(Call& call, char const* name, unsigned version) {
   void* found = nullptr;

@@ -14,9 +14,9 @@
 
 namespace msstream::detail {
 
-/// Keeps the first exception that a host function of a device has thrown, which the driver cannot
-/// pass on, until a wait for the device throws it. Further exceptions before that are written to
-/// the log, as is an exception that no call has thrown when the device and its host functions are
+/// Keeps the first exception thrown by a host function of a device, until a wait for the device
+/// rethrows it, because exceptions cannot pass through the driver. Writes further exceptions to the
+/// log, and also an exception that was not rethrown before the device and its host functions are
 /// destroyed. Thread-safe.
 class HostFailure {
  public:
@@ -40,8 +40,8 @@ class HostFailure {
     }
     UnheardFailure::log("another host function", failure);
   }
-  /// Throws the exception, if any, and forgets it, unless the caller drops what it catches. Costs
-  /// one load if there is no exception.
+  /// Rethrows the kept exception, if any, and forgets it. Does nothing if the calling function is
+  /// one that would ignore the exception. Costs one load if there is no exception.
   void rethrow() {
     if (!present_.load(std::memory_order_acquire) || !UnheardFailure::is_heard()) [[likely]] {
       return;
@@ -50,7 +50,7 @@ class HostFailure {
     present_.store(false, std::memory_order_relaxed);
     auto const failure = std::exchange(failure_, nullptr);
     lock.unlock();
-    if (failure != nullptr) {  // null if another caller was faster
+    if (failure != nullptr) {  // null if another thread has just rethrown it
       std::rethrow_exception(failure);
     }
   }
@@ -62,8 +62,8 @@ class HostFailure {
   std::exception_ptr failure_;
 };
 
-/// A host function of a stream or a graph, and the keeper of its exceptions, because no exception
-/// may pass through the driver.
+/// A host function of a stream or a graph, and the HostFailure that keeps its exceptions, because
+/// no exception may pass through the driver.
 struct HostCall {
   Closure closure;
   std::shared_ptr<HostFailure> failure;

@@ -14,12 +14,13 @@ using detail::check_cuda;
 
 namespace {
 
-// Ids of the default streams, far from CUDA's own ids, which are counted from 1.
+// Ids of the default streams. They are far from the ids that CUDA gives to other streams, which are
+// counted from 1.
 constexpr std::uint64_t kDefaultStreamId = std::uint64_t{1} << 62U;
 constexpr std::uint64_t kThreadStreamIds = std::uint64_t{1} << 63U;
 
-/// Returns the id of the calling thread's default stream. CUDA has one handle for the default
-/// streams of all threads.
+/// Returns an id for the calling thread's default stream. An id of CUDA's cannot be used, because
+/// CUDA has a single handle for the default streams of all threads.
 std::uint64_t thread_stream_id() {
   static std::atomic<std::uint64_t> threads{0};
   thread_local std::uint64_t const id = kThreadStreamIds + threads.fetch_add(1);
@@ -30,10 +31,12 @@ std::uint64_t thread_stream_id() {
 
 std::optional<ForeignStream> Cuda::identify(native_stream stream) const {
   home_.require_here();
-  // Asked first, because this is the only query that a capture survives.
+  // Queries the capture status first: all other queries of the stream would invalidate a capture.
   cudaStreamCaptureStatus status{};
   cudaError_t const code = cudaStreamIsCapturing(stream, &status);
-  if (code == cudaErrorStreamCaptureImplicit) {  // the default stream, while another is captured
+  // cudaErrorStreamCaptureImplicit means that `stream` is the default stream while another stream
+  // is captured.
+  if (code == cudaErrorStreamCaptureImplicit) {
     cudaGetLastError();
     return std::nullopt;
   }
@@ -53,8 +56,8 @@ std::optional<ForeignStream> Cuda::identify(native_stream stream) const {
 }
 
 Cuda::Visit::Visit(int ordinal) noexcept {
-  // Permits this thread's calls during captures of other threads. A capture mode that forbids them
-  // is meant for calls that would block the capture; msstream makes none.
+  // Permits calls of this thread during captures by other threads. The capture mode that forbids
+  // them is meant for calls that would block a capture; msstream makes no such calls.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   cudaThreadExchangeStreamCaptureMode(&mode);
   capture_mode_before_ = mode;

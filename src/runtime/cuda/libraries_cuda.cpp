@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A separate file, so that programs that create no handles need not link cuBLASLt.
+// Handles of cuBLASLt. They are in a separate file, so that programs that create none need not link
+// cuBLASLt.
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/cuda.hpp>
 
@@ -13,21 +14,22 @@
 namespace msstream {
 namespace {
 
-/// Handles of cuBLASLt that no group uses, by device, for reuse by later groups. Thread-safe.
+/// The cuBLASLt handles that no stream group uses at present, for each device. They are reused by
+/// later groups. Thread-safe.
 ///
 /// No handle is ever destroyed: cublasLtDestroy waits for the whole device, which stalls all
 /// streams and ends the captures of all threads. A process therefore keeps as many handles as it
 /// has ever had groups at one time.
 class FreeHandles {
  public:
-  /// Returns the handles of the process. They live until the process has ended, when there is no
-  /// device left on which to destroy them.
+  /// Returns the free handles of the process. They are never destroyed.
   static FreeHandles& of_process() {
     static auto* const handles = new FreeHandles;
     return *handles;
   }
 
-  /// Returns a free handle, or creates one. The current device must be `ordinal`.
+  /// Removes and returns a free handle, or creates one if none is free. The current device must be
+  /// `ordinal`.
   [[nodiscard]] cublasLtHandle_t take(int ordinal) {
     {
       std::lock_guard const guard(mutex_);

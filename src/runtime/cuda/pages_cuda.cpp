@@ -18,7 +18,7 @@ namespace detail {
 
 namespace {
 
-constexpr unsigned kMeaningOfCalls = 12000;  // the CUDA version of the functions' meaning
+constexpr unsigned kMeaningOfCalls = 12000;  // the CUDA version whose functions are looked up
 
 bool find_all(PageCalls& calls) {
   auto const find = [](auto& call, char const* name) {
@@ -80,8 +80,8 @@ void CudaPages::map(void* at, std::size_t bytes) {
   put_all(number_of(at), bytes, [this](std::size_t) { return create(); });
 }
 
-// Maps the pages at the new addresses as well. A page may be mapped at two addresses, and is freed
-// when its last mapping ends.
+// Maps the physical pages at the new addresses as well. A page may be mapped at two addresses, and
+// is freed when its last mapping ends.
 void CudaPages::move(void* to, void* from, std::size_t bytes) {
   put_all(number_of(to), bytes, [&](std::size_t offset) {
     Page page = 0;

@@ -7,8 +7,8 @@
 
 namespace msstream::detail {
 
-/// The driver's functions for virtual memory, which the runtime API lacks. Found at run time, so
-/// that nothing links the driver.
+/// The driver's functions for virtual memory, which the CUDA runtime API lacks. They are looked up
+/// at run time, so that no program needs to link the driver.
 struct PageCalls {
   decltype(&cuDeviceGetAttribute) get_attribute;
   decltype(&cuMemGetAllocationGranularity) get_granularity;
@@ -23,8 +23,8 @@ struct PageCalls {
   decltype(&cuGetErrorString) error_string;
 };
 
-/// The physical pages of one device, each owned by the addresses at which it is mapped.
-/// Thread-safe.
+/// Manages the physical memory pages of one device. A page is freed when its last mapping is
+/// removed. Thread-safe.
 class CudaPages {
  public:
   explicit CudaPages(int ordinal);
@@ -36,7 +36,8 @@ class CudaPages {
   void* reserve(std::size_t bytes);
   void release(void* addresses, std::size_t bytes) noexcept;
   void map(void* at, std::size_t bytes);
-  /// Maps the pages at `to`. They stay mapped at `from` as well, until unmap().
+  /// Maps the pages that are mapped at `from` also at `to`. The mapping at `from` stays until
+  /// unmap().
   void move(void* to, void* from, std::size_t bytes);
   void unmap(void* at, std::size_t bytes) noexcept;
 
@@ -45,8 +46,9 @@ class CudaPages {
 
   void check(CUresult code, char const* call) const;
   [[nodiscard]] Page create() const;
-  /// Maps the pages that `next_page(offset)` returns, whose references it consumes. Maps all of
-  /// them, or none if it throws.
+  /// Maps consecutive pages from address `at` on. `next_page(offset)` returns each page with a
+  /// reference, which this function releases. If a call throws, removes the mappings that it has
+  /// made.
   template <class NextPage>
   void put_all(CUdeviceptr at, std::size_t bytes, NextPage&& next_page);
   void allow_access(CUdeviceptr at, std::size_t bytes) const;

@@ -11,7 +11,8 @@ namespace {
 constexpr unsigned kThreads = 256;
 constexpr std::size_t kMostBlocks = 32;
 
-/// Copies `words` elements of type Word, and the remaining bytes one by one.
+/// Copies `bytes` bytes: the first `words` elements of type Word, then the remaining bytes one by
+/// one.
 template <class Word>
 __global__ void copy_words(std::byte* to, std::byte const* from, unsigned words, unsigned bytes) {
   unsigned const first = blockIdx.x * blockDim.x + threadIdx.x;

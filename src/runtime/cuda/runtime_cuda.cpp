@@ -44,7 +44,7 @@ cudaPointerAttributes attributes_of(void const* memory) {
   return attributes;
 }
 
-/// Returns the priority as CUDA counts priorities.
+/// Converts a stream priority to a number of CUDA's range of priorities.
 int level_of(StreamPriority priority) {
   int least = 0;
   int greatest = 0;
@@ -67,14 +67,15 @@ void CUDART_CB run_and_delete(void* call) {
   owned->run();
 }
 
-/// Runs a host function that belongs to a graph, at each launch of the graph.
+/// Runs a host function of a graph. Called at each launch of the graph, so it does not delete the
+/// function.
 void CUDART_CB run_captured(void* call) {
   detail::RuntimeThread const marked;
   static_cast<detail::HostCall*>(call)->run();
 }
 
-/// Returns the process that has called the driver first. The driver works in no child of that
-/// process.
+/// Returns the process that made the first call of the CUDA driver. The driver does not work in
+/// children of that process.
 detail::HomeProcess const& first_call_of_driver() noexcept {
   static detail::HomeProcess const home(RuntimeLife::driver);
   return home;
@@ -98,7 +99,7 @@ Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaErrorInitializationError &&
       detail::HomeProcess::is_forked()) {
-    detail::HomeProcess::throw_forked();  // other code has used the driver in the parent
+    detail::HomeProcess::throw_forked();  // other code has used the driver in the parent process
   }
   if (ordinal_ < 0 || ordinal_ >= count) {
     throw CudaError(
@@ -208,7 +209,7 @@ void Cuda::synchronize(native_event event) {
 
 double Cuda::elapsed_ns(native_event begin, native_event end) {
   home_.require_here();
-  // Waits for `begin`, too, because it may be on another stream than `end`.
+  // Waits for the event `begin` as well, because it may be on another stream than `end`.
   check_cuda(cudaEventSynchronize(begin), "cudaEventSynchronize");
   check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
   float milliseconds = 0;
@@ -276,7 +277,7 @@ void Cuda::copy(
   if (kind != CopyKind::d2d && bytes <= detail::kMostPinnedCopyBytes && captures_->go_on() &&
       is_capture_sound(stream)) {
     bool const to_device = kind == CopyKind::h2d;
-    // The device pointer is null unless the host memory is pinned.
+    // Host memory has a device address only if it is pinned.
     if (auto* const on_host = attributes_of(to_device ? from : to).devicePointer) {
       check_cuda(detail::copy_by_kernel(
                      to_device ? to : on_host, to_device ? on_host : from, bytes, stream),

@@ -88,8 +88,8 @@ CUdevResource CudaSmParts::all() const {
   return device;
 }
 
-/// Returns the number of parts, of at least `multiprocessors` each, into which the device can be
-/// split.
+/// Returns the maximum number of parts into which the device's multiprocessors can be split, if
+/// each part has at least `multiprocessors` of them.
 unsigned CudaSmParts::parts_of(unsigned multiprocessors) const {
   auto const device = all();
   unsigned parts = 0;
@@ -102,7 +102,8 @@ std::vector<CUgreenCtx> CudaSmParts::make(int count) const {
   auto const device = all();
   auto parts = static_cast<unsigned>(count);
   auto each = device.sm.smCount / parts;
-  // The device rounds the size of a part up to one that it can split off.
+  // Reduces the requested size of a part until the parts fit, because the device rounds the size up
+  // to one that it supports.
   while (each > 1 && parts_of(each) < parts) {
     --each;
   }

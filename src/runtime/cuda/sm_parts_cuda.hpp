@@ -22,8 +22,9 @@ struct GreenContextCalls {
   decltype(&cuGetErrorString) error_string;
 };
 
-/// The parts of one device. They are made when a stream first asks for them, and are kept: a stream
-/// must not outlive this object. Thread-safe.
+/// The groups of multiprocessors into which one device is partitioned, as green contexts. They are
+/// created when the first stream on them is created, and are kept: no stream on them may outlive
+/// this object. Thread-safe.
 class CudaSmParts {
  public:
   explicit CudaSmParts(int ordinal);
@@ -31,9 +32,11 @@ class CudaSmParts {
   CudaSmParts& operator=(CudaSmParts const&) = delete;
   ~CudaSmParts();
 
-  /// Returns the maximum number of parts; 1 if the device or its driver cannot split.
+  /// Returns the maximum number of parts into which the multiprocessors can be split; 1 if the
+  /// device or its driver does not support partitions.
   [[nodiscard]] int most() const noexcept { return most_; }
-  /// Creates a stream on a part. `level` is a priority as CUDA counts priorities.
+  /// Creates a stream that runs on one part of the multiprocessors. `level` is a priority in CUDA's
+  /// range.
   [[nodiscard]] CUstream create_stream(SmPartition partition, int level);
 
  private:

@@ -45,7 +45,8 @@ Place place_of(CUmemorytype type, void const* on_host, CUdeviceptr unified) {
                                          : Place::device;
 }
 
-/// Returns the slowest kind of memory that the call touches.
+/// Returns the slowest kind of memory that the CUDA call accesses: pageable, pinned or device
+/// memory.
 template <class Parameters>
 Place touched_by(Parameters const& call) {
   if constexpr (requires { call.srcHost; }) {
@@ -82,8 +83,8 @@ std::string_view on_the_null_stream(void const*, NullStream null_stream) {
   return null_stream == NullStream::legacy ? kLegacy : std::string_view();
 }
 
-/// Judges a blocking copy. The host waits for a copy of host memory; a copy within the device is
-/// work on the null stream.
+/// Explains what waits for a blocking copy. If host memory is involved, the host waits. A copy
+/// within the device is instead work on the null stream.
 template <class Parameters>
 std::string_view blocking_copy(void const* parameters, NullStream null_stream) {
   return touched_by(*static_cast<Parameters const*>(parameters)) == Place::device

@@ -5,13 +5,14 @@
 
 namespace msstream::detail {
 
-/// A call of the CUDA driver that may make the host, or streams other than its own, wait.
+/// Describes a function of the CUDA driver that may make the host, or streams other than its own,
+/// wait.
 struct SyncCall {
-  /// The stream that a null handle stands for, in calls of this name.
+  /// The default stream that a null handle denotes in this function.
   enum class NullStream { legacy, per_thread };
 
-  /// Returns why something waits for a call with these parameters, in the form in which CUPTI
-  /// passes them; empty if nothing waits.
+  /// Returns a message that says what waits for a call with these parameters, which have CUPTI's
+  /// layout. Returns an empty string if nothing waits.
   [[nodiscard]] std::string_view complaint(void const* parameters) const {
     return judge(parameters, null_stream);
   }
@@ -21,8 +22,9 @@ struct SyncCall {
   NullStream null_stream = NullStream::legacy;
 };
 
-/// Finds a call by CUPTI's name for it, such as cuMemcpyHtoDAsync_v2_ptsz. The result converts to
-/// false if nothing ever waits for calls of that name.
+/// Returns the description of a driver function by CUPTI's name for it, such as
+/// cuMemcpyHtoDAsync_v2_ptsz. The result converts to false if calls of that function never make
+/// anything wait.
 [[nodiscard]] SyncCall sync_call(std::string_view name);
 
 }  // namespace msstream::detail

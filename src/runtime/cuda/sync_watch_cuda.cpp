@@ -24,7 +24,7 @@ bool wants(CUpti_CallbackId driver_call, std::string_view name) {
   return static_cast<bool>(sync_calls[driver_call]);
 }
 
-/// The call of the CUDA runtime that the calling thread is in; null if none.
+/// The name of the CUDA runtime function that the calling thread is inside; null if none.
 thread_local char const* runtime_call = nullptr;
 
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, void const* data) {

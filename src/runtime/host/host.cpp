@@ -44,7 +44,8 @@ void* aligned_memory(std::size_t bytes) {
   return memory;
 }
 
-/// Adds a stream that waits for captured work to the capture.
+/// Makes a stream that waits for captured work part of the capture. Throws RuntimeError if the
+/// capture is over, or if the stream is already part of another capture.
 void follow_captured(HostQueue& stream, HostCapturePlace const& place) {
   if (place.capture->is_over()) {
     detail::throw_capture_error("wait", "the event was captured, and the capture is over");
@@ -57,8 +58,8 @@ void follow_captured(HostQueue& stream, HostCapturePlace const& place) {
 
 }  // namespace
 
-/// The state that an event stands for: a position in a queue, or in a capture. Recording replaces
-/// it; waiting copies it.
+/// An event of the host runtime: the point in a queue or in a capture at which it was recorded
+/// last. A recording replaces the point; a wait copies it.
 struct Host::Event {
   struct Point {
     std::shared_ptr<HostProgress> progress;
@@ -72,8 +73,9 @@ struct Host::Event {
     std::lock_guard const lock(mutex);
     return current;
   }
-  /// Returns the point for a call of the host. Throws if the event is captured, because the host
-  /// can neither query it nor wait for it.
+  /// Returns the event's point, for a host function that queries or waits for it. Throws
+  /// RuntimeError if the event was recorded in a capture, because captured work never runs by
+  /// itself.
   [[nodiscard]] Point run_point(std::string_view call) {
     auto of_event = point();
     if (of_event.captured.capture != nullptr) {
@@ -92,7 +94,7 @@ struct Host::Graph {
   std::uint64_t launches = 0;
 };
 
-/// The queues of the streams.
+/// The queues of the existing streams, and those of destroyed streams whose threads may still run.
 struct Host::Streams {
   std::mutex mutex;
   std::vector<std::unique_ptr<HostQueue>> live;
@@ -106,7 +108,8 @@ Host::Host(Options options)
       streams_(std::make_unique<Streams>()) {}
 
 Host::~Host() {
-  if (home_.is_left()) {  // the queues' threads do not exist, and their locks may be held
+  // In a child of fork(), the queues' threads do not exist, and the queues' locks may be held.
+  if (home_.is_left()) {
     for (auto* const queues : {&streams_->live, &streams_->retired}) {
       for (auto& queue : *queues) {
         detail::HomeProcess::keep(std::shared_ptr<void const>(std::move(queue)));
@@ -188,7 +191,8 @@ void Host::wait(native_stream stream, native_event event) {
        !point.progress->failed_up_to(point.number))) {
     return;
   }
-  // Passes a failure to the waiting stream. On a real device, a failure affects every stream.
+  // Passes a failure on to the waiting stream, because on a real device a failure affects every
+  // stream.
   stream->enqueue(
       [progress = std::move(point.progress), number = point.number, own = stream->progress()] {
         progress->wait(number);
@@ -202,7 +206,8 @@ bool Host::query(native_event event) {
   if (point.progress == nullptr) {
     return true;
   }
-  // Loads in this order: work that fails in between is either not complete yet or found failed.
+  // Loads the progress before the failure. If the work fails between the two loads, it is then
+  // either not complete yet, or seen as failed.
   bool const complete = point.progress->completed() >= point.number;
   point.progress->rethrow_failure_up_to(point.number);
   return complete;
@@ -228,8 +233,8 @@ double Host::elapsed_ns(native_event begin, native_event end) {
   return std::chrono::duration<double, std::nano>(*to.time - *from.time).count();
 }
 
-/// Adds the bytes in one atomic step, so that a request that does not fit takes nothing from
-/// concurrent requests that do.
+/// Adds the bytes to the total in one atomic step. A request that exceeds the limit therefore never
+/// makes a concurrent request fail that fits.
 void Host::take_bytes(std::size_t bytes) {
   auto before = allocated_bytes_.load();
   do {

@@ -11,7 +11,7 @@ namespace msstream {
 
 namespace {
 
-/// Returns the next value of the generator SplitMix64 (Steele, Lea, Flood 2014).
+/// Returns the next value of the random number generator SplitMix64 (Steele, Lea, Flood 2014).
 std::uint64_t mixed(std::uint64_t value) noexcept {
   value += 0x9E37'79B9'7F4A'7C15;
   value = (value ^ (value >> 30U)) * 0xBF58'476D'1CE4'E5B9;
@@ -68,7 +68,7 @@ bool HostProgram::ends_with(Nodes const& last) const {
 
 std::size_t HostCapture::add(Closure work, HostProgram::Nodes const& after) {
   std::lock_guard const lock(mutex_);
-  // Discards work that is given to a stream while its capture ends.
+  // Discards work that is enqueued on a captured stream after its capture has ended.
   return program_ != nullptr ? program_->add(std::move(work), after) : 0;
 }
 

@@ -14,16 +14,17 @@
 
 namespace msstream {
 
-/// A graph of the host runtime: closures, each with the closures that it follows. Not synchronised.
+/// A graph of the host runtime: closures, each with the closures that must run before it. Not
+/// synchronised.
 class HostProgram {
  public:
   using Nodes = std::vector<std::size_t>;
 
   std::size_t add(Closure work, Nodes const& after);
-  /// Runs each closure once, one at a time, in an order that respects the dependencies and
-  /// otherwise depends on the seed, so that a missing dependency shows.
+  /// Runs each closure once, one at a time. The order respects the dependencies and is otherwise
+  /// random, determined by the seed, so that a missing dependency is noticed.
   void run(std::uint64_t seed);
-  /// Returns whether each node is one of `last` or precedes one of them.
+  /// Returns whether each node either is in `last` or must run before a node in `last`.
   [[nodiscard]] bool ends_with(Nodes const& last) const;
 
  private:
@@ -35,26 +36,27 @@ class HostProgram {
   std::vector<Node> nodes_;
 };
 
-/// A capture of streams of the host runtime.
+/// A capture of work on streams of the host runtime.
 ///
-/// States: open; spoilt, by a call that a capture does not support; over. Ownership: shared by its
-/// streams and the events recorded on them. Thread-safe.
+/// States: open; spoilt, by a call that is not supported in captures; over. Ownership: shared by
+/// its streams and the events recorded on them. Thread-safe.
 class HostCapture {
  public:
   explicit HostCapture(std::uint64_t origin) noexcept : origin_(origin) {}
 
-  /// Adds the closure after the given nodes, and returns its node.
+  /// Adds a closure that must run after the given nodes. Returns the new node.
   std::size_t add(Closure work, HostProgram::Nodes const& after);
   [[nodiscard]] bool is_sound();
   [[nodiscard]] bool is_over() const noexcept { return over_.load(std::memory_order_acquire); }
   /// Returns the id of the stream on which the capture began.
   [[nodiscard]] std::uint64_t origin() const noexcept { return origin_; }
 
-  /// Spoils the capture, and throws a RuntimeError that gives the reason. end() will throw it, too.
+  /// Marks the capture as spoilt, and throws a RuntimeError with the reason. A later end() throws
+  /// it, too.
   [[noreturn]] void refuse(std::string_view call, std::string_view why);
   void spoil(std::string_view why) noexcept;
-  /// Ends the capture and returns its graph. Throws RuntimeError if the capture is spoilt, or if it
-  /// has work that `last` does not follow.
+  /// Ends the capture and returns its graph. Throws RuntimeError if the capture is spoilt, or if
+  /// some captured work neither is in `last` nor precedes work in `last`.
   [[nodiscard]] std::unique_ptr<HostProgram> end(HostProgram::Nodes const& last);
   void abandon() noexcept;
 
@@ -67,8 +69,8 @@ class HostCapture {
   std::string why_;
 };
 
-/// A position in a capture: the next closure follows `nodes`. If `capture` is null, nothing is
-/// captured, and work runs.
+/// A position in a capture: the next captured closure depends on `nodes`. A null `capture` means
+/// that the stream is not captured, and its work runs.
 struct HostCapturePlace {
   std::shared_ptr<HostCapture> capture = nullptr;
   HostProgram::Nodes nodes = {};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of the host runtime. Addresses without memory are mapped without access rights.
+// Pages of memory in the host runtime. Reserved addresses without memory are mapped without access
+// rights.
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/host.hpp>
 
@@ -14,7 +15,7 @@ namespace msstream {
 
 namespace {
 
-// The page size of a GPU, so that tests cover the arithmetic that is used there.
+// The page size of a GPU, so that tests cover the address arithmetic for GPUs.
 constexpr std::size_t kPageBytes = std::size_t{2} << 20U;
 
 [[noreturn]] void refuse(char const* call, std::size_t bytes) {
@@ -28,7 +29,8 @@ void make_accessible(void* at, std::size_t bytes, char const* call) {
   }
 }
 
-/// Maps addresses that may not be accessed. Releases the memory that is mapped there, if any.
+/// Maps addresses without access rights. Releases memory that was mapped at the same addresses
+/// before.
 void* map_nothing(void* at, std::size_t bytes) {
   int const fixed = at != nullptr ? MAP_FIXED : 0;
   return mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
@@ -40,8 +42,8 @@ std::size_t Host::page_bytes() const noexcept {
   return kPageBytes;
 }
 
-// Refuses more than half of a limit on the process's addresses (ulimit -v), to leave the rest for
-// other uses.
+// Throws OutOfMemory for more than half of the process's address space limit (ulimit -v), so that
+// other allocations can use the rest.
 void* Host::reserve_addresses(std::size_t bytes) {
   rlimit most{};
   if (getrlimit(RLIMIT_AS, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
@@ -70,8 +72,8 @@ void Host::map_pages(void* at, std::size_t bytes) {
   }
 }
 
-// Makes new memory accessible instead of moving the old one: bytes written at the old addresses are
-// not seen at the new ones. The contents of moved memory are undefined anyway.
+// Makes new memory accessible instead of moving the old one. Bytes written at the old addresses are
+// not visible at the new ones, which is correct because the contents of moved memory are undefined.
 void Host::move_pages(void* to, void*, std::size_t bytes) {
   make_accessible(to, bytes, "move_pages");
 }

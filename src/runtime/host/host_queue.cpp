@@ -146,8 +146,8 @@ void HostQueue::work() {
     lock.unlock();
     for (auto& closure : batch) {
       try {
-        // Destroys the closure before it counts as run: code that has waited for the work owns
-        // again what the closure held.
+        // Destroys the closure before its number is marked as complete, because a thread that has
+        // waited for the work may expect that everything the closure owned has been released.
         Closure run = std::move(closure);
         run();
       } catch (...) {

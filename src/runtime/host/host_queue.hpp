@@ -19,8 +19,8 @@
 
 namespace msstream {
 
-/// The progress of a HostQueue. Outlives the queue, so that an event can still be queried after its
-/// stream was destroyed.
+/// The number of closures that a HostQueue has run, and its first failure. Outlives the queue, so
+/// that an event can still be queried after its stream was destroyed.
 ///
 /// States: `completed` only grows. Ownership: shared by the queue and by every event recorded on
 /// it. Memory ordering: a thread that sees completed() >= n sees what the closures up to n wrote. A
@@ -37,23 +37,24 @@ class HostProgress {
   }
   /// Blocks the calling thread until closure number `number` has run.
   void wait(std::uint64_t number);
-  /// Returns whether closure number `number`, which must have run, or an earlier one has thrown.
+  /// Returns whether closure number `number` or an earlier one has thrown. Closure `number` must
+  /// have run.
   [[nodiscard]] bool failed_up_to(std::uint64_t number) const noexcept {
     return first_failed_.load() <= number;
   }
-  /// Rethrows the first exception of the queue if closure number `number` or an earlier one threw
-  /// it. A failure thus reaches the callers that wait for it, and not unrelated ones. It stays in
-  /// the queue, as the failure of a device does.
+  /// Rethrows the first exception of the queue if it came from closure number `number` or an
+  /// earlier one. A failure thus reaches only callers that wait for the failed work. Like the
+  /// failure of a device, it stays, so that later calls throw it again.
   void rethrow_failure_up_to(std::uint64_t number);
-  /// Like rethrow_failure_up_to(), but the closure that `follower`'s queue is running fails with
-  /// the exception, which is not thrown.
+  /// Makes the closure that the queue of `follower` is running fail with the first exception of
+  /// this queue, if that came from closure number `number` or an earlier one. Throws nothing.
   void pass_failure_up_to(std::uint64_t number, HostProgress& follower) noexcept;
 
  private:
   friend class HostQueue;
   void complete(std::uint64_t number);
-  /// An exception that a closure threw, shared by the closure's queue and by those whose work has
-  /// waited for it.
+  /// An exception that a closure threw. Shared by the queue of the closure and by all queues that
+  /// waited for the closure.
   struct Failure {
     // NOLINTNEXTLINE(bugprone-throw-keyword-missing): the exception is stored
     explicit Failure(std::exception_ptr of) noexcept : exception(std::move(of)) {}
@@ -95,8 +96,8 @@ class HostQueue final : public detail::WorkQueue {
   std::uint64_t enqueue(Closure closure) override;
   /// Returns the position in a capture at which the next closure is added.
   [[nodiscard]] HostCapturePlace place();
-  /// Makes the next closure follow `place`, in the capture of `place`, which the queue joins if it
-  /// is not captured. Returns false if the queue is part of another capture.
+  /// Makes the next closure run after `place`, in the capture of `place`. If the queue is not
+  /// captured, it joins that capture. Returns false if the queue is part of another capture.
   [[nodiscard]] bool follow(HostCapturePlace const& place);
   void finish() noexcept;
   /// Returns whether the worker has ended, so that the destructor does not block.
@@ -105,14 +106,14 @@ class HostQueue final : public detail::WorkQueue {
   [[nodiscard]] std::uint64_t enqueued() const noexcept {
     return enqueued_.load(std::memory_order_acquire);
   }
-  /// Returns an id that no other queue of the program has, before or after.
+  /// Returns an id that no other queue in the program has, had or will have.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] std::shared_ptr<HostProgress> const& progress() const noexcept { return progress_; }
 
  private:
   void work();
-  /// Returns whether the queue is part of a capture. Ends the membership in a capture that is over.
-  /// The caller holds the lock.
+  /// Returns whether the queue is part of a capture in progress. Leaves a capture that is over. The
+  /// caller must hold the lock.
   [[nodiscard]] bool is_captured();
 
   static inline std::atomic<std::uint64_t> made_{0};

@@ -10,13 +10,14 @@
 
 namespace msstream {
 
-/// The point that the event stands for, and the time at which its stream reached that point.
+/// A simulated event: the point of a stream at which it was recorded last, and the virtual time at
+/// which the stream reached that point.
 struct Sim::Event {
   EventTiming timing;
   bool recorded = false;
   sim::Point point{};
-  /// Made anew by each record, because an earlier record may be in flight when the event is
-  /// recorded again.
+  /// The time at which the stream reaches the event. Each recording allocates a new number, because
+  /// an earlier recording may not have been reached yet.
   std::shared_ptr<double> time{};
 };
 
@@ -159,8 +160,8 @@ void Sim::operation_ends(OperationHandle const&, native_stream stream, Outcome) 
 }
 
 void Sim::memory_pooled(void const* memory, std::size_t) {
-  // Removes the whole block, because the later owner of a part declares the host's uses of that
-  // part.
+  // Removes the whole block from the memory that the host may use undeclared: once an allocator
+  // manages the block, the owners of its parts declare the host's uses.
   machine_->remove_undeclared_host_memory(memory);
 }
 

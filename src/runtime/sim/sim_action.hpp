@@ -21,7 +21,8 @@ namespace msstream::sim {
 /// The number of a stream in its simulation, in the order of creation.
 using StreamNumber = std::uint32_t;
 
-/// The actions of a stream up to number `count`. An event stands for such a point.
+/// A point in a stream: the end of the stream's first `count` actions. An event represents such a
+/// point.
 struct Point {
   StreamNumber stream = 0;
   std::uint64_t count = 0;
@@ -33,8 +34,8 @@ struct Point {
   return fmt::format("action {} of stream {}", point.count, point.stream);
 }
 
-/// Returns whether the two uses share a byte and conflict: one of them writes, or exactly one
-/// accumulates.
+/// Returns whether the order of the two uses of memory matters: they share a byte, and either one
+/// of them writes, or one accumulates and the other reads.
 [[nodiscard]] inline bool conflict(MemoryUse const& a, MemoryUse const& b) noexcept {
   auto const begin_of = [](MemoryUse const& use) {
     return reinterpret_cast<std::uintptr_t>(use.begin);
@@ -44,7 +45,7 @@ struct Point {
   return matters && begin_of(a) < begin_of(b) + b.bytes && begin_of(b) < begin_of(a) + a.bytes;
 }
 
-/// An entry in the queue of a stream.
+/// An action in the queue of a simulated stream.
 struct Action {
   enum class Kind : std::uint8_t {
     work,    ///< the CPU version of a kernel, or a host function
@@ -56,9 +57,9 @@ struct Action {
 
   Kind kind;
   CopyKind engine = CopyKind::d2d;
-  /// Whether accesses() lists all memory that the action touches.
+  /// Whether the declared accesses of the action cover all memory that it touches.
   bool declared = true;
-  bool host_function = false;  ///< made by call_host; runs even if `runs_work` is false
+  bool host_function = false;  ///< made by call_host(); runs even if the simulation runs no work
   int sms = 0;
   double device_ns = 0;
   double issued_at_ns = 0;
@@ -77,13 +78,14 @@ struct Action {
     return kind == Kind::work && operation != nullptr ? std::span<MemoryUse const>(operation->uses)
                                                       : std::span<MemoryUse const>();
   }
-  /// Returns whether the action has a visible effect, apart from letting later actions run.
+  /// Returns whether the action itself touches memory or runs code, rather than only letting later
+  /// actions run.
   [[nodiscard]] bool has_effect() const noexcept {
     return kind == Kind::work || kind == Kind::copy;
   }
 };
 
-/// A first-in, first-out queue that keeps its memory when it becomes empty.
+/// A first-in, first-out queue that keeps its allocated memory when it becomes empty.
 class ActionQueue {
  public:
   [[nodiscard]] bool empty() const noexcept { return head_ == actions_.size(); }

@@ -15,7 +15,8 @@ namespace msstream::sim {
 
 namespace {
 
-/// Runs the program under one schedule after another, and counts the outcomes.
+/// Runs a program under one schedule of the simulated device after another, and counts the
+/// different outcomes.
 class Tally {
  public:
   using Program = std::function<std::string(Sim::Options const&)>;
@@ -30,7 +31,8 @@ class Tally {
     };
   }
 
-  /// Runs the program and returns its outcome. If it fails, stores the failure and returns nothing.
+  /// Runs the program under the schedule and returns its outcome. If the program throws, stores the
+  /// failure and returns nothing.
   template <class Written>
   [[nodiscard]] std::optional<std::string> run(ScheduleFactory schedule, Written&& written) {
     runtime_.schedule = std::move(schedule);
@@ -42,8 +44,8 @@ class Tally {
     } catch (...) {
       result.failure = {"an exception that is no std::exception", {}};
     }
-    // Runs the work that the program did not wait for, because it may be the last owner of its
-    // device.
+    // Runs the work that the program has not waited for. Otherwise queued work that owns the last
+    // reference to the device would keep it alive.
     if (auto const machine = machine_.lock()) {
       machine->finish();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Machine that puts actions on streams, and determines their costs and uses.
+// The functions of Machine that put actions on streams, and determine their costs and memory uses.
 #include "runtime/sim/sim_machine.hpp"
 
 #include <algorithm>
@@ -84,7 +84,8 @@ void Machine::wait(SimStream& stream, Point point) {
   host_issues(cost_.wait_call_ns);
   auto const& target = *streams_[point.stream];
   bool const failed = target.failed_at_ != 0 && target.failed_at_ <= point.count;
-  // A schedule that watches must see the order even if the point is already complete.
+  // A schedule that records the order of actions must see each wait, even for a point that is
+  // already complete.
   if (point.stream != stream.number_ && (watched_ || failed || !is_complete(point))) {
     push(stream, Action{.kind = Action::Kind::wait, .after = point});
   }

@@ -9,7 +9,8 @@ namespace msstream::sim {
 
 namespace {
 
-/// The largest fraction of a job's time that can remain due to rounding, which grows with the time.
+/// The relative rounding error of a job's remaining time: a job is done if at most this fraction of
+/// its total time remains.
 constexpr double kRounding = 1e-12;
 
 }  // namespace
@@ -43,14 +44,15 @@ double DeviceLoad::next_done_in_ns() const {
 }
 
 double DeviceLoad::done_in_ns(Job const& job, double rate) noexcept {
-  // Work that needs no multiprocessor, such as a host call, is not slowed down.
+  // Work that needs no multiprocessor, such as a host function, is not slowed down by other work.
   return job.sms == 0 ? job.left_ns : job.left_ns / rate;
 }
 
 void DeviceLoad::pass(double ns, std::vector<StreamNumber>& done) {
   double const speed = rate();
   std::erase_if(kernels_, [&](Job& job) {
-    // Completes the job that is due, even if rounding leaves a remainder: time must advance.
+    // Completes the job that is due next, even if rounding leaves a remainder; otherwise time would
+    // not advance.
     bool const due = done_in_ns(job, speed) <= ns;
     job.left_ns -= job.sms == 0 ? ns : ns * speed;
     if (!due && job.left_ns > job.rounding_ns) {

@@ -9,20 +9,21 @@
 
 namespace msstream::sim {
 
-/// The jobs that a simulated device is running, in virtual time: kernels, which share the
-/// multiprocessors, and copies, which queue for the engine of their direction. At most one job per
-/// stream.
+/// The jobs that run on a simulated device, in virtual time: kernels, which share the
+/// multiprocessors, and copies, which queue for the copy engine of their direction. At most one job
+/// per stream runs at a time.
 class DeviceLoad {
  public:
   explicit DeviceLoad(int sm_count) : sm_count_(sm_count) {}
 
   void start_kernel(StreamNumber stream, double device_ns, int sms);
   void start_copy(StreamNumber stream, CopyKind engine, double device_ns);
-  /// Returns the time until the next job is done, if none is added before; infinity if nothing
-  /// runs.
+  /// Returns the time in ns until the next job is done, provided that no job is added before;
+  /// infinity if no job runs.
   [[nodiscard]] double next_done_in_ns() const;
-  /// Advances the time by `ns`, at most until the next job is done, and appends the streams of the
-  /// jobs that are done to `done`: at least one if `ns` is the result of next_done_in_ns().
+  /// Advances the virtual time by `ns`, which must not exceed next_done_in_ns(). Appends the
+  /// streams of the jobs that are then done to `done`: at least one if `ns` equals
+  /// next_done_in_ns().
   void pass(double ns, std::vector<StreamNumber>& done);
 
  private:
@@ -33,7 +34,7 @@ class DeviceLoad {
     int sms;
   };
 
-  /// Returns the speed of the kernels, relative to that of an undisturbed one.
+  /// Returns the current speed of kernels, relative to a kernel that runs alone.
   [[nodiscard]] double rate() const noexcept;
   [[nodiscard]] static double done_in_ns(Job const& job, double rate) noexcept;
 

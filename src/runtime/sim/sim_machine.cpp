@@ -11,8 +11,8 @@ namespace msstream::sim {
 
 namespace {
 
-/// The number of times that queries may find a point incomplete while the device could move but
-/// does not.
+/// The number of times that the host may query an incomplete point while the device has work that
+/// it can run. Further queries force the device to run work.
 constexpr std::ptrdiff_t kPatience = 2;
 
 }  // namespace
@@ -119,7 +119,8 @@ void Machine::let_device_move(HostCall const& call) {
     if (decision.count() == 0) {
       return;
     }
-    // Inside an action the order is already chosen: only what the call needs happens.
+    // While an action runs, the schedule has already chosen the order: the device only runs what
+    // the call needs.
     std::size_t chosen = can_go_on ? heads_.size() : 0;
     if (depth_ == 0 && (watched_ || decision.count() > 1)) {
       chosen = schedule_->choose(decision);
@@ -199,8 +200,8 @@ void Machine::execute(SimStream& stream) {
       device_ns_ = std::max(device_ns_, action.issued_at_ns) + action.device_ns;
     }
     try {
-      // Destroys the closure before it counts as run: code that has waited for the work owns again
-      // what the closure held.
+      // Destroys the closure before its action is marked as complete, because code that has waited
+      // for the work may expect that everything the closure owned has been released.
       Closure run = std::move(action.run);
       if (runs_work_ || action.host_function) {
         run();

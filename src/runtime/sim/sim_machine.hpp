@@ -23,14 +23,14 @@ namespace msstream::sim {
 
 class Machine;
 
-/// A stream of a simulation: the actions that were issued to it and are not complete.
+/// A simulated stream: the actions that were issued to it and are not complete yet.
 class SimStream final : public detail::WorkQueue {
  public:
   SimStream(Machine& machine, StreamNumber number) : machine_(&machine), number_(number) {}
 
-  /// Enqueues the closure as a kernel, which costs the host a launch.
+  /// Enqueues the closure as a kernel, and adds the cost of a launch to the host's virtual time.
   std::uint64_t enqueue(Closure closure) override;
-  /// Returns the point after all actions issued so far.
+  /// Returns the point after all actions that were issued to the stream so far.
   [[nodiscard]] Point tail() const noexcept { return {number_, issued_}; }
 
  private:
@@ -39,7 +39,7 @@ class SimStream final : public detail::WorkQueue {
   Machine* machine_;
   StreamNumber number_;
   bool running_ = false;
-  bool charged_ = false;  ///< whether the cost of the current operation's kernel was charged
+  bool charged_ = false;  ///< whether the launch of the current operation was charged
   std::uint64_t issued_ = 0;
   std::uint64_t last_effect_ = 0;
   std::uint64_t completed_ = 0;
@@ -49,14 +49,14 @@ class SimStream final : public detail::WorkQueue {
   ActionQueue queue_;
 };
 
-/// The host and the device of a simulation: the streams, the choice of what runs next, and the
-/// virtual time. Single-threaded: a call from another thread throws std::logic_error.
+/// The host and the device of a simulation: the streams, the choice of the action to run next, and
+/// the virtual time. Single-threaded: a call from another thread throws std::logic_error.
 ///
-/// The device stands still between calls. A call that can observe what the device has done, or that
-/// the schedule wants to interrupt, first lets the device advance as far as the schedule decides.
+/// The simulated device runs nothing between calls. A call that can observe the device's progress,
+/// or that the schedule chooses to interrupt, first runs as many actions as the schedule decides.
 class Machine {
  public:
-  /// If `runs_work` is false, kernels, copies and fills take their time, and are not executed.
+  /// If `runs_work` is false, kernels, copies and fills take virtual time, but are not executed.
   Machine(ScheduleFactory const& schedule, SimCost cost, bool runs_work = true);
 
   [[nodiscard]] SimStream* create_stream();
@@ -68,24 +68,25 @@ class Machine {
   void call_host(SimStream& stream, Closure closure);
   void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, SimStream& stream);
   void fill(void* memory, std::uint8_t value, std::size_t bytes, SimStream& stream);
-  /// Records an event. If `time` is not null, it receives the time at which the stream reaches the
-  /// event.
+  /// Records an event on the stream. Stores the virtual time at which the stream reaches the event
+  /// in `*time`, unless `time` is null.
   void record(SimStream& stream, std::shared_ptr<double> time);
   void wait(SimStream& stream, Point point);
   void hold(SimStream& stream, std::shared_ptr<std::atomic<bool>> open);
 
-  /// Waits for the point. If it cannot be reached, throws std::logic_error, which says by what each
-  /// stream is blocked.
+  /// Waits for the point. If the point can never be reached, throws std::logic_error with a message
+  /// that says why each stream is blocked.
   void synchronize(Point point);
   [[nodiscard]] bool query(Point point);
   void host_uses(MemoryUse const& use);
-  /// Runs all work that can run. Failures are kept in their streams, and not thrown.
+  /// Runs all queued work that can run. Stores failures in their streams instead of throwing them.
   void finish();
 
   [[nodiscard]] bool is_complete(Point point) const noexcept {
     return streams_[point.stream]->completed_ >= point.count;
   }
-  /// Rethrows the exception of the first work that failed, if it is not after the point.
+  /// Rethrows the exception of the stream's first failed action, if that action is at or before the
+  /// point.
   void rethrow_failure(Point point) const;
   [[nodiscard]] bool idle() const noexcept { return busy_.empty() && depth_ == 0; }
   [[nodiscard]] double host_time_ns() const noexcept { return host_ns_; }
@@ -94,7 +95,7 @@ class Machine {
   /// Adds pinned memory that the host uses without declaring it.
   void add_undeclared_host_memory(void const* memory, std::size_t bytes);
   void remove_undeclared_host_memory(void const* memory) noexcept;
-  /// Returns memory to the system as soon as no queued work may use it.
+  /// Frees memory as soon as no queued work may use it.
   void release(void* memory, std::size_t bytes) noexcept;
 
  private:
@@ -104,7 +105,8 @@ class Machine {
   void let_device_move(HostCall const& call);
   [[nodiscard]] bool host_can_go_on(HostCall const& call) const noexcept;
 
-  /// Completes all actions that need no decision, and lists the first actions that can run next.
+  /// Completes all actions that involve no choice, such as waits for complete work, and lists the
+  /// first action of each stream that can run next.
   void collect_heads();
   [[nodiscard]] bool goes_by_itself(SimStream const& stream, Action const& action) const noexcept;
   void settle(SimStream& stream, bool& moved);
@@ -114,7 +116,7 @@ class Machine {
   [[nodiscard]] bool touches_host(Action const& action) const noexcept;
   [[nodiscard]] std::string deadlock(Point wanted) const;
 
-  // Functions for schedules that go by time.
+  // Functions for schedules in which the cost model determines the order of actions.
   void pass_time_until(double until_ns, Point const* wanted);
   void start_heads();
   void execute_one_of(std::vector<StreamNumber>& done);
@@ -130,9 +132,9 @@ class Machine {
   std::vector<std::unique_ptr<SimStream>> streams_;
   std::vector<StreamNumber> busy_;  ///< the streams with queued actions, ascending
   std::vector<Decision::Head> heads_;
-  /// The points that queries found incomplete since the device last advanced.
+  /// The points of failed queries since the device last ran an action.
   std::vector<Point> polled_;
-  int depth_ = 0;  ///< the number of actions that are being run, nested in each other
+  int depth_ = 0;  ///< the nesting depth of actions that are being run
   std::uint64_t executed_ = 0;
   double host_ns_ = 0;
   double device_ns_ = 0;

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 constexpr int kGarbage = 0xDB;
-/// The size from which memory is mapped from the system, which zeroes pages when they are touched.
+/// The size in bytes from which memory is mapped directly from the system, which zeroes each page
+/// at its first use.
 constexpr std::size_t kLarge = std::size_t{64} << 10U;
 
 std::size_t rounded_up(std::size_t bytes) {

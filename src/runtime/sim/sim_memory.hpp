@@ -6,7 +6,7 @@
 
 namespace msstream::sim {
 
-/// The memory of a simulation: zero when it is allocated, aligned to 256 bytes.
+/// Allocates the memory of a simulation: zero-initialised, aligned to 256 bytes.
 class SimMemory {
  public:
   SimMemory() = default;
@@ -14,7 +14,7 @@ class SimMemory {
   SimMemory& operator=(SimMemory const&) = delete;
   ~SimMemory() { release_kept(); }
 
-  /// Allocates memory. Throws OutOfMemory if the machine has none left.
+  /// Allocates zeroed memory. Throws OutOfMemory if the computer has none left.
   [[nodiscard]] static void* allocate(std::size_t bytes);
   static void release(void* memory, std::size_t bytes) noexcept;
   static void fill_with_garbage(void* memory, std::size_t bytes) noexcept;

@@ -14,8 +14,8 @@ namespace msstream::sim {
 
 namespace {
 
-/// The generator SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
-/// 2014).
+/// The random number generator SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+/// Generators, 2014).
 class RandomNumbers {
  public:
   explicit RandomNumbers(std::uint64_t seed) : state_(seed) {}
@@ -34,11 +34,11 @@ class RandomNumbers {
   std::uint64_t state_;
 };
 
-/// Chooses at random, in one of two ways. Uniform choices find errors that many orders show.
-/// Priorities that change now and then find errors that only a few orders show, such as one stream
-/// far ahead of all others (after Burckhardt et al.: A Randomized Scheduler with Probabilistic
-/// Guarantees of Finding Bugs, 2010). The seed also determines how often the device moves while the
-/// host only issues.
+/// A schedule that chooses actions at random, in one of two ways that the seed selects. Uniform
+/// choices find errors that many orders show. Priorities of streams that change now and then find
+/// errors that only a few orders show, such as one stream far ahead of all others (after Burckhardt
+/// et al.: A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, 2010). The seed
+/// also determines how often the device runs actions during calls that only issue work.
 class RandomSchedule final : public Schedule {
  public:
   explicit RandomSchedule(std::uint64_t seed)
@@ -118,8 +118,8 @@ constexpr std::string_view kRandom = "random:";
 constexpr std::string_view kReplay = "replay:";
 constexpr std::string_view kByTime = "by_time:";
 
-/// Removes the number at the beginning of `written`, and stores it in `number`. Returns false if
-/// there is none.
+/// Parses the number at the beginning of `written`, removes it from `written`, and stores it in
+/// `number`. Returns false if there is no number.
 template <class Number>
 bool take_number(std::string_view& written, Number& number) {
   auto const [end, error] =

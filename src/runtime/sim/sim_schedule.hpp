@@ -12,7 +12,7 @@
 
 namespace msstream::sim {
 
-/// The call in which the host lets a simulated device advance.
+/// A call of the host during which a simulated device may run actions.
 struct HostCall {
   enum class Kind : std::uint8_t {
     issues,       ///< puts an action on a stream
@@ -24,20 +24,20 @@ struct HostCall {
   Kind kind;
   Point point{};
   MemoryUse use{};
-  /// Whether the point becomes complete exactly when its last action does. If false, any action may
-  /// make it complete.
+  /// Whether `point` becomes complete exactly when the last action before it does. If false, any
+  /// action may complete the point.
   bool exact = true;
 };
 
-/// The candidates for what happens next. Candidate number i is the first action of streams[i]. If
-/// host_can_go_on is true, the last candidate is that the host continues.
+/// The candidates for what happens next in a simulation. Candidate i is the first action of
+/// `streams[i]`. If `host_can_go_on` is true, there is a last candidate: the host continues.
 struct Decision {
   struct Head {
     StreamNumber stream;
     std::uint64_t number;
     Action const* action;
-    /// Whether the action may touch memory that the host uses without declaring it. Set only for a
-    /// schedule that watches.
+    /// Whether the action may touch memory that the host uses without declaring it. Set only if
+    /// watches() returns true.
     bool touches_host;
   };
   std::span<Head const> streams;
@@ -50,7 +50,7 @@ struct Decision {
 };
 
 /// Decides what a simulated device does next, wherever a real device could do different things.
-/// Used on one thread.
+/// Used by one thread only.
 class Schedule {
  public:
   virtual ~Schedule() = default;
@@ -58,26 +58,29 @@ class Schedule {
   Schedule(Schedule const&) = delete;
   Schedule& operator=(Schedule const&) = delete;
 
-  /// Returns the number of the candidate that happens next. There is at least one candidate.
+  /// Returns the index of the candidate that happens next. `decision` has at least one candidate.
   virtual std::size_t choose(Decision const& decision) = 0;
-  /// Returns whether the device may advance before a call that only issues work continues. If
-  /// false, the device stands still in such a call.
+  /// Returns whether the device may run actions during a call that only issues work.
   virtual bool moves_while_issuing() { return false; }
-  /// Returns whether the cost model decides what happens when. If true, choose() only breaks ties.
+  /// Returns whether the cost model determines the order of actions. If true, choose() decides only
+  /// between simultaneous actions.
   [[nodiscard]] virtual bool by_time() const noexcept { return false; }
 
-  /// Returns whether choose() is called even for a single candidate, and issued(), completed() and
-  /// ordered_after() are called at all.
+  /// Returns whether the schedule follows each event of the simulation. If true, choose() is called
+  /// even for a single candidate, and issued(), completed() and ordered_after() are called.
   [[nodiscard]] virtual bool watches() const noexcept { return false; }
-  /// Called when the host has put the action with that number on the stream.
+  /// Called when the host has put action number `number` on a stream; the arguments are stream and
+  /// number.
   virtual void issued(StreamNumber, std::uint64_t) {}
-  /// Called when the stream's action with that number is complete.
+  /// Called when an action of a stream is complete; the arguments are the stream and the action's
+  /// number.
   virtual void completed(StreamNumber, std::uint64_t) {}
-  /// Called when all later actions of the stream have become ordered after the point.
+  /// Called when a stream has waited for a point of another stream, so that all later actions of
+  /// the stream are ordered after the point.
   virtual void ordered_after(StreamNumber, Point) {}
 };
 
-/// Returns the schedule as text that schedule_from() reads.
+/// Returns the text of a schedule, which schedule_from() reads.
 [[nodiscard]] std::string written_random(std::uint64_t seed);
 [[nodiscard]] std::string written_replay(std::span<std::uint32_t const> choices);
 

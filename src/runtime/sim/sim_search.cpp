@@ -88,7 +88,7 @@ bool dependent(Step const& a, Step const& b) noexcept {
   return !a.declared || !b.declared || share_bytes(a, b);
 }
 
-/// Passes the events of one run to the search.
+/// A schedule that takes its choices from a Search, and reports all events of one run to it.
 class Search::Watcher final : public Schedule {
  public:
   explicit Watcher(Search& search) : search_(search) {}
@@ -164,8 +164,9 @@ std::size_t Search::choose(Decision const& decision) {
   return chosen;
 }
 
-/// Adds a node for the decision. A process that was asleep or had been run at the last node sleeps
-/// here, too, if its step is independent of the step taken at the last node.
+/// Adds a node to the search tree for the decision. A process that was asleep at the previous node,
+/// or had been run there, is also asleep at the new node if its step is independent of the step
+/// that was taken.
 void Search::add_node(Decision const& decision) {
   Node node{};
   for (auto const& head : decision.streams) {
@@ -241,8 +242,8 @@ bool Search::next_run() {
   return false;
 }
 
-/// Adds a branch for every two steps of this run that could have come in the opposite order, and
-/// were not examined in an earlier run.
+/// Adds a branch to the search for each pair of dependent steps in this run that could also have
+/// happened in the opposite order, unless an earlier run has examined the pair.
 void Search::add_branches() {
   std::size_t const first_new = kept_ == 0 ? 0 : kept_ - 1;
   for (std::size_t later = first_new; later < steps_.size(); ++later) {
@@ -260,8 +261,8 @@ void Search::add_branches() {
   }
 }
 
-/// Adds a branch in which `later` happens without `earlier`, starting with a process that can go
-/// first on the way there.
+/// Adds a branch in which step `later` happens before step `earlier`. The branch begins with a
+/// process that can run first on the way to `later`.
 void Search::add_branch(std::size_t earlier, std::size_t later) {
   std::vector<Step const*> way;
   std::vector<Process> first_movers;
@@ -291,7 +292,8 @@ void Search::add_branch(std::size_t earlier, std::size_t later) {
     node.to_be_run.push_back(*possible);
     return;
   }
-  // Happens only if the host must not continue because it has queried too often.
+  // No process on the way can run only if the simulation does not let the host continue, because it
+  // has queried too often. Adds all other processes.
   for (auto const process : node.enabled) {
     if (!contains(node.to_be_run, process)) {
       node.to_be_run.push_back(process);

@@ -13,16 +13,17 @@
 
 namespace msstream::sim {
 
-/// The number of the party that takes a step: 0 is the host, n + 1 is stream n.
+/// The number of a process, in the sense of the search: 0 is the host, n + 1 is stream n.
 using Process = std::uint32_t;
 
-/// The number of steps of each process that precede a step, the step itself included.
+/// A vector clock: for each process, the number of its steps that precede a step, the step itself
+/// included.
 using StepClock = std::vector<std::uint32_t>;
 
-/// A step of a run: a piece of work on a stream, or the host continuing from a call.
+/// A step of a simulated run: a stream runs an action, or the host continues from a call.
 struct Step {
   Process process = 0;
-  HostCall::Kind call = HostCall::Kind::ends;  ///< the kind of the call, in a step of the host
+  HostCall::Kind call = HostCall::Kind::ends;  ///< the kind of call, for a step of the host
   bool declared = true;
   bool touches_host = false;
   bool exact = true;
@@ -33,35 +34,36 @@ struct Step {
   StepClock clock{};        ///< the steps that precede this step in this run
 };
 
-/// Returns whether the order of the two steps can be observed.
+/// Returns whether exchanging the two steps could change the result of the run.
 [[nodiscard]] bool dependent(Step const& a, Step const& b) noexcept;
 
-/// Enumerates the orders of a program, one per run. The orders form a tree, of which one path is
-/// kept.
+/// Enumerates the orders in which a program's steps can happen, one order per run. The orders form
+/// a tree; the search keeps the path to the current one.
 class Search {
  public:
   explicit Search(bool reduce) : reduce_(reduce) {}
   Search(Search const&) = delete;
   Search& operator=(Search const&) = delete;
 
-  /// Begins a run, for which schedule() returns the schedule.
+  /// Begins a run. The program's simulation must use the schedule that schedule() returns.
   void begin_run();
   [[nodiscard]] std::unique_ptr<Schedule> schedule();
-  /// Ends a run, and selects the next order. Returns false if there is no other order.
+  /// Ends a run, and selects the next order to try. Returns false if no order is left.
   [[nodiscard]] bool next_run();
-  /// Returns whether this run only reorders independent steps of a run that was seen before.
+  /// Returns whether this run differs from an earlier run only in the order of independent steps.
   [[nodiscard]] bool repeats() const noexcept { return repeats_; }
-  /// Returns the choices of this run, for replay().
+  /// Returns the choices of this run, which replay() can repeat.
   [[nodiscard]] std::span<std::uint32_t const> choices() const noexcept { return choices_; }
 
  private:
   class Watcher;
 
-  /// A point in the run at which one of several processes was chosen.
+  /// A node on the path of the search: a point in the run at which one of several processes was
+  /// chosen.
   struct Node {
     std::vector<Process> enabled;
-    std::vector<Process> asleep;  ///< the processes whose step would only repeat a run
-    /// The processes to be tried here, including those in `been_run`.
+    std::vector<Process> asleep;  ///< the processes whose next step would only repeat a run
+    /// The processes to be tried at this node, including those in `been_run`.
     std::vector<Process> to_be_run;
     std::vector<Process> been_run;
     Process chosen;
@@ -79,9 +81,9 @@ class Search {
 
   bool reduce_;
   std::vector<Node> path_;
-  std::size_t kept_ = 0;  ///< the number of nodes of the path that come from earlier runs
+  std::size_t kept_ = 0;  ///< the number of nodes that come from earlier runs
 
-  // The state of the current run.
+  // Members that describe the current run.
   bool repeats_ = false;
   bool started_ = false;
   std::vector<Step> steps_;
@@ -89,9 +91,9 @@ class Search {
   std::vector<std::uint32_t> choices_;
   std::vector<StepClock> clocks_;       ///< the clock of each process
   std::vector<StepClock> host_clocks_;  ///< the clock after each step of the host
-  /// The number of host steps before the issue of each action, by stream.
+  /// For each action of each stream, the number of host steps before the action was issued.
   std::vector<std::vector<std::uint32_t>> issued_after_;
-  /// The clock at the completion of each action, by stream.
+  /// For each action of each stream, the vector clock at its completion.
   std::vector<std::vector<StepClock>> completed_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Machine for schedules in which the cost model decides what happens when.
+// The functions of Machine for schedules in which the cost model determines the order of actions.
 #include "runtime/sim/sim_machine.hpp"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ void Machine::pass_time_until(double until_ns, Point const* wanted) {
     if (wanted != nullptr && is_complete(*wanted)) {
       return;
     }
-    // Keeps the remaining time as well, which is more precise than the time of completion: late
-    // times are coarse in floating point.
+    // Keeps the remaining time in addition to the time of completion, because a late time has few
+    // significant bits left for fractions in floating point.
     double const done_in_ns = load_.next_done_in_ns();
     double const done_ns = device_ns_ + done_in_ns;
     double const next_ns = std::min(done_ns, next_issue_ns());
@@ -37,7 +37,7 @@ void Machine::pass_time_until(double until_ns, Point const* wanted) {
   }
 }
 
-/// Executes one of the jobs that are done at the same time. The schedule chooses which one.
+/// Runs one of the actions that are done at the same virtual time. The schedule chooses which one.
 void Machine::execute_one_of(std::vector<StreamNumber>& done) {
   std::size_t chosen = 0;
   if (done.size() > 1) {
@@ -76,8 +76,8 @@ void Machine::start_heads() {
   }
 }
 
-/// Returns the time at which the device receives the next work that it could begin at once;
-/// infinity if there is none.
+/// Returns the virtual time at which the device receives the next action that it could start at
+/// once; infinity if there is none.
 double Machine::next_issue_ns() const {
   double next_ns = std::numeric_limits<double>::infinity();
   for (auto const number : busy_) {

@@ -14,8 +14,8 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// Returns what the backward needs of the forward. For sums, means and sqrtn that is only the
-/// number of rows, so that no tensor is kept until the backward.
+/// Returns the data of a forward segment reduction that its backward pass uses. For sums, means and
+/// sqrtn, that is only the number of rows, so that no tensor is kept until then.
 [[nodiscard]] SegmentForward<AnyRuntime> segment_forward(Floats const& values,
                                                          Floats const& reduced,
                                                          SegmentReduction reduction) {

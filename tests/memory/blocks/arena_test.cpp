@@ -36,8 +36,8 @@ TEST(SizeBin, has_sizes_in_order_and_of_one_size_while_they_are_small) {
   EXPECT_EQ(SizeBin::round_up(kGrain), kGrain);
 }
 
-/// A fixture with an arena and a reference, `picture_`: the state of each grain, and the newest use
-/// of each grain by each stream.
+/// A fixture with an arena and a reference model, `picture_`: the state of each grain, which is the
+/// unit of memory, and the newest use of the grain by each stream.
 class ArenaTest : public ::testing::Test {
  protected:
   using Uses = std::map<order::StreamIndex, std::uint64_t>;
@@ -77,8 +77,8 @@ class ArenaTest : public ::testing::Test {
     }
   }
 
-  /// Expects that free blocks are as large as possible (their neighbours are not free), know the
-  /// newest use of each of their grains, and contain all free grains.
+  /// Expects that the free blocks of the arena contain all free grains, have no free neighbours,
+  /// and know the newest use of each of their grains.
   void expect_like_the_picture() {
     std::size_t free_grains = 0;
     arena_.for_each_free([&](Block* block) {
@@ -125,8 +125,8 @@ class ArenaTest : public ::testing::Test {
     }
     return longest;
   }
-  /// Returns the length of the shortest absent range of at least `least` grains, or kGrains if
-  /// there is none.
+  /// Returns the length of the shortest range without memory that has at least `least` grains, or
+  /// kGrains if there is none.
   [[nodiscard]] std::size_t shortest_absent(std::size_t least) const {
     std::size_t shortest = kGrains;
     for (std::size_t i = 0, count = 0; i <= kGrains; ++i) {
@@ -149,7 +149,7 @@ class ArenaTest : public ::testing::Test {
     return sizes;
   }
 
-  // The arena handles addresses only, so no memory is needed there.
+  // The arena only computes with addresses, so no memory is needed behind them.
   std::byte* begin_ = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U);
   Arena arena_;
   std::array<Grain, kGrains> picture_;
@@ -314,7 +314,8 @@ TEST_F(ArenaTest, finds_what_fits_behind_any_number_of_blocks_that_are_slightly_
   for (auto* const block : small) {
     arena.put(block, never);
   }
-  // The requested size belongs to the bin of the small blocks, all of which are too small for it.
+  // The requested size falls into the bin of the small blocks, all of which are too small for the
+  // request.
   ASSERT_EQ(SizeBin::of(kSmall + kGrain), SizeBin::of(kSmall));
   provide_spares(arena);
   EXPECT_NE(arena.cheapest(kSmall + kGrain, [](auto const&) { return std::uint64_t{0}; }), nullptr);

@@ -10,8 +10,8 @@
 namespace msstream::memory {
 namespace {
 
-/// Sets of less than a word of bits, of one word, and of several words, the last of them full or
-/// not.
+/// Tests sets of integers, kept as bits, that fill less than one word, one word, and several words,
+/// of which the last is full or not.
 template <class Places>
 class OccupiedTest : public ::testing::Test {};
 using Counts =
@@ -42,7 +42,8 @@ TYPED_TEST(OccupiedTest, is_like_a_set) {
   std::mt19937 random(1);
   for (int i = 0; i < 5000; ++i) {
     std::size_t const place = random() % TypeParam::kNone;
-    // Phases of filling and emptying alternate, so that long gaps and few neighbours occur.
+    // Phases of filling and of emptying the set alternate, so that both long gaps and close
+    // elements occur.
     if (random() % 8 < (i / 500 % 2 == 0 ? 6U : 1U)) {
       places.insert(place);
       held.insert(place);

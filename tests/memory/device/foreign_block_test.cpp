@@ -49,7 +49,7 @@ class Foreign : public RuntimeTest<TypeParam> {
     }
   }
   [[nodiscard]] memory::BlockRef adopt(void* of_somebody, std::size_t bytes) {
-    // The owner's pointer is not null, so that its deleter runs for memory of no bytes too.
+    // Makes the owner's pointer non-null, so that the deleter also runs for a block of 0 bytes.
     std::unique_ptr<void const, Returned> owner(this, Returned{&returned});
     return memory::adopt(device->state(), of_somebody, bytes, std::move(owner));
   }

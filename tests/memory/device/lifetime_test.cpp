@@ -57,8 +57,8 @@ TYPED_TEST(Lifetime, memory_whose_streams_are_gone_is_reused) {
   EXPECT_EQ(device.memory_statistics().growths, 1U);
 }
 
-// On CUDA the test would hang: the group's workspace is freed with the group, which waits for all
-// streams, also for the held one.
+// Runs on the host only. On CUDA the test would hang: destroying a group frees its workspace, which
+// waits for all streams, also for the one that the gate holds.
 TEST(LifetimeOnHost, work_of_a_stream_that_is_gone_is_waited_for) {
   Device<Host> const device;
   PinnedArray<std::int32_t, Host> const source(device, 3);
@@ -71,7 +71,8 @@ TEST(LifetimeOnHost, work_of_a_stream_that_is_gone_is_waited_for) {
     StreamScope const scope(pool[0]);
     copy(target, source);
   }
-  // h2d of the group that is gone = [gate, copy]   default group = [wait, copy]
+  // The queue of the destroyed group's h2d stream is [wait for the test's gate, copy]; that of the
+  // default group is [wait for the copy, copy back to the host].
   PinnedArray<std::int32_t, Host> const result(device, 3);
   copy(result, target);
   EXPECT_EQ(device.wait_counts().issued, 1U);
@@ -101,7 +102,7 @@ TEST(LifetimeOnHost, a_device_that_goes_waits_for_the_last_uses_of_its_memory) {
   std::optional device(watched_device<Host>({}));
   watch_waits(watch_of(*device), gate, journal);
   StreamPool pool(*device, {.groups = 1});
-  // group 0 = [gate, write]
+  // The queue of stream group 0 is [wait for the test's gate, write].
   gate.hold(pool[0].compute());
   {
     StreamScope const scope(pool[0]);

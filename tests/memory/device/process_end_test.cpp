@@ -20,7 +20,8 @@
 #include <vector>
 
 #ifdef __SANITIZE_THREAD__
-/// Threads of streams that are not destroyed before the process ends are not leaks.
+/// Turns off ThreadSanitizer's reports of leaked threads: threads of streams may live until the
+/// process ends.
 extern "C" char const* __tsan_default_options() {
   return "report_thread_leaks=0";
 }
@@ -34,8 +35,8 @@ void limit_time() {
   alarm(120);
 }
 
-/// Calls the function, which must end the process with status 0, in a child that has created
-/// nothing yet.
+/// Calls the function in a child process that has created nothing yet, and expects that the
+/// function ends the child with status 0.
 template <class F>
 void expect_good_end(F&& function) {
   EXPECT_EXIT((limit_time(), function()), ::testing::ExitedWithCode(0), "");
@@ -48,8 +49,8 @@ struct Statics {
   static inline std::optional<Device<R>> device;
   static inline std::optional<StreamPool<R>> pool;
   static inline std::optional<Tensor<float, R>> late;
-  /// The variable is in a function because g++ 12 defines the guard of a static thread-local member
-  /// twice.
+  /// Returns a thread-local tensor. It is a variable of a function, because g++ 12 defines the
+  /// guard of a static thread-local member twice.
   static std::optional<Tensor<float, R>>& of_thread() {
     thread_local std::optional<Tensor<float, R>> tensor;
     return tensor;
@@ -200,8 +201,8 @@ std::string error_of(std::function<void()> const& call) {
   return {};
 }
 
-/// Returns the number of calls that are not refused because the process is a child of fork(). The
-/// number is used as an exit status.
+/// Returns how many of the calls do not throw the std::logic_error by which a child of fork() is
+/// refused. The number is used as an exit status.
 int not_refused(std::vector<std::function<void()>> const& calls) {
   int wrong = 0;
   for (auto const& call : calls) {
@@ -244,7 +245,8 @@ TYPED_TEST(ProcessEnd, a_child_of_fork_ends_by_exit) {
   expect_good_end([&] {
     using Here = Statics<TypeParam>;
     Here::start();
-    // Handles are copied to the heap of the parent and to the stack of the child.
+    // Copies handles of tensors and devices to the heap before fork(), and to the stack of the
+    // child.
     auto const tensor = std::make_unique<Tensor<float, TypeParam>>(*Here::early);
     auto const status = status_of_child([&] {
       auto const mine = *Here::device;
@@ -256,8 +258,8 @@ TYPED_TEST(ProcessEnd, a_child_of_fork_ends_by_exit) {
   });
 }
 
-/// A thread of the parent holds the locks of a stream at fork(). In the child they are never
-/// released.
+/// Calls fork() while another thread of the parent holds the locks of a stream. In the child the
+/// locks are never released, and the child must end nevertheless.
 TYPED_TEST(ProcessEnd, a_child_of_fork_ends_while_a_thread_of_the_parent_is_in_a_call) {
   expect_good_end([&] {
     using Here = Statics<TypeParam>;

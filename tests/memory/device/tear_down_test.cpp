@@ -38,8 +38,8 @@ class TearDown : public RuntimeTest<TypeParam> {
 TYPED_TEST_SUITE(TearDown, Runtimes, RuntimeNames);
 
 /// Destroys a device, its groups, and a large, a small and a pinned tensor with work in flight, in
-/// every order. The gate opens when the host starts to wait. Memory that is freed without a wait is
-/// freed before the work.
+/// every order. The gate opens when the host starts to wait, so memory that is freed without a wait
+/// is freed before the work runs.
 TYPED_TEST(TearDown, nothing_goes_before_the_work_on_it_in_any_order) {
   using R = Watched<TypeParam>;
   std::array<int, 5> order{0, 1, 2, 3, 4};
@@ -54,7 +54,8 @@ TYPED_TEST(TearDown, nothing_goes_before_the_work_on_it_in_any_order) {
     std::optional<typename TestFixture::Bytes> large(std::in_place, *device, Shape{4 * kMiB});
     std::optional<typename TestFixture::Bytes> small(std::in_place, *device, Shape{100});
     std::optional<typename TestFixture::Pinned> pinned(std::in_place, *device, 100U);
-    // group 1 h2d = [gate, use]: the group itself waits for its compute stream only
+    // The queue of stream group 1's h2d stream is [wait for the test's gate, use]. Destroying a
+    // group waits for its compute stream only.
     gate.hold((*pool)[1].h2d());
     {
       StreamScope const scope((*pool)[1]);
@@ -64,8 +65,8 @@ TYPED_TEST(TearDown, nothing_goes_before_the_work_on_it_in_any_order) {
             journal.entry(*device, "use"),
             {.stream = StreamKind::h2d});
     }
-    // The operation "follow" waits for "use" on the device, and its group is destroyed with the
-    // pool.
+    // The operation "follow" waits for the operation "use" on the device. Its group is destroyed
+    // with the pool.
     {
       StreamScope const scope((*pool)[0]);
       issue("follow", reads(*large), [](auto) {});
@@ -125,8 +126,8 @@ TYPED_TEST(TearDown, a_thousand_generations_of_groups_leave_nothing_behind) {
     auto const statistics = device.memory_statistics();
     EXPECT_EQ(statistics.live_bytes, 0U);
     EXPECT_EQ(watch->streams, 0) << "of groups that are gone";
-    // A quarter more than the peak and one step are reserved before a stream waits for memory. The
-    // other step is for rounding.
+    // A pool may reserve a quarter more than the peak, plus one growth step, before a stream must
+    // wait for memory. The bound allows one more step for rounding.
     EXPECT_LE(statistics.reserved_bytes,
               statistics.peak_live_bytes + statistics.peak_live_bytes / 4 + 2 * kStep);
     EXPECT_LE(watch->pinned_bytes, std::size_t(4) * kMiB);

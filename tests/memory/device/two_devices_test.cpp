@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests two devices of one program, which have their own memory, and one order if they share a
-// tracker.
+// Tests two devices in one program. Each has its own memory; if they share a dependency tracker,
+// the operations of both are ordered with each other.
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 #include "stream/stream_context.hpp"
@@ -89,7 +89,7 @@ TYPED_TEST(TwoDevices, have_pools_and_limits_of_their_own) {
     Bytes const other(*this->second, {kDeviceLimit});
     EXPECT_THROW(Bytes(*this->first, {kDeviceLimit}), OutOfMemory);
     {
-      // Another thread releases the tensor, inside a scope of the other device.
+      // Releases the tensor on another thread, inside a stream scope of the other device.
       std::jthread([&] {
         StreamScope const scope((*this->of_second)[0]);
         mine.reset();
@@ -121,8 +121,8 @@ TYPED_TEST(TwoDevices, without_one_tracker_cannot_be_used_together) {
   }
 }
 
-/// A stream of the first device uses memory of the second one. The next uses and the next owner of
-/// that memory must wait for it.
+/// A stream of the first device uses memory of the second device. The next use of that memory and
+/// its next owner must wait for the stream.
 TYPED_TEST(TwoDevices, with_one_tracker_keep_one_order) {
   using Bytes = Tensor<std::uint8_t, Watched<TypeParam>>;
   for (int const ordinal : second_ordinals<TypeParam>()) {
@@ -134,7 +134,8 @@ TYPED_TEST(TwoDevices, with_one_tracker_keep_one_order) {
     auto* const memory = y->data();
     issue("make", writes(x), [](auto) {});
     Gate gate;
-    // first = [make, gate, "both"]   second = [wait, "read"; "next owner"]
+    // The queue of the first device is [make, wait for the test's gate, "both"]. On the second
+    // device "read" waits for "both", and "next owner" follows "read".
     gate.hold(this->first->default_group().compute());
     issue("both", reads(x), writes(*y), this->journal.entry(*this->first, "both"));
     issue("read", reads(*y), this->journal.entry(*this->second, "read"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the reuse of memory whose last uses are complete, which the host learns only from queries.
+// Tests the reuse of memory whose last uses are complete. The host learns of their completion only
+// by querying events.
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
@@ -60,12 +61,14 @@ class AskedProgram {
   }
 };
 
-/// A runtime on which all queried work is complete, because a query waits for it.
+/// A host runtime whose event queries first wait for the event, so that they find all work
+/// complete.
 class PromptHost : public Host {
  public:
   using Host::Host;
 
-  /// Makes queries on `stream` return the true state of the work, so that a gate can hold it up.
+  /// Makes queries of events on `stream` return the true state, so that a gate can hold up the
+  /// stream.
   void hold(native_stream stream) { held_ = stream; }
   void record(native_event event, native_stream stream) {
     (stream == held_) ? static_cast<void>(of_held_.insert(event))
@@ -104,8 +107,8 @@ TEST(AskedOnHost, memory_that_is_over_is_used_before_much_is_taken) {
             std::size_t(kBlocks * kAskedBytes) / 100 * 115 + 2 * kAskedStep);
 }
 
-/// The block that was used longest ago, for which the allocation would wait, is still in use.
-/// Another block is complete, so the allocation must query that one first.
+/// The block that was used longest ago is still in use, so taking it would need a wait. The work on
+/// another block is complete, so the allocation must query that block's event first.
 TEST(AskedOnHost, whoever_would_wait_for_one_stream_asks_the_others_first) {
   constexpr int kLongAgo = 100;
   AskedProgram<PromptHost> program(std::size_t(16 * kAskedBytes), std::size_t(3 * kAskedBytes));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests memory that is lent to one group, which alone allocates from it, and how other groups get
-// it when they need it.
+// Tests memory that is reserved for one stream group, and how other groups get it when they run
+// short of memory.
 #include "memory/blocks/block_uses.hpp"
 #include "memory/large/large_allocator.hpp"
 #include "memory/pools/search_order.hpp"
@@ -51,17 +51,18 @@ class GroupShares : public ::testing::Test {
   [[nodiscard]] Block* take(std::size_t bytes, int group) {
     return source.take(bytes, slot(group), kAny);
   }
-  /// Searches for a large block for the group.
+  /// Allocates a large block for the group, by the steps of the allocator's search.
   [[nodiscard]] Block* find(LargeAllocator& from, std::size_t bytes, int group) {
     return memory::find_large(from, {bytes, bytes, slot(group), kHasNone});
   }
-  /// Lends fresh memory to the group, which alone allocates from it until it is taken back.
+  /// Lends fresh memory to a stream group: only that group allocates from it until it is taken
+  /// back.
   bool lend(std::size_t bytes, int group) {
     source.put(source.grow(bytes, slot(group), kArenaLimit, [](auto const&) { return false; }));
     return source.shares().lend(bytes, slot(group), kAny);
   }
 
-  /// Returns how many bytes `large` has lent to the group.
+  /// Returns how many bytes the allocator `large` has lent to the stream group.
   [[nodiscard]] std::size_t lent_bytes(int group) { return large.shares().bytes_of(slot(group)); }
 
   Device<Host> device;
@@ -220,9 +221,9 @@ TEST_F(GroupShares, is_nobodys_twice_while_threads_lend_and_join) {
   EXPECT_GE(source.backing().arena().access()->largest_free_bytes(), 8 * kWhole);
 }
 
-/// Groups whose threads contend for the lock often enough are lent memory without asking. One
-/// thread keeps the lock, under which a block is chosen, until the other one has most likely
-/// reached it.
+/// Groups whose threads contend often for the allocator's lock are lent memory without a request.
+/// To make them contend, one thread keeps the lock while a block is chosen, until the other thread
+/// has most likely reached the lock.
 TEST_F(GroupShares, comes_to_threads_that_meet) {
   constexpr int kMostRounds = 10'000;  // 16 rounds are enough if the threads contend in each
   large.put(find(large, 8 * kWhole, 0));
@@ -276,8 +277,9 @@ TEST_F(GroupShares, is_left_whole_by_what_is_kept_while_there_is_other) {
   std::for_each(kept.begin(), kept.end(), [&](auto* block) { large.put(block); });
 }
 
-/// All memory under the limit is allocated. Half of it is then free, between blocks in use and with
-/// uses in flight. The group is lent 7/8 of that half; an eighth is left for larger blocks.
+/// All memory under the limit is allocated. Then half of it is freed, in pieces between blocks in
+/// use and with uses in flight. The group is lent 7/8 of the free half; 1/8 is left for larger
+/// blocks.
 TEST_F(GroupShares, of_a_group_in_need_is_put_together_under_the_limit) {
   std::vector<Block*> blocks;
   while (blocks.size() < kArenaLimit / kWhole) {
@@ -314,13 +316,14 @@ TEST_F(GroupShares, goes_to_all_groups_when_the_first_is_in_need_under_the_limit
   gate.open();
 }
 
-/// A fixture with a limit so large that a fixed part of it would be far more than any group needs.
+/// A fixture with a memory limit so large that lending a fixed fraction of it would give a group
+/// far more than it needs.
 class PoolWhereThreadsMeet : public GroupShares {
  protected:
   static constexpr std::size_t kLargeLimit = std::size_t{16} << 30U;
 
-  /// Allocates a quarter for group 1, which has just contended for the lock often, and keeps it
-  /// until the test ends.
+  /// Allocates kQuarter bytes for group 1 just after that group has contended often for the lock,
+  /// and keeps the block until the test ends.
   [[nodiscard]] Block* keep_quarter() {
     for (int i = 0; i < 16; ++i) {
       by_need.shares().note_contention(slot(1));
@@ -368,7 +371,8 @@ TEST_F(PoolWhereThreadsMeet, grows_by_half_of_what_work_in_flight_uses) {
   gate.hold(pool[0].compute());
   used->record.log.note_write(pool[0].compute().engine().mark());
   by_need.put(used);
-  // group 0 = [gate, use]   free memory = [used]
+  // The queue of stream group 0 is [wait for the test's gate, use]. The only free memory is the
+  // block `used`, which that use keeps in flight.
   for (int i = 0; i < 24; ++i) {
     static_cast<void>(keep_quarter());
   }
@@ -377,8 +381,8 @@ TEST_F(PoolWhereThreadsMeet, grows_by_half_of_what_work_in_flight_uses) {
   gate.open();
 }
 
-/// The runtime has not been asked about free pieces that are too small for any request. Their work
-/// is complete, so it is not a reason to grow.
+/// The work on some free pieces is complete, but nobody has queried its events, and the pieces are
+/// too small for any request. The allocator must query them before it takes fresh memory.
 TEST_F(PoolWhereThreadsMeet, asks_what_is_in_flight_before_it_grows) {
   std::vector<Block*> pieces(8 * kWhole / kQuarter);
   for (auto*& piece : pieces) {
@@ -398,7 +402,7 @@ TEST_F(PoolWhereThreadsMeet, asks_what_is_in_flight_before_it_grows) {
   }
 }
 
-/// Several threads allocate large blocks side by side through the allocator, as users do.
+/// Several threads allocate large blocks at the same time, through the allocator of a device.
 TEST(GroupSharesOfAllocator, is_not_lost_to_others_at_the_limit) {
   constexpr int kThreads = 4;
   Device<Host> const device({.memory = {.limit_bytes = kArenaLimit}});

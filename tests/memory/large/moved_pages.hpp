@@ -16,9 +16,9 @@
 
 namespace msstream::testing {
 
-/// A program under a limit of three pieces of memory. The middle one stays in use; the outer two
-/// are freed, the first while it is in use on a stream that a gate holds. `whole` needs both of
-/// them.
+/// A program under a memory limit of three pieces. The middle piece stays in use; the outer two are
+/// freed, the first while a gate holds the stream that uses it. The tensor `whole` needs both of
+/// the outer pieces.
 template <Runtime R>
 class PiecesInUse {
  public:

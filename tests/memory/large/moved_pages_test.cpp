@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that free pieces of memory that the device still uses are put together without a wait of
-// the host.
+// Tests that free pieces of memory are combined to one block without a wait of the host, although
+// the device still uses them.
 #include "memory/large/moved_pages.hpp"
 
 #include "memory/behind_gate.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that after every other piece of memory under a used-up limit is freed, blocks larger than a
-// piece are put together from the pages within the free pieces.
+// Tests that, after every other piece of memory under a used-up limit is freed, blocks larger than
+// a piece are assembled from the pages of the free pieces.
 #include "memory/runtimes.hpp"
 
 #include <msstream/memory/device.hpp>

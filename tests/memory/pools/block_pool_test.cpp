@@ -35,11 +35,11 @@ TYPED_TEST(BlockPool, a_stream_gets_its_own_block_back_without_a_wait) {
   StreamScope const scope(pool[0]);
   std::optional<Tensor<std::uint8_t, TypeParam>> first(std::in_place, device, Shape{1000});
   auto* const memory = first->data();
-  // group 0 = [gate, fill first]
+  // The queue of stream group 0 is [wait for the test's gate, fill `first`].
   gate.hold(pool[0].compute());
   fill_bytes(*first, 1);
   first.reset();
-  // group 0 = [gate, fill first, fill second]
+  // The queue of stream group 0 becomes [wait for the test's gate, fill `first`, fill `second`].
   Tensor<std::uint8_t, TypeParam> second(device, {1000});
   EXPECT_EQ(second.data(), memory);
   fill_bytes(second, 2);
@@ -66,8 +66,8 @@ TYPED_TEST(BlockPool, an_unordered_stream_gets_other_memory) {
   EXPECT_EQ(device.memory_statistics().waiting_reuses, 0U);
 }
 
-/// Returns the order in which the last use of a block on one stream and the first use of its next
-/// owner on another one ran. The next owner gets the block because there is no other memory.
+/// Returns the order in which the last use of a block on one stream and the first use by the
+/// block's next owner on another stream ran. There is no other memory for the next owner.
 template <Runtime R>
 [[nodiscard]] Order order_of_owners() {
   auto const device = device_of<R>(2 * kMiB);
@@ -76,7 +76,8 @@ template <Runtime R>
   std::optional<Tensor<std::uint8_t, R>> old(std::in_place, device, Shape{2 * kMiB});
   auto* const memory = old->data();
   Gate gate;
-  // group 0 = [fill, gate, old]   group 1 = [new]
+  // The queue of stream group 0 is [fill, wait for the test's gate, "old"]; that of stream group 1
+  // is [wait for "old", "new"].
   {
     StreamScope const scope(pool[0]);
     fill_bytes(*old, 0);
@@ -112,7 +113,8 @@ TYPED_TEST(BlockPool, a_stream_that_has_waited_takes_the_block_without_another_w
   auto* const memory = first->data();
   Gate gate;
   gate.hold(pool[0].compute());
-  // group 0 = [gate, fill first]   group 1 = [wait, read first, fill second]
+  // The queue of stream group 0 is [wait for the test's gate, fill `first`]; that of stream group 1
+  // is [wait for the fill, read `first`, fill `second`].
   {
     StreamScope const scope(pool[0]);
     fill_bytes(*first, 1);
@@ -163,7 +165,8 @@ template <Runtime R>
   weights->freeze();
   Gate gate;
   gate.hold(pool[0].compute());
-  // group 0 = [gate, read]   group 1 = [write]
+  // The queue of stream group 0 is [wait for the test's gate, read]; that of stream group 1 is
+  // [wait for the read, write].
   {
     StreamScope const scope(pool[0]);
     issue("read", reads(*weights), journal.entry(device, "read"));
@@ -245,7 +248,7 @@ TYPED_TEST(BlockPool, cached_memory_in_flight_is_not_waited_for_on_the_host) {
   gate.hold(pool[0].compute());
   fill_bytes(*in_flight, 1);
   in_flight.reset();
-  // If the host waited for the gate here, it would wait for ever.
+  // The allocation must fail at once. If the host waited for the gate, the wait would never end.
   EXPECT_THROW((Tensor<std::uint8_t, TypeParam>(device, {4 * kMiB})), OutOfMemory);
   gate.open();
   pool.synchronize();

@@ -37,7 +37,7 @@ class PinnedCacheTest : public RuntimeTest<TypeParam> {
   using Array = PinnedArray<std::uint8_t, Watched<TypeParam>>;
 
   void open(AllocatorOptions options) { device.emplace(watched_device<TypeParam>(options)); }
-  /// Makes the host wait `times` times.
+  /// Copies a small tensor to the host `times` times. The host waits for each copy.
   void fetch_small(int times) {
     auto const small = zeros<std::uint8_t>(*device, {100});
     for (int i = 0; i < times; ++i) {
@@ -100,7 +100,8 @@ TYPED_TEST(PinnedCacheTest, what_a_peak_leaves_goes_back_while_small_sizes_follo
       }
       EXPECT_GE(this->reserved_bytes(), 10 * kLargest);
       this->fetch_small(200);
-      // A piece of memory that is partly in use, as it is during a fetch, is not given back.
+      // A piece of pinned memory that is partly in use, as it is during a copy to the host, stays
+      // reserved.
       EXPECT_LE(this->reserved_bytes(), keep + kStep + kLargest);
       auto const statistics = this->device->pinned_memory_statistics();
       EXPECT_EQ(statistics.reserved_bytes, this->reserved_bytes());
@@ -139,7 +140,7 @@ TYPED_TEST(PinnedCacheTest, nothing_goes_back_at_a_wait_beside_work_of_others) {
   gate.hold(pool[0].compute());
   {
     StreamScope const scope(pool[0]);
-    fill_bytes(filled, 1);  // group 0 = [gate, fill]
+    fill_bytes(filled, 1);  // the queue is [wait for the gate, fill]
   }
   this->fetch_small(300);
   EXPECT_GE(this->reserved_bytes(), 2 * kLargest) << "giving it back may wait for the gate";
@@ -159,7 +160,7 @@ TYPED_TEST(PinnedCacheTest, memory_of_a_copy_in_flight_does_not_go_back) {
   std::ranges::fill(staged->elements(), std::uint8_t{1});
   Gate gate;
   gate.hold(group.h2d());
-  // h2d = [gate, copy]
+  // The queue of the h2d stream is [wait for the test's gate, copy].
   copy(target, *staged);
   staged.reset();
   typename TestFixture::Array const larger(*this->device, 2 * kBytes);

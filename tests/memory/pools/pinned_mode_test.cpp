@@ -30,7 +30,8 @@ using ::testing::HasSubstr;
 
 constexpr int kPinnedGroups = 2;
 
-/// A fixture with as many pinned pools as groups in the mode `per_group`.
+/// A fixture with two stream groups and, in the mode PinnedMode::per_group, two pools of pinned
+/// memory.
 template <class TypeParam>
 class PinnedModeTest : public RuntimeTest<TypeParam> {
  protected:
@@ -79,8 +80,9 @@ TYPED_TEST(PinnedModeTest, private_memory_stays_with_its_group) {
   }
 }
 
-/// During a copy to the device, the host would overwrite what the copy has yet to read. During a
-/// copy to the host, the copy would overwrite what the host has written.
+/// Frees pinned memory during a copy. If the host got it at once, the host would overwrite what a
+/// copy to the device has yet to read, or a copy to the host would overwrite what the host has
+/// written.
 TYPED_TEST(PinnedModeTest, the_host_gets_no_memory_that_a_copy_in_flight_uses) {
   for (auto const mode : {PinnedMode::shared, PinnedMode::per_group}) {
     for (std::size_t const bytes : {std::int64_t{1000}, 4 * kMiB}) {
@@ -90,8 +92,8 @@ TYPED_TEST(PinnedModeTest, the_host_gets_no_memory_that_a_copy_in_flight_uses) {
         StreamScope const scope((*this->pool)[0]);
         auto const target = zeros<std::uint8_t>(*this->device, {static_cast<std::int64_t>(bytes)});
         (*this->pool)[0].synchronize();
-        // Every second array has neighbours that stay, so that it does not join with other free
-        // memory.
+        // Every second array stays allocated, so that a freed array has no free neighbours to join
+        // with.
         std::vector<std::optional<typename TestFixture::Array>> arrays;
         for (int i = 0; i < 6; ++i) {
           arrays.emplace_back(this->allocate(0, bytes));
@@ -103,13 +105,13 @@ TYPED_TEST(PinnedModeTest, the_host_gets_no_memory_that_a_copy_in_flight_uses) {
         Gate gate;
         auto const& group = (*this->pool)[0];
         gate.hold(to_device ? group.h2d() : group.d2h());
-        // h2d or d2h = [gate, copy]
+        // The queue of the h2d or d2h stream is [wait for the test's gate, copy].
         if (to_device) {
           copy(target, *staged);
         } else {
           copy(*staged, target);
         }
-        // The array in flight is neither the oldest nor the newest free one.
+        // Frees the array that the copy uses as neither the first nor the last of three.
         for (int const i : {0, 2, 4}) {
           arrays[i].reset();
         }
@@ -133,7 +135,8 @@ TYPED_TEST(PinnedModeTest, the_host_gets_no_memory_that_a_copy_in_flight_uses) {
   }
 }
 
-/// Each group stages copies as fast as it can, and checks only at the end what has arrived.
+/// Each stream group stages copies in pinned memory as fast as it can, and checks only at the end
+/// what has arrived.
 TYPED_TEST(PinnedModeTest, what_groups_stage_at_once_arrives) {
   constexpr int kRounds = 200;
   for (auto const mode : {PinnedMode::shared, PinnedMode::per_group}) {

@@ -26,7 +26,7 @@ using Bytes = Tensor<std::uint8_t, Host>;
 
 constexpr std::size_t kPoolLimit = std::size_t{64} << 20U;
 
-/// A program with four groups on one device, which has four pools if pools are private.
+/// A program with four stream groups on one device.
 class Program {
  public:
   explicit Program(AllocatorOptions memory)
@@ -44,7 +44,7 @@ class Program {
     StreamScope const scope(pool_[group]);
     issue("use", writes(block), [](auto) {});
   }
-  /// Allocates a block, issues a use of it behind the gate, and frees it.
+  /// Allocates a block, issues a use of it on a stream that the gate holds, and frees the block.
   void use_behind(Gate& gate, int group, std::int64_t bytes) {
     auto const block = allocate(group, bytes);
     gate.hold(pool_[group].compute());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that an allocation tries the steps of the search in the order of the table, and that each
-// step finds the memory that the table says.
+// Tests that an allocation tries the steps of the search in the order of the table
+// SearchOrder::kSteps, and that each step finds the memory that the table describes.
 #include "memory/pools/search_order.hpp"
 
 #include "memory/runtimes.hpp"
@@ -66,7 +66,7 @@ class SearchSteps : public ::testing::Test {
     visited.clear();
     return memory_->allocate(bytes, slot(group), device.engine().state());
   }
-  /// Frees a block whose last use, on the stream of the group, the gate holds.
+  /// Frees a block whose last use, on the stream of the group, cannot run until the gate opens.
   void free_in_use(BlockRef block, int group) {
     auto const stream = pool[group].compute();
     gate.hold(stream);
@@ -98,7 +98,7 @@ TEST_F(SearchSteps, at_the_limit_are_all_tried_in_the_order_of_the_table) {
     numbers.push_back(step.number);
   }
   EXPECT_THAT(numbers, ElementsAreArray(steps_to(13)));
-  // Step 11 asks other pools for memory, and then searches again.
+  // Step 11 of the search asks other pools for memory; the search then starts again.
   auto const expected = steps_to(11) + steps_to(10) + Steps{12, 13};
   for (std::size_t const bytes : {kSearchPage, std::size_t{1000}}) {
     EXPECT_THROW(static_cast<void>(allocate(bytes)), OutOfMemory);
@@ -209,12 +209,14 @@ TEST_F(SearchSteps, take_fresh_memory_up_to_the_hard_limit_after_all_free_memory
   auto second = std::optional(allocate(kSearchPage));
   free_in_use(*std::exchange(first, std::nullopt), 1);
   free_in_use(*std::exchange(second, std::nullopt), 1);
-  // The pool has two pages free, which copies still use: more than a third above what is in use.
+  // The pool has two free pages, which copies in flight still use: it reserves more than a third
+  // above the bytes in use.
   static_cast<void>(allocate(2 * kSearchPage));
   EXPECT_THAT(visited, ElementsAreArray(steps_to(10)));
 }
 
-/// Each of the last steps begins the search anew once there is memory.
+/// When one of the last steps of the search has made memory available (another pool's, after a
+/// wait, or from the callback), the search starts again at step 1.
 TEST_F(SearchSteps, end_with_other_pools_then_a_wait_then_the_callback) {
   int asked = 0;
   int frees_when = 1;

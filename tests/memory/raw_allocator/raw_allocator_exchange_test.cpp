@@ -104,8 +104,8 @@ class Exchange {
     std::lock_guard const guard(mutex_);
     checks_.push_back({copied, tag});
   }
-  /// Queues the memory. A later call, mostly by another thread, deallocates it on the stream that
-  /// used it.
+  /// Puts the memory into a queue. A later call, mostly by another thread, deallocates it on the
+  /// stream that used it.
   void pass_on(void* memory, Native stream) {
     std::pair<void*, Native> oldest{};
     {
@@ -135,8 +135,8 @@ TYPED_TEST(RawAllocationExchange, sixteen_threads_do_not_disturb_each_other) {
   EXPECT_EQ(Exchange<TypeParam>().wrong(), 0);
 }
 
-/// A host runtime without waits that frees memory only when it is destroyed, because without waits
-/// work may use memory after it is freed.
+/// A host runtime that ignores waits, and frees device memory only in its destructor, because work
+/// that does not wait may use memory after it is freed.
 class HostWithoutWaitsOrFrees : public HostWithoutWaits {
  public:
   using HostWithoutWaits::HostWithoutWaits;
@@ -155,7 +155,8 @@ class HostWithoutWaitsOrFrees : public HostWithoutWaits {
   std::vector<void*> kept_;
 };
 
-// The exchange must fail on a runtime without waits, which proves that it notices a missing wait.
+// Proves that the exchange test notices a missing wait: on a runtime that ignores waits, it must
+// fail.
 TEST(RawAllocationExchangeWithoutWaits, the_exchange_notices_missing_waits) {
   int wrong = 0;
   for (int tries = 0; tries < 50 && wrong == 0; ++tries) {

@@ -57,20 +57,20 @@ class RawProgram {
     streams_.erase(std::find(streams_.begin(), streams_.end(), stream));
     runtime.destroy_stream(stream);
   }
-  /// Holds the stream: work that it gets from now on runs once the gate is open.
+  /// Blocks the stream: work that is enqueued on it from now on runs once the gate is open.
   void hold(Native stream) { gate.block(runtime, stream); }
 
   [[nodiscard]] void* allocate(Native stream) { return memory.allocate(kBlockBytes, 256, stream); }
   void write(void* to, std::uint8_t value, Native stream) {
     runtime.fill(to, value, kBlockBytes, stream);
   }
-  /// Enqueues stream = [gate, write 1].
+  /// Enqueues on the stream a wait for the test's gate, and then a write of the value 1.
   void write_behind_gate(void* to, Native stream) {
     hold(stream);
     write(to, 1, stream);
   }
-  /// Returns memory that was allocated on `owner` and deallocated on `user` in flight: user =
-  /// [gate, write 1].
+  /// Returns memory that was allocated on the stream `owner` and deallocated on the stream `user`,
+  /// whose queue is [wait for the test's gate, write 1].
   [[nodiscard]] void* returned_in_flight(Native owner, Native user) {
     auto* const block = allocate(owner);
     write_behind_gate(block, user);
@@ -80,7 +80,8 @@ class RawProgram {
   [[nodiscard]] void* returned_in_flight(Native stream) {
     return returned_in_flight(stream, stream);
   }
-  /// Returns the value of all bytes when the stream reaches the read, or -1 if the bytes differ.
+  /// Copies the block to the host on the stream, and returns the value of all bytes, or -1 if the
+  /// bytes differ.
   [[nodiscard]] int read(void const* from, Native stream) {
     runtime.copy(pinned_, from, kBlockBytes, CopyKind::d2h, stream);
     runtime.synchronize_stream(stream);
@@ -88,8 +89,8 @@ class RawProgram {
         std::all_of(pinned_, pinned_ + kBlockBytes, [&](auto byte) { return byte == pinned_[0]; });
     return all_same ? pinned_[0] : -1;
   }
-  /// Expects that a write on the stream follows all work that the gate holds, so that its value
-  /// stays.
+  /// Writes 2 to the block on the stream, opens the gate, and expects that the value stays: the
+  /// write must follow all work that the gate holds.
   void expect_overwrites(void* block, Native stream) {
     write(block, 2, stream);
     gate.open();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests which stream gets memory that a stream has given back, and after which waits. The streams
-// are the runtime's own: msstream did not create them.
+// Tests which stream gets memory that another stream has deallocated, and after which waits. The
+// streams are created by the runtime, not by msstream.
 #include "memory/raw_allocator/raw_allocator_fixture.hpp"
 #include "memory/watched_runtime.hpp"
 #include "stream/stream_context.hpp"
@@ -27,7 +27,7 @@ TYPED_TEST_SUITE(RawAllocationStreams, Runtimes, RuntimeNames);
 TYPED_TEST(RawAllocationStreams, its_own_stream_gets_memory_back_at_once) {
   RawProgram<TypeParam> program(1);
   auto const a = program.stream();
-  // a = [gate, write 1, write 2]
+  // The queue of stream a is [wait for the test's gate, write 1, write 2].
   auto* const first = program.returned_in_flight(a);
   auto* const second = program.allocate(a);
   EXPECT_EQ(second, first);
@@ -54,7 +54,8 @@ TYPED_TEST(RawAllocationStreams, another_stream_waits_for_what_the_memory_was_us
   RawProgram<TypeParam> program(1);
   auto const a = program.stream();
   auto const b = program.stream();
-  // a = [gate, write 1, e], b = [wait e, write 2]
+  // The queue of stream a is [wait for the test's gate, write 1]; that of stream b is [wait for a,
+  // write 2].
   auto* const first = program.returned_in_flight(a);
   auto* const second = program.allocate(b);
   EXPECT_EQ(second, first);
@@ -66,7 +67,8 @@ TYPED_TEST(RawAllocationStreams, it_is_the_returning_stream_that_is_waited_for) 
   RawProgram<TypeParam> program(1);
   auto const a = program.stream();
   auto const b = program.stream();
-  // b = [gate, write 1, e], a = [wait e, write 2]
+  // The queue of stream b is [wait for the test's gate, write 1]; that of stream a is [wait for b,
+  // write 2].
   static_cast<void>(program.returned_in_flight(a, b));
   auto* const second = program.allocate(a);
   EXPECT_EQ(program.waits(), 1U);
@@ -81,7 +83,8 @@ TYPED_TEST(RawAllocationStreams,
   auto* const first = program.allocate(a);
   program.memory.record_use(first, c);
   program.memory.record_use(first, c);
-  // c = [gate, write 1, e], a = [wait e, write 2]
+  // The queue of stream c is [wait for the test's gate, write 1]; that of stream a is [wait for c,
+  // write 2].
   program.write_behind_gate(first, c);
   program.memory.deallocate(first, a);
   auto* const second = program.allocate(a);
@@ -92,7 +95,8 @@ TYPED_TEST(RawAllocationStreams,
 TYPED_TEST(RawAllocationStreams, a_stream_may_be_destroyed_with_work_in_flight) {
   RawProgram<TypeParam> program(1);
   auto const a = program.stream();
-  // a = [gate, write 1, e], then destroyed; b = [wait e, write 2]
+  // Stream a is destroyed while its queue is [wait for the test's gate, write 1]; the queue of
+  // stream b is [wait for a, write 2].
   static_cast<void>(program.returned_in_flight(a));
   program.destroy(a);
   auto b = program.stream();
@@ -140,7 +144,8 @@ TYPED_TEST(RawAllocationStreams,
     });
     EXPECT_EQ(program.waits(), 1U);
   }
-  // a = [gate, write 1, e, wait f, write 2], default group = [wait e, write 3, f]
+  // The queue of stream a is [wait for the test's gate, write 1, wait for write 3, write 2]; that
+  // of the default group is [wait for write 1, write 3].
   auto* const last = program.allocate(a);
   EXPECT_EQ(program.waits(), 2U);
   program.expect_overwrites(last, a);
@@ -152,7 +157,7 @@ TEST(RawAllocationStreamsOnHost, memory_for_anybody_waits_for_its_last_uses) {
   watch_waits(watch_of(program.device), program.gate, journal);
   auto const a = program.stream();
   auto* const first = program.allocate(a);
-  // a = [gate, write]
+  // The queue of stream a is [wait for the test's gate, write].
   program.hold(a);
   program.runtime.call_host(a, journal.entry("write"));
   program.memory.deallocate(first, a);
@@ -171,7 +176,7 @@ TEST(RawAllocationStreamsOnHost, a_device_that_goes_waits_for_streams_that_are_g
   auto& runtime = device->runtime();
   auto const stream = runtime.create_stream(StreamPriority::normal);
   auto* const block = memory->allocate(kBlockBytes, 256, stream);
-  // stream = [gate, write]
+  // The queue of the stream is [wait for the test's gate, write].
   gate.block(runtime, stream);
   runtime.call_host(stream, journal.entry("write"));
   memory->deallocate(block, stream);

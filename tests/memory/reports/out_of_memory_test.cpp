@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests what happens before an allocation fails, what its error says, and that everything works
-// after it.
+// Tests what happens before an allocation fails, what the exception OutOfMemory says, and that the
+// device is usable after a failed allocation.
 #include "memory/behind_gate.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 using Bytes = Tensor<std::uint8_t, Host>;
 
 constexpr std::size_t kLimit = std::size_t{64} << 20U;
-/// A limit of fewer pages than it takes to move pages, so that memory comes in pieces.
+/// A memory limit of too few pages for moving pages, so that memory comes in separate pieces.
 constexpr std::size_t kInPieces = std::size_t{60} << 20U;
 
 [[nodiscard]] std::string message_of(Device<Host> const& device, std::int64_t bytes) {
@@ -149,7 +149,7 @@ TEST(OutOfMemoryRecovery, an_exception_of_whoever_is_asked_comes_out) {
 }
 
 /// Returns a thread that opens the gate after 50 more calls of the runtime. An allocation that
-/// waits makes these calls, because it queries again and again what is complete.
+/// waits for memory makes them: it queries again and again which work is complete.
 [[nodiscard]] std::jthread opens_once_asked(Gate& gate, Watch const& watch) {
   return std::jthread([&gate, &watch, before = watch.calls.load()](std::stop_token const& stop) {
     while (watch.calls < before + 50 && !stop.stop_requested()) {
@@ -161,9 +161,8 @@ TEST(OutOfMemoryRecovery, an_exception_of_whoever_is_asked_comes_out) {
 
 constexpr char const* kCudaWaitsItself = "giving a piece back waits for the device";
 
-/// A fixture with memory in pieces, of which two are free and one of these is in use on a stream
-/// that the test holds. Together they are enough for allocate(), once they have gone back to the
-/// runtime.
+/// A fixture with two free pieces of memory, of which the first is in use on a stream that the test
+/// holds. Once both have gone back to the runtime, there is enough memory for allocate().
 template <class TypeParam>
 class FreesElsewhere : public RuntimeTest<TypeParam> {
  protected:
@@ -227,8 +226,8 @@ TYPED_TEST(FreesElsewhere, are_not_waited_for_for_ever_by_who_must_let_the_strea
   this->open(std::chrono::milliseconds(50));
   EXPECT_TRUE(returns_behind(
       this->gate, [&] { EXPECT_THROW(static_cast<void>(this->allocate()), OutOfMemory); }));
-  // Everything still works: free memory is allocated where it suffices, and the rest when its work
-  // is complete.
+  // After the failed allocation the pool still works: free memory is allocated at once where it
+  // suffices, and more once the work that uses it is complete.
   fill_bytes(*this->middle, 7);
   typename TestFixture::Tensors const fits(*this->device, {16 * kMiB});
   issue("use", writes(fits), [](auto) {});

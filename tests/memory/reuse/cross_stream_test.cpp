@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests which memory a stream gets of what another one has freed, which waits it then needs, and
-// which calls of the runtime that takes.
+// Tests which memory freed by one stream another stream gets, which waits are issued for it, and
+// which other calls of the runtime are made.
 #include "memory/behind_gate.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
@@ -32,8 +32,8 @@ using ::testing::ElementsAre;
 /// Work that does nothing. The tests only need its order, so large memory need not be touched.
 constexpr auto kNothing = [](auto) {};
 
-/// A fixture with a device and three groups. Memory comes in pages, unless the limit is only a few
-/// pages.
+/// A fixture with a device and three stream groups. Memory is mapped in pages, unless the limit is
+/// only a few pages.
 template <class TypeParam>
 class CrossStream : public RuntimeTest<TypeParam> {
  protected:
@@ -69,7 +69,8 @@ TYPED_TEST(CrossStream, whoever_follows_the_uses_gets_the_block_and_the_runtime_
     auto* const memory = first->data();
     Gate gate;
     gate.hold((*this->pool)[0].compute());
-    // group 0 = [gate, write first]   group 1 = [wait, read first, write second]
+    // The queue of stream group 0 is [wait for the test's gate, write `first`]; that of stream
+    // group 1 is [wait for group 0, read `first`, write `second`].
     this->issue_on(0, writes(*first), kNothing);
     this->issue_on(1, reads(*first), kNothing);
     EXPECT_EQ(this->waits(), 1U);
@@ -92,8 +93,9 @@ TYPED_TEST(CrossStream, a_stream_that_follows_only_indirectly_gets_the_block_for
     auto const passed_on = this->allocate(1, 100);
     Gate gate;
     gate.hold((*this->pool)[0].compute());
-    // group 0 = [gate, write first]   group 1 = [wait 0, read first, write passed_on]
-    // group 2 = [wait 1, read passed_on, write second]
+    // The queue of stream group 0 is [wait for the test's gate, write `first`]; that of stream
+    // group 1 is [wait for group 0, read `first`, write `passed_on`]; that of stream group 2 is
+    // [wait for group 1, read `passed_on`, write `second`].
     this->issue_on(0, writes(*first), kNothing);
     {
       StreamScope const scope((*this->pool)[1]);
@@ -110,13 +112,15 @@ TYPED_TEST(CrossStream, a_stream_that_follows_only_indirectly_gets_the_block_for
   }
 }
 
-/// Group 1 has waited for one use of the block, after which group 0 uses the block again.
+/// Group 1 waits for one use of a block by group 0, after which group 0 uses the block again: the
+/// wait does not cover the second use.
 TYPED_TEST(CrossStream, a_wait_from_before_the_last_use_does_not_cover_it) {
   this->open(2 * kMiB);
   std::optional old(this->allocate(0, 2 * kMiB));
   auto* const memory = old->data();
   Gate gate;
-  // group 0 = [write, gate, "old"]   group 1 = [wait for the write, read, wait for "old", "new"]
+  // The queue of stream group 0 is [write, wait for the test's gate, "old"]; that of stream group 1
+  // is [wait for the write, read, wait for "old", "new"].
   this->issue_on(0, writes(*old), kNothing);
   this->issue_on(1, reads(*old), kNothing);
   auto const waited = this->waits();
@@ -152,8 +156,8 @@ TYPED_TEST(CrossStream, and_where_there_is_other_memory_it_is_preferred) {
   }
 }
 
-/// The block is all memory under the limit. Its last use is complete before a long operation on the
-/// same stream starts. That operation was issued after the block was freed, and does not use it.
+/// A block takes all memory under the limit. After its last use and its free, a long operation that
+/// does not use the block is issued on the same stream; it must delay no later owner.
 TYPED_TEST(CrossStream, a_long_operation_after_the_free_delays_nobody) {
   this->open(2 * kMiB);
   std::optional old(this->allocate(0, 2 * kMiB));
@@ -161,7 +165,8 @@ TYPED_TEST(CrossStream, a_long_operation_after_the_free_delays_nobody) {
   PinnedArray<std::uint8_t, Watched<TypeParam>> const other(*this->device, 100);
   auto& runtime = this->device->runtime();
   Gate gate;
-  // group 0 = [use old, long = gate]   group 1 = [wait for the use, "new"]
+  // The queue of stream group 0 is [use old, long operation: wait for the test's gate]; that of
+  // stream group 1 is [wait for the use, "new"].
   this->issue_on(0, writes(*old), kNothing);
   old.reset();
   this->issue_on(0, writes(other), [&](auto stream) { gate.block(runtime, native(stream)); });
@@ -174,12 +179,12 @@ TYPED_TEST(CrossStream, a_long_operation_after_the_free_delays_nobody) {
   EXPECT_THAT(this->journal.entries(), ElementsAre("new"));
 }
 
-/// Three neighbouring blocks, each last used by a group that its own gate holds, are freed and join
-/// to one block, which is all memory under the limit.
+/// Frees three neighbouring blocks, each last used by a group that a gate of its own holds. They
+/// join to one block, which is all memory under the limit.
 TYPED_TEST(CrossStream, what_joins_asks_the_runtime_nothing_and_its_next_owner_waits_for_all) {
   constexpr int kParts = 3;
   constexpr std::int64_t kPartBytes = 32 * kMiB;
-  // The order in which the gates open. The one that opens last must hold the next owner back.
+  // The order in which the gates open. The next owner of the memory must wait for the last one.
   std::vector<int> order{0, 1, 2};
   do {
     SCOPED_TRACE(::testing::PrintToString(order));
@@ -193,7 +198,7 @@ TYPED_TEST(CrossStream, what_joins_asks_the_runtime_nothing_and_its_next_owner_w
     for (int i = 0; i < kParts; ++i) {
       parts.emplace_back(this->allocate(i, kPartBytes));
     }
-    // group i = [use, gate i, "last"]
+    // The queue of each stream group i is [use, wait for gate i, "last"].
     for (int i = 0; i < kParts; ++i) {
       this->issue_on(i, writes(*parts[i]), kNothing);
       gates[i].hold((*this->pool)[i].compute());
@@ -204,7 +209,8 @@ TYPED_TEST(CrossStream, what_joins_asks_the_runtime_nothing_and_its_next_owner_w
       parts[i].reset();
     }
     EXPECT_EQ(this->calls(), before);
-    // default group = [wait 0, wait 1, wait 2, "next"]
+    // The queue of the default group is [wait for group 0, wait for group 1, wait for group 2,
+    // "next"].
     typename TestFixture::Bytes const next(*this->device, {kParts * kPartBytes});
     EXPECT_EQ(this->device->memory_statistics().reserved_bytes,
               static_cast<std::size_t>(kParts * kPartBytes));
@@ -254,7 +260,8 @@ TYPED_TEST(CrossStream, letting_go_of_the_last_handle_asks_the_runtime_nothing) 
   Gate gate;
   gate.hold(raw);
   auto const before = this->calls();
-  // Another thread releases the handles while the memory is in flight on `raw`.
+  // Releases the handles on another thread, while work on the stream `raw` may still use the
+  // memory.
   std::jthread([&] {
     holder.reset();
     tensors.clear();
@@ -264,8 +271,8 @@ TYPED_TEST(CrossStream, letting_go_of_the_last_handle_asks_the_runtime_nothing) 
   EXPECT_EQ(this->device->memory_statistics().live_bytes, 0U);
 }
 
-/// One holder covers raw work on several streams. The next owner of the memory must follow all of
-/// it.
+/// One TensorHolder covers raw work on several streams. The next owner of the tensor's memory must
+/// wait for the work of all of them.
 TYPED_TEST(CrossStream, the_next_owner_follows_every_stream_of_a_holder) {
   using R = Watched<TypeParam>;
   constexpr std::size_t kStreams = 5;
@@ -282,7 +289,8 @@ TYPED_TEST(CrossStream, the_next_owner_follows_every_stream_of_a_holder) {
         std::in_place, *streams[0], *streams[1], *streams[2], *streams[3], *streams[4]);
     holder->hold(*tensor);
     Gate gate;
-    // streams[held_back] = [gate, "raw"]   the others = ["raw"]
+    // The queue of streams[held_back] is [wait for the test's gate, "raw"]; the queues of the other
+    // streams are ["raw"].
     gate.hold(*streams[held_back]);
     for (auto& stream : streams) {
       this->device->runtime().call_host(stream->native(), this->journal.entry("raw"));

@@ -90,8 +90,9 @@ TYPED_TEST(LoaderAndTrainerTest, reserve_half_more_than_is_in_use_and_a_step) {
         auto& pair = *pairs[static_cast<std::size_t>(thread / 2)];
         thread % 2 == 0 ? pair.load(least, most, with_work) : pair.train(with_work);
       });
-      // A pair uses at most the tensors handed over, one tensor per thread, and on the device those
-      // that the trainer has released since its last wait and one before them.
+      // Each pair of a loader and a trainer has at most these tensors in use: those handed over,
+      // one per thread, and on the device those released since the trainer's last wait, and one
+      // before them.
       constexpr std::size_t kInUse = kPairs * (kHandedOver + 2 + kInFlight + 1);
       EXPECT_LE(device.memory_statistics().peak_reserved_bytes,
                 kInUse * static_cast<std::size_t>(most) * 3 / 2 + kGrowthBytes);

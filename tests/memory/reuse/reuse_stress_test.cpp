@@ -62,7 +62,8 @@ class Worker {
     for (int round = 0; round < kRounds; ++round) {
       Gate gate;
       if constexpr (!std::is_same_v<typename R::stream_ref, CudaStream>) {
-        // One stream falls behind all others, so that work that fails to wait for it overtakes it.
+        // One stream is blocked and falls behind, so that work that fails to wait for it overtakes
+        // it.
         gate.hold(pool_[below(kGroups)].compute());
       }
       for (int i = 0; i < kOperationsPerRound; ++i) {
@@ -110,7 +111,8 @@ class Worker {
     }
   }
 
-  /// Creates a tensor. If other threads hold all memory, drops one tensor and returns null.
+  /// Creates a tensor. If other threads hold all memory, drops one of the own tensors and returns
+  /// null.
   Tagged<R>* make() {
     constexpr int sizes[] = {100, 1000, 1000, 3000};
     try {

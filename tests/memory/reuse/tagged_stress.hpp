@@ -108,7 +108,7 @@ class StressThread {
 
   void run(std::int64_t operations) {
     while (outcome.operations < operations) {
-      // The thread never runs more than two rounds ahead of the streams.
+      // Keeps the thread at most two rounds ahead of the streams.
       order::Position const before_last = std::exchange(last_but_one_, last_);
       if (before_last.number != 0) {
         device_.context()->tracker->synchronize(before_last);
@@ -162,7 +162,8 @@ class StressThread {
       write(live_.emplace_back(Tagged{std::move(*tensor), 0}));
     }
   }
-  /// Allocates a tensor. If other threads hold all memory, drops one tensor and returns nothing.
+  /// Allocates a tensor. If other threads hold all memory, drops one of the own tensors and returns
+  /// nothing.
   std::optional<Tensor<std::int64_t, R>> allocate(std::int64_t words) {
     try {
       return Tensor<std::int64_t, R>(device_, {words});
@@ -275,21 +276,21 @@ inline void expect_own_tags(StressOutcome const& outcome, StressOptions const& o
   EXPECT_GT(outcome.waiting_reuses, 100U) << "memory was not tight";
 }
 
-/// Returns options for small blocks, which come from slabs, under a limit for which memory comes in
-/// pieces.
+/// Returns options for small blocks, which are parts of slabs, under a limit so low that memory
+/// comes in separate pieces.
 [[nodiscard]] inline StressOptions stress_of_small_blocks(std::int64_t operations) {
   return {operations, std::size_t{256} << 10U, std::size_t{64} << 10U, {16, 100, 128, 400}};
 }
-/// Like stress_of_small_blocks(), but with one piece of memory that stays as long as the device.
-/// Programs whose order is switched off would otherwise use memory that has gone back to the
+/// Returns options for small blocks in one piece of memory that stays as long as the device. A
+/// program whose ordering is switched off could otherwise use memory that has gone back to the
 /// runtime.
 [[nodiscard]] inline StressOptions stress_without_order() {
   auto options = stress_of_small_blocks(20'000);
   options.growth_bytes = options.limit_bytes;
   return options;
 }
-/// Returns options for large blocks that are split and joined, among small ones, in memory of
-/// pages.
+/// Returns options for large blocks that are split and joined, mixed with small ones, under a limit
+/// for which memory is mapped in pages.
 [[nodiscard]] inline StressOptions stress_of_large_blocks(std::int64_t operations) {
   return {operations,
           std::size_t{96} << 20U,

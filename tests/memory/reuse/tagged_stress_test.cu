@@ -29,7 +29,8 @@ __device__ void spin(std::int64_t nanoseconds) {
   for (auto const begin = now(); now() - begin < nanoseconds;) {
   }
 }
-/// Finds the word of the calling thread, after the delay. Returns false past the last word.
+/// Waits for the kernel's delay and finds the word that the calling GPU thread accesses. Returns
+/// false past the last word.
 __device__ bool find_word(TaggedWords const& of, std::int64_t& word) {
   word = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * of.stride;
   spin(of.delay_ns);
@@ -51,8 +52,8 @@ __global__ void copy_tags(TaggedWords to, std::int64_t const* from) {
 __global__ void check_tags(TaggedWords of, std::int64_t tag, std::int64_t* mismatches) {
   std::int64_t word;
   if (find_word(of, word) && of.words[word] != tag) {
-    // The counter is in untracked pinned memory: the host reads it, and a tensor that all streams
-    // write would order them.
+    // Counts mismatches in pinned memory that the library does not track: a tensor that all streams
+    // write would order the streams.
     atomicAdd(reinterpret_cast<unsigned long long*>(mismatches), 1ULL);
   }
 }

@@ -13,7 +13,7 @@ namespace msstream::memory {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20U;
-/// The most bytes that a part may have beyond what it has reported.
+/// The most bytes that one part of the LiveBytes counter may hold without having reported them.
 constexpr std::size_t kUntold = 2 * kMiB;
 
 TEST(LiveBytesTest, are_those_of_all_parts) {

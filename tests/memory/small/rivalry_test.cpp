@@ -32,8 +32,8 @@ class Rivalry : public RuntimeTest<R> {
   static constexpr int kTurns = 64;
   static constexpr std::int64_t kBytes = kMiB;
 
-  /// Returns a device on which rivals may get `part_bytes` more. Rivals are threads that take free
-  /// blocks from each other's streams.
+  /// Returns a device that may reserve `part_bytes` more for rivals, which are threads that take
+  /// free blocks from each other's streams.
   [[nodiscard]] static Device<R> device_with(std::int64_t part_bytes) {
     return Device<R>({.memory = {.limit_bytes = std::size_t(512 * part_bytes),
                                  .max_growth_bytes = std::size_t{2 * kMiB}}});
@@ -73,9 +73,9 @@ TYPED_TEST(Rivalry, gets_no_more_than_its_part_of_the_limit) {
   EXPECT_EQ(last[0], last[1]);
 }
 
-/// Two streams that take 8 MiB in turn have 8 MiB in use at once, and want 16 MiB. The allocator
-/// reserves less than that for 8 MiB in use, so the part of the limit for rivals must supply the
-/// rest.
+/// Two streams allocate 8 MiB in turn. At most 8 MiB are in use at once, but 16 MiB are needed to
+/// give each stream blocks of its own. The part of the limit for rivals must supply what is
+/// missing.
 TYPED_TEST(Rivalry, ends_with_blocks_for_each_however_little_is_in_use) {
   constexpr std::size_t kBlocks = 8;
   Device<TypeParam> const device({.memory = {.max_growth_bytes = std::size_t{2 * kMiB}}});

@@ -47,7 +47,7 @@ TEST(CapacityTest, within_another_counts_a_part_of_it) {
   EXPECT_EQ(whole->reserved_bytes(), 30U);
 }
 
-/// Threads race without a common lock, as pools that share a limit do.
+/// Threads take bytes from one Capacity without a common lock, as pools that share a limit do.
 TEST(CapacityTest, is_never_exceeded_by_threads_that_race) {
   constexpr int kThreads = 16;
   constexpr int kTakes = 1'000'000;

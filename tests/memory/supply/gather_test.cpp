@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that pages are gathered to one block although memory is used, taken and freed meanwhile, or
-// the runtime fails.
+// Tests that free pages are gathered to one block, also while memory is used, taken and freed, and
+// when the runtime fails.
 #include "memory/runtimes.hpp"
 #include "memory/supply/backing_memory.hpp"
 #include "runtime/gate.hpp"
@@ -30,12 +30,12 @@ class Gather : public ::testing::Test {
   static constexpr auto kAny = [](auto const&) { return true; };
   static constexpr auto kNone = [](auto const&) { return false; };
 
-  /// Returns fresh memory at addresses behind all other memory.
+  /// Returns a block of fresh memory at addresses behind all other memory.
   [[nodiscard]] Block* grow(std::size_t bytes) {
     return backing.grow(bytes, kLimit, kNone, [] { return nullptr; });
   }
   void put(Block* block) { backing.arena().put(block); }
-  /// Adds a free piece of memory, with memory in use behind it, and returns the piece.
+  /// Makes a free piece of memory, with memory in use behind the piece, and returns the piece.
   Block* free_piece(std::size_t bytes) {
     auto* const piece = grow(bytes);
     kept_.push_back(grow(kPage));
@@ -76,8 +76,8 @@ TEST_F(Gather, goes_to_its_addresses_whatever_is_left_meanwhile_beside_them) {
   auto* const whole = backing.gather(4 * kPage, is_idle, kAny, kAny);
   ASSERT_NE(whole, nullptr);
   put(whole);
-  // The hole behind the page in use is taken first. The use of that page completes after the
-  // choice.
+  // Takes the unmapped addresses behind the page in use first. The use of that page completes only
+  // after the choice, at the second query.
   int asked = 0;
   auto* const next = backing.gather(
       2 * kPage, [&](Block const& block) { return is_idle(block) || asked++ > 0; }, kAny, kAny);
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Faults,
                          ::testing::Values(Fault::out_of_memory, Fault::launch_failure));
 
 TEST_F(Gather, never_ends_for_want_of_addresses) {
-  // Each round leaves a page in use behind addresses that no other memory can use.
+  // Each round leaves a page in use, behind addresses that no other memory can use.
   constexpr std::size_t kMuch = 8 * kPage;
   for (int turn = 0; turn < 20; ++turn) {
     auto* const much = grow(kMuch);

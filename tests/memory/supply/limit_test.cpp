@@ -33,8 +33,8 @@ using ::testing::Not;
 
 constexpr int kRacing = 16;
 
-/// Limits for both kinds of memory: under a limit of a few pages it comes in pieces, under a larger
-/// one in pages.
+/// Limits of device memory: under the smaller one memory comes in separate pieces, under the larger
+/// one it is mapped in pages.
 constexpr std::int64_t kLimitOfPieces = 16 * kMiB;
 constexpr std::int64_t kLimitOfPages = 96 * kMiB;
 
@@ -49,7 +49,7 @@ class Limit : public RuntimeTest<TypeParam> {
   static Device<R> device_of(std::int64_t limit_bytes) {
     return watched_device<TypeParam>({.limit_bytes = static_cast<std::size_t>(limit_bytes)});
   }
-  /// Returns how many allocations of the threads succeed if all are made and held at once.
+  /// Returns how many allocations succeed if all threads allocate at once and keep their blocks.
   static int held_at_once(Device<R> const& device, std::int64_t bytes, int attempts_per_thread) {
     std::atomic<int> held{0};
     std::barrier all(kRacing);
@@ -67,7 +67,7 @@ class Limit : public RuntimeTest<TypeParam> {
     });
     return held;
   }
-  /// Allocates a block for the calling thread's group. Tries again while other threads hold all
+  /// Allocates a block for the calling thread's group, and tries again while other threads hold all
   /// memory.
   static Bytes allocate_in_the_end(Device<R> const& device, std::int64_t bytes) {
     for (;;) {
@@ -131,8 +131,8 @@ TYPED_TEST(Limit, is_never_exceeded_while_threads_allocate_use_and_free) {
   this->expect_within(device, kLimitOfPieces);
 }
 
-/// Each thread holds one block while it requests another. The held blocks of all threads fit under
-/// the limit; a second one may have to wait for other threads to free theirs.
+/// Each thread holds one block while it requests another. The first blocks of all threads fit under
+/// the limit; for the second one a thread may have to wait until other threads free their blocks.
 TYPED_TEST(Limit, whoever_asks_for_what_fits_gets_it_in_the_end) {
   constexpr int kRounds = 40;
   for (auto const limit : {2 * kLimitOfPieces, kLimitOfPages}) {

@@ -56,8 +56,8 @@ TEST(PageRangeTest, is_none_where_not_all_memory_could_be_mapped_in_it) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// Returns whether a range leaves half of the addresses to the process, when its address space is
-/// limited to 3 GiB.
+/// Limits the address space of the process to 3 GiB, and returns whether page ranges leave half of
+/// it to the process.
 bool leaves_half_of_the_addresses() {
   rlimit const few{3 * kGiB, RLIM_INFINITY};
   if (setrlimit(RLIMIT_AS, &few) != 0) {
@@ -67,7 +67,7 @@ bool leaves_half_of_the_addresses() {
   bool const has_none = PageRange(*host, 8 * kGiB, 128 * kGiB).bytes() == 0;
   return has_none && PageRange(*host, kGiB, 16 * kGiB).bytes() == kGiB;
 }
-/// Runs in a child process, because the limit is that of all threads of a process.
+/// Runs in a child process, because the address limit applies to all threads of a process.
 TEST(PageRangeDeathTest, leaves_half_of_the_addresses_that_the_process_may_have) {
   EXPECT_EXIT(std::exit(leaves_half_of_the_addresses() ? 0 : 1), ::testing::ExitedWithCode(0), "");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests when fresh memory is taken although there is free memory, which a stream would have to wait
-// for.
+// Tests when fresh memory is taken from the runtime although there is free memory, for which a
+// stream would have to wait.
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 #include "stream/stream.hpp"
@@ -28,10 +28,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kBytes = 16 * kMiB;
-/// A time after which a device surely counts as far behind: a small part of it is enough.
+/// The time after which a device certainly counts as far behind. A small part of it would be
+/// enough.
 constexpr std::chrono::milliseconds kLong{15};
 
-/// A program whose groups use memory of one size, each behind its own gate, and free it.
+/// A program of three stream groups that allocate blocks of one size, use them behind a closed gate
+/// of each group, and free them.
 template <Runtime R>
 class SoftLimitProgram {
  public:
@@ -45,7 +47,8 @@ class SoftLimitProgram {
     StreamScope const scope(pool_[group]);
     return Tensor<std::uint8_t, R>(device_, {kBytes});
   }
-  /// Uses a block of the group behind its gate, frees it, and returns its address.
+  /// Allocates a block for the group, issues a use of it behind the group's closed gate, frees the
+  /// block, and returns its address.
   void const* use_behind_gate(int group) {
     auto const block = allocate(group);
     gates_[group].hold(pool_[group].compute());
@@ -101,8 +104,8 @@ TYPED_TEST(SoftLimit, where_the_device_is_far_behind_fresh_memory_is_taken) {
 
 class Parts : public ::testing::TestWithParam<std::int64_t> {};
 
-/// Groups keep some memory, and under a tight limit use blocks of many sizes, which they free at
-/// once, on streams that are held back. A group that takes a block of another group waits for it.
+/// Groups on blocked streams use and free blocks of many sizes under a tight limit; depending on
+/// the parameter each group also keeps a block. Taking a block of another group needs a wait.
 TEST_P(Parts, are_given_to_groups_that_often_wait_under_a_hard_limit) {
   constexpr int kGroups = 8;
   constexpr int kRounds = 400;
@@ -137,8 +140,8 @@ TEST_P(Parts, are_given_to_groups_that_often_wait_under_a_hard_limit) {
 
 INSTANTIATE_TEST_SUITE_P(SoftLimitOnHost, Parts, ::testing::Values(0, 12 * kMiB));
 
-/// Groups use one block at a time, on streams that are held back. A group that needs a large block,
-/// and finds none without a wait, waits once for a part of memory that holds all its later blocks.
+/// Groups on blocked streams use one block at a time. A group that finds no large block without a
+/// wait gets, after one wait, a share of memory that serves all its later blocks.
 TEST(SoftLimitOnHost, each_group_waits_once_for_its_part) {
   constexpr int kGroups = 8;
   constexpr int kRounds = 1000;

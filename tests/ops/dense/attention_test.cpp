@@ -16,8 +16,8 @@ constexpr std::size_t kAttending = 3;  // number of queries in a sample
 constexpr std::size_t kAttended = 5;   // number of keys in a sample
 constexpr std::size_t kInnerWidth = 4;
 
-/// Returns the attention scores over the leading lengths[b] keys, computed from the definition.
-/// Queries or keys of a single matrix are used for all samples.
+/// Returns the attention scores over the leading lengths[b] keys of each sample b, computed from
+/// the definition. If there is only one matrix of queries or keys, all samples use it.
 Doubles scores_in_double(Doubles const& queries,
                          Doubles const& keys,
                          double factor,

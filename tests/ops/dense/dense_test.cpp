@@ -15,7 +15,7 @@ namespace {
 
 using ops::Activation;
 
-/// A row-major matrix in double.
+/// A matrix of doubles in row-major order.
 struct Matrix {
   std::size_t rows;
   std::size_t columns;
@@ -92,7 +92,8 @@ TYPED_TEST(DenseTest, forward_and_gradients_agree_with_double) {
       }
       expect_near(to_host(output), expected.values, kTolerance);
 
-      // Takes the mask from the output itself: near 0 the references may differ from it in sign.
+      // Takes the mask of relu from the computed output: near 0 the reference may differ from it in
+      // sign.
       Matrix masked = upstream.matrix;
       auto const given = to_host(output);
       for (std::size_t i = 0; i < masked.values.size(); ++i) {

@@ -12,12 +12,12 @@ namespace {
 
 using ops::Gates;
 
-/// Gates of which none mixes expert 3 and one mixes expert 0 twice.
+/// The experts that each gate mixes: no gate mixes expert 3, and one gate mixes expert 0 twice.
 Gates const kGates{{0, 4}, {2}, {4, 1, 0, 2, 0}};
 constexpr int kExperts = 5;
 constexpr std::size_t kChoices = 8;
 
-/// A reference for the mixture and its gradients, computed in double, row by row.
+/// A reference for a mixture of experts and its gradients, computed in double, row by row.
 struct Reference {
   Doubles output;
   Doubles weights;
@@ -152,7 +152,7 @@ TYPED_TEST(MixtureTest, logits_of_gates_that_lie_one_behind_the_other_are_the_sa
   EXPECT_EQ(by_other.logits.front().shape(), (Shape{2, kBatch, 2}));
   EXPECT_EQ(deep[2 * kBatch], flat[2]) << "the second gate's first";
 
-  // Each gate may have a tensor of its own as well.
+  // Passes the gate logits in one tensor for each gate.
   Floats first;
   Floats second;
   for (std::size_t row = 0; row < kBatch; ++row) {

@@ -12,7 +12,8 @@
 namespace msstream::testing {
 namespace {
 
-/// Counts of elements: none, one, a few, and more than one block or one launch handles.
+/// Numbers of elements to test: none, one, a few, and more than one thread block or one launch
+/// handles.
 constexpr std::int64_t kCounts[] = {0, 1, 5, 1023, 70'001};
 
 double sigmoid(double x) {
@@ -88,8 +89,8 @@ TYPED_TEST(ElementwiseTest, bce_agrees_with_double_and_does_not_overflow) {
     auto x = this->random.reals(count, -5.0F, 5.0F);
     auto z = this->random.reals(count, 0.0F, 1.0F);
     if (count >= 5) {
-      // Uses labels whose products with the logits are exact, since rounding would dominate the
-      // result otherwise.
+      // Uses labels whose products with the logits are exact, since the rounding of larger products
+      // would dominate the result.
       std::ranges::copy(Floats{1e4F, -1e4F, 0.0F}, x.begin());
       std::ranges::copy(Floats{0.25F, 0.75F, 0.5F}, z.begin());
     }

@@ -46,8 +46,8 @@ TYPED_TEST(LayerNormTest, normalises_the_last_dimension) {
   expect_near(to_host(result.reciprocals), reciprocals);
 }
 
-/// Rows with a large mean, and their layer norm and its gradients in float64, with gain
-/// 1 and shift 0.
+/// Rows with a large mean, and their layer norm with gain 1 and shift 0 and its gradients, computed
+/// in float64.
 struct LargeMeans {
   Floats input;
   Doubles output;
@@ -109,7 +109,8 @@ TYPED_TEST(LayerNormTest, a_large_mean_takes_no_digits_from_the_deviations) {
     expect_near(to_host(result.output), expected.output, 5e-6);
     auto const gradients =
         ops::layer_norm_gradient(x, ones, result, this->put(gradient, {kRows, width}));
-    // Compares relative to the size of the gradients, which is that of 1 / the deviations.
+    // Divides the gradients by 1 / the standard deviation, which is their magnitude, before the
+    // comparison.
     float const scale = to_host(result.reciprocals)[0];
     auto scaled = to_host(*gradients.input);
     auto scaled_expected = expected.input_gradient;
@@ -135,7 +136,7 @@ TYPED_TEST(LayerNormTest, a_first_element_far_from_the_others_costs_few_digits) 
 
 TYPED_TEST(LayerNormTest, opposite_extremes_are_right_until_their_squares_overflow) {
   for (std::int64_t const width : {2, 64, 1024, 4096}) {
-    // Half of the elements are as far below the mean as the others are above.
+    // Fills half of the row with `extreme` and half with its negative, so that the mean is 0.
     auto const output_of = [&](float extreme) {
       Floats input(static_cast<std::size_t>(width), extreme);
       std::fill(input.begin() + width / 2, input.end(), -extreme);
@@ -144,7 +145,8 @@ TYPED_TEST(LayerNormTest, opposite_extremes_are_right_until_their_squares_overfl
                                      this->put(Floats(static_cast<std::size_t>(width), 0.5F)))
                          .output);
     };
-    // The documented condition (docs/limits.md): width · (largest − smallest)² below 3.4 · 10³⁸.
+    // docs/limits.md promises right results while width · (largest − smallest)² is below 3.4 ·
+    // 10³⁸.
     auto const right = 0.99 * std::sqrt(3.4e38 / static_cast<double>(width)) / 2;
     Doubles expected(static_cast<std::size_t>(width), 1.5);
     std::fill(expected.begin() + width / 2, expected.end(), -0.5);

@@ -23,15 +23,15 @@ using ops::SegmentIds;
 using ops::SegmentReduction;
 
 constexpr std::int64_t kVeryMany = std::int64_t{1} << 25;
-/// A count of terms for which a float32 sum of one term after the other would be wrong by one part
-/// in a thousand.
+/// A number of terms whose float32 sum, added one after the other, would be wrong by one part in a
+/// thousand.
 constexpr std::int64_t kMany = std::int64_t{1} << 20;
 /// A term whose rounding errors do not cancel when many equal ones are added in float32.
 constexpr float kTerm = 0.1F;
 constexpr double kSumTolerance = 2e-6;
 
-/// Tests the accuracy of sums that docs/limits.md promises, against float64 sums of the
-/// float32 inputs.
+/// Tests the accuracy of sums that docs/limits.md promises. The expected values are float64 sums of
+/// the float32 inputs.
 template <class R>
 class LongSumsTest : public OpsTest<R> {
  protected:
@@ -62,7 +62,7 @@ TYPED_TEST_SUITE(LongSumsTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(LongSumsTest, many_tensors) {
   auto const term = this->terms({5});
-  // Between launches of 64 terms the sum is rounded to float32.
+  // One launch adds 64 tensors; between launches the sum is rounded to float32.
   for (std::size_t const count : {33U, 64U, 65U, 1000U}) {
     this->expect_all(ops::add(std::vector(count, term)),
                      static_cast<double>(kTerm) * static_cast<double>(count),
@@ -71,7 +71,8 @@ TYPED_TEST(LongSumsTest, many_tensors) {
 }
 
 TYPED_TEST(LongSumsTest, bags_of_2_to_the_25) {
-  // The whole bag is summed by one warp of a GPU, which takes seconds, so it is tested only once.
+  // Sums 2^25 ids in one bag. One warp of a GPU sums the whole bag, which takes seconds, so the
+  // size is tested only once.
   auto const mean = ops::embedding_lookup(
       this->terms({1, 1}, 1.0F), this->one_bag(kVeryMany), {.pooling = Pooling::mean});
   EXPECT_EQ(to_host(mean), Floats{1.0F});
@@ -108,8 +109,8 @@ TYPED_TEST(LongSumsTest, bags_of_all_widths_and_types_with_weights) {
 }
 
 TYPED_TEST(LongSumsTest, long_and_short_bags_side_by_side) {
-  // A warp of a GPU has several bags: a long bag must not disturb the others, nor bad ids the
-  // parts of a sum.
+  // A warp of a GPU sums several bags: a long bag must not disturb the short ones, and a bad id
+  // must not disturb a sum.
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> offsets{0};
   Doubles expected;
@@ -134,7 +135,8 @@ TYPED_TEST(LongSumsTest, long_and_short_bags_side_by_side) {
     for (double const sum : expected) {
       columns.insert(columns.end(), static_cast<std::size_t>(width), sum);
     }
-    // The tolerance is relative to the magnitudes of the terms, since a random sum is much smaller.
+    // Compares relative to the magnitudes of the terms, since a sum of random signs is much
+    // smaller.
     expect_near(
         to_host(ops::embedding_lookup(this->put(rows, {16, width}), bags)), columns, 70'000 * 1e-7);
   }
@@ -227,7 +229,7 @@ TYPED_TEST(LongSumsTest, sums_along_every_axis) {
     constexpr std::int64_t kRows = kMany / 4;
     this->expect_all(ops::sum(this->terms({kRows, inner}), 0), double{kTerm} * kRows, "columns");
   }
-  // With this many columns, one thread sums a whole column.
+  // With 2^17 columns, one GPU thread sums a whole column.
   constexpr std::int64_t kColumns = std::int64_t{1} << 17;
   this->expect_all(ops::mean(this->terms({200, kColumns}), 0), kTerm, "many columns");
 }
@@ -281,7 +283,7 @@ TYPED_TEST(LongSumsTest, gradients_of_parameters_over_a_long_batch) {
                                          this->terms({kMany, 3}),
                                          false);
   this->expect_all(dense.bias, double{kTerm} * n, "bias");
-  // Each row is {-1, 1}, which is already normalised.
+  // Uses rows of {-1, 1}, which are already normalised.
   Floats input(static_cast<std::size_t>(2 * kMany), 1.0F);
   for (std::size_t i = 0; i < input.size(); i += 2) {
     input[i] = -1.0F;
@@ -296,7 +298,8 @@ TYPED_TEST(LongSumsTest, gradients_of_parameters_over_a_long_batch) {
 }
 
 TYPED_TEST(LongSumsTest, softmaxes_of_long_rows) {
-  // The weights are 1 and exp(-2.3), whose rounding errors add up like those of any terms.
+  // The terms of the softmax's sum are 1 and exp(-2.3). Adding many equal terms adds up their
+  // rounding errors.
   Floats logits(static_cast<std::size_t>(kMany), -2.3F);
   logits[0] = 0.0F;
   double const sum = 1 + static_cast<double>(kMany - 1) * std::exp(double{-2.3F});
@@ -307,7 +310,8 @@ TYPED_TEST(LongSumsTest, softmaxes_of_long_rows) {
   EXPECT_NEAR(to_host(ops::jagged_softmax(column, offsets))[0] * sum, 1.0, kSumTolerance);
   auto const entropy = ops::softmax_cross_entropy(row, this->put(Integers{0}));
   EXPECT_NEAR(to_host(entropy.losses)[0], std::log(sum), 1e-5);
-  // Outputs that are all 0.1 are no softmax, but reveal the sum: the gradient is 0.1 (g - 0.1 n g).
+  // Passes outputs that are all 0.1, which no softmax gives, because they show the sum: for n
+  // gradients g the result is 0.1 (g - 0.1 n g).
   double const expected = kTerm * (1.0 - double{kTerm} * double{kMany});
   this->expect_all(ops::softmax_gradient(this->terms({1, kMany}), this->terms({1, kMany}, 1.0F)),
                    expected,

@@ -17,7 +17,7 @@ namespace {
 
 using Combine = std::function<double(double, double)>;
 
-/// Reduces the elements along `dimension` in double, one after the other.
+/// Reduces a tensor along `dimension` in double, one element after the other.
 Doubles reduced_along(Floats const& values,
                       Shape const& shape,
                       std::size_t dimension,

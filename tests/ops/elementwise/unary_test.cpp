@@ -13,7 +13,7 @@ namespace {
 template <class R>
 class UnaryTest : public OpsTest<R> {
  protected:
-  /// Returns 66 random elements of [low, high], as many as matrix() takes.
+  /// Returns 66 random elements of [low, high], the size of the tensors that matrix() makes.
   [[nodiscard]] Floats some(float low, float high) { return this->random.reals(66, low, high); }
   [[nodiscard]] Tensor<float, R> matrix(Floats const& values) const {
     return this->put(values, {6, 11});

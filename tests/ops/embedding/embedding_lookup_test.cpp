@@ -84,7 +84,7 @@ TYPED_TEST(EmbeddingLookupTest, rounds_outputs_of_half_precision_once) {
   auto const table = this->put(Floats{2048, 1}, {2, 1});
   Bags<TypeParam> const bags(this->put(Numbers{0, 1, 1}, {1, 3}));
   EXPECT_THAT(to_doubles(to_host(ops::embedding_lookup<float16>(table, bags))), ElementsAre(2050));
-  // The type bfloat16 has 8 bits of precision: 2050 lies between its values 2048 and 2064.
+  // The type bfloat16 has 8 bits of precision: 2050 lies between the bfloat16 values 2048 and 2064.
   EXPECT_THAT(to_doubles(to_host(ops::embedding_lookup<bfloat16>(table, bags))), ElementsAre(2048));
 }
 
@@ -94,7 +94,7 @@ TYPED_TEST(EmbeddingLookupTest, bags_from_coordinates) {
     EXPECT_THAT(to_host(ops::embedding_lookup(table, ops::coo_bags(ids, bag_of_id, 4))),
                 ElementsAre(0, 2 + 4, 0, 8));
   };
-  // The first and the last id are in no bag.
+  // The first and the last id belong to no bag.
   auto const ids = this->put(Integers{0, 1, 2, 3, 4});
   auto const short_ids = this->put(Numbers{0, 1, 2, 3, 4});
   auto const bag_of_id = this->put(Integers{-1, 1, 1, 3, 4});

@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kRowCount = 20;
 
-/// A host copy of bags of ids. Only the first `existing` bags exist.
+/// A host copy of bags of ids, of which only the first `existing` bags exist.
 struct HostBags {
   Integers ids;
   Integers offsets;
@@ -58,8 +58,8 @@ struct HostBags {
 template <class R>
 class EmbeddingTest : public OpsTest<R> {
  protected:
-  /// Returns bags of which all, some or none exist. The bags have a fixed hotness of 1 or 3, or are
-  /// jagged with unused elements at the end.
+  /// Returns random bags, of which all, some or none exist. The bags have a fixed hotness of 1 or
+  /// 3, or are jagged with unused elements at the end.
   std::vector<std::pair<HostBags, Bags<R>>> random_bags() {
     std::vector<std::pair<HostBags, Bags<R>>> out;
     for (std::int64_t const hotness : {1, 3, 0}) {
@@ -206,7 +206,7 @@ TEST(EmbeddingTrapTest, the_trap_outlives_lookups_whose_handles_are_gone) {
   {
     Device<PinnedWatcher> const device({.runtime = {&gate, &journal}});
     pool.emplace(device, StreamPoolOptions{.groups = 1, .merge_streams = true});
-    // group 0 = [gate, fill, fill, lookup, note]
+    // The queue of stream group 0 is [wait for the test's gate, fill, fill, lookup, note].
     gate.hold((*pool)[0].compute());
     StreamScope const branch((*pool)[0]);
     auto const table = zeros<float>(device, {3, 1});

@@ -68,7 +68,7 @@ TYPED_TEST(TableBatchTest, a_lookup_in_all_is_that_in_each) {
 
 TYPED_TEST(TableBatchTest, jagged_bags_lead_to_the_rows_of_their_tables) {
   auto const tables = this->random_tables(4);
-  // The batch is two samples; ids after the last bag belong to no bag.
+  // Each table has bags for two samples. The ids after the last bag belong to no bag.
   Integers const ids{6, 0, 39, 1, 5, 99, 99};
   Bags<TypeParam> const bags(this->put(ids), this->put(Integers{0, 1, 2, 4, 5, 5, 5}));
   auto const rows = ops::rows_of_tables(tables, bags);
@@ -119,7 +119,8 @@ TYPED_TEST(TableBatchTest, ids_may_lie_table_by_table) {
 
 TYPED_TEST(TableBatchTest, an_id_that_a_table_does_not_have_is_reported) {
   auto const tables = this->random_tables(2);
-  // The ids 7, 1 and -1 are bad, though 7 and 1 are rows of other tables.
+  // The ids 7, 1 and -1 are out of range for their tables, although 7 and 1 are rows of other
+  // tables.
   Bags<TypeParam> const bags(this->put(Integers{7, 1, 2, 3, 0, -1}));
   auto const count = this->scalar(0);
   auto const rows = ops::rows_of_tables(tables, bags, OutOfRange::count, count);

@@ -45,9 +45,9 @@ class EmbeddingGradientOpsTest : public OpsTest<R> {
     return bags;
   }
 
-  /// Returns cases with and without weights and a default id, in which all, some or none of
-  /// the bags exist. The bags have a fixed hotness of 1 or 3, or are jagged with unused
-  /// elements at the end.
+  /// Returns random cases with and without weights and a default id, in which all, some or none of
+  /// the bags exist. The bags have a fixed hotness of 1 or 3, or are jagged with unused elements at
+  /// the end.
   std::vector<GradientCase> random_cases(Pooling pooling) {
     std::vector<GradientCase> out;
     for (std::int64_t const hotness : {1, 3, 0}) {
@@ -77,7 +77,7 @@ class EmbeddingGradientOpsTest : public OpsTest<R> {
     return out;
   }
 
-  /// Returns the values of row gradients by row, and expects ascending ids.
+  /// Returns the values of a row-sparse gradient by row, and expects that its ids ascend.
   static std::map<std::int64_t, Floats> by_row(ops::RowGradients<R> const& gradients) {
     auto const count = to_host(gradients.count).front();
     auto const ids = to_host(gradients.ids.rows(0, count));
@@ -92,8 +92,8 @@ class EmbeddingGradientOpsTest : public OpsTest<R> {
     return rows;
   }
 
-  /// Returns an argmax for max pooling: the last position of each bag that has an id, and -1 for a
-  /// bag without one.
+  /// Returns an argmax as max pooling could give it: for each bag the last position with an id of
+  /// the table, and -1 for a bag without one.
   static std::vector<std::int32_t> some_argmax(GradientCase const& some) {
     std::vector<std::int32_t> argmax(static_cast<std::size_t>(some.bags * some.width), -1);
     some.for_each_place([&](std::int64_t, std::int64_t place, std::int64_t row, double) {
@@ -160,7 +160,8 @@ TYPED_TEST(EmbeddingGradientOpsTest, merging_adds_equal_rows_once) {
         this->put(values, {static_cast<std::int64_t>(ids.size()), 2})};
   };
   auto const nan = std::nanf("");
-  // Puts valid ids and NaNs beyond the count of a part, as an operation leaves them.
+  // Puts a valid id and NaNs beyond the count of the first gradient, as an operation may leave
+  // them.
   std::vector const parts = {part({1, 4, 3}, 2, {1, 256, 2, 2, nan, nan}),
                              part({0, 1}, 2, {3, 3, 4, 1}),
                              part({5}, 0, {nan, nan}),
@@ -179,8 +180,8 @@ TYPED_TEST(EmbeddingGradientOpsTest, merging_takes_ids_of_views_of_the_table) {
     return ops::RowGradients<TypeParam>{
         this->put(ids), this->scalar(count), this->put(values, {count, 1})};
   };
-  // The parts are gradients of rows 2 to 4, of the whole table, and of a longer tensor that begins
-  // three rows before the table.
+  // Merges gradients of rows 2 to 4, of the whole table, and of a longer tensor that begins three
+  // rows before the table.
   std::vector const parts = {
       part({0, 1}, {1, 2}), part({1, 2}, {10, 20}), part({1, 2, 3, 5, 99}, {7, 7, 100, 200, 7})};
   EXPECT_EQ(this->by_row(ops::merge_row_gradients(parts, 4, {2, 0, -3})),

@@ -19,24 +19,26 @@ using ops::kernels::testing::random_bad_offsets;
   return static_cast<std::size_t>(index);
 }
 
-/// The sizes of one random test case: the bags, the values that offsets may address, and
-/// the row width.
+/// The sizes of one random test case: the number of bags, the number of values that offsets may
+/// address, and the width of a row.
 struct Sizes {
   std::int64_t bags;
   std::int64_t capacity;
   std::int64_t width;
 };
 
-/// Tests that an operation leaves out the bags whose offsets descend or lead out of the values.
+/// A fixture for tests that an operation leaves out the bags whose offsets descend or lead out of
+/// the values.
 template <class R>
 class OffsetsFixture : public OpsTest<R> {
  protected:
-  /// Returns sizes with few bags, which CUDA handles in one launch, and with many bags, among them
-  /// empty, short and long ones.
+  /// Returns sizes of test cases with few bags, which CUDA handles in one launch, and with many
+  /// bags, some of them empty, short or long.
   std::vector<Sizes> sizes() {
     return {{3, 5, 1}, {37, 60, 3}, {64, 100, 4}, {1500, 7000, 4}, {9000, 4000, 8}, {40, 9000, 33}};
   }
-  /// Calls check(sizes, offsets, judged offsets) for offsets that are wrong in many ways.
+  /// Calls check(sizes, offsets, judged offsets) for offsets that are wrong in many ways. Judged
+  /// offsets say which bags are good.
   template <class Check>
   void for_all(Check const& check) {
     Sizes const many{9000, 4000, 8};
@@ -56,9 +58,9 @@ class OffsetsFixture : public OpsTest<R> {
       }
     }
   }
-  /// Returns offsets of short and empty bags, of which two in a hundred are bad: these have every
-  /// distance from the bags at which lanes, groups of lanes and blocks begin. The last bag is bad,
-  /// too.
+  /// Returns offsets of short and empty bags, of which two in a hundred are bad. The bad bags have
+  /// every distance from the bags at which lanes, groups of lanes and blocks begin. The last bag is
+  /// bad, too.
   static Integers bad_at_every_distance(Sizes const& size) {
     Integers offsets;
     for (std::int64_t bag = 0; bag <= size.bags; ++bag) {
@@ -70,7 +72,8 @@ class OffsetsFixture : public OpsTest<R> {
     offsets.back() = size.capacity + 1;
     return offsets;
   }
-  /// Returns random whole numbers, whose sums are exact in any order, and sets `floats` to them.
+  /// Returns random whole numbers, whose sums are exact in any order, and sets `floats` to the same
+  /// numbers.
   Doubles random_doubles(std::int64_t count, Floats& floats) {
     auto const whole = this->random.integers(count, -4, 4);
     floats.assign(whole.begin(), whole.end());

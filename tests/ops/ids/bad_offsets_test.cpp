@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-/// Tests that every operation leaves out the same bags if offsets descend or lead out
-/// of the values.
+/// Tests that all operations agree on which bags they leave out when offsets descend or lead out of
+/// the values.
 namespace msstream::testing {
 namespace {
 
@@ -30,7 +30,7 @@ template <class R>
 class BadOffsetsTest : public OffsetsFixture<R> {};
 TYPED_TEST_SUITE(BadOffsetsTest, Runtimes, RuntimeNames);
 
-/// A reference for a lookup and its gradient, computed one id at a time.
+/// A reference for an embedding lookup and its gradient, computed one id at a time.
 struct LookupReference {
   JudgedOffsets const& judged;
   Integers const& ids;
@@ -40,7 +40,7 @@ struct LookupReference {
   Pooling pooling;
   bool is_weighted;
 
-  /// Calls visit(bag, position, id, factor) for each id of a good bag.
+  /// Calls visit(bag, position, id, factor) for each id of a bag with good offsets.
   template <class Visit>
   void for_each(Visit const& visit) const {
     for (std::int64_t bag = 0; bag < judged.bags(); ++bag) {
@@ -77,8 +77,8 @@ struct LookupReference {
   }
 };
 
-/// Returns a row-sparse gradient as a dense one of `rows` rows. Reads the rows that the gradient
-/// has, and not the space for more, which no kernel writes.
+/// Returns a row-sparse gradient as a dense gradient of `rows` rows. Reads only the first `count`
+/// rows of the sparse gradient, because no kernel writes the others.
 template <class R>
 [[nodiscard]] Floats dense_gradient(ops::RowGradients<R> const& gradient, std::int64_t rows) {
   auto const count = to_host(gradient.count).front();
@@ -92,7 +92,8 @@ template <class R>
   return dense;
 }
 
-/// On CUDA, a group of lanes takes several of so many short bags and judges them together.
+/// On CUDA, one group of lanes handles several short bags if there are many, and checks their
+/// offsets together.
 TYPED_TEST(BadOffsetsTest, lookups_of_many_short_bags_leave_out_the_bad_ones) {
   for (auto const& size : {Sizes{16'500, 16'000, 128}, Sizes{65'600, 70'000, 32}}) {
     auto const ids = this->random.integers(size.capacity, 0, kRowsLookedUp - 1);
@@ -189,7 +190,7 @@ TYPED_TEST(BadOffsetsTest, lookups_and_their_gradients_leave_out_the_same_bags) 
 }
 
 TYPED_TEST(BadOffsetsTest, rows_of_bad_bags_alone_are_not_moved) {
-  // Only the last of the bags of {0 4 2 5} is kept.
+  // Of the three bags of the offsets {0, 4, 2, 5}, only the last one is good.
   Bags<TypeParam> const bags(this->put(Integers{0, 1, 2, 3, 4}), this->put(Integers{0, 4, 2, 5}));
   auto const unique = ops::deduplicate(bags, 6);
   EXPECT_THAT(to_host(unique.count), ElementsAre(3));
@@ -200,7 +201,7 @@ TYPED_TEST(BadOffsetsTest, rows_of_bad_bags_alone_are_not_moved) {
   step.advance(rule);
   auto const table = this->put(Floats(6, 0.0F), {6, 1});
   auto const state = ops::make_state(this->device(), rule.kind, table.shape());
-  // With momentum in all rows, every listed row moves, whatever its gradient.
+  // With momentum in all rows, an update moves every listed row, whatever its gradient is.
   copy(*state.first, this->put(Floats(6, 1.0F), {6, 1}));
   copy(*state.second, this->put(Floats(6, 1.0F), {6, 1}));
   auto const gradient = this->put(Floats{1, 1, 1}, {3, 1});
@@ -367,7 +368,8 @@ TYPED_TEST(BadOffsetsTest, a_trap_names_the_bag_its_offsets_and_what_was_expecte
   auto const trapped = [&](Integers const& offsets, auto const& run) {
     auto const index = this->put(offsets);
     auto const message = message_of<std::out_of_range>([&] { (void)to_host(run(index)); });
-    // After the exception has been caught once, the device is usable again.
+    // Runs the operation with good offsets: once the exception has been caught, the device is
+    // usable again.
     (void)to_host(run(this->put(Integers{0, 2, 2, 5})));
     return message;
   };

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
-/// Computes the 64-bit finaliser of MurmurHash3, written from its definition.
+/// Computes the 64-bit finaliser of MurmurHash3, as its definition says.
 std::uint64_t finalised(std::uint64_t h) {
   h = (h ^ (h >> 33U)) * 0xff51afd7ed558ccdULL;
   h = (h ^ (h >> 33U)) * 0xc4ceb9fe1a85ec53ULL;

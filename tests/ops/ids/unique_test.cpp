@@ -11,7 +11,8 @@ using ::testing::ElementsAre;
 template <class R>
 class UniqueTest : public OpsTest<R> {
  protected:
-  /// Returns the first `count` values, or counts, which are the ones that exist.
+  /// Returns the first `count` elements of a result of unique(); the elements after them are
+  /// undefined.
   template <class T>
   static std::vector<T> existing(Tensor<T, R> const& values, Tensor<std::int64_t, R> const& count) {
     return to_host(values.rows(0, to_host(count)[0]));

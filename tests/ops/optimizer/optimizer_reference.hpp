@@ -9,7 +9,7 @@
 
 namespace msstream::testing {
 
-/// The optimizers that treat each weight alone.
+/// The optimizers that update each weight independently of all others.
 inline constexpr ops::OptimizerKind kOptimizerKinds[] = {ops::OptimizerKind::sgd,
                                                          ops::OptimizerKind::momentum,
                                                          ops::OptimizerKind::adagrad,
@@ -32,7 +32,7 @@ using ReferenceWeights = std::vector<ReferenceWeight>;
   }
   return out;
 }
-/// Updates one weight for each gradient, from the weight at `begin` on.
+/// Updates reference weights, one for each gradient, beginning with the weight at index `begin`.
 inline void move(ReferenceWeights& references,
                  ops::OptimizerRule const& rule,
                  std::vector<double> const& gradients,

@@ -21,8 +21,8 @@ using ops::OptimizerKind;
 template <class R>
 class OptimizerOpsTest : public OpsTest<R> {
  protected:
-  /// Returns the tolerance after `steps` steps. Rounding to T after each step loses up to half a
-  /// unit each time.
+  /// Returns the tolerance for weights of type T after `steps` updates. Rounding to T loses up to
+  /// half a unit in the last place at each update.
   template <class T>
   static constexpr double tolerance_of(int steps) {
     return std::is_same_v<T, float>     ? 1e-5
@@ -49,7 +49,8 @@ class OptimizerOpsTest : public OpsTest<R> {
     auto const state = ops::make_state(this->device(), kind, table.shape());
     ops::StepCounter step(this->device());
     for (int t = 1; t <= kSteps; ++t) {
-      // Rows 0 to 9 never move. Beyond the count are ids that must not be touched.
+      // Rows 0 to 9 of the table never change. Rows whose ids are beyond the count must not change
+      // either.
       Integers ids;
       for (std::int64_t row = 10; row < kRows; ++row) {
         if (this->random.integer(0, 1) != 0) {
@@ -147,7 +148,7 @@ TYPED_TEST(OptimizerOpsTest, the_state_of_a_row_is_one_number_and_moves_the_row)
   auto const table = this->put(Floats(8, 1.0F), {2, 4});
   ops::StepCounter step(this->device());
   ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.5F, .epsilon = 0.0F};
-  // The mean of the squares is 4, so a row moves by half of its gradient over 2.
+  // The mean of the squared gradients of the row is 4, so the row moves by half of its gradient.
   ops::RowGradients<TypeParam> const gradients{
       this->put(Integers{1}), this->scalar(1), this->put(Floats{2, -2, 2, 2}, {1, 4})};
   ops::update_rows(rule, step, table, gradients, state);
@@ -244,7 +245,7 @@ TYPED_TEST(OptimizerOpsTest, one_bad_table_among_others_is_refused_before_anythi
   EXPECT_EQ(to_host(table), (Floats{1, 2}));
 }
 
-/// Tells whether a rule can be made without a kind.
+/// True if a rule can be made without a kind of optimizer.
 template <class Rule>
 concept HasDefaultKind = requires {
   Rule{.learning_rate = 0.1F};

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
-/// Tests that every operation leaves out the same segments if offsets descend or lead out
-/// of the values.
+/// Tests that all operations agree on which segments they leave out when offsets descend or lead
+/// out of the values.
 namespace msstream::testing {
 namespace {
 

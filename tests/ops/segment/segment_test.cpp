@@ -27,7 +27,7 @@ constexpr SegmentReduction kReductions[] = {SegmentReduction::sum,
 template <class R>
 class SegmentTest : public OpsTest<R> {
  protected:
-  /// Reduces the rows in double. An empty segment gives 0, or 1 for a product.
+  /// Reduces the rows of one segment in double. An empty segment gives 0, or 1 for a product.
   static double reduced(SegmentReduction reduction, Doubles const& rows) {
     if (rows.empty()) {
       return reduction == SegmentReduction::prod ? 1.0 : 0.0;
@@ -56,8 +56,8 @@ class SegmentTest : public OpsTest<R> {
     return 0.0;
   }
 
-  /// Returns ascending ids: most segments have up to 8, one has 3000, the last segment has none,
-  /// and a few ids are out of range.
+  /// Returns ascending segment ids: most segments have up to 8 rows, one has 3000, the last one has
+  /// none, and a few ids are out of range.
   Integers sorted_ids(std::int64_t segments) {
     Integers ids(3, -1);
     for (std::int64_t s = 0; s + 1 < segments; ++s) {
@@ -104,8 +104,8 @@ TYPED_TEST(SegmentTest, reductions_in_every_form_agree_with_double) {
             expected(ids),
             5e-5);
         for (bool const deterministic : {true, false}) {
-          // Empty segments of a maximum or minimum are not 0 in this form, which
-          // another test covers.
+          // Leaves out maximum and minimum: for unsorted ids they do not give 0 for an empty
+          // segment, which another test covers.
           if (reduction != SegmentReduction::max && reduction != SegmentReduction::min) {
             expect_near(to_host(ops::segment_reduce(input,
                                                     {this->put(shuffled), segments},

@@ -20,10 +20,11 @@ namespace msstream::testing {
 inline constexpr std::int64_t kMostPlaces = 6000;
 inline constexpr std::int64_t kGroupsOfPlaces = 500;
 inline constexpr std::int64_t kColumns = 20;
-/// The largest number of bags of each of four tables, whose bags together are the groups.
+/// The largest number of bags of each of four tables, which have kGroupsOfPlaces bags together.
 inline constexpr std::int64_t kMostBags = kGroupsOfPlaces / 4;
 
-/// The inputs that vary between replays: the number of positions that exist, and their contents.
+/// The inputs that vary between replays of a captured operation: the number of positions that
+/// exist, and their contents.
 template <class R>
 struct Content {
   explicit Content(Device<R> const& device)
@@ -76,7 +77,8 @@ struct Content {
   Tensor<float, R> table;
 };
 
-/// The result of an operation, and the number of its defined rows if it leaves others undefined.
+/// The result of an operation, and the number of its defined rows if the operation leaves other
+/// rows undefined.
 template <Runtime R>
 struct Result {
   std::variant<Tensor<float, R>, Tensor<std::int64_t, R>, Tensor<std::int32_t, R>> values;
@@ -87,7 +89,7 @@ struct Result {
   Result(Tensor<T, R> all_values, std::optional<Tensor<std::int64_t, R>> rows = {})
       : values(std::move(all_values)), defined_rows(std::move(rows)) {}
 
-  /// Returns the bytes of the defined rows.
+  /// Returns the bytes of the defined rows of the result.
   [[nodiscard]] std::string bytes() const {
     return std::visit(
         [&](auto const& tensor) {
@@ -108,12 +110,13 @@ struct Result {
 template <Runtime R>
 using Results = std::vector<Result<R>>;
 
-/// The names and functions of the operations to capture.
+/// The operations to capture: names, and functions that issue the operations.
 template <Runtime R>
 using Operations =
     std::vector<std::pair<std::string, std::function<Results<R>(Content<R> const&)>>>;
 
-/// A fixture that captures operations once and compares their replays with eager runs.
+/// A fixture that captures each operation once, replays it for several counts, and compares the
+/// results with eager runs.
 template <class R>
 class CapturedCounts : public OpsTest<R> {
  protected:

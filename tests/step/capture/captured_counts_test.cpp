@@ -6,8 +6,8 @@
 #include <msstream/ops/jagged.hpp>
 #include <msstream/ops/segment.hpp>
 
-/// Tests that one captured operation serves every count up to its capacity, with the bits
-/// of an eager one.
+/// Tests that one captured operation serves every count of elements up to its capacity, with the
+/// bits of an eager operation.
 namespace msstream::testing {
 namespace {
 
@@ -15,7 +15,7 @@ using ops::SegmentIds;
 using ops::SegmentReduction;
 using ops::Segments;
 
-/// Returns the gradients for several reductions.
+/// Returns the gradients of segment_reduce() for several reductions.
 template <Runtime R>
 Results<R> gradients_of_segments(Content<R> const& in, Segments<R> const& segments) {
   auto const gradient_of = [&](ops::SegmentForward<R> const& forward, SegmentReduction reduction) {

@@ -18,8 +18,8 @@ namespace {
 using ops::OptimizerKind;
 using ops::Pooling;
 
-/// Returns the table, and the optimizer state if there is any, after two steps, of which the second
-/// one finds state.
+/// Makes two optimizer steps, so that the second one finds optimizer state, and returns the table
+/// and the state, if there is any.
 template <Runtime R>
 Results<R> updated(OptimizerKind kind, Content<R> const& in) {
   Device<R> const device(in.table.device());
@@ -44,7 +44,7 @@ Results<R> updated(OptimizerKind kind, Content<R> const& in) {
   return results;
 }
 
-/// Returns the results of deduplicate(), and of the gradient that is computed with them.
+/// Returns the results of deduplicate(), and of the embedding gradient that is computed with them.
 template <Runtime R>
 Results<R> gradient_of_a_table(Content<R> const& in, bool is_weighted, Pooling pooling) {
   auto bags = in.jagged();
@@ -72,7 +72,8 @@ Results<R> gradient_of_a_table(Content<R> const& in, bool is_weighted, Pooling p
           {twice.values, twice.count}};
 }
 
-/// Returns operations with one bag for each group, as offsets and as coordinates.
+/// Returns operations on one embedding table, with kGroupsOfPlaces bags that are given by offsets
+/// or by coordinates.
 template <Runtime R>
 Operations<R> operations_on_a_table() {
   Operations<R> operations{
@@ -121,7 +122,8 @@ Operations<R> operations_on_a_table() {
   return operations;
 }
 
-/// Many embedding tables. They are made before a capture, since their descriptors are uploaded.
+/// Many embedding tables. They are made before a capture, since their descriptors are uploaded to
+/// the device.
 template <Runtime R>
 struct ManyTables {
   ops::EmbeddingTables<R> mixed;     ///< mixed widths, types and poolings
@@ -250,7 +252,7 @@ TYPED_TEST(CapturedTrapTest, every_replay_reports_the_bad_ids_and_bags_that_it_m
   auto const offsets = put({0, 2, 3});
   auto const pooled = zeros<float>(device, {2, 1});
   auto const positions = zeros<float>(device, {3, 1});
-  // The capture makes the device's very first trap.
+  // Makes the device's very first trap during the capture.
   CapturedStep<TypeParam> step(device, [&] {
     NameScope const name("served");
     ops::Bags<TypeParam> const bags(ids, offsets);
@@ -272,7 +274,8 @@ TYPED_TEST(CapturedTrapTest, every_replay_reports_the_bad_ids_and_bags_that_it_m
               "served/embedding_lookup: id 7 outside [0, 3)");
     EXPECT_EQ(to_host(pooled), (Floats{1, 4}));
     EXPECT_EQ(replay({2, 1, 0}, {0, 1, 3}), (Floats{4, 3}));
-    // The bag is bad for both operations. The first one that finds it reports it.
+    // The bag is bad for the lookup and for the softmax. Whichever of the two finds it first
+    // reports it.
     EXPECT_THAT(message_of<std::out_of_range>([&] {
                   (void)replay({0, 1, 2}, {0, 2, 5});
                 }),

@@ -13,8 +13,8 @@
 
 namespace msstream::testing {
 
-/// A host runtime whose graphs lack the order between streams: streams join the capture, and the
-/// origin waits for them at its end, but all other waits are dropped.
+/// A host runtime whose graphs lack the order between streams. Streams join the capture, and the
+/// origin waits for them at the end of the capture, but all other waits are dropped.
 class HostWithoutEdges : public Host {
  public:
   using Host::Host;
@@ -40,7 +40,8 @@ static_assert(CapturingRuntime<HostWithoutEdges>);
          std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
 }
 
-/// A device with four groups, and a step that allocates, releases and reuses memory on all of them.
+/// A device with four groups, and a step for tests of capture that allocates, releases and reuses
+/// memory on all groups.
 template <Runtime R>
 class StepWorld {
  public:
@@ -54,7 +55,8 @@ class StepWorld {
   [[nodiscard]] Floats32 vector(float value) const {
     return to_device<float, R>(device, Floats(static_cast<std::size_t>(kCount), value), {kCount});
   }
-  /// Sets y to a sum over all groups of chains on x and y, and then z to 2 y on another group.
+  /// Sets y to a sum of chains of operations on x and y, which run on all groups, and then z to 2 y
+  /// on one group.
   void step(Floats32 const& x, Floats32 const& y, Floats32 const& z) const {
     std::vector<Floats32> parts;
     for (int i = 0; i < 2 * kGroups; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests holders of tensors in captured steps: their work is ordered in replays, whether the memory
-// is made inside the step or outside.
+// Tests TensorHolder in captured steps: the work that a holder covers is ordered in replays,
+// whether the memory is made inside the step or outside.
 #include "base/message_of.hpp"
 #include "step/capture/captured_fixture.hpp"
 
@@ -26,7 +26,7 @@ class CapturedHolderTest : public RuntimeTest<R> {
  protected:
   using Floats32 = Tensor<float, R>;
 
-  /// Copies x to y on group 1, by a call of the runtime under a holder.
+  /// Copies x to y on group 1, by a direct call of the runtime that a TensorHolder covers.
   void copy_under_holder(Floats32 const& x, Floats32 const& y) {
     StreamScope const scope(world_.pool[1]);
     auto const stream = world_.device.current_group().compute();
@@ -35,7 +35,7 @@ class CapturedHolderTest : public RuntimeTest<R> {
     holder.hold(y);
     world_.device.runtime().copy(y.data(), x.data(), x.bytes(), CopyKind::d2d, stream.native());
   }
-  /// Adds 1 to x, copies x to y, and sets z to y; each on another group.
+  /// Adds 1 to x, copies x to y, and sets z to y, each on a different group.
   void step(Floats32 const& x, Floats32 const& y, Floats32 const& z) {
     {
       StreamScope const scope(world_.pool[0]);
@@ -57,7 +57,7 @@ TYPED_TEST(CapturedHolderTest, memory_from_outside_is_ordered) {
   auto const z = this->world_.vector(0.0F);
   auto const before = this->world_.device.wait_counts();
   CapturedStep step(this->world_.device, [&] { this->step(x, y, z); });
-  // Group 1 follows the write of x, and group 2 follows group 1.
+  // Group 1 must wait for the write of x, and group 2 for the copy on group 1.
   EXPECT_GE(this->world_.device.wait_counts().needed - before.needed, 2U);
   constexpr int kReplays = 50;
   for (int i = 0; i < kReplays; ++i) {
@@ -97,7 +97,7 @@ TYPED_TEST(CapturedHolderTest, one_that_is_open_at_the_end_of_the_capture_is_nam
   holder.reset();
   copy(x, ops::add(std::vector{x, this->one_}));
   EXPECT_EQ(to_host(x).front(), 2.0F);
-  // A holder that is released inside may be destroyed after the capture.
+  // A holder that is released inside a captured step may be destroyed after the capture.
   CapturedStep step(this->world_.device, [&] {
     hold_x();
     holder->release();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests host data in a captured step, which each replay copies anew, or which is refused.
+// Tests host data in a captured step: each replay copies the data anew, or the capture is refused.
 #include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests steps that are captured once and replayed.
+// Tests steps that are captured as a graph once and then replayed.
 #include "memory/blocks/block.hpp"
 #include "memory/device/device_state.hpp"
 #include "step/capture/captured_fixture.hpp"
@@ -22,8 +22,8 @@ template <class R>
 class CapturedStepTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(CapturedStepTest, Runtimes, RuntimeNames);
 
-/// Returns rows with the value of z after each of `count` steps. Each step has another x, and an
-/// eager operation follows it. `step` does one step.
+/// Runs `count` steps and returns the value of z after each, one row per step. Each step has
+/// another x, and an eager operation follows it. `step` issues or replays one step.
 template <Runtime R, class Step>
 Floats rows_after(StepWorld<R> const& world,
                   int count,
@@ -45,7 +45,7 @@ Floats rows_after(StepWorld<R> const& world,
   return to_host(rows);
 }
 
-/// A thread that works on the groups until it is stopped, and checks its results.
+/// A thread that works on the groups of a StepWorld until it is stopped, and checks its results.
 template <Runtime R>
 class Neighbour {
  public:
@@ -183,7 +183,8 @@ TYPED_TEST(CapturedStepTest, its_memory_is_nobody_elses_while_it_lives_and_goes_
     }
     step->replay();
   }
-  // The memory of a living step does not go back to the runtime, either.
+  // The memory of a living step does not go back to the runtime when unneeded memory is released,
+  // either.
   world.pool[0].synchronize();
   memory.return_cached_memory();
   memory.release_unneeded();
@@ -370,7 +371,7 @@ TYPED_TEST(CapturedStepTest, one_that_goes_with_replays_in_flight_takes_nothing_
   order::Position last;
   {
     Gate gate;
-    // group = [gate, replay, replay]
+    // The queue of the stream group is [wait for the test's gate, replay, replay].
     gate.hold(group.compute());
     {
       StreamScope const scope(group);
@@ -398,8 +399,9 @@ TYPED_TEST(CapturedStepTest, others_go_on_with_the_same_tensors_while_it_is_capt
   Gate gate;
   CapturedStep step(world.device, [&] {
     fill_bytes(x, 0);
-    // pool 1 = [gate, copy 7 to x], pool 2 = [wait, copy x to seen]: not captured, and ordered as
-    // without a capture.
+    // During the capture, another thread queues [wait for the test's gate, copy 7 to x] on group 1
+    // and [wait, copy x to seen] on group 2. Its work is not captured, and ordered as without a
+    // capture.
     std::thread([&] {
       gate.hold(world.pool[1].compute());
       {

@@ -26,7 +26,7 @@ constexpr std::int64_t kBags = 6;
 constexpr std::int64_t kRows = 40;
 constexpr std::int64_t kWidth = 3;
 
-/// Jagged bags of up to `capacity` ids.
+/// The inputs of a captured step: jagged bags of up to `capacity` ids.
 template <Runtime R>
 struct Inputs {
   Tensor<std::int64_t, R> ids;
@@ -57,7 +57,7 @@ class CapturedStepsTest : public OpsTest<R> {
     OpsTest<R>::TearDown();
   }
 
-  /// Returns ids in bags of random lengths.
+  /// Returns a batch of random ids in bags of random lengths.
   Batch batch(std::int64_t ids) {
     Batch made{this->random.integers(ids, 0, kRows - 1), this->random.integers(kBags - 1, 0, ids)};
     std::ranges::sort(made.offsets);
@@ -216,7 +216,7 @@ TYPED_TEST(CapturedStepsTest, what_may_not_be_captured_runs_eagerly_and_says_so)
                   HasSubstr("captured for up to 8")));
 }
 
-/// Makes `steps` keep a step for 4 and one for 8, of which the step for 4 is the older one.
+/// Makes the cache `steps` capture a step for 4 rows and then one for 8.
 template <class Steps, class Run>
 void keep_two(Steps& steps, Run& run) {
   run(4);
@@ -330,14 +330,15 @@ TYPED_TEST(CapturedStepsTest, steps_that_go_and_come_again_are_told_ever_less_of
   EXPECT_EQ(lines_with("captured for up to 4, "), 4) << "of 10";
 }
 
-/// A fixture for steps that take much memory: inputs of `capacity` MiB, and two such tensors at
-/// a time inside.
+/// A fixture for captured steps that take much memory: inputs of `capacity` MiB, and two tensors of
+/// that size inside the step.
 template <class R>
 class LargeCapturedSteps : public RuntimeTest<R> {
  protected:
   using Bytes = Tensor<std::uint8_t, R>;
 
-  /// Returns a device whose allocations do not wait for memory in use, but fail.
+  /// Returns a device whose allocations fail at once where they would have to wait for memory in
+  /// use.
   static Device<R> device_of(std::int64_t limit) {
     return Device<R>({.memory = {.limit_bytes = static_cast<std::size_t>(limit * kMiB),
                                  .wait_for_frees = std::chrono::milliseconds(0)}});
@@ -413,7 +414,8 @@ TEST_F(LargeCapturedStepsOnHost, a_step_that_goes_is_waited_for_where_its_memory
                  }
                }});
   EXPECT_EQ(to_host(run(steps, 9, 1)).front(), 1);
-  // group = [gate, fill, replay of 9, fill, replay of 12]
+  // The queue of the stream group is [wait for the test's gate, fill, replay of step 9, fill,
+  // replay of step 12].
   gate.hold(device.default_group().compute());
   auto const first = run(steps, 9, 2);
   auto const second = run(steps, 12, 3);

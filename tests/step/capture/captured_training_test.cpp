@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests training whose step is captured: tape, optimizer, tables, and matrix products
-// with workspaces.
+// Tests a captured training step with a gradient tape, an optimizer, embedding tables, and matrix
+// products with workspaces.
 #include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
@@ -24,8 +24,8 @@ using ops::Activation;
 using ops::Bags;
 using ops::Pooling;
 
-/// A wide-and-deep model with a table and a layer for each branch. The branches are on groups of
-/// their own, and the batch is in tensors that stay.
+/// A wide-and-deep model with a table and a layer for each branch. Each branch runs on one of the
+/// groups, and every batch is written to the same tensors.
 template <Runtime R>
 class Training {
  public:
@@ -44,8 +44,8 @@ class Training {
     }
   }
 
-  /// Returns the losses of `steps` steps, and then the tables. If `captured`, all steps but the
-  /// first are replayed.
+  /// Returns the losses of `steps` training steps, and then the tables. If `captured`, all steps
+  /// but the first are replays of a captured step.
   [[nodiscard]] Floats run(int steps, bool captured) {
     Tensor<float, R> const losses(device_, {steps});
     std::optional<Tensor<float, R>> loss;
@@ -83,7 +83,7 @@ class Training {
                           [this] { return static_cast<float>(random_() % 2001) / 1000.0F - 1.0F; });
     return to_device<float, R>(device_, values, shape);
   }
-  /// Writes the next batch in place, on the copy streams.
+  /// Writes the next batch to the tensors of the batch, on the copy streams.
   void next_batch() {
     for (auto const& keys : keys_) {
       PinnedArray<std::int64_t, R> const staged(device_, static_cast<std::size_t>(keys.count()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests captures and replays on one thread while others load, compute, allocate and free.
+// Tests captures and replays on one thread while other threads upload, compute, allocate and free.
 #include "step/capture/captured_fixture.hpp"
 
 #include <msstream/base/detail/env.hpp>
@@ -22,7 +22,7 @@ namespace msstream::testing {
 namespace {
 
 /// A thread that uploads, computes and downloads until it is stopped. It counts its rounds, and
-/// keeps the error of an exception or of a wrong value.
+/// keeps the message of an exception or of a wrong value.
 template <Runtime R>
 class LoaderThread {
  public:
@@ -38,7 +38,7 @@ class LoaderThread {
 
   [[nodiscard]] std::int64_t rounds() const { return rounds_.load(); }
   [[nodiscard]] bool ended() const { return ended_.load(); }
-  /// Stops the thread and returns its error; empty if there is none.
+  /// Stops the thread and returns its error message, which is empty if there is none.
   std::string stop() {
     stop_ = true;
     thread_.join();
@@ -50,8 +50,8 @@ class LoaderThread {
     try {
       for (int i = 0; !stop_; ++i) {
         auto const value = static_cast<float>(number + i % 3);
-        // Every 64th batch may be larger than all before, so that pinned memory is
-        // allocated and released.
+        // Every 64th batch may be larger than all before it, so that pinned memory is allocated and
+        // released.
         auto const count = i % 64 == 0 ? std::int64_t{1} << (12 + i / 64 % 6)
                                        : std::int64_t{1000} + number + 16 * (i % 7);
         auto const batch =
@@ -74,8 +74,8 @@ class LoaderThread {
   std::thread thread_;
 };
 
-/// Captures `count` steps and replays each three times, as long as `go_on()` allows it before each.
-/// Returns the error; empty if there is none.
+/// Captures `count` steps and replays each three times, while `go_on()` returns true before each
+/// capture. Returns an error message, which is empty if there is none.
 template <Runtime R, class GoOn>
 std::string captures_and_replays(Device<R> const& device, std::int64_t count, GoOn&& go_on) {
   try {
@@ -101,8 +101,8 @@ template <class R>
 class CapturesBesideTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(CapturesBesideTest, PlainRuntimes, RuntimeNames);
 
-/// The variable MSSTREAM_TEST_CAPTURES sets the number of captures. Above 40, the loaders run 200
-/// rounds for each capture, which makes a longer search.
+/// Runs as many captures as the variable MSSTREAM_TEST_CAPTURES says. Above 40, the loader threads
+/// run 200 rounds for each capture instead of 2, for a longer search for races.
 TYPED_TEST(CapturesBesideTest, loaders_and_captures_do_not_disturb_each_other) {
   using R = TypeParam;
   auto const captures = env::integer("MSSTREAM_TEST_CAPTURES", 40, 1, 1'000'000);

@@ -40,7 +40,8 @@ TYPED_TEST(CapturesEndedTest, it_is_said_and_the_device_and_the_next_capture_wor
   } catch (std::exception const& caught) {
     error = caught.what();
   }
-  // A driver may let the other thread wait without an error, and then there is nothing to report.
+  // A driver may let the other thread wait for the device without an error. The capture then has
+  // nothing to report.
   if (of_other != cudaSuccess) {
     EXPECT_THAT(error, ::testing::HasSubstr("another thread has waited for the whole device"));
   }
@@ -51,8 +52,7 @@ TYPED_TEST(CapturesEndedTest, it_is_said_and_the_device_and_the_next_capture_wor
   EXPECT_EQ(to_host(out).back(), 9);
 }
 
-/// Tests captures beside a loader of another library, which allocates and frees memory
-/// all the time.
+/// Tests captures while a thread of another library allocates and frees device memory all the time.
 TYPED_TEST(CapturesEndedTest, memory_taken_and_freed_by_another_thread_ends_none) {
   Device<TypeParam> const device;
   auto const in = to_device<float, TypeParam>(device, Floats(512, 3), {512});

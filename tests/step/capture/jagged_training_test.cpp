@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests one captured training step for bags of any hotness, which computes what an eager twin
-// does, bit for bit.
+// Tests one captured training step for bags of any hotness. It must compute the bits of eager
+// training.
 #include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
@@ -30,7 +30,7 @@ constexpr std::int64_t kJaggedWidth = 8;
 constexpr std::int64_t kHidden = 16;
 constexpr std::int64_t kMostIds = 400;
 
-/// A batch of ids in bags of any lengths, and garbage ids that are in no bag.
+/// A batch of ids in bags of any lengths, and garbage ids, which fill the space after the last bag.
 struct JaggedBatch {
   Integers ids;
   Integers offsets;
@@ -69,7 +69,7 @@ struct JaggedInputs {
   }
 };
 
-/// A model with lookups on a group of their own, two layers, and Adam, which updates the
+/// A model with embedding lookups on a group of their own, two layers, and Adam, which updates the
 /// table row by row.
 template <Runtime R>
 class JaggedTraining {
@@ -105,7 +105,7 @@ class JaggedTraining {
     optimizer_.step(tape_);
     return loss;
   }
-  /// Returns all parameters and the optimizer's state of them.
+  /// Returns all parameters and all state of the optimizer.
   [[nodiscard]] std::vector<Floats> values() const {
     std::vector<Floats> values;
     for (auto const& parameter : parameters_) {
@@ -129,7 +129,8 @@ class JaggedTraining {
 template <class R>
 class JaggedTrainingTest : public OpsTest<R> {
  protected:
-  /// Returns a batch of `least` to `most` ids, whose garbage ids are rows of the table.
+  /// Returns a batch of `least` to `most` ids. The garbage ids are valid rows of the table, so
+  /// using one would change the result.
   JaggedBatch batch(std::int64_t least, std::int64_t most) {
     auto const count = this->random.integer(least, most);
     JaggedBatch made{this->random.integers(count, 0, kJaggedRows - 1),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the placement of operations by file and by inputs, in captures and in training steps.
+// Tests on which groups operations are placed by an assignment file and by their inputs, in
+// captures and in training steps.
 #include "step/capture/captured_fixture.hpp"
 
 #include <msstream/memory/device.hpp>
@@ -25,7 +26,8 @@ class StepPlacementTest : public OpsTest<R> {
  protected:
   using Floats32 = Tensor<float, R>;
 
-  /// Returns the lanes of the operations that `run` issues, by name.
+  /// Returns the lanes of the timeline on which `run` issues operations, by the name of the
+  /// operation.
   template <class Run>
   [[nodiscard]] std::map<std::string, std::set<std::string>> lanes(Run&& run) {
     this->device().start_spans();
@@ -36,7 +38,7 @@ class StepPlacementTest : public OpsTest<R> {
     }
     return found;
   }
-  /// Returns the group on which the operation is captured.
+  /// Issues an operation inside a capture and returns the group on which it is captured.
   template <class... Uses>
   [[nodiscard]] int where(char const* name, Uses const&... uses) {
     auto const position = issue(name, uses..., [](auto) {});
@@ -163,7 +165,7 @@ TYPED_TEST(CapturedPlacementTest, replays_have_a_name) {
   EXPECT_EQ(to_host(y), std::vector<float>(8, 2.0F));
 }
 
-/// Returns the losses and parameters of two training steps of two towers.
+/// Returns the losses and parameters after two training steps of a model with two towers.
 template <Runtime R>
 Floats train_on(StreamPoolOptions const& options, Device<R> const& device = Device<R>()) {
   StreamPool pool(device, options);

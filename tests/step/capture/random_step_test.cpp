@@ -19,7 +19,8 @@ using ops::Activation;
 using ops::Bags;
 using ops::Pooling;
 
-/// A way to run a step, which must not show in the results.
+/// A configuration of groups, waits and launch threads, which must not change the results of a
+/// step.
 struct Way {
   int groups;
   bool merge_streams;
@@ -51,7 +52,8 @@ std::vector<Way> all_ways() {
 }
 
 /// Two training steps of a random model: branches of random operations on random groups, which use
-/// each other's results, joined in a loss. The seed determines everything but the number of groups.
+/// each other's results and are joined in a loss. The seed determines everything but the number of
+/// groups.
 template <Runtime R>
 class RandomStep {
  public:
@@ -74,8 +76,8 @@ class RandomStep {
     }
   }
 
-  /// Returns the losses, the gradients of weights and biases (or an unused parameter itself), and
-  /// the tables afterwards.
+  /// Trains, and returns the losses, the gradients of weights and biases (or an unused parameter
+  /// itself), and the final tables.
   [[nodiscard]] Floats run() {
     Floats out;
     for (int step = 0; step < 2; ++step) {
@@ -160,7 +162,8 @@ class RandomStep {
                           below(2) == 0 ? Activation::relu : Activation::none);
       }
       case 4: {
-        // Releases handles while their work is in flight, so that later tensors reuse the memory.
+        // Releases tensors while work on them is in flight, so that later tensors reuse their
+        // memory.
         auto const discarded = ops::sigmoid(ops::scale(input, 3.0F));
         return ops::add(tape_, std::vector{input, made[below(made.size())], input});
       }

@@ -84,8 +84,8 @@ TYPED_TEST(SpoiltCaptureTest, an_operation_that_may_not_be_captured_is_named) {
   EXPECT_EQ(to_host(x).front(), 3.0F);
 }
 
-/// Simulates another thread that waits for the whole device: the next call for one of the streams
-/// fails, whichever that is.
+/// Simulates another thread that waits for the whole device during the capture: the capture becomes
+/// invalid, and the next call for one of its streams fails.
 TYPED_TEST(SpoiltCaptureTest, a_call_that_fails_after_the_end_of_the_capture_says_so) {
   using R = TypeParam;
   StepWorld<R> const world;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests captured steps that share their memory.
+// Tests captured steps that share the memory of their intermediate tensors.
 #include "memory/device/device_state.hpp"
 #include "runtime/counting.hpp"
 #include "step/capture/captured_fixture.hpp"
@@ -35,7 +35,7 @@ class StepMemoryTest : public RuntimeTest<R> {
   [[nodiscard]] Values values(float value) const {
     return to_device<float, R>(*device, Floats(static_cast<std::size_t>(kCount), value), {kCount});
   }
-  /// Sets y to 4 x by way of memory allocated inside the step.
+  /// Sets y to 4 x, with an intermediate tensor that is allocated inside the step.
   static void fourfold(Values const& x, Values const& y) {
     copy(y, ops::scale(ops::scale(x, 2.0F), 2.0F));
   }
@@ -142,7 +142,8 @@ TYPED_TEST(StepMemoryTest, what_lives_on_is_its_steps_alone) {
   second.replay();
   EXPECT_EQ(to_host(*kept).front(), 6.0F);
   EXPECT_EQ(to_host(y).back(), 4.0F);
-  // Other steps never get this memory, since they know nothing of those that read it.
+  // The memory of a result that was kept is never given to other steps, since they do not know the
+  // work that reads it.
   kept.reset();
   first.reset();
   CapturedStep third(
@@ -177,8 +178,8 @@ TYPED_TEST(StepMemoryTest, a_step_may_read_and_write_what_another_has_made) {
   EXPECT_EQ(to_host(*made).front(), 50.0F);
 }
 
-/// Memory that is free within a step is used by its next replay, so that it stays at its address,
-/// however much memory another step needs that finds it in pieces.
+/// Memory that is free inside a step is used by the step's next replay. It must stay at its
+/// address, even when another step needs a large block and finds free memory in pieces only.
 TYPED_TEST(StepMemoryTest, memory_of_a_graph_stays_where_it_is) {
   using Values = typename TestFixture::Values;
   auto const& device = *this->device;
@@ -216,7 +217,8 @@ TYPED_TEST(StepMemoryTest, memory_of_a_graph_stays_where_it_is) {
   }
 }
 
-/// If there is no memory for another step, the existing steps go on.
+/// If there is no memory for capturing another step, the existing steps keep their memory and still
+/// work.
 TYPED_TEST(StepMemoryTest, a_capture_that_finds_no_memory_takes_none_of_the_others) {
   DeviceOptions<TypeParam> options;
   options.memory.limit_bytes = std::size_t{96} << 20U;
@@ -329,8 +331,8 @@ TYPED_TEST(StepMemoryTest, that_of_a_group_is_replayed_there) {
   EXPECT_EQ(to_host(y).front(), 4.0F);
 }
 
-/// Returns how many sets of library handles, each with a workspace, two captures of three
-/// groups have made.
+/// Returns how many sets of library handles, each with a workspace, two captured steps on three
+/// groups make.
 template <Runtime R>
 std::int64_t libraries_made(bool shared, bool of_group) {
   auto const census = std::make_shared<Census>();

@@ -23,7 +23,7 @@ std::pair<Shape, Shape> const kDifferentiatedOperands[] = {
     {{2, 3, 1, 2}, {3, 4, 1}},
 };
 
-/// Broadcasts values to `shape`, like NumPy's broadcast_to.
+/// Returns `values` broadcast from the shape `own` to `shape`, like NumPy's broadcast_to.
 Doubles spread(Doubles const& values, Shape const& own, Shape const& shape) {
   Doubles out;
   for (std::int64_t place = 0; place < shape.count(); ++place) {
@@ -48,7 +48,8 @@ class DifferentiableArithmeticTest : public GradientTest<R> {
   using Input = Tensor<float, R>;
   using Op = std::function<Input(GradientTape<R>&, Input const&, Input const&)>;
 
-  /// Compares gradients by the left operand, by the right one, and by a tensor that is both.
+  /// Compares the gradients of an operation of two operands: by the left one, by the right one, and
+  /// by a tensor that is both.
   void check(Op const& op, std::function<double(double, double)> const& function) {
     for (auto const& shapes : kDifferentiatedOperands) {
       auto const& left_shape = shapes.first;
@@ -110,8 +111,7 @@ TYPED_TEST(DifferentiableArithmeticTest, divide) {
               [](double a, double b) { return a / b; });
 }
 
-/// Returns the number of operations so far on the group's compute stream, including the
-/// one issued here.
+/// Issues an empty operation, and returns the number of operations so far on its compute stream.
 template <Runtime R>
 std::uint64_t operations(Tensor<float, R> const& any) {
   return issue("count", reads(any), [](auto) {}).number;
@@ -135,8 +135,8 @@ TYPED_TEST(DifferentiableArithmeticTest, nothing_is_issued_for_an_operand_withou
       [](auto& tape, auto const& x, auto const& y) { return ops::multiply(tape, x, y); },
       [](auto& tape, auto const& x, auto const& y) { return ops::divide(tape, x, y); },
   };
-  // The numbers of launches for the gradient of the left operand, of the right one, which is a
-  // row, and of both.
+  // The numbers of launches for the gradient of the left operand alone, of the right operand alone,
+  // which is a row, and of both operands.
   constexpr std::uint64_t kLaunches[][3] = {{0, 1, 1}, {0, 1, 1}, {1, 2, 3}, {1, 3, 3}};
   for (std::size_t i = 0; i < std::size(tried); ++i) {
     SCOPED_TRACE(fmt::format("operation {}", i));
@@ -157,7 +157,7 @@ TYPED_TEST(DifferentiableArithmeticTest, both_gradients_of_a_product_are_one_ope
     tape.backward(loss);
     return operations(a) - before - 1;
   };
-  // With a row, there are a product for each operand and the sum over the rows.
+  // If one operand is a row, backward needs a product for each operand and a sum over the rows.
   EXPECT_EQ(issued_by({3}) - issued_by({2, 3}), 2U);
 }
 

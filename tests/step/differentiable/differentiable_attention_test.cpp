@@ -9,8 +9,8 @@
 namespace msstream::testing {
 namespace {
 
-/// Computes attention in double, for two batches of 2 queries of width 4 over 3 keys, of which the
-/// first lengths[b] count.
+/// Computes attention in double, for two samples of 2 queries of width 4 over 3 keys, of which only
+/// the first lengths[b] count.
 Doubles attention_in_double(Doubles const& queries,
                             Doubles const& keys,
                             Doubles const& values,
@@ -48,7 +48,7 @@ class DifferentiableAttentionTest : public GradientTest<R> {
   Floats values = this->random.reals(30);
   Integers const lengths{3, 2};
 
-  /// Returns options with lengths and without.
+  /// Returns attention options with lengths and without.
   [[nodiscard]] std::vector<ops::AttentionOptions<R>> options() const {
     return {{.lengths = this->put(lengths)}, {}};
   }

@@ -20,10 +20,10 @@ constexpr std::size_t kTableWidth = 3;
 constexpr std::size_t kBagCount = 4;
 constexpr std::size_t kHotness = 3;
 
-/// The ids of four bags with three ids each. The second bag has no row of the table.
+/// The ids of four bags of three ids each. The second bag has no valid id.
 Integers const kIds = {1, 5, 1, -1, 6, -3, 2, 2, 5, 4, 3, 3};
 
-/// Computes a lookup in double.
+/// Computes the pooled rows of an embedding lookup in double.
 Doubles pool(Doubles const& table,
              Doubles const& weights,
              Pooling pooling,
@@ -126,7 +126,7 @@ TYPED_TEST(DifferentiableEmbeddingTest, tables_and_weights_for_every_pooling) {
 
 TYPED_TEST(DifferentiableEmbeddingTest, ids_of_bags_with_bad_offsets_move_where_nothing_is_pooled) {
   auto const table = this->random_tensor({4, 1});
-  // Only the last bag is good.
+  // Of the three bags of the offsets {0, 3, 2, 4}, only the last one is good.
   ops::Bags<TypeParam> const bags(this->put(Integers{0, 1, 2, 3}), this->put(Integers{0, 3, 2, 4}));
   GradientTape tape(this->device());
   auto const loss_of = [&](Pooling pooling) {
@@ -134,7 +134,8 @@ TYPED_TEST(DifferentiableEmbeddingTest, ids_of_bags_with_bad_offsets_move_where_
     return ops::mean_bce_with_logits(
         tape, rows, this->put(Floats(static_cast<std::size_t>(rows.count()), 1.0F), rows.shape()));
   };
-  // The grouping that is made first, for one of the lookups, must not be used for the other.
+  // Two lookups with different pooling use the same bags. Backward groups the ids for each of them,
+  // and must not use the grouping of one lookup for the other.
   auto const every_id = loss_of(Pooling::none);
   tape.backward(ops::add(tape, every_id, loss_of(Pooling::sum)));
   auto const gradient = this->whole_table(tape, table);

@@ -98,7 +98,7 @@ TYPED_TEST(DifferentiableOpsTest, concat_of_a_tensor_that_stands_twice_and_anoth
       });
 }
 
-/// Computes activation(input · weight + bias) in double.
+/// Computes a dense layer in double: activation(input · weight + bias).
 Doubles dense_reference(Doubles const& input,
                         Doubles const& weight,
                         Doubles const& bias,
@@ -118,7 +118,8 @@ Doubles dense_reference(Doubles const& input,
   return result;
 }
 
-/// Computes factor * op(left) · op(right) in double. Either side is one matrix or a batch.
+/// Computes factor * op(left) · op(right) in double. Each operand is one matrix or a batch of
+/// matrices.
 Doubles matmul_reference(Doubles const& left,
                          Shape const& left_shape,
                          Doubles const& right,
@@ -191,7 +192,8 @@ TYPED_TEST(DifferentiableOpsTest, matmul_of_either_side_however_it_lies) {
   }
 }
 
-/// Computes the mixture of experts [2, batch, width] by one gate with logits [batch, 2], in double.
+/// Computes the mixture of two experts [2, batch, width] by one gate with logits [batch, 2], in
+/// double.
 Doubles mixture_reference(Doubles const& experts, Doubles const& logits) {
   auto const batch = logits.size() / 2;
   auto const width = experts.size() / 2 / batch;
@@ -226,7 +228,7 @@ TYPED_TEST(DifferentiableOpsTest, mix_experts_by_experts_and_by_logits) {
 }
 
 TYPED_TEST(DifferentiableOpsTest, dense_by_each_of_its_inputs) {
-  // The signs keep all sums of relu away from 0, where it has no derivative.
+  // The signs of the values keep all inputs of relu away from 0, where relu has no derivative.
   for (float const shift : {0.0F, 4.0F, -4.0F}) {
     auto const activation = shift == 0 ? ops::Activation::none : ops::Activation::relu;
     auto const input = this->random.reals(5 * 3);
@@ -327,7 +329,7 @@ TYPED_TEST(DifferentiableOpsTest, segment_reductions_with_rows_in_no_segment) {
   }
 }
 
-/// Returns a lookup's row gradients as the gradient of the whole table.
+/// Adds up the row-sparse gradients of a table's lookups to a dense gradient of the whole table.
 template <Runtime R>
 Floats whole_table(std::vector<typename GradientTape<R>::RowGradientPart> const& parts,
                    Shape const& shape) {
@@ -388,8 +390,8 @@ TYPED_TEST(DifferentiableOpsTest, embedding_lookup_fixed_and_jagged_with_bad_ids
 }
 
 TYPED_TEST(DifferentiableOpsTest, a_chain_through_shared_tensors) {
-  // With h = x W + b, y = sigmoid(h) + h + x, and y and h are used again: each use adds its part
-  // of the gradient.
+  // Uses tensors several times: with h = x W + b, the result contains y = sigmoid(h) + h + x, h,
+  // and y / 4. Each use of a tensor adds its part of the gradient.
   auto const weight = this->random.reals(9);
   auto const w = to_doubles(weight);
   this->expect_gradient(
@@ -472,7 +474,7 @@ TYPED_TEST(DifferentiableOpsTest, a_batch_of_tables_has_the_gradients_of_each) {
   auto const count = to_host(parts.front().rows.count).front();
   auto const unique = to_host(parts.front().rows.ids);
   EXPECT_EQ(Integers(unique.begin(), unique.begin() + count), (Integers{1, 4, 5, 8}));
-  // Row 4 is looked up in the first table by samples 0 and 2.
+  // Samples 0 and 2 look up row 4 of the first table.
   auto const x = to_host(pooled);
   auto const z = to_host(labels);
   auto const of = [&](std::size_t place) {

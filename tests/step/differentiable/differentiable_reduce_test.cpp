@@ -17,8 +17,9 @@ class DifferentiableReduceTest : public GradientTest<R> {
   using Op = std::function<Input(
       GradientTape<R>&, Input const&, std::int64_t axis, ops::ReduceOptions options)>;
 
-  /// Compares along each axis of [3, 4, 5]. The elements are so far apart that no small change
-  /// makes another one the extremum.
+  /// Compares gradients of reductions along each axis of a tensor [3, 4, 5]. The elements are so
+  /// far apart that the small changes of numeric differentiation do not change which one is the
+  /// extremum.
   void check(Op const& op, std::function<double(Doubles const& along)> const& function) {
     Floats values(60);
     std::iota(values.begin(), values.end(), 0.0F);

@@ -6,7 +6,7 @@
 namespace msstream::testing {
 namespace {
 
-/// Computes the softmax over the leading lengths[row] columns of each row.
+/// Computes, for each row, the softmax over its leading lengths[row] columns.
 Doubles softmax_of_rows(Doubles const& x, std::size_t columns, Integers const& lengths) {
   Doubles out(x.size(), 0.0);
   for (std::size_t row = 0; row < lengths.size(); ++row) {

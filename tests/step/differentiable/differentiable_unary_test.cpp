@@ -10,8 +10,8 @@ namespace {
 template <class R>
 class DifferentiableUnaryTest : public GradientTest<R> {
  protected:
-  /// Compares at elements with magnitudes in [0.1, 2], away from kinks and poles. If negative ones
-  /// are allowed, half of the elements are negative.
+  /// Compares gradients of a unary operation at elements with magnitudes in [0.1, 2], away from
+  /// kinks and poles. If `may_be_negative`, half of the elements are negative.
   void check(bool may_be_negative, auto op, double (*function)(double)) {
     auto values = this->random.reals(20, 0.1F, 2.0F);
     for (std::size_t i = 0; may_be_negative && i < values.size(); i += 2) {

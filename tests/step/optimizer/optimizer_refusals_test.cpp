@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that an optimizer refuses everything that it would silently train wrongly, or not at all.
+// Tests that an optimizer refuses to step where it would silently train wrongly, or not at all.
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/step/captured_step.hpp>
@@ -38,7 +38,8 @@ class OptimizerRefusalsTest : public OpsTest<R> {
   [[nodiscard]] Tensor<float, R> looked_up_sum(GradientTape<R>& tape, auto const& table) {
     return ops::sum(tape, look_up(tape, table, {1}));
   }
-  /// Returns the sum of a lookup whose gradient ends at an operation without the tape.
+  /// Returns the sum of a lookup. Its gradient does not reach the table, because relu() is called
+  /// without the tape.
   [[nodiscard]] Tensor<float, R> cut_off_sum(GradientTape<R>& tape, auto const& table) {
     return ops::sum(tape, ops::relu(look_up(tape, table, {1})));
   }
@@ -61,7 +62,8 @@ TYPED_TEST(OptimizerRefusalsTest, elements_that_a_step_would_move_twice) {
   refused([&] { optimizer.add_table("again", table); }, "\"table\" of shape [4, 2]");
   refused([&] { optimizer.add_table("again", table.rows(4, 6)); }, "\"table\"");
   refused([&] { optimizer.add("again", table.rows(0, 2)); }, "\"table\"");
-  // Rows that share no element with others are accepted, and a refused name is still free.
+  // Rows that share no element with other parameters are accepted, under a name that was refused
+  // before.
   optimizer.add_table("again", table.rows(5, 6));
   optimizer.add("first", table.rows(0, 1));
   GradientTape tape(this->device());
@@ -173,7 +175,8 @@ TYPED_TEST(OptimizerRefusalsTest, the_check_lists_all_that_would_not_be_trained)
   half.add_table("half", stranger.rows(2, 5));
   EXPECT_THAT(this->said_by([&] { optimizer.check(tape, half); }),
               HasSubstr("a table of shape [2, 1] was looked up: no optimizer has all of its rows"));
-  // Rows that two optimizers have are counted once.
+  // Rows that two optimizers have are counted once, so the other rows of the table are still
+  // missing.
   Optimizer<TypeParam> same_half(this->device(), this->rule);
   same_half.add_table("same half", stranger.rows(2, 5));
   EXPECT_THAT(this->said_by([&] { optimizer.check(tape, half, same_half); }),
@@ -189,7 +192,7 @@ TYPED_TEST(OptimizerRefusalsTest, the_check_lists_all_that_would_not_be_trained)
   optimizer.check(tape, others);
   EXPECT_THROW(optimizer.check(tape), std::logic_error);
 
-  // The first step that passes is the last one that is checked.
+  // Only the steps up to the first one that passes are checked.
   tape.clear();
   tape.backward(ops::add(tape, std::vector{look_up(user), look_up(item), ops::sum(tape, weight)}));
   optimizer.step(tape);
@@ -280,7 +283,8 @@ TYPED_TEST(OptimizerRefusalsTest, the_check_is_silent_about_lookups_that_need_no
   }
   tape.without_gradient(excluded_later);
   frozen_later.freeze();
-  // A lookup in a result is not one in a table, and another lookup of the table has a gradient.
+  // A lookup in a computed result is not a lookup in a table. Of the table itself, one lookup has
+  // no gradient, but another one has.
   (void)this->cut_off_sum(tape, ops::scale(tape, table, 2.0F));
   (void)this->cut_off_sum(tape, table);
   tape.backward(this->looked_up_sum(tape, table));
@@ -363,8 +367,8 @@ TYPED_TEST(OptimizerRefusalsTest, what_two_optimizers_would_move_by_one_gradient
     EXPECT_EQ(this->said_by([&] { second.step(tape); }), message);
     EXPECT_EQ(to_host(w), after_first);
     EXPECT_THAT(to_host(own), Each(1.0F));
-    // A step of each optimizer after a backward of its own is accepted, as when two losses of one
-    // model alternate.
+    // Each optimizer may step after a backward of its own, as when two losses of one model
+    // alternate.
     backward();
     second.step(tape);
     EXPECT_NE(to_host(w), after_first);
@@ -427,7 +431,8 @@ TYPED_TEST(OptimizerRefusalsTest, two_optimizers_that_move_nothing_twice) {
               AllOf(HasSubstr("table \"shared\""), Not(HasSubstr("above"))));
   second.reset();
   EXPECT_THAT(this->said_by([&] { first.step(tape); }), HasSubstr("table \"shared\""));
-  // One more parameter makes two optimizers that shared nothing share something, in either order.
+  // Adding a parameter makes two optimizers share an element that shared none before, whichever of
+  // the two steps first.
   for (bool const adder_first : {false, true}) {
     second.emplace(this->device(), this->rule);
     second->add("below", w.rows(2, 4));

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 template <class R>
 class OptimizerTest : public OpsTest<R> {
  protected:
-  /// Returns the names and shapes that visit_state() gives.
+  /// Returns the names and shapes of the optimizer's state, which visit_state() visits.
   static std::map<std::string, std::string> state_of(Optimizer<R> const& optimizer) {
     std::map<std::string, std::string> names;
     optimizer.visit_state([&](std::string const& name, auto const& tensor) {
@@ -58,8 +58,8 @@ TYPED_TEST(OptimizerTest, moves_dense_parameters_and_the_rows_that_were_looked_u
     GradientTape tape(this->device());
     auto expected_table = references_of(table_start);
     auto expected_weight = references_of(weight_start);
-    // Rows 1 and 3 are looked up in each step, row 3 by both lookups. Row 0 is looked up in the
-    // first step only.
+    // The steps look up rows 1 and 3 each time, row 3 in both lookups, and row 0 in the first step
+    // only.
     std::vector<std::pair<Integers, Integers>> const steps = {
         {{1, 3, 0}, {3, 3}}, {{1, 3, 3}, {3, 1}}, {{3, 1, 1}, {1, 3}}};
     for (int step = 1; step <= 3; ++step) {
@@ -175,7 +175,8 @@ TYPED_TEST(OptimizerTest, updates_a_table_on_the_group_of_its_lookup) {
 
 TYPED_TEST(OptimizerTest, moves_the_tables_of_a_group_together_with_the_same_bits) {
   auto const start = this->random.reals(12);
-  // Table 3 is looked up on two groups, table 4 on no group of the pool, and table 5 never.
+  // The groups on which each of six tables is looked up: table 3 on two groups, table 4 outside the
+  // pool's groups, and table 5 never.
   std::vector<std::vector<int>> const groups_of = {{1}, {2}, {1}, {1, 2}, {-1}, {}};
   auto const trained = [&](ops::OptimizerKind kind, bool together, auto&& look) {
     StreamPool pool(this->device(), {.groups = 3});

@@ -9,7 +9,7 @@
 namespace msstream::testing {
 namespace {
 
-/// A model and its captured pipeline.
+/// A model with embedding tables, and its captured pipeline of two stages.
 template <Runtime R>
 class CapturedPipelined {
  public:
@@ -154,7 +154,8 @@ TYPED_TEST(CapturedTwoStageTest, the_main_stage_does_not_wait_for_what_is_issued
     captured.run(batch);
   }
   Gate gate;  // keeps later work incomplete
-  // first = [gate, ahead of 5, ahead of 6], main = [… 4, 5]
+  // The queue of the first stage's group is [wait for the test's gate, work ahead of batch 5, work
+  // ahead of batch 6]; that of the main stage is [… batch 4, batch 5].
   gate.hold(pool[1].compute());
   captured.run(5);
   auto const ahead_of_5 = newest(pool[1]);

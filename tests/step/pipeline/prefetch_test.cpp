@@ -21,14 +21,14 @@ class PrefetchTest : public OpsTest<R> {
  protected:
   using Batch = Tensor<float, R>;
 
-  /// Uploads the next of `batches` batches, whose elements are all the number of the batch. Returns
-  /// nothing after the last.
+  /// Uploads the next of `batches` batches; all elements of a batch are its number. Returns nothing
+  /// after the last batch.
   std::optional<Batch> upload(int batches) {
     if (uploads_ == batches) {
       ++calls_at_end_;
       return std::nullopt;
     }
-    // Keeps the pinned memory, because releasing it may record an event.
+    // Keeps the pinned memory of each batch, because releasing it may record an event.
     auto const& staged = staged_.emplace_back(this->device(), 100);
     std::ranges::fill(staged.elements(), static_cast<float>(uploads_++));
     Batch batch(this->device(), {100}, StreamKind::h2d);
@@ -96,7 +96,8 @@ TYPED_TEST(PrefetchTest, work_on_a_batch_does_not_wait_for_the_next_copies) {
   auto& compute = pool[0].compute().engine().slot();
   auto& copies = pool[0].h2d().engine().slot();
   Gate gate;  // keeps later work incomplete
-  // h2d = [gate, copy of 0, copy of 1], compute = [work on 0]
+  // The queue of the h2d stream is [wait for the test's gate, copy of batch 0, copy of batch 1];
+  // that of the compute stream is [work on batch 0].
   gate.hold(pool[0].h2d());
   std::vector<order::Position> copied;
   Prefetch batches(pool[0], [&] {

@@ -34,7 +34,8 @@ struct EmbeddingProblem {
     Floats labels;  ///< [batch, 1]
   };
 
-  /// Makes batches of few different keys, so that every batch changes rows that the next one reads.
+  /// Makes `count` batches of few different keys, so that every batch changes rows that the next
+  /// one reads.
   EmbeddingProblem(Random& random, int count) {
     for (int i = 0; i < count; ++i) {
       batches.push_back(
@@ -49,15 +50,15 @@ struct EmbeddingProblem {
   std::vector<Batch> batches;
 };
 
-/// The way in which a model is trained.
+/// The groups, launch threads and streams with which a model is trained.
 struct TrainedBy {
   int groups = 1;
   LaunchThreads launch_threads = LaunchThreads::none;
   bool merge_streams = false;
 };
 
-/// Returns every number of groups up to four, each with and without launch threads, and with
-/// merged streams.
+/// Returns configurations with one to four groups, each without launch threads, with launch
+/// threads, and with merged streams.
 [[nodiscard]] inline std::vector<TrainedBy> ways_to_train() {
   std::vector<TrainedBy> ways;
   for (int const groups : {1, 2, 3, 4}) {
@@ -68,16 +69,16 @@ struct TrainedBy {
   return ways;
 }
 
-/// Returns the position of the newest operation on the group's compute stream, which stands for
-/// all of its work.
+/// Returns the position of the newest operation on the group's compute stream. An event at that
+/// position covers all work of the stream.
 template <Runtime R>
 [[nodiscard]] order::Position newest(StreamGroup<R> const& group) {
   auto const& slot = group.compute().engine().slot();
   return {slot.index, slot.reserved.load()};
 }
 
-/// A model of one batch of tables and a few towers of one layer on groups of their own, with the
-/// stages that pipelines take. The last group is for the first stage.
+/// A model of a batch of embedding tables and a few towers of one layer, which run on different
+/// groups, as the stages that a pipeline takes. The last group is for the first stage.
 template <Runtime R>
 class EmbeddingModel {
  public:
@@ -120,7 +121,7 @@ class EmbeddingModel {
     }
   }
 
-  /// Returns the batch on the device, in new tensors.
+  /// Copies the batch of this number to new tensors on the device.
   [[nodiscard]] Batch batch(int number) const {
     Batch made(device);
     fill(made, number);
@@ -141,7 +142,7 @@ class EmbeddingModel {
     return {ops::embedding_lookup(tape, tables, prepared.rows, ops::Pooling::mean),
             prepared.labels};
   }
-  /// Returns the loss, whose backward has been issued.
+  /// Issues the towers, the loss and its backward, and returns the loss.
   Floats32 main(GradientTape<R>& tape, Features const& features) const {
     std::vector<Floats32> logits;
     for (std::size_t i = 0; i < towers_.size(); ++i) {
@@ -155,7 +156,8 @@ class EmbeddingModel {
   }
   void update(GradientTape<R>& tape) { optimizer.step(tape); }
 
-  /// Returns the tables and the tower weights, whose bits show the training so far.
+  /// Returns the values of the tables and the tower weights, for comparing two trainings bit by
+  /// bit.
   [[nodiscard]] Floats parameters() const {
     auto all = to_host(tables.weights());
     for (auto const& tower : towers_) {
@@ -191,8 +193,8 @@ class EmbeddingModel {
   std::vector<std::pair<Floats32, Floats32>> towers_;
 };
 
-/// The stages of a model, each of which first calls `before` with its name and the number of its
-/// earlier calls.
+/// The stages of a model as functions, each of which first calls `before` with the name of the
+/// stage and the number of its earlier calls.
 template <Runtime R>
 class ModelStages {
  public:
@@ -244,7 +246,7 @@ class ModelStages {
   int updated_ = 0;
 };
 
-/// A model and its pipeline.
+/// A model with embedding tables, and its pipeline of two stages.
 template <Runtime R>
 class Pipelined {
  public:
@@ -292,7 +294,7 @@ struct Trained {
   }
 };
 
-/// Collects losses without waiting for each.
+/// Collects losses on the host without waiting for each one.
 template <Runtime R>
 class Losses {
  public:
@@ -316,8 +318,8 @@ class Losses {
   std::vector<PinnedArray<float, R>> staged_;
 };
 
-/// Trains `pipelined` on `batches` and finishes the pipeline after each of `ends`. A call that
-/// throws std::runtime_error gives no loss.
+/// Trains `pipelined` on `batches`, and finishes the pipeline after each batch in `ends`. A call
+/// that throws std::runtime_error gives no loss.
 template <Runtime R, class Pipelined>
 Trained train(Pipelined& pipelined,
               std::vector<int> const& batches,
@@ -341,7 +343,7 @@ Trained train(Pipelined& pipelined,
   return {losses.on_host(), pipelined.model.parameters()};
 }
 
-/// Trains without a pipeline, one batch after the other, with one tape.
+/// Trains without a pipeline, one batch after the other, with one gradient tape.
 template <Runtime R>
 Trained train_in_turn(EmbeddingProblem const& problem, std::vector<int> const& batches) {
   EmbeddingModel<R> model(problem);
@@ -357,8 +359,8 @@ Trained train_in_turn(EmbeddingProblem const& problem, std::vector<int> const& b
   return {losses.on_host(), model.parameters()};
 }
 
-/// Trains without a pipeline, and without the tape for the tables: each lookup reads a copy of the
-/// tables from before the latest update.
+/// Trains without a pipeline on stale tables: each lookup reads a copy of the tables from before
+/// the latest update. The gradients of the tables are computed without the tape.
 template <Runtime R>
 Trained train_on_old_tables(EmbeddingProblem const& problem, std::vector<int> const& batches) {
   EmbeddingModel<R> model(problem);

@@ -62,8 +62,8 @@ TYPED_TEST(TwoStageTest, is_deduced_from_its_stages) {
   EXPECT_FALSE(pipeline.finish());
 }
 
-/// Returns the names of all operations that are followed, directly or not, by operations whose
-/// names contain `part_of_name`.
+/// Returns the names of all operations of the trace that must come, directly or indirectly, before
+/// operations whose names contain `part_of_name`.
 std::set<std::string> names_before(StepTrace const& trace, std::string const& part_of_name) {
   auto const& operations = trace.operations();
   std::vector<std::size_t> open;
@@ -137,7 +137,8 @@ TYPED_TEST(TwoStageTest, the_main_stage_does_not_wait_for_what_is_issued_ahead_o
     pipelined.run(0);
     pipelined.run(1);
     Gate gate;  // keeps later work incomplete
-    // first = [gate, ahead of 2, ahead of 3], main = [… 1, 2]
+    // The queue of the first stage's group is [wait for the test's gate, work ahead of batch 2,
+    // work ahead of batch 3]; that of the main stage is [… batch 1, batch 2].
     gate.hold(pool[1].compute());
     pipelined.run(2);
     auto const ahead_of_2 = newest(pool[1]);
@@ -162,7 +163,8 @@ TYPED_TEST(TwoStageTest, what_is_issued_ahead_does_not_wait_for_the_main_stage) 
     pipelined.run(0);
     pipelined.run(1);
     Gate gate;
-    // first = [ahead of 2, of 3], main = [gate, 1, 2]
+    // The queue of the first stage's group is [work ahead of batch 2, work ahead of batch 3]; that
+    // of the main stage is [wait for the test's gate, batch 1, batch 2].
     gate.hold(pool[0].compute());
     pipelined.run(2);
     auto const update_of_1 = newest(pool[0]);
@@ -173,7 +175,8 @@ TYPED_TEST(TwoStageTest, what_is_issued_ahead_does_not_wait_for_the_main_stage) 
   }
 }
 
-/// Returns a function that throws when the stage `broken` is called for the fourth time.
+/// Returns a function, for ModelStages, that throws when the stage `broken` is called for the
+/// fourth time.
 ModelStages<Host>::Before throwing_in(std::string const& broken) {
   return [broken](std::string const& stage, int number) {
     if (stage == broken && number == 3) {

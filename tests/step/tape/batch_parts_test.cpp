@@ -39,7 +39,8 @@ class LossInPartsTest : public GradientTest<R> {
     friend bool operator==(Result const&, Result const&) = default;
   };
 
-  /// Trains one step of a model whose logits are looked-up rows times the weight.
+  /// Trains one step, with the batch divided into `parts`, of a model whose logits are embedding
+  /// rows times a weight.
   Result train(int groups, int parts, LaunchThreads threads = LaunchThreads::none) {
     StreamPool pool(this->device(), {.groups = groups, .launch_threads = threads});
     auto const table = this->put(table_, {kIds, kWidth});
@@ -60,8 +61,8 @@ class LossInPartsTest : public GradientTest<R> {
     return {to_host(loss).front(), to_host(tape.gradient(weight)), to_host(table)};
   }
 
-  /// Compares with the loss, gradient and table of the whole batch in double, computed from
-  /// the definitions.
+  /// Expects the loss, gradient and table of a step on the whole batch, computed in double from the
+  /// definitions.
   void expect_like_the_whole(Result const& result) {
     double loss = 0;
     Doubles weight(kWidth, 0.0);

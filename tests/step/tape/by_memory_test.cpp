@@ -16,7 +16,7 @@ namespace {
 using detail::ByMemory;
 using detail::MemoryRange;
 
-/// Returns the values of overlapping entries, in order.
+/// Returns the values of the map's entries that overlap `range`, in the order of the map.
 std::vector<int> overlaps_of(ByMemory<int> const& map, MemoryRange const& range) {
   std::vector<int> values;
   map.for_each_overlap(range, [&](auto const& entry) { values.push_back(entry.value); });

@@ -21,7 +21,8 @@ class GradientTapeTest : public OpsTest<R> {
   [[nodiscard]] Tensor<float, R> ones(Shape const& shape) const {
     return this->put(Floats(static_cast<std::size_t>(shape.count()), 1.0F), shape);
   }
-  /// Records an operation that passes its gradient on to `input`, and notes that its backward ran.
+  /// Records an operation on the tape whose backward passes the gradient on to `input` and adds
+  /// `note` to the journal.
   void record_note(GradientTape<R>& tape,
                    std::string const& note,
                    Tensor<float, R> const& output,
@@ -45,8 +46,8 @@ TYPED_TEST(GradientTapeTest, the_gradient_of_a_tensor_used_thousands_of_times_st
   }
   tape.backward(ops::add(tape, terms));
   auto const expected = static_cast<double>(0.1F) * kUses;
-  // The bound is that of docs/limits.md. A sum of one term after the other has four
-  // times the error.
+  // Uses the error bound of docs/limits.md. A sum of one term after the other has four times that
+  // error.
   EXPECT_NEAR(to_host(tape.gradient(x)).front() / expected, 1.0, (kUses / 31.0 + 32) * 0x1p-24);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests views of parameters, tables and results: the gradient of a view is added to
-// that of the whole.
+// Tests views of parameters, tables and results: the gradient of a view is added to the gradient of
+// the whole tensor.
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/step/differentiable_ops.hpp>
@@ -33,7 +33,8 @@ class GradientViewsTest : public OpsTest<R> {
   [[nodiscard]] Input ones(Shape const& shape) const {
     return this->put(Floats(static_cast<std::size_t>(shape.count()), 1.0F), shape);
   }
-  /// Returns factor times the sum of the elements, whose gradient is `factor` everywhere.
+  /// Returns `factor` times the sum of the elements of `input`, whose gradient is `factor`
+  /// everywhere.
   static Input part(Tape& tape, Input const& input, float factor) {
     return ops::scale(tape, ops::sum(tape, input), factor);
   }
@@ -43,7 +44,8 @@ class GradientViewsTest : public OpsTest<R> {
   }
   [[nodiscard]] ops::Bags<R> ids(Integers const& values) const { return {this->put(values)}; }
 
-  /// Returns a table of ones after a step of SGD that subtracts the gradient.
+  /// Trains a table of ones by one step of SGD with learning rate 1, which subtracts the gradient,
+  /// and returns the table.
   template <class Loss>
   Floats moved(Shape const& shape, Loss const& loss) {
     auto const table = ones(shape);
@@ -166,7 +168,7 @@ TYPED_TEST(GradientViewsTest, lookups_in_rows_of_a_table_move_the_table) {
                                 tape, ops::rows(tape, table, 2, 4), this->ids({1}), 0.5F);
                           }),
               ElementsAre(1, 1, 1, 1, 1, 1, 0.5, 0.5));
-  // Looks up in the whole table, in views that overlap, and in a view of a view.
+  // Looks up rows of the whole table, of overlapping views, and of a view of a view.
   EXPECT_THAT(this->moved({5, 1},
                           [&](auto& tape, auto const& table) {
                             return this->total(

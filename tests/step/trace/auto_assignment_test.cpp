@@ -22,8 +22,8 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Makes a trace of `chains` chains of `length` operations of `duration_ns`, issued one of each
-/// chain after the other.
+/// Makes a trace of `chains` independent chains of `length` operations, each of `duration_ns`. The
+/// operations of all chains are issued in turn.
 StepTrace chains(std::size_t chains, std::size_t length, double duration_ns) {
   TraceMaker maker;
   for (std::size_t link = 0; link < length; ++link) {
@@ -60,7 +60,8 @@ StepTrace random_step(std::uint64_t seed) {
 
 constexpr StepModel::Launch kLaunches[] = {StepModel::Launch::eager, StepModel::Launch::graph};
 
-/// Expects everything that must hold for any result.
+/// Expects what must hold for every assignment of operations to groups that auto_assignment()
+/// returns.
 void expect_sound(StepTrace const& trace, int groups, AutoAssignment::Options const& options) {
   auto const result = auto_assignment(trace, groups, options);
   EXPECT_LE(result.predicted_ns, result.one_group_ns);
@@ -100,8 +101,8 @@ TEST(AutoAssignment, more_chains_take_more_groups) {
                    trace.critical_path().length_ns + 3 * StepModel{}.in_stream_ns);
 }
 
-/// Makes a trace of branches of layers on groups of their own: forward, joined, and backward with
-/// the gradients of weights, which only the last operation needs.
+/// Makes a trace of a training step with branches on different groups: forward layers, a join, and
+/// backward layers with gradients of weights, which only the last operation reads.
 StepTrace branches_by_hand(std::size_t branches, std::size_t layers) {
   TraceMaker maker;
   constexpr int kSms = 60;
@@ -150,7 +151,7 @@ StepTrace branches_by_hand(std::size_t branches, std::size_t layers) {
   return maker.run();
 }
 
-/// Returns the trace with all operations on one group.
+/// Returns the trace with all its operations moved to one group.
 StepTrace on_one_group(StepTrace const& trace) {
   auto operations = trace.operations();
   for (auto& operation : operations) {
@@ -308,7 +309,8 @@ TYPED_TEST(AutoAssignmentOfRecorded, steps_go_where_it_says_with_the_same_result
   };
   std::vector<float> expected;
   auto const recorded = record_step(this->device(), [&] { expected = step(); });
-  // Makes all operations equally long, whatever this machine was doing.
+  // Replaces the measured times by equal durations, so that the result does not depend on the
+  // machine.
   auto operations = recorded.operations();
   for (std::size_t i = 0; i < operations.size(); ++i) {
     operations[i].begin_ns = static_cast<double>(i) * 10'000;

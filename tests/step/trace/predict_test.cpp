@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests predicted steps against makespans worked out by hand.
+// Tests predicted durations of steps against makespans that were computed by hand.
 #include "step/trace/step_traces.hpp"
 
 #include <msstream/step/auto_assignment.hpp>
@@ -7,8 +7,8 @@
 namespace msstream::testing {
 namespace {
 
-/// Makes a model of round numbers: a launch or copy takes 100 ns, a record 10 and a wait 5, on a
-/// device of 100 multiprocessors.
+/// Makes a cost model of round numbers: on the host a launch or copy takes 100 ns, a record 10 and
+/// a wait 5; the device has 100 multiprocessors.
 StepModel round_model(StepModel::Launch launch) {
   StepModel model{.launch = launch, .in_stream_ns = 13, .across_streams_ns = 16};
   model.cost.launch_call_ns = 100;
@@ -36,7 +36,7 @@ TEST(Predict, a_chain_runs_one_after_the_other) {
   auto const trace = maker.run();
   EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, kEager), 100 + 3 * 1000);
   EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, kGraph), 3 * 1000 + 2 * 13);
-  // The host issues the waits while the work that they wait for runs.
+  // The host issues each wait while the work that is waited for runs, so the waits cost no time.
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1, -1}, kEager), 100 + 3 * 1000);
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1, -1}, kGraph), 3 * 1000 + 2 * 16);
 }
@@ -62,7 +62,8 @@ TEST(Predict, a_fork_and_join_waits) {
   maker.add("join", 0, 500, {1, 2}, {3});
   auto const trace = maker.run();
   EXPECT_DOUBLE_EQ(predict(trace, recorded_groups(trace), kGraph), 1000 + 16 + 3000 + 16 + 500);
-  // The event for which `right` waits is recorded behind `left`, which was issued earlier.
+  // The operation `right` waits for an event that is recorded after `left`, which was issued
+  // earlier, so it also waits for `left`.
   EXPECT_DOUBLE_EQ(predict(trace, recorded_groups(trace), kEager), 100 + 1000 + 1000 + 3000 + 500);
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1, 0, 0}, kEager), 100 + 1000 + 3000 + 500)
       << "the same the other way round: left waits for fork alone";
@@ -100,8 +101,8 @@ TEST(Predict, waits_cost_the_host) {
   maker.add("b", 0, 1000, {}, {1});
   maker.add("c", 1, 20, {1}, {2});
   maker.add("d", 0, 20, {}, {3});
-  // In ns: a is launched at 100; b runs from 200 to 1200; after a record and a wait, c is issued at
-  // 315 and runs to 1220, and d beside it.
+  // Kernel a is launched at 100 ns; b runs from 200 to 1200 ns. After a record and a wait, c is
+  // issued at 315 ns and runs, beside d, from 1200 to 1220 ns.
   EXPECT_DOUBLE_EQ(predict(maker.run(), recorded_groups(maker.run()), kEager), 1220);
   EXPECT_DOUBLE_EQ(predict(maker.run(), {0, 0, 0, 0}, kEager), 1240);
 }
@@ -113,8 +114,9 @@ TEST(Predict, kernels_share_the_device_by_their_multiprocessors) {
   auto const trace = maker.run();
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1}, kGraph), 1600);
   EXPECT_DOUBLE_EQ(predict(trace, {0, 0}, kGraph), 2013);
-  // The second kernel begins 100 ns later. The first one runs alone for 100 ns, both for 1440 ns at
-  // 5/8 of their speed for 900 ns of work, and then the second one alone.
+  // The second kernel begins 100 ns after the first, which runs alone until then. Both then run for
+  // 1440 ns at 5/8 of the full speed, which completes 900 ns of work. The second one is alone for
+  // its last 100 ns.
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1}, kEager), 100 + 100 + 1440 + 100);
 }
 

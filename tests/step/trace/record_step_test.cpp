@@ -58,7 +58,7 @@ TYPED_TEST(RecordStepTest, has_what_was_issued_with_its_groups_and_dependencies)
   EXPECT_EQ(trace.streams()[operations[3].stream].name, "group 1 d2h");
   EXPECT_EQ(operations[3].kind, StreamKind::d2h);
   EXPECT_EQ(operations[2].kind, StreamKind::compute);
-  // One wait is for the default group, before `add`, and one for the compute stream, before the
+  // One wait is for the default group, before `add`, and one is for the compute stream, before the
   // copy. Waits for earlier work are elided.
   EXPECT_EQ(trace.waits().issued, 2U);
   EXPECT_EQ(trace.waits().issued + trace.waits().elided, trace.waits().needed);

@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// Makes a trace of a fork on two groups and a join: operation 0 writes a, 1 and 2 read it, and 3
-/// joins them and overwrites a.
+/// Makes a trace of a fork and a join on two groups: operation 0 writes buffer a, operations 1 and
+/// 2 read it, and operation 3 joins them and overwrites a.
 StepTrace fork_and_join() {
   TraceMaker maker;
   maker.add("start", 0, 10, {}, {0});
@@ -68,7 +68,7 @@ TEST(StepTrace, tells_the_critical_path_and_what_ran_at_once) {
   EXPECT_THAT(path.operations, ElementsAre(0, 2, 3));
   EXPECT_DOUBLE_EQ(path.length_ns, 65);
   EXPECT_DOUBLE_EQ(trace.step_ns(), 67);
-  // No operation runs from 0 to 0, one runs in [0, 12] and [30, 67], and two run in [12, 30].
+  // The trace lasts 67 ns: one operation runs in [0, 12] and [30, 67], and two run in [12, 30].
   EXPECT_THAT(trace.concurrency(),
               ElementsAre(0, ::testing::DoubleEq(49.0 / 67), ::testing::DoubleEq(18.0 / 67)));
   EXPECT_EQ(trace.group_of(2), 1);
@@ -154,7 +154,7 @@ TEST(StepTrace, broken_files_are_refused_by_file_and_field) {
               HasSubstr("operations[0].begin_ns: expected a number, found null"));
   EXPECT_THAT(refusal(replaced(json, "\"issued\": 0", "\"issued\": 0.5")),
               HasSubstr("waits.issued: expected a whole number"));
-  // The field `after` is not required, and unknown fields are ignored.
+  // In the JSON of a step trace the field `after` is not required, and unknown fields are ignored.
   EXPECT_EQ(StepTrace::from_json(replaced(json, ", \"after\": [0, 1, 2]", ", \"x\": 1"), "file"),
             fork_and_join());
 }

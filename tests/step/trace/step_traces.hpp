@@ -14,7 +14,7 @@
 
 namespace msstream::testing {
 
-/// Makes step traces by hand, on groups whose streams are merged.
+/// Makes step traces by hand. Each group has one stream for computing and copies.
 class TraceMaker {
  public:
   static constexpr std::size_t kBytes = 64;
@@ -40,7 +40,7 @@ class TraceMaker {
                            .end_ns = duration_ns,
                            .sms = sms});
   }
-  /// Returns a trace in which the operations run one after the other.
+  /// Returns a trace in which the operations run one after the other without gaps.
   [[nodiscard]] StepTrace run() const {
     std::vector<double> begins;
     double now = 0;

@@ -8,7 +8,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Returns the number of units in each cut of a step whose operations have these names.
+/// Makes a step of operations with the given names, cuts it into units at each depth of name
+/// scopes, and returns the number of units at each depth.
 std::vector<std::size_t> sizes_of_cuts(std::vector<std::string> const& names) {
   TraceMaker maker;
   for (auto const& name : names) {

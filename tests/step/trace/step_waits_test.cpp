@@ -15,7 +15,8 @@
 namespace msstream::testing {
 namespace {
 
-/// The order of operations if each stream is in order and each wait (before, of) adds its edge.
+/// The order of operations that follows from the order of each stream and from the waits. A wait
+/// {before, of} makes operation `of` follow operation `before`.
 class Order {
  public:
   using Edge = std::pair<std::size_t, std::size_t>;
@@ -199,8 +200,8 @@ template <class R>
 class RecordedWaitsTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(RecordedWaitsTest, Runtimes, RuntimeNames);
 
-/// A device with four groups, and operations on random groups and streams, which use memory
-/// allocated before.
+/// A device with four groups, and a step of operations on random groups and streams, which use
+/// memory that was allocated before.
 template <Runtime R>
 class ScatteredOperations {
  public:
@@ -233,7 +234,7 @@ class ScatteredOperations {
       }
     }
   }
-  /// Records the operations while a gate keeps all work incomplete.
+  /// Issues and records the operations while a gate keeps all of their work incomplete.
   [[nodiscard]] StepTrace record() const {
     Gate gate;
     auto const step = [&] {
@@ -241,8 +242,8 @@ class ScatteredOperations {
       issue_all();
       gate.open();
     };
-    // Records operations as issued: the gate holds everything, and operations that the host holds
-    // as well would queue behind it.
+    // Records the timing SpanTiming::as_issued: operations that the host holds back would queue
+    // behind the gate.
     return record_step(device_, step, SpanTiming::as_issued);
   }
   [[nodiscard]] WaitCounts capture() const requires CapturingRuntime<R> {

@@ -87,13 +87,13 @@ void JsonWriter::word(std::string_view letters) {
 void JsonWriter::begin(char bracket, Layout layout) {
   separate();
   out_ += bracket;
-  open_.push_back({layout, true});
+  open_.push({layout, true});
   indent_ += layout == Layout::lines ? 1 : 0;
 }
 
 void JsonWriter::end(char bracket) {
-  auto const closed = open_.back();
-  open_.pop_back();
+  auto const closed = open_.top();
+  open_.pop();
   if (closed.layout == Layout::lines) {
     --indent_;
     if (!closed.empty) {
@@ -108,7 +108,7 @@ void JsonWriter::separate() {
     after_key_ = false;
     return;
   }
-  auto& around = open_.back();
+  auto& around = open_.top();
   bool const on_lines = around.layout == Layout::lines;
   if (!around.empty) {
     out_ += on_lines ? "," : ", ";

@@ -4,9 +4,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <stack>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace msstream::detail {
 
@@ -89,7 +89,7 @@ class JsonWriter {
   void start_line();
 
   std::string& out_;
-  std::vector<Open> open_;
+  std::stack<Open> open_;
   std::size_t indent_ = 0;
   bool after_key_ = false;
 };

@@ -73,7 +73,8 @@ struct TrainedBy {
 /// position covers all work of the stream.
 template <Runtime R>
 [[nodiscard]] order::Position newest(StreamGroup<R> const& group) {
-  auto const& slot = group.compute().engine().slot();
+  auto const stream = group.compute();
+  auto const& slot = stream.engine().slot();
   return {slot.index, slot.reserved.load()};
 }
 

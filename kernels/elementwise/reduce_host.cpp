@@ -36,8 +36,8 @@ float reduce_row(Total, float const* row, std::int64_t count) {
   return sum_of_terms(count, [=](std::int64_t i) { return row[i]; });
 }
 
-/// Reduces all columns together, row by row of `inner`, so that the input is read once from front
-/// to back.
+/// Reduces all columns together, one row of `view.inner` elements after the other, so that the
+/// input is read once from front to back.
 template <class Reducer>
 void reduce_columns(Reducer, AxisView const& view, float const* input, float* totals) {
   std::fill_n(totals, view.inner, Reducer::nothing());

@@ -113,9 +113,10 @@ class SegmentCursor {
                       });
     use_window(end_of(base_));
   }
-  /// Makes the segments from `base_` on the current ones, one per lane, given their ends,
-  /// end_of(base_). Checks their offsets, and requests the ends of the segments after them. Few
-  /// walks reach those, so that their offsets are checked later.
+  /// Makes segments `base_`, `base_` + 1, … the cursor's current segments, one per lane. `end` is
+  /// the calling lane's end_of(base_). Checks the offsets of these segments, and starts to load the
+  /// ends of the next group of segments. The offsets of the next group are checked only when the
+  /// cursor reaches that group, which is rare.
   __device__ void use_window(int end) {
     next_ends_ = end_of(base_ + group_.lanes);
     bool const is_bad = bounds_.is_bad_by_lanes(base_, bounds_.segments, group_);

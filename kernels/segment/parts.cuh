@@ -89,9 +89,10 @@ class RowsAhead {
 };
 
 /// Reduces the segments in each part of the positions with a team of lanes, for the columns that
-/// the team holds at once; blocks along the grid's y share wider rows. If rows are not short, a
-/// team has all lanes of a warp, which then do not diverge. The lanes of one column take the
-/// batches of rows alternately, and their results are combined where a segment ends.
+/// the team holds at once. If a row has more columns, blocks along the grid's y dimension divide
+/// the columns among them. If rows are not short, a team has all lanes of a warp, which then do not
+/// diverge. Lanes that hold the same column process the batches of rows in turn, and their results
+/// are combined where a segment ends.
 template <class Combiner, class Rows, int Count>
 __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     span_parts_kernel(Rows source,

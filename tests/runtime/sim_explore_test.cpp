@@ -85,8 +85,8 @@ TEST(Explore, a_race_of_one_operation_a_stream_has_every_order_of_those) {
 }
 
 TEST(Explore, races_in_pairs_multiply) {
-  // Operation i of stream 0 races with operation i of stream 1. Each of the 4 cells has 2 orders,
-  // independent of the orders of the other cells.
+  // Both streams write cells 0 to 3 of the program. The two writes of a cell can run in either
+  // order, independently of the other cells.
   auto const run = [](bool reduce) {
     return sim::explore(
         [](Sim::Options const& options) {

@@ -31,9 +31,9 @@ template <class Predicate>
   return block.record.log.empty() || all_of_some_uses(block, holds);
 }
 
-/// Returns whether joining two free blocks makes hardly any stream wait: the same streams may use
-/// either block without a wait, or only one block, not the larger one, is free of waits for all
-/// streams. `over(position)` returns whether a use needs no wait.
+/// Returns whether joining two free blocks makes hardly any stream wait: either the uses of both
+/// blocks make the same streams wait, or one block, not the larger one, can be used by every stream
+/// without a wait. `over(position)` returns whether a use needs no wait.
 template <class Over>
 [[nodiscard]] bool is_joined_cheaply(Block const& one, Block const& other, Over&& over) {
   auto const is_used_by = [&](Block const& block, auto&& is_stream) {

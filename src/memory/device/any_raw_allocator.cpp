@@ -284,8 +284,8 @@ class AnyRawAllocator::State {
   void note_use(Held& held, ForeignStreams::Use const& user) {
     auto const position = user.mark();
     if (held.owner.id == user.id() && held.others.empty()) {
-      // The stream already follows the earlier uses of the block, so its new position replaces
-      // them.
+      // The stream already follows all recorded uses of the block, so the stream's new position
+      // replaces those uses in the record.
       std::lock_guard const guard(held.block->record.lock);
       held.block->record.note(AccessMode::write, position);
     } else {
@@ -318,7 +318,9 @@ class AnyRawAllocator::State {
 
   std::shared_ptr<DeviceState> device_;
   ForeignStreams streams_;
-  /// The slot of memory that any stream may use at once: a stream without work.
+  /// The tracker's entry for a stream that never gets work. Blocks from allocate() without a stream
+  /// are allocated for it: the host waits for their earlier uses, so any stream may use them at
+  /// once.
   StreamSlot* no_stream_;
   std::array<Shard, kShards> shards_;
   Captured captured_;

@@ -62,7 +62,8 @@ class LargeAllocator {
   /// Joins free neighbours and takes any block; if there is none, does so again after taking back
   /// all shares. Otherwise takes some more fresh memory.
   [[nodiscard]] Block* take_joined(LargeRequest& request);
-  /// Returns free small blocks to the arena as large ones, and takes any block.
+  /// Turns slabs whose small blocks are all free into large free blocks, then takes any free block,
+  /// for which the stream may have to wait. Returns null if no slab was freed or no block found.
   [[nodiscard]] Block* take_after_slabs(LargeRequest& request);
   /// Makes a block of free pages that lie apart from each other.
   [[nodiscard]] Block* take_gathered(LargeRequest& request);

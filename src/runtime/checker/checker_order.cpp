@@ -306,7 +306,7 @@ void Checker::begin_foreign_work(OperationHandle const& operation, Handle handle
     if (!state_->stops(found)) {
       stream.issued = work->place.number;
       stream.launched = work->place.number;
-      state_->holds.push_back({work, stream.index});
+      state_->holds.push_back({work, stream.index, State::capture_of(stream)});
       // Ends the foreign work on the holder's other streams, too, because end_foreign_work() will
       // not be called for it.
     } else {
@@ -333,7 +333,7 @@ void Checker::end_foreign_work(OperationHandle const& operation, Handle handle) 
       });
   if (hold != state_->holds.end()) {
     std::vector<CheckReport> found;
-    state_->find_copies_beside(*hold, *work, found);
+    state_->find_copies_beside(*hold, *work, state_->history_of(stream), found);
     if (!found.empty()) {
       auto& untold = state_->untold[operation.get()];
       untold.in_a_destructor = true;
@@ -342,7 +342,8 @@ void Checker::end_foreign_work(OperationHandle const& operation, Handle handle) 
     state_->holds.erase(hold);
   }
   for (auto const& use : operation->uses) {
-    state_->history.note_beside(detail::interval_of(use), State::access(work, nullptr, use));
+    state_->history_of(stream).note_beside(detail::interval_of(use),
+                                           State::access(work, nullptr, use));
   }
   state_->note_outcome(*operation, Outcome::launched);
 }

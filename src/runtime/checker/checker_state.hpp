@@ -80,6 +80,9 @@ struct Checker::State {
   struct Hold {
     Work work;
     std::size_t stream_index;
+    /// The capture of the stream. Null outside captures. Work of a capture does not run, so it
+    /// conflicts only with other work of that capture.
+    detail::CapturedParts const* capture;
   };
 
   [[nodiscard]] static std::string name_of(Handle handle, Stream const& stream) {
@@ -300,6 +303,9 @@ struct Checker::State {
   [[nodiscard]] detail::AccessHistory& history_of(Stream const& stream) {
     return stream.capture != nullptr ? stream.capture->history : history;
   }
+  [[nodiscard]] static detail::CapturedParts const* capture_of(Stream const& stream) noexcept {
+    return stream.capture.get();
+  }
 
   static CheckReport race(IssuedWork const& work,
                           OperationHandle const& part,
@@ -330,14 +336,15 @@ struct Checker::State {
   void find_writes_of_held_memory(IssuedWork const& work,
                                   Stream const& stream,
                                   std::vector<CheckReport>& found) const {
-    if (holds.empty() || stream.capture != nullptr) {
+    if (holds.empty()) {
       return;
     }
     std::vector<IssuedWork const*> told;
     detail::for_each_use(*work.operation, [&](OperationHandle const& part, MemoryUse const& use) {
       for (auto const& hold : holds) {
         bool const is_told = std::find(told.begin(), told.end(), hold.work.get()) != told.end();
-        if (use.mode != AccessMode::read && hold.stream_index != stream.index && !is_told) {
+        if (use.mode != AccessMode::read && hold.stream_index != stream.index &&
+            hold.capture == capture_of(stream) && !is_told) {
           find_overlap(work, part, use, hold, found);
           if (part != nullptr && !found.empty()) {
             told.push_back(hold.work.get());
@@ -354,7 +361,8 @@ struct Checker::State {
     for (auto const& hold : holds) {
       for (auto const& use : work->operation->uses) {
         if (use.mode != AccessMode::read && hold.work->operation != work->operation &&
-            hold.stream_index != stream.index && !work->is_issued_after(*hold.work) &&
+            hold.stream_index != stream.index && hold.capture == capture_of(stream) &&
+            !work->is_issued_after(*hold.work) &&
             hold.work->operation->uses.front().mode != AccessMode::read) {
           find_overlap(*work, nullptr, use, hold, found);
         }
@@ -384,6 +392,7 @@ struct Checker::State {
   /// are operations that only read it.
   void find_copies_beside(Hold const& hold,
                           IssuedWork const& end,
+                          detail::AccessHistory& history,
                           std::vector<CheckReport>& found) {
     for (auto const& held : hold.work->operation->uses) {
       auto const range = detail::interval_of(held);

@@ -24,8 +24,8 @@ struct HostCall {
   Kind kind;
   Point point{};
   MemoryUse use{};
-  /// Whether `point` becomes complete exactly when the last action before it does. If false, any
-  /// action may complete the point.
+  /// True if `point` becomes complete exactly when the last action before it on its stream becomes
+  /// complete. If false, the search assumes that any action may change whether `point` is complete.
   bool exact = true;
 };
 

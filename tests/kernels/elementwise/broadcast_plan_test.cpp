@@ -93,7 +93,8 @@ TEST(BroadcastPlan, walks_any_two_shapes_as_numpy_does) {
       }
       ASSERT_EQ(walked(plan, plan.left_strides), lefts);
       ASSERT_EQ(walked(plan, plan.right_strides), rights);
-      // The kernels rely on inner strides of 0 or 1, of which one at least is 1.
+      // The kernels require that both operands have an innermost stride of 0 or 1, and that at
+      // least one of these strides is 1.
       auto const inner_left = plan.left_strides[plan.rank - 1];
       auto const inner_right = plan.right_strides[plan.rank - 1];
       ASSERT_TRUE((inner_left | inner_right) == 1) << inner_left << ", " << inner_right;

@@ -16,6 +16,7 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace msstream::testing {
@@ -77,6 +78,40 @@ TYPED_TEST(CapturedHolderTest, memory_from_inside_is_ordered) {
   step.replay();
   step.replay();
   EXPECT_EQ(to_host(z), Floats(StepWorld<TypeParam>::kCount, 2.0F));
+}
+
+/// A capture runs nothing, so another thread may use the memory of its holders while the capture is
+/// open.
+TYPED_TEST(CapturedHolderTest, another_thread_uses_the_memory_beside_the_capture) {
+  auto const x = this->world_.vector(1.0F);
+  auto const y = this->world_.vector(0.0F);
+  auto const z = this->world_.vector(0.0F);
+  auto const two = this->world_.vector(2.0F);
+  auto const on_another_thread = [&](Tensor<float, TypeParam> const& target, int group) {
+    std::thread([&] {
+      StreamScope const scope(this->world_.pool[group]);
+      EXPECT_NO_THROW(copy(target, two));
+    }).join();
+  };
+  CapturedStep step(this->world_.device, [&] {
+    {
+      StreamScope const scope(this->world_.pool[1]);
+      auto const stream = this->world_.device.current_group().compute();
+      TensorHolder holder(stream);
+      holder.hold(y);
+      on_another_thread(y, 0);  // while the holder is open
+      this->world_.device.runtime().copy(
+          y.data(), two.data(), y.bytes(), CopyKind::d2d, stream.native());
+    }
+    on_another_thread(y, 2);  // while the capture is open
+    this->copy_under_holder(x, y);
+    on_another_thread(y, 0);
+    copy(z, y);
+  });
+  EXPECT_EQ(to_host(y).front(), 2.0F);
+  step.replay();
+  on_another_thread(y, 2);
+  EXPECT_EQ(to_host(z).front(), 1.0F);
 }
 
 TYPED_TEST(CapturedHolderTest, one_that_is_open_at_the_end_of_the_capture_is_named) {

@@ -81,6 +81,7 @@ class AnyCapturedStep::State {
   State& operator=(State const&) = delete;
   ~State() {
     if (device_.context()->home.is_left()) {
+      HomeProcess::keep(captured_.graph);
       return;
     }
     auto& captures = device_.state()->memory.capture_pools();

@@ -42,7 +42,11 @@ class Capture final : public OpenCapture {
           native_(capture.streams_.end()) {}
     Graph(Graph const&) = delete;
     Graph& operator=(Graph const&) = delete;
-    ~Graph() { context_->runtime->destroy_graph(native_); }
+    ~Graph() {
+      if (!context_->home.is_left()) {
+        context_->runtime->destroy_graph(native_);
+      }
+    }
 
     [[nodiscard]] NativeGraph native() const noexcept { return native_; }
 

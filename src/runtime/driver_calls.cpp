@@ -4,18 +4,18 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 
 namespace msstream::detail {
 
 namespace {
 
-constexpr std::chrono::seconds kLongestWait{1};
-
 /// Guards the list of registered threads. Locked during fork(), so that no thread registers or ends
 /// in the meantime.
 constinit std::mutex list_mutex;
 constinit DriverCalls* first_thread = nullptr;
+constinit std::atomic<std::int64_t> longest_wait_ms{1000};
 
 }  // namespace
 
@@ -42,6 +42,10 @@ DriverCalls::~DriverCalls() {
   }
 }
 
+void DriverCalls::set_longest_wait(std::chrono::milliseconds longest) noexcept {
+  longest_wait_ms.store(longest.count());
+}
+
 void DriverCalls::wait_for_fork() noexcept {
   is_inside_.store(false);
   is_forking_.wait(true);
@@ -50,12 +54,16 @@ void DriverCalls::wait_for_fork() noexcept {
 
 void DriverCalls::before_fork() noexcept {
   list_mutex.lock();
+  if (first_thread == nullptr) {
+    return;
+  }
   is_forking_.store(true);
+  auto const end =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(longest_wait_ms.load());
   for (auto const* thread = first_thread; thread != nullptr; thread = thread->next_) {
     if (thread->thread_ == std::this_thread::get_id()) {
       continue;  // this thread called fork(), from the work of an operation
     }
-    auto const end = std::chrono::steady_clock::now() + kLongestWait;
     while (thread->is_inside_.load() && std::chrono::steady_clock::now() < end) {
       std::this_thread::yield();
     }

@@ -4,6 +4,7 @@
 #include <msstream/runtime/runtime.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace msstream::detail {
@@ -17,8 +18,8 @@ namespace msstream::detail {
 /// forever. A program can avoid fork() during calls of its own threads, but it does not know when
 /// the library's threads call the driver.
 ///
-/// fork() waits at most one second for each thread: the work of an operation, which a registered
-/// thread runs, may itself wait for the thread that calls fork().
+/// fork() waits at most one second: the work of an operation, which a registered thread runs, may
+/// itself wait for the thread that calls fork().
 class DriverCalls {
  public:
   /// Registers the calling thread, which must also destroy the object. Does nothing for a runtime
@@ -37,10 +38,9 @@ class DriverCalls {
       // other thread's flag (sequentially consistent), so at least one of them sees the other.
       if (calls_.is_registered_) {
         calls_.is_inside_.store(true);
-        while (is_forking_.load())
-          [[unlikely]] {
-            calls_.wait_for_fork();
-          }
+        while (is_forking_.load()) {
+          calls_.wait_for_fork();
+        }
       }
     }
     ~Inside() { calls_.is_inside_.store(false, std::memory_order_release); }
@@ -51,8 +51,10 @@ class DriverCalls {
     DriverCalls& calls_;
   };
 
-  /// Returns whether a thread is inside fork(): for tests.
+  /// Returns whether a thread is inside fork() while other threads are registered. For tests.
   [[nodiscard]] static bool is_forking() noexcept { return is_forking_.load(); }
+  /// Changes the longest time for which fork() waits. For tests.
+  static void set_longest_wait(std::chrono::milliseconds longest) noexcept;
 
  private:
   static void before_fork() noexcept;

@@ -26,8 +26,10 @@ AnyTensorHolder::~AnyTensorHolder() {
     // the work instead. Failed work counts as complete.
     UnheardFailure const dropped;
     for (auto const& stream : streams_) {
-      if (stream->closed()) {
-        continue;  // the stream's capture was given up, and its work with it
+      if (stream->closed() || stream->context()->home.is_left()) {
+        // The stream's capture was given up, and its work with it, or this process is a child of
+        // fork() and has none of the work.
+        continue;
       }
       try {
         stream->context()->runtime->synchronize_stream(stream->native());

@@ -19,6 +19,9 @@ namespace {
 
 constexpr char const* kCheck = "MSSTREAM_CHECK";
 
+/// A device that a test never destroys, reachable for leak checkers.
+Device<Host>* leaked_device = nullptr;
+
 template <class Plain>
 class CheckedByVariable : public ::testing::Test {
  protected:
@@ -67,6 +70,27 @@ TYPED_TEST(CheckedByVariable, writes_the_counts_of_findings_that_are_only_counte
   }
   unsetenv("MSSTREAM_CHECK_MODE");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "msstream check: findings: 2 (race: 2)\n");
+}
+
+/// A device that is never destroyed has leaks, which are counted once.
+TEST(CheckedByVariableProcess, exit_writes_the_counts_of_a_device_that_is_not_destroyed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto const end = [] {
+    setenv(kCheck, "1", 1);
+    setenv("MSSTREAM_CHECK_MODE", "count", 1);
+    leaked_device = new Device<Host>;
+    auto const& device = leaked_device;
+    StreamPool pool(*device, {.groups = 2});
+    Tensor<float, Host> const shared(*device, {64});
+    for (int group = 0; group < 2; ++group) {
+      StreamScope const scope(pool[group]);
+      issue("write", writes(raw(*device, shared)), kNoWork);
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(end(),
+              ::testing::ExitedWithCode(0),
+              "^msstream check: findings: [0-9]+ \\(race: 1, leak: [0-9]+\\)\n$");
 }
 
 TYPED_TEST(CheckedByVariable, is_for_devices_made_while_it_is_set) {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -20,39 +21,17 @@
 namespace msstream::detail {
 namespace {
 
+/// The checker of all devices that are checked because of MSSTREAM_CHECK.
 struct Common {
   HomeProcess home;
   std::mutex mutex;
   std::weak_ptr<Checker> checker;
 };
 
-/// Destroys a checker that MSSTREAM_CHECK has made. The program cannot ask this checker for its
-/// findings, so in mode `count` their numbers are written to stderr.
-void end_checker(Checker* ending, CheckMode mode) noexcept {
-  std::unique_ptr<Checker> const checker(ending);
-  if (mode != CheckMode::count || checker->count() == 0) {
-    return;
-  }
-  try {
-    auto line = fmt::format("msstream check: findings: {}", checker->count());
-    char const* separator = " (";
-    for (auto const kind : kCheckKinds) {
-      if (std::uint64_t const count = checker->count(kind); count != 0) {
-        line += fmt::format("{}{}: {}", separator, name_of(kind), count);
-        separator = ", ";
-      }
-    }
-    std::fprintf(stderr, "%s)\n", line.c_str());
-  } catch (
-      std::exception const&) {  // NOLINT(bugprone-empty-catch): there is no memory for the line
-  }
-}
-
-/// Returns the checker of all devices that are checked because of MSSTREAM_CHECK: devices that
-/// share a dependency tracker must share their checker. A child of fork() gets a checker of its
-/// own, because locks of the parent's checker may be held by threads that the child does not have.
-std::shared_ptr<Checker> common_checker() {
-  static std::atomic<Common*> of_process{new Common};  // used until the process has ended
+/// Returns the common checker's place, which is never destroyed. A child of fork() gets another
+/// one, because locks of the parent's checker may be held by threads that the child does not have.
+Common& common_of_process() {
+  static std::atomic<Common*> of_process{new Common};
   auto* common = of_process.load();
   if (common->home.is_left()) {
     auto fresh = std::make_unique<Common>();
@@ -60,15 +39,73 @@ std::shared_ptr<Checker> common_checker() {
       common = fresh.release();
     }
   }
-  std::lock_guard const guard(common->mutex);
-  auto checker = common->checker.lock();
-  if (checker == nullptr) {
-    CheckerOptions const options;
-    checker = std::shared_ptr<Checker>(
-        new Checker(options),
-        [mode = options.mode](Checker* ending) { end_checker(ending, mode); });
-    common->checker = checker;
+  return *common;
+}
+
+/// Writes the numbers of findings to stderr, because the program cannot ask the common checker.
+void write_counts(Checker const& checker) noexcept {
+  try {
+    if (checker.count() == 0) {
+      return;
+    }
+    auto line = fmt::format("msstream check: findings: {}", checker.count());
+    char const* separator = " (";
+    for (auto const kind : kCheckKinds) {
+      if (std::uint64_t const count = checker.count(kind); count != 0) {
+        line += fmt::format("{}{}: {}", separator, name_of(kind), count);
+        separator = ", ";
+      }
+    }
+    std::fprintf(stderr, "%s)\n", line.c_str());
+  } catch (std::exception const&) {
+    std::fputs("msstream check: no memory to write the numbers of findings\n", stderr);
   }
+}
+
+/// Whether exit() has written the numbers of findings.
+constinit std::atomic<bool> has_exit_written{false};
+
+/// Destroys a checker whose findings are only counted, after it has looked for leaks.
+void end_counting_checker(Checker* ending) noexcept {
+  std::unique_ptr<Checker> const checker(ending);
+  if (!has_exit_written.load()) {
+    checker->report_leaks();
+    write_counts(*checker);
+  }
+}
+
+/// Called by exit() after the handler of LiveCheckers, which has looked for leaks. Writes the
+/// counts of a checker whose devices are not destroyed: they are leaked, or left because their
+/// driver has ended.
+void write_counts_at_exit() {
+  auto& common = common_of_process();
+  std::lock_guard const guard(common.mutex);
+  if (auto const checker = common.checker.lock(); checker != nullptr) {
+    has_exit_written.store(true);
+    write_counts(*checker);
+  }
+}
+
+/// Returns the checker of all devices that are checked because of MSSTREAM_CHECK: devices that
+/// share a dependency tracker must share their checker.
+std::shared_ptr<Checker> common_checker() {
+  auto& common = common_of_process();
+  std::lock_guard const guard(common.mutex);
+  auto checker = common.checker.lock();
+  if (checker != nullptr) {
+    return checker;
+  }
+  CheckerOptions const options;
+  if (options.mode == CheckMode::count) {
+    // Registered before the first checker, which registers the handler of LiveCheckers: handlers
+    // run in the reverse order.
+    static int const registered = std::atexit(write_counts_at_exit);
+    static_cast<void>(registered);
+    checker = std::shared_ptr<Checker>(new Checker(options), end_counting_checker);
+  } else {
+    checker = std::make_shared<Checker>(options);
+  }
+  common.checker = checker;
   return checker;
 }
 

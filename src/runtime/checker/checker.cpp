@@ -43,8 +43,10 @@ Checker::Checker(CheckerOptions options) : state_(std::make_unique<State>(std::m
 
 Checker::~Checker() {
   detail::LiveCheckers::remove(*this);
-  report_leaks();
-  write_report();
+  if (!state_->home.is_left()) {
+    report_leaks();
+    write_report();
+  }
 }
 
 void Checker::report_leaks() noexcept {
@@ -53,7 +55,10 @@ void Checker::report_leaks() noexcept {
     found.push_back({CheckKind::leak, std::move(message), std::nullopt, std::nullopt, ""});
   };
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock_if_here();
+    if (!guard.owns_lock()) {
+      return;
+    }
     if (auto const streams = state_->order.live_streams(); streams != 0) {
       leak(fmt::format("{} streams were never destroyed", streams));
     }
@@ -76,16 +81,16 @@ void Checker::report_leaks() noexcept {
 }
 
 std::vector<CheckReport> Checker::reports() const {
-  return state_->log.reports();
+  return state_->log_here().reports();
 }
 std::uint64_t Checker::count() const {
-  return state_->log.count();
+  return state_->log_here().count();
 }
 std::uint64_t Checker::count(CheckKind kind) const {
-  return state_->log.count(kind);
+  return state_->log_here().count(kind);
 }
 void Checker::clear() {
-  state_->log.clear();
+  state_->log_here().clear();
 }
 std::uint64_t Checker::quiet_findings() noexcept {
   return detail::FindingLog::quiet_findings();
@@ -97,7 +102,7 @@ void Checker::write_report() const noexcept {
 void Checker::pageable_copy(std::string_view name, void const* host_memory, Handle handle) {
   std::vector<CheckReport> found;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     auto const& stream = state_->order.stream(handle);
     auto const operation =
         stream.active != nullptr ? stream.active->operation->name : std::string(name);
@@ -127,7 +132,7 @@ void Checker::copies(
   }
   std::vector<CheckReport> found;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     auto const& stream = state_->order.stream(handle);
     auto const operation =
         stream.active != nullptr ? stream.active->operation->name : std::string(name);
@@ -151,14 +156,14 @@ void Checker::copies(
 }
 
 bool Checker::is_pinned(void const* memory, std::size_t bytes) const {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   auto const* const part =
       state_->memory.part_at(Interval::of(memory, std::max(bytes, std::size_t{1})));
   return part != nullptr && part->space == Space::pinned;
 }
 
 void Checker::allocated(void const* memory, std::size_t bytes, Space space) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   state_->memory.allocated(Interval::of(memory, bytes), space);
 }
 
@@ -166,7 +171,10 @@ void Checker::freed(void const* memory, std::size_t bytes) noexcept {
   auto const range = Interval::of(memory, bytes);
   std::vector<CheckReport> found;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock_if_here();
+    if (!guard.owns_lock()) {
+      return;
+    }
     auto const* const part = state_->memory.part_at(range);
     auto const by = part != nullptr && part->holder == MemoryLedger::Holder::runtime_user
                         ? State::FreedBy::program
@@ -180,13 +188,13 @@ void Checker::freed(void const* memory, std::size_t bytes) noexcept {
 
 void Checker::moved(void const* to, void const* from, std::size_t bytes) {
   auto const range = Interval::of(to, bytes);
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   state_->memory.allocated(range, Space::device);
   state_->history.hand_on(Interval::of(from, bytes), range.begin);
 }
 
 void Checker::pooled(void const* memory, std::size_t bytes) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   state_->memory.pooled(Interval::of(memory, bytes));
 }
 
@@ -194,7 +202,7 @@ void Checker::taken(void const* memory, std::size_t bytes) {
   auto const range = Interval::of(memory, bytes);
   std::vector<CheckReport> found;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     // Checks newly allocated pinned memory at once, because the host may use it right away. Device
     // memory is checked at its first use instead, against the last use by its previous owner.
     if (state_->memory.taken(range, NameScope::current()) == Space::pinned) {
@@ -206,14 +214,17 @@ void Checker::taken(void const* memory, std::size_t bytes) {
 }
 
 void Checker::returned(void const* memory, std::size_t bytes) noexcept {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock_if_here();
+  if (!guard.owns_lock()) {
+    return;
+  }
   state_->memory.returned(Interval::of(memory, bytes));
 }
 
 void Checker::host_uses(MemoryUse const& use) {
   std::vector<CheckReport> found;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     auto const* const part = state_->memory.part_at(interval_of(use));
     auto const owner = part != nullptr ? part->owner : 0;
     state_->for_each_in_flight(

@@ -30,12 +30,15 @@ Operation operation_past_issue(std::string_view name, std::vector<MemoryUse> use
 }  // namespace
 
 void Checker::stream_created(Handle stream) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   state_->order.create_stream(stream);
 }
 
 void Checker::stream_destroyed(Handle stream) noexcept {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock_if_here();
+  if (!guard.owns_lock()) {
+    return;
+  }
   if (!state_->holds.empty()) {
     // A TensorHolder can outlive a stream only if the stream belonged to an abandoned capture,
     // whose work never runs.
@@ -46,33 +49,36 @@ void Checker::stream_destroyed(Handle stream) noexcept {
 }
 
 void Checker::stream_named(Handle stream, std::string_view name) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   state_->order.stream(stream).lane = name;
 }
 
 void Checker::event_created(Handle event) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   state_->order.create_event(event);
 }
 
 void Checker::event_destroyed(Handle event) noexcept {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock_if_here();
+  if (!guard.owns_lock()) {
+    return;
+  }
   state_->order.destroy_event(event);
 }
 
 Checker::Moment Checker::tail_of(Handle stream) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   return detail::HappensBefore::tail_of(state_->order.stream(stream));
 }
 
 void Checker::recorded(Handle event, Moment moment) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   state_->order.record(event, std::move(moment));
 }
 
 std::optional<Checker::Moment> Checker::moment_of(Handle event, std::string_view call) {
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     auto const& asked = state_->order.event(event);
     if (asked.state != EventState::destroyed) {
       return asked.moment;
@@ -90,7 +96,7 @@ std::optional<Checker::Moment> Checker::waitable_moment_of(Handle event, Handle 
   std::vector<CheckReport> found;
   std::optional<Moment> moment;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     auto const& waited_for = state_->order.event(event);
     auto const waiter = State::name_of(stream, state_->order.stream(stream));
     if (waited_for.state != EventState::destroyed) {
@@ -119,7 +125,7 @@ std::optional<Checker::Moment> Checker::waitable_moment_of(Handle event, Handle 
 }
 
 void Checker::waited(Handle stream, Moment const& moment, Account of) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   auto& waiter = state_->order.stream(stream);
   waiter.clock.merge(moment.clock);
   if (of == Account::program) {
@@ -131,7 +137,7 @@ void Checker::waited(Handle stream, Moment const& moment, Account of) {
 }
 
 void Checker::host_saw(Moment const& moment, Account of) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   state_->order.host_saw(moment);
   if (of == Account::program) {
     state_->order.host_waited(moment.issued);
@@ -140,7 +146,7 @@ void Checker::host_saw(Moment const& moment, Account of) {
 
 bool Checker::reserve(OperationHandle const& operation, Handle handle, TrackedOrder const& order) {
   std::vector<CheckReport> found;
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   auto& stream = state_->order.stream(handle);
   auto const before = stream.issue_clock;
   auto const follow = [&](detail::Place place, detail::CheckClock const& clock) {
@@ -174,7 +180,7 @@ bool Checker::reserve(OperationHandle const& operation, Handle handle, TrackedOr
 void Checker::tell(Operation const& operation) {
   State::Untold untold;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     auto const entry = state_->untold.extract(&operation);
     if (entry.empty()) {
       return;
@@ -189,7 +195,7 @@ void Checker::tell(Operation const& operation) {
 }
 
 void Checker::mark(Handle handle, void const* tracker, order::Position position) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   auto& stream = state_->order.stream(handle);
   auto const place = state_->order.next_place(stream);
   stream.issued = place.number;
@@ -201,7 +207,10 @@ void Checker::mark(Handle handle, void const* tracker, order::Position position)
 }
 
 void Checker::launched(void const* tracker, order::Position position) noexcept {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock_if_here();
+  if (!guard.owns_lock()) {
+    return;
+  }
   if (auto const work = state_->lines.launched(tracker, position)) {
     if (work->state == State::IssuedWork::State::issued) {
       work->state = State::IssuedWork::State::given_up;
@@ -212,7 +221,7 @@ void Checker::launched(void const* tracker, order::Position position) noexcept {
 }
 
 void Checker::follow(Handle handle, void const* tracker, std::span<order::Position const> needed) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   auto& stream = state_->order.stream(handle);
   for (auto const& position : needed) {
     state_->lines.look_up(
@@ -224,7 +233,7 @@ void Checker::follow(Handle handle, void const* tracker, std::span<order::Positi
 }
 
 void Checker::host_follows(void const* tracker, order::Position position) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   state_->lines.look_up(tracker, position, [&](detail::Place place, detail::CheckClock clock) {
     clock.raise(place);
     state_->order.host_waited(clock.numbers());
@@ -234,7 +243,7 @@ void Checker::host_follows(void const* tracker, order::Position position) {
 void Checker::declare(Operation& operation) {
   std::vector<CheckReport> found;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     state_->find_misuse(operation, operation.uses, found);
     if (!state_->stops(found)) {
       state_->note_issued(operation);
@@ -246,7 +255,7 @@ void Checker::declare(Operation& operation) {
 void Checker::begin(OperationHandle const& operation, Handle handle) {
   std::vector<CheckReport> found;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     auto& stream = state_->order.stream(handle);
     auto const reserved = state_->issued.find(operation.get());
     bool const is_new = reserved == state_->issued.end();
@@ -274,7 +283,10 @@ void Checker::begin(OperationHandle const& operation, Handle handle) {
 }
 
 void Checker::end(Handle handle, Outcome outcome) noexcept {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock_if_here();
+  if (!guard.owns_lock()) {
+    return;
+  }
   auto& stream = state_->order.stream(handle);
   if (auto const work = std::exchange(stream.active, nullptr)) {
     state_->note_outcome(*work->operation, outcome);
@@ -283,7 +295,10 @@ void Checker::end(Handle handle, Outcome outcome) noexcept {
 }
 
 void Checker::give_up(Operation const& operation) noexcept {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock_if_here();
+  if (!guard.owns_lock()) {
+    return;
+  }
   state_->note_outcome(operation, Outcome::failed);
   state_->untold.erase(&operation);
   if (auto const reserved = state_->issued.extract(&operation); !reserved.empty()) {
@@ -295,7 +310,7 @@ void Checker::give_up(Operation const& operation) noexcept {
 void Checker::begin_foreign_work(OperationHandle const& operation, Handle handle) {
   std::vector<CheckReport> found;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     auto& stream = state_->order.stream(handle);
     auto const work = state_->next_work(operation, handle, stream);
     work->lane = State::name_of(handle, stream);
@@ -319,7 +334,7 @@ void Checker::begin_foreign_work(OperationHandle const& operation, Handle handle
 }
 
 void Checker::end_foreign_work(OperationHandle const& operation, Handle handle) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   auto& stream = state_->order.stream(handle);
   auto const work = state_->next_work(operation, handle, stream);
   // Places the end of foreign work after all work on the stream so far, without a place of its own:
@@ -354,7 +369,7 @@ OperationHandle Checker::begin_transfer(std::string_view name,
   std::vector<CheckReport> found;
   State::Work transfer;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     auto& stream = state_->order.stream(handle);
     if (auto const active = stream.active; active != nullptr) {
       state_->adopt(*active->operation, uses, found);
@@ -399,7 +414,10 @@ void Checker::end_transfer(OperationHandle const& transfer,
                            Handle handle,
                            Outcome outcome) noexcept {
   if (transfer != nullptr) {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock_if_here();
+    if (!guard.owns_lock()) {
+      return;
+    }
     auto& stream = state_->order.stream(handle);
     state_->note_outcome(*transfer, outcome);
     stream.launched = stream.issued;
@@ -407,12 +425,15 @@ void Checker::end_transfer(OperationHandle const& transfer,
 }
 
 void Checker::capture_began(Handle origin) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   state_->order.stream(origin).capture = std::make_shared<detail::CapturedParts>();
 }
 
 void Checker::capture_ended(Handle origin) noexcept {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock_if_here();
+  if (!guard.owns_lock()) {
+    return;
+  }
   if (auto const capture = state_->order.stream(origin).capture) {
     capture->is_over = true;
     state_->order.end_capture(*capture);
@@ -420,7 +441,7 @@ void Checker::capture_ended(Handle origin) noexcept {
 }
 
 void Checker::graph_made(Handle origin, Handle graph) {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   if (auto const capture = state_->order.stream(origin).capture) {
     state_->graphs.insert_or_assign(
         graph,
@@ -431,12 +452,15 @@ void Checker::graph_made(Handle origin, Handle graph) {
 }
 
 void Checker::graph_destroyed(Handle graph) noexcept {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock_if_here();
+  if (!guard.owns_lock()) {
+    return;
+  }
   state_->graphs.erase(graph);
 }
 
 OperationParts Checker::parts_of(Handle graph) const {
-  std::lock_guard const guard(state_->mutex);
+  auto const guard = state_->lock();
   auto const found = state_->graphs.find(graph);
   return found != state_->graphs.end() ? found->second : nullptr;
 }
@@ -445,7 +469,7 @@ OperationHandle Checker::begin_launch(Handle graph, Handle handle) {
   std::vector<CheckReport> found;
   State::Work launch;
   {
-    std::lock_guard const guard(state_->mutex);
+    auto const guard = state_->lock();
     auto& stream = state_->order.stream(handle);
     auto const parts = state_->graphs.find(graph);
     if (parts == state_->graphs.end() ||

@@ -10,6 +10,7 @@
 #include "tracked_lines.hpp"
 
 #include <msstream/runtime/checker.hpp>
+#include <msstream/runtime/detail/home_process.hpp>
 
 #include <fmt/core.h>
 
@@ -73,6 +74,22 @@ struct Checker::State {
   using Work = std::shared_ptr<IssuedWork>;
 
   explicit State(CheckerOptions options) : log(std::move(options)) {}
+
+  /// Locks the state. Throws std::logic_error in a child of fork().
+  [[nodiscard]] std::unique_lock<std::mutex> lock() const {
+    home.require_here();
+    return std::unique_lock(mutex);
+  }
+  /// Returns the log. Throws std::logic_error in a child of fork().
+  [[nodiscard]] detail::FindingLog& log_here() {
+    home.require_here();
+    return log;
+  }
+  /// Locks the state, for functions that must not throw. Returns a lock that owns nothing in a
+  /// child of fork(), in which the function has nothing to do.
+  [[nodiscard]] std::unique_lock<std::mutex> lock_if_here() const noexcept {
+    return home.is_left() ? std::unique_lock<std::mutex>() : std::unique_lock(mutex);
+  }
 
   /// The work of other code on a stream, between begin_foreign_work() and end_foreign_work(). The
   /// checker does not know what the work does; it may use the declared memory at any time in
@@ -457,6 +474,9 @@ struct Checker::State {
         });
   }
 
+  /// Distinguishes a child of fork(), whose copy of the mutex may be locked by a thread that the
+  /// child does not have.
+  detail::HomeProcess home;
   std::mutex mutable mutex;  ///< guards all members except the log
   detail::HappensBefore order;
   detail::AccessHistory history;

@@ -318,6 +318,10 @@ void Host::launch_graph(native_graph graph, native_stream stream) {
 }
 
 void Host::destroy_graph(native_graph graph) noexcept {
+  if (home_.is_left()) {
+    detail::HomeProcess::keep(std::shared_ptr<void const>(graph, [](Graph*) {}));
+    return;
+  }
   delete graph;
 }
 

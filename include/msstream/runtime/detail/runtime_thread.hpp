@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <thread>
+#include <msstream/base/closure.hpp>
+
 #include <utility>
 
 namespace msstream::detail {
@@ -27,18 +28,21 @@ class RuntimeThread {
   [[nodiscard]] static bool is_in_work() noexcept {
     return current_ || launching_ != nullptr || is_launch_thread_;
   }
-  /// Calls `function()`, which may wait for streams: on the calling thread or, if that thread must
-  /// not wait (see is_in_work()), on a new thread.
+  /// Calls `function()`, which destroys an object and may wait for streams: on the calling thread
+  /// or, if that thread must not wait (see is_in_work()), on a new thread. If no thread can be
+  /// started, writes this to stderr and keeps the object for ever.
   template <class F>
   static void call_outside(F&& function) {
     if (is_in_work()) {
-      std::thread(std::forward<F>(function)).detach();
+      call_on_new_thread(Closure(std::forward<F>(function)));
     } else {
       std::forward<F>(function)();
     }
   }
 
  private:
+  static void call_on_new_thread(Closure function);
+
   friend class InsideWork;
   friend class LaunchPool;
 

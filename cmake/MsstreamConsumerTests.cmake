@@ -26,6 +26,23 @@ add_test(NAME consumer_build_type COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR}
   -S ${CMAKE_CURRENT_SOURCE_DIR}/consumer_subdirectory -B ${CMAKE_CURRENT_BINARY_DIR}/consumer_build_type)
 set_tests_properties(consumer_build_type PROPERTIES PASS_REGULAR_EXPRESSION "CMAKE_BUILD_TYPE is not set")
 
+# Checks that the installed library refuses another major version of fmt than it was built with. A
+# folder with nothing but package files stands for that version. The version of a parent project's
+# own fmt is unknown.
+if(fmt_VERSION)
+  set(other_fmt ${CMAKE_CURRENT_BINARY_DIR}/consumer_other_fmt_package)
+  file(WRITE ${other_fmt}/fmt-config.cmake "")
+  file(WRITE ${other_fmt}/fmt-config-version.cmake
+    "set(PACKAGE_VERSION 999.1.0)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n")
+  add_test(NAME consumer_other_fmt COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR}
+    -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+    -DCMAKE_PREFIX_PATH=${prefix} -Dfmt_DIR=${other_fmt} -DEXPECTED_CUDA=${MSSTREAM_CUDA}
+    -S ${CMAKE_CURRENT_SOURCE_DIR}/consumer_install -B ${CMAKE_CURRENT_BINARY_DIR}/consumer_other_fmt)
+  # CMake breaks the lines of the message.
+  set_tests_properties(consumer_other_fmt PROPERTIES FIXTURES_REQUIRED msstream_installed
+    PASS_REGULAR_EXPRESSION "built with fmt[ \n]+${fmt_VERSION},[ \n]+and[ \n]+fmt[ \n]+999.1.0")
+endif()
+
 set_tests_properties(consumer_clean PROPERTIES FIXTURES_SETUP msstream_clean)
 set_tests_properties(consumer_prefix PROPERTIES FIXTURES_REQUIRED msstream_clean FIXTURES_SETUP msstream_installed)
 set_tests_properties(consumer_install PROPERTIES FIXTURES_REQUIRED msstream_installed)

@@ -22,6 +22,9 @@ CUDA headers may be named in runtime/, in kernels/, in tests and in files that o
 of a room are compiled as one file, so all names that they declare at file level must differ. Names of tests are
 snake_case.
 
+A public header includes no header of fmt, except for those of FMT_HEADERS. Nor does a file that nvcc compiles (*.cu,
+*.cuh) anywhere in the repository.
+
 The tables of rooms, families and libraries in the pages of PAGES are written from the tables below. With --fix they are
 written again; without it, a page that differs is an error.
 """
@@ -89,6 +92,12 @@ FRONTS = {
 # The rooms that a folder of tests may include beyond those of its room: tests of memory use
 # tensors, and tests of tensors use operations.
 TESTS_ALSO_USE = {"memory": {"tensor"}, "tensor": {"ops"}}
+
+# The public headers that may include fmt. Programs include the first one to use fmt, and sources of the library the
+# second one.
+FMT_HEADERS = ("include/msstream/base/format.hpp", "include/msstream/base/detail/require.hpp")
+# The folders with sources, those of programs included.
+FOLDERS = ("include", "src", "kernels", "tests", "apps", "examples", "benchmarks", "interop", "tools")
 
 UMBRELLA = "include/msstream/msstream.hpp"
 LICENCE = "// SPDX-License-Identifier: Apache-2.0"
@@ -322,6 +331,21 @@ def app_violations(root):
     yield from ("includes in a circle: " + " -> ".join(circle) for circle in circles(graph))
 
 
+def fmt_violations(root):
+    """Yields the includes of fmt in public headers and in files that nvcc compiles."""
+    for top in FOLDERS:
+        for file in sorted((root / top).rglob("*")):
+            path = file.relative_to(root).as_posix()
+            is_public = top == "include" and file.suffix in SUFFIXES and path not in FMT_HEADERS
+            if is_public or file.suffix in (".cu", ".cuh"):
+                text = file.read_text(encoding="utf-8")
+                for match in INCLUDE.finditer(text):
+                    if match.group(2).startswith("fmt/"):
+                        line = text.count("\n", 0, match.start(2)) + 1
+                        kind = "a public header" if is_public else "a file for nvcc"
+                        yield f"{path}:{line}: {kind} may not include {match.group(2)}; call a function of a source instead"
+
+
 def circles(graph):
     """Yields each circle of includes once, as the files along it."""
     done, trail = set(), []
@@ -383,6 +407,7 @@ def violations(root):
              for path, text in texts.items()}
     found += ["includes in a circle: " + " -> ".join(circle) for circle in [*circles(graph), *circles(folders_of(graph))]]
     found += app_violations(root)
+    found += fmt_violations(root)
     found += shared_names({path: text for path, text in texts.items() if re.match(r"tests/.*_test\.cpp$", path)})
     found += [problem for path, text in texts.items() if path.startswith("tests/") for problem in misnamed_tests(path, text)]
     found += [f"{folder}: {count} files; at most {MOST_FILES}"

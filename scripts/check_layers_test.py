@@ -186,6 +186,21 @@ class LayersTest(unittest.TestCase):
                                     f"names the CUDA header {header}")
         self.assert_reports({"src/ops/dense.cpp": HEAD + "#include <custom.hpp>\n#include <numeric>\n#include <nvme>\n"})
 
+    def test_fmt_is_included_in_few_places(self):
+        include = "#include <fmt/core.h>\n"
+        for path in ("include/msstream/ops/dense.hpp", "include/msstream/base/detail/closure.hpp"):
+            with self.subTest(path):
+                self.assert_reports({path: HEADER + include}, f"{path}:3: a public header may not include fmt/core.h")
+        for path in ("kernels/ids/bags.cuh", "kernels/dense/dense.cu", "tests/ops/dense_test.cu", "tests/trust/a_test.cu",
+                     "examples/a/a.cu", "benchmarks/a.cu"):
+            with self.subTest(path):
+                self.assert_reports({path: HEADER + include}, f"{path}:3: a file for nvcc may not include fmt/core.h")
+        self.assert_reports({**{path: HEADER + include for path in check_layers.FMT_HEADERS},
+                             "include/msstream/ops/dense.hpp": HEADER + "#include <fmt.h>\n",
+                             "src/ops/dense.cpp": HEAD + "#include <fmt/format.h>\n",
+                             "kernels/dense/dense.hpp": HEADER + include,
+                             "tests/ops/dense_test.cpp": HEAD + include})
+
     def test_every_file_has_a_licence_and_every_header_a_guard(self):
         self.assert_reports({"src/ops/dense.cpp": "int dense;\n"}, "src/ops/dense.cpp:1: the first line is not")
         self.assert_reports({"kernels/ids/bags.cuh": HEAD}, "kernels/ids/bags.cuh:1: no #pragma once")

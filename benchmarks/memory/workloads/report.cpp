@@ -3,8 +3,9 @@
 
 #include "table.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 
 namespace benchmarks::workloads {
 
@@ -102,12 +103,12 @@ Json json_of(Number number) {
 }  // namespace
 
 Report::Report(Arena const& arena, std::string const& commit, bool quick) {
-  std::printf("%s: %s%s%s%s\n",
-              arena.runtime.c_str(),
-              arena.device.c_str(),
-              arena.version.empty() ? "" : ", ",
-              arena.version.c_str(),
-              quick ? "; --quick: less work than what docs/benchmarks.md shows" : "");
+  fmt::print("{}: {}{}{}{}\n",
+             arena.runtime,
+             arena.device,
+             arena.version.empty() ? "" : ", ",
+             arena.version,
+             quick ? "; --quick: less work than what docs/benchmarks.md shows" : "");
   json_ = {{"runtime", arena.runtime},
            {"device", arena.device},
            {"version", arena.version},
@@ -118,25 +119,25 @@ Report::Report(Arena const& arena, std::string const& commit, bool quick) {
 }
 
 void Report::explain_trace() {
-  std::printf("\n%s", kTraceKey);
+  fmt::print("\n{}", kTraceKey);
 }
 
 void Report::add_trace(TraceShape const& shape,
                        Trace const& trace,
                        double limit_factor,
                        std::vector<TraceResult> const& results) {
-  std::printf(
-      "\n%d stream%s, seed %llu: %zu operations, at most %.1f MiB live, blocks up to %.0f MiB",
+  fmt::print(
+      "\n{} stream{}, seed {}: {} operations, at most {:.1f} MiB live, blocks up to {:.0f} MiB",
       shape.streams,
       shape.streams == 1 ? "" : "s",
-      static_cast<unsigned long long>(shape.seed),
+      shape.seed,
       trace.operations.size(),
       mebibytes(trace.peak_live_bytes),
       mebibytes(shape.sizes.most));
   if (limit_factor != 0) {
-    std::printf(", under a limit of %.2f times that", limit_factor);
+    fmt::print(", under a limit of {:.2f} times that", limit_factor);
   }
-  std::printf("\n");
+  fmt::print("\n");
   Table const table({{"reserved", "/live", 3},
                      {"limit", "/live", 3},
                      {"records", "allocator", 1},
@@ -194,19 +195,19 @@ void Report::add_trace(TraceShape const& shape,
 }
 
 void Report::explain_makespan() {
-  std::printf("\n%s", kMakespanKey);
+  fmt::print("\n{}", kMakespanKey);
 }
 
 void Report::add_makespans(MakespanPlan const& plan, std::vector<Makespan> const& makespans) {
-  std::printf("\n%d threads, %d iterations of %.0f us, %d repeats, ",
-              plan.threads,
-              plan.iterations,
-              std::chrono::duration<double, std::micro>(plan.busy).count(),
-              plan.repeats);
+  fmt::print("\n{} threads, {} iterations of {:.0f} us, {} repeats, ",
+             plan.threads,
+             plan.iterations,
+             std::chrono::duration<double, std::micro>(plan.busy).count(),
+             plan.repeats);
   if (plan.limit_bytes == 0) {
-    std::printf("no limit\n");
+    fmt::print("no limit\n");
   } else {
-    std::printf("a limit of %.0f MiB\n", mebibytes(plan.limit_bytes));
+    fmt::print("a limit of {:.0f} MiB\n", mebibytes(plan.limit_bytes));
   }
   Table const table({{"", "ms", 2},
                      {"ratio", "median", 4},

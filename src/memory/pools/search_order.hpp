@@ -173,8 +173,20 @@ struct SearchOrder {
     }
     return is_numbered;
   }
+  /// Returns whether every step has the function that find_large() and BlockPool::try_steps() call
+  /// for a large block without a test for null.
+  [[nodiscard]] static constexpr bool serves_large_blocks() {
+    bool serves = true;
+    for (auto const& each : kSteps) {
+      serves = serves && (each.number <= kHardLimit ? each.large != nullptr : each.both != nullptr);
+    }
+    return serves;
+  }
 };
 static_assert(SearchOrder::is_numbered(), "the steps are numbered in their order");
+static_assert(SearchOrder::serves_large_blocks(),
+              "every step up to kHardLimit has a function for large blocks, and every later step "
+              "one for any block");
 
 /// Searches for a large block by the steps from `first` to `last`. Returns null if they find none.
 [[nodiscard]] inline Block* find_large(LargeAllocator& large,

@@ -18,8 +18,9 @@ class FunctionRef<Result(Args...)> {
   template <class Function>
     requires(!std::same_as<Function, FunctionRef> &&
              std::is_invocable_r_v<Result, Function const&, Args...>)
+  // NOLINTNEXTLINE(google-explicit-constructor): a function is passed as a FunctionRef
   FunctionRef(Function const& function)
-  noexcept  // NOLINT(google-explicit-constructor)
+  noexcept
       : object_(std::addressof(function)), call_([](void const* object, Args... args) -> Result {
           return (*static_cast<Function const*>(object))(args...);
         }) {}

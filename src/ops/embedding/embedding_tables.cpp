@@ -61,6 +61,7 @@ kernels::TableDescriptor describe(std::size_t number, EmbeddingTable<AnyRuntime>
 kernels::TablePlan plan_of(std::vector<EmbeddingTable<AnyRuntime>> const& tables) {
   require(!tables.empty(), "embedding tables: there are none");
   std::vector<kernels::TableDescriptor> descriptors;
+  descriptors.reserve(tables.size());
   for (auto const& table : tables) {
     descriptors.push_back(describe(descriptors.size(), table));
   }

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 /// The first step of unique(): maps ids to unsigned keys of the same order, which are then sorted.
-/// Of keys longer than 32 bits, only the bytes in which they differ are sorted.
+/// If keys are longer than 32 bits, only the bytes in which they differ are sorted.
 namespace msstream::ops::kernels {
 
 __device__ inline std::int64_t existing_ids(UniqueArgs const& args) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/of_this_process.hpp"
+
 #include <msstream/base/detail/env.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/runtime/checked.hpp>
@@ -27,20 +29,6 @@ struct Common {
   std::mutex mutex;
   std::weak_ptr<Checker> checker;
 };
-
-/// Returns the common checker's place, which is never destroyed. A child of fork() gets another
-/// one, because locks of the parent's checker may be held by threads that the child does not have.
-Common& common_of_process() {
-  static std::atomic<Common*> of_process{new Common};
-  auto* common = of_process.load();
-  if (common->home.is_left()) {
-    auto fresh = std::make_unique<Common>();
-    if (of_process.compare_exchange_strong(common, fresh.get())) {
-      common = fresh.release();
-    }
-  }
-  return *common;
-}
 
 /// Writes the numbers of findings to stderr, because the program cannot ask the common checker.
 void write_counts(Checker const& checker) noexcept {
@@ -78,7 +66,7 @@ void end_counting_checker(Checker* ending) noexcept {
 /// counts of a checker whose devices are not destroyed: they are leaked, or left because their
 /// driver has ended.
 void write_counts_at_exit() {
-  auto& common = common_of_process();
+  auto& common = of_this_process<Common>();
   std::lock_guard const guard(common.mutex);
   if (auto const checker = common.checker.lock(); checker != nullptr) {
     has_exit_written.store(true);
@@ -89,7 +77,7 @@ void write_counts_at_exit() {
 /// Returns the checker of all devices that are checked because of MSSTREAM_CHECK: devices that
 /// share a dependency tracker must share their checker.
 std::shared_ptr<Checker> common_checker() {
-  auto& common = common_of_process();
+  auto& common = of_this_process<Common>();
   std::lock_guard const guard(common.mutex);
   auto checker = common.checker.lock();
   if (checker != nullptr) {

@@ -129,7 +129,12 @@ TEST_F(SearchSteps, go_on_with_more_fresh_memory_if_the_device_lags) {
   make_pool(0);
   free_in_use(allocate(32 * kMiB), 1);
   auto const end_of_work = pool[1].compute().record();
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  // The device lags if the work is unfinished after 1 ms by the clock. The work is held, so it does
+  // not matter how much later the next line runs.
+  auto const lags_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+  while (std::chrono::steady_clock::now() < lags_at) {
+    std::this_thread::yield();
+  }
   static_cast<void>(allocate(32 * kMiB));
   EXPECT_THAT(visited, ElementsAreArray(steps_to(4)));
 }

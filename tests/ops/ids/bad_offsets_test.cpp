@@ -190,7 +190,7 @@ TYPED_TEST(BadOffsetsTest, lookups_and_their_gradients_leave_out_the_same_bags) 
 }
 
 TYPED_TEST(BadOffsetsTest, rows_of_bad_bags_alone_are_not_moved) {
-  // Of the three bags of the offsets {0, 4, 2, 5}, only the last one is good.
+  // The offsets {0, 4, 2, 5} give three bags, and only the last bag is good.
   Bags<TypeParam> const bags(this->put(Integers{0, 1, 2, 3, 4}), this->put(Integers{0, 4, 2, 5}));
   auto const unique = ops::deduplicate(bags, 6);
   EXPECT_THAT(to_host(unique.count), ElementsAre(3));

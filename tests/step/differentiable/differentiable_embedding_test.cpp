@@ -126,7 +126,7 @@ TYPED_TEST(DifferentiableEmbeddingTest, tables_and_weights_for_every_pooling) {
 
 TYPED_TEST(DifferentiableEmbeddingTest, ids_of_bags_with_bad_offsets_move_where_nothing_is_pooled) {
   auto const table = this->random_tensor({4, 1});
-  // Of the three bags of the offsets {0, 3, 2, 4}, only the last one is good.
+  // The offsets {0, 3, 2, 4} give three bags, and only the last bag is good.
   ops::Bags<TypeParam> const bags(this->put(Integers{0, 1, 2, 3}), this->put(Integers{0, 3, 2, 4}));
   GradientTape tape(this->device());
   auto const loss_of = [&](Pooling pooling) {

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/device.hpp>
+#include <msstream/ops/optimizer.hpp>
+#include <msstream/step/initializer.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace msstream {
+
+struct ParametersOptions {
+  std::uint64_t seed = 0;
+};
+
+/// The parameters of a model, by name: dense weights and embedding tables. Makes them with their
+/// first values, finds them again, lists them, and freezes them. An Optimizer takes the store
+/// whole.
+///
+/// The first values of a parameter depend on the seed, its name, its shape and its initializer
+/// alone, so the order in which a program makes its parameters does not matter, and CUDA and the
+/// host give equal bits. Copies share the parameters. Not synchronised.
+template <Runtime R = DefaultRuntime>
+class Parameters;
+
+/// The implementation of Parameters<R>, compiled once for all runtimes.
+template <>
+class Parameters<detail::AnyRuntime> {
+ public:
+  /// A parameter of the store, for lists.
+  struct Entry {
+    std::string name;
+    Shape shape;
+    DType dtype;
+    bool is_table;  ///< made by table(): its gradient is row-sparse
+    bool is_frozen;
+  };
+
+  Parameters(std::shared_ptr<detail::DeviceState> device, ParametersOptions const& options);
+
+  /// Returns all parameters in the order in which they were made.
+  [[nodiscard]] std::vector<Entry> entries() const;
+  /// Returns the number of elements of all parameters.
+  [[nodiscard]] std::int64_t count() const noexcept;
+  [[nodiscard]] bool contains(std::string_view name) const;
+  [[nodiscard]] std::uint64_t seed() const noexcept;
+
+  /// Freezes every parameter whose whole name the regular expression (ECMAScript) matches, such as
+  /// "bottom/.*", and returns their number. A frozen parameter gets no gradient, and an optimizer
+  /// leaves it out. Cannot be undone. Call it before Optimizer::add(). Blocks the host until the
+  /// writes so far are complete. Throws std::invalid_argument for an expression that is malformed
+  /// or matches no name.
+  int freeze(std::string const& names);
+
+  /// Passes each parameter to `visit(name, tensor, is_table)`, in the order in which they were
+  /// made.
+  void for_each(
+      std::function<void(std::string const&, detail::AnyTensor const&, bool)> const& visit) const;
+
+  // The implementations of functions of Parameters<R>, which documents them.
+
+  [[nodiscard]] detail::AnyTensor dense(std::string_view name,
+                                        Shape const& shape,
+                                        Initializer const& initializer,
+                                        std::source_location issued_at);
+  [[nodiscard]] detail::AnyTensor table(DType dtype,
+                                        std::string_view name,
+                                        Shape const& shape,
+                                        Initializer const& initializer,
+                                        std::source_location issued_at);
+  [[nodiscard]] detail::AnyTensor find(std::string_view name, DType dtype) const;
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+template <Runtime R>
+class Parameters : public Parameters<detail::AnyRuntime> {
+  using Body = Parameters<detail::AnyRuntime>;
+
+ public:
+  using runtime_type = R;
+
+  explicit Parameters(Device<R> const& device, ParametersOptions const& options = {})
+      : Body(device.state(), options) {}
+
+  /// Returns the dense parameter of this name: a new one with its first values, or the one that
+  /// exists. Asynchronous. Throws std::invalid_argument for an empty name; if the name belongs to a
+  /// parameter of another shape or type, or to a table; and for an initializer that does not fit
+  /// the shape, or whose numbers are not finite or out of range.
+  [[nodiscard]] Tensor<float, R> dense(
+      std::string_view name,
+      Shape const& shape,
+      Initializer const& initializer = init::xavier_uniform(),
+      std::source_location issued_at = std::source_location::current()) {
+    return {detail::OfKnownType(), Body::dense(name, shape, initializer, issued_at)};
+  }
+  /// Returns the embedding table [rows, width] of this name, of float32, float16 or bfloat16: a new
+  /// one with its first values, or the one that exists. Throws what dense() throws.
+  template <Element T = float>
+    requires std::constructible_from<ops::AnyTable<R>, Tensor<T, R>>
+  [[nodiscard]] Tensor<T, R> table(
+      std::string_view name,
+      Shape const& shape,
+      Initializer const& initializer = init::uniform(-0.05F, 0.05F),
+      std::source_location issued_at = std::source_location::current()) {
+    return {detail::OfKnownType(), Body::table(dtype_of<T>, name, shape, initializer, issued_at)};
+  }
+  /// Returns the parameter of this name. Throws std::invalid_argument, with the names that exist,
+  /// if there is none, and if it has another type.
+  template <Element T = float>
+  [[nodiscard]] Tensor<T, R> find(std::string_view name) const {
+    return {detail::OfKnownType(), Body::find(name, dtype_of<T>)};
+  }
+
+  /// Passes each parameter to `visit(name, tensor)`, in the order in which they were made, for
+  /// checkpoints: a reader or a writer of tensors of float32, float16 and bfloat16.
+  template <class Visit>
+  void visit_state(Visit&& visit) const {
+    Body::for_each([&](std::string const& name, detail::AnyTensor const& any, bool) {
+      switch (any.dtype()) {
+        case DType::float16:
+          return visit(name, Tensor<float16, R>(detail::OfKnownType(), any));
+        case DType::bfloat16:
+          return visit(name, Tensor<bfloat16, R>(detail::OfKnownType(), any));
+        default:
+          return visit(name, Tensor<float, R>(detail::OfKnownType(), any));
+      }
+    });
+  }
+};
+
+template <Runtime R>
+Parameters(Device<R>, ParametersOptions = {}) -> Parameters<R>;
+
+}  // namespace msstream

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/initial_values.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/step/parameters.hpp>
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <regex>
+#include <utility>
+
+namespace msstream {
+
+using detail::AnyRuntime;
+using detail::AnyTensor;
+
+class Parameters<AnyRuntime>::State {
+ public:
+  State(std::shared_ptr<detail::DeviceState> device, ParametersOptions const& options)
+      : device_(std::move(device)), seed_(options.seed) {}
+
+  /// Returns the parameter that the entry describes, which is made if no parameter has its name.
+  AnyTensor make_or_find(Entry const& wanted,
+                         Initializer const& initializer,
+                         std::source_location issued_at) {
+    auto const found = by_name_.find(wanted.name);
+    if (found != by_name_.end()) {
+      auto const& made = made_[found->second];
+      require_same(made.entry(), wanted);
+      return made.tensor;
+    }
+    require(!wanted.name.empty(), "Parameters: a name is empty; expected at least one character");
+    require(!wanted.is_table || wanted.shape.rank() == 2,
+            "Parameters: table \"{}\" of shape {}; expected [rows, width]",
+            wanted.name,
+            wanted.shape);
+    AnyTensor tensor(device_, wanted.dtype, wanted.shape);
+    detail::fill_with_initial_values(tensor, initializer, {seed_, wanted.name}, wanted.name, issued_at);
+    made_.push_back({wanted.name, tensor, wanted.is_table});
+    try {
+      by_name_.emplace(wanted.name, made_.size() - 1);
+    } catch (...) {
+      made_.pop_back();
+      throw;
+    }
+    return tensor;
+  }
+
+  AnyTensor find(std::string_view name, DType dtype) const {
+    auto const found = by_name_.find(name);
+    if (found == by_name_.end()) {
+      throw_invalid_argument_for_missing(name);
+    }
+    auto const& tensor = made_[found->second].tensor;
+    require(tensor.dtype() == dtype,
+            "Parameters: \"{}\" is of {}; it was asked for as {}",
+            name,
+            tensor.dtype(),
+            dtype);
+    return tensor;
+  }
+
+  int freeze(std::string const& names) {
+    std::regex const expression = compiled(names);
+    int frozen = 0;
+    for (auto& parameter : made_) {
+      if (std::regex_match(parameter.name, expression)) {
+        parameter.tensor.freeze();
+        ++frozen;
+      }
+    }
+    require(frozen > 0,
+            "Parameters::freeze: \"{}\" matches the whole name of no parameter; there are {}",
+            names,
+            names_for_messages());
+    return frozen;
+  }
+
+  struct Made {
+    std::string name;
+    AnyTensor tensor;
+    bool is_table;
+
+    [[nodiscard]] Entry entry() const {
+      return {name, tensor.shape(), tensor.dtype(), is_table, tensor.immutable()};
+    }
+  };
+  [[nodiscard]] std::vector<Made> const& made() const noexcept { return made_; }
+  [[nodiscard]] bool contains(std::string_view name) const { return by_name_.contains(name); }
+  [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
+
+ private:
+  static void require_same(Entry const& made, Entry const& wanted) {
+    require(made.is_table == wanted.is_table,
+            "Parameters: \"{}\" is a {}; it was asked for as a {}",
+            made.name,
+            kind_of(made),
+            kind_of(wanted));
+    require(made.shape == wanted.shape,
+            "Parameters: \"{}\" has shape {}; it was asked for with shape {}",
+            made.name,
+            made.shape,
+            wanted.shape);
+    require(made.dtype == wanted.dtype,
+            "Parameters: \"{}\" is of {}; it was asked for as {}",
+            made.name,
+            made.dtype,
+            wanted.dtype);
+  }
+  [[nodiscard]] static char const* kind_of(Entry const& entry) noexcept {
+    return entry.is_table ? "table" : "dense parameter";
+  }
+  [[nodiscard]] static std::regex compiled(std::string const& names) {
+    try {
+      return std::regex(names);
+    } catch (std::regex_error const& error) {
+      detail::throw_invalid_argument(fmt::format(
+          "Parameters::freeze: \"{}\" is no regular expression: {}", names, error.what()));
+    }
+  }
+  /// Returns up to eight names for messages.
+  [[nodiscard]] std::string names_for_messages() const {
+    constexpr std::size_t kMost = 8;
+    std::vector<std::string> quoted;
+    for (std::size_t i = 0; i < std::min(made_.size(), kMost); ++i) {
+      quoted.push_back(fmt::format("\"{}\"", made_[i].name));
+    }
+    if (quoted.empty()) {
+      return "none";
+    }
+    auto const rest = made_.size() - quoted.size();
+    return fmt::format("{}{}", fmt::join(quoted, ", "), rest > 0 ? fmt::format(" and {} more", rest) : "");
+  }
+  [[noreturn]] void throw_invalid_argument_for_missing(std::string_view name) const {
+    detail::throw_invalid_argument(fmt::format(
+        "Parameters: no parameter \"{}\"; there are {}", name, names_for_messages()));
+  }
+
+  std::shared_ptr<detail::DeviceState> const device_;
+  std::uint64_t const seed_;
+  std::vector<Made> made_;
+  std::map<std::string, std::size_t, std::less<>> by_name_;  ///< indices in made_
+};
+
+using Body = Parameters<AnyRuntime>;
+
+Body::Parameters(std::shared_ptr<detail::DeviceState> device, ParametersOptions const& options)
+    : state_(std::make_shared<State>(std::move(device), options)) {}
+
+std::vector<Body::Entry> Body::entries() const {
+  std::vector<Entry> entries;
+  for (auto const& parameter : state_->made()) {
+    entries.push_back(parameter.entry());
+  }
+  return entries;
+}
+
+std::int64_t Body::count() const noexcept {
+  auto const& made = state_->made();
+  return std::accumulate(made.begin(), made.end(), std::int64_t{0}, [](auto sum, auto const& one) {
+    return sum + one.tensor.count();
+  });
+}
+
+bool Body::contains(std::string_view name) const {
+  return state_->contains(name);
+}
+
+std::uint64_t Body::seed() const noexcept {
+  return state_->seed();
+}
+
+int Body::freeze(std::string const& names) {
+  return state_->freeze(names);
+}
+
+void Body::for_each(
+    std::function<void(std::string const&, AnyTensor const&, bool)> const& visit) const {
+  for (auto const& parameter : state_->made()) {
+    visit(parameter.name, parameter.tensor, parameter.is_table);
+  }
+}
+
+AnyTensor Body::dense(std::string_view name,
+                      Shape const& shape,
+                      Initializer const& initializer,
+                      std::source_location issued_at) {
+  return state_->make_or_find(
+      {std::string(name), shape, DType::float32, false, false}, initializer, issued_at);
+}
+
+AnyTensor Body::table(DType dtype,
+                      std::string_view name,
+                      Shape const& shape,
+                      Initializer const& initializer,
+                      std::source_location issued_at) {
+  return state_->make_or_find(
+      {std::string(name), shape, dtype, true, false}, initializer, issued_at);
+}
+
+AnyTensor Body::find(std::string_view name, DType dtype) const {
+  return state_->find(name, dtype);
+}
+
+}  // namespace msstream

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/parallel_rows_host.hpp"
+#include "random/dropout.hpp"
+#include "random/philox.hpp"
+
+#include <algorithm>
+
+namespace msstream::ops::kernels {
+
+void set_random(HostStream stream, RandomState const& value, RandomState* state) {
+  stream.run([value, state] { *state = value; });
+}
+
+void advance_random(HostStream stream, RandomState* state) {
+  stream.run([state] { ++state->step; });
+}
+
+void dropout(HostStream stream, DropoutArgs const& args) {
+  stream.run([args] {
+    auto const state = *args.state;
+    if (args.drawn != nullptr) {
+      *args.drawn = state;
+    }
+    auto const key = philox_key(state.seed, args.stream);
+    parallel_ranges(
+        args.samples,
+        grain_of(args.columns * std::int64_t{16}),
+        [&](std::int64_t begin, std::int64_t end) {
+          for (auto row = begin; row < end; ++row) {
+            auto const* const input = args.input + row * args.columns;
+            auto* const output = args.output + row * args.columns;
+            for (std::int64_t first = 0; first < args.columns; first += 4) {
+              auto const words =
+                  philox(dropout_counter(first / 4, args.first_sample + row, state.step), key);
+              auto const exist = std::min<std::int64_t>(4, args.columns - first);
+              for (std::int64_t k = 0; k < exist; ++k) {
+                output[first + k] =
+                    words.at[k] >= args.threshold ? input[first + k] * args.scale : 0.0F;
+              }
+            }
+          }
+        });
+  });
+}
+
+}  // namespace msstream::ops::kernels

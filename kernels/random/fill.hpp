@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// Fills an array with random numbers. Element i has the word i % 4 of Philox block i / 4, and u =
+/// (word + 1/2) / 2^32. It is base + factor * x, where x is u or the inverse of the normal
+/// distribution at first_probability + probabilities * u; clamped to [low, high], rounded to
+/// float32 and then to `dtype`. The bits are equal on both runtimes.
+struct RandomFillArgs {
+  void* data;
+  DType dtype;  ///< float32, float16 or bfloat16
+  std::int64_t count;
+  std::uint64_t key;
+  bool is_normal;
+  double base;
+  double factor;
+  double low;
+  double high;
+  double first_probability = 0.0;
+  double probabilities = 1.0;
+};
+void random_fill(HostStream stream, RandomFillArgs const& args);
+void random_fill(CudaStream stream, RandomFillArgs const& args);
+
+/// Returns the probability of a standard normal variable to be below z: the inverse of
+/// inverse_normal(), found by bisection, so that its bits depend on the arithmetic of that function
+/// alone.
+double normal_probability(double z);
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/detail/require.hpp>
+#include <msstream/ops/random.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include "common/real_types.hpp"
+#include "random/dropout.hpp"
+#include "random/fill.hpp"
+#include "random/philox.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <source_location>
+#include <string_view>
+
+namespace msstream {
+namespace {
+
+[[nodiscard]] ops::kernels::RandomState* state_of(detail::TensorOf<std::int64_t> const& tensor) {
+  static_assert(sizeof(ops::kernels::RandomState) == 2 * sizeof(std::int64_t));
+  return reinterpret_cast<ops::kernels::RandomState*>(tensor.data());
+}
+
+}  // namespace
+
+RandomGenerator<detail::AnyRuntime>::RandomGenerator(
+    std::shared_ptr<detail::DeviceState> const& device,
+    RandomOptions const& options,
+    std::source_location issued_at)
+    : state_(device, {2}) {
+  issue(
+      "set_random",
+      writes(state_),
+      [seed = options.seed, state = state_of(state_)](auto stream) {
+        ops::kernels::set_random(stream, {seed, 0}, state);
+      },
+      {},
+      issued_at);
+}
+
+void RandomGenerator<detail::AnyRuntime>::advance(std::source_location issued_at) {
+  issue(
+      "advance_random",
+      writes(state_),
+      [state = state_of(state_)](auto stream) { ops::kernels::advance_random(stream, state); },
+      {},
+      issued_at);
+}
+
+namespace ops::detail {
+namespace {
+
+void fill(char const* operation,
+          AnyTensor const& tensor,
+          RandomKey const& key,
+          kernels::RandomFillArgs args,
+          std::source_location issued_at) {
+  kernels::require_real_type(operation, tensor.dtype());
+  args.data = tensor.data();
+  args.dtype = tensor.dtype();
+  args.count = tensor.count();
+  args.key = kernels::philox_key(key.seed, key.stream);
+  issue(
+      operation,
+      writes(tensor),
+      [args](auto stream) { kernels::random_fill(stream, args); },
+      {},
+      issued_at);
+}
+
+/// Checks the arguments of a dropout of a tensor of the given shape, and returns those that do not
+/// depend on memory.
+[[nodiscard]] kernels::DropoutArgs dropout_args(char const* operation,
+                                                Shape const& shape,
+                                                DropoutOptions const& options,
+                                                std::string_view name) {
+  require(options.rate >= 0.0F && options.rate < 1.0F,
+          "{}: rate of {}; expected a number in [0, 1)",
+          operation,
+          options.rate);
+  auto const samples = shape.rank() > 0 ? shape[0] : 1;
+  auto const columns = samples > 0 ? shape.count() / samples : 0;
+  require(options.first_sample >= 0 && options.first_sample < kernels::kMostSamples - samples,
+          "{}: first_sample of {} for {} samples; expected numbers of samples in [0, {})",
+          operation,
+          options.first_sample,
+          samples,
+          kernels::kMostSamples);
+  constexpr std::int64_t kMostColumns = std::int64_t{1} << 34U;
+  require(columns < kMostColumns,
+          "{}: samples of {} elements; expected fewer than {}",
+          operation,
+          columns,
+          kMostColumns);
+  constexpr double kWords = 4294967296.0;
+  auto const threshold = std::round(static_cast<double>(options.rate) * kWords);
+  return {.input = nullptr,
+          .output = nullptr,
+          .samples = samples,
+          .columns = columns,
+          .first_sample = options.first_sample,
+          .stream = RandomKey::stream_of(name),
+          .threshold = static_cast<std::uint32_t>(std::min(threshold, kWords - 1.0)),
+          .scale = static_cast<float>(1.0 / (1.0 - static_cast<double>(options.rate))),
+          .state = nullptr,
+          .drawn = nullptr};
+}
+
+}  // namespace
+
+void fill_uniform(AnyTensor const& tensor,
+                  RandomKey const& key,
+                  float low,
+                  float high,
+                  std::source_location issued_at) {
+  require(std::isfinite(low) && std::isfinite(high) && low <= high,
+          "fill_uniform: low {}, high {}; expected finite numbers, low <= high",
+          low,
+          high);
+  auto const first = static_cast<double>(low);
+  auto const last = static_cast<double>(high);
+  fill("fill_uniform",
+       tensor,
+       key,
+       {.data = nullptr,
+        .dtype = {},
+        .count = 0,
+        .key = 0,
+        .is_normal = false,
+        .base = first,
+        .factor = last - first,
+        .low = first,
+        .high = last},
+       issued_at);
+}
+
+void fill_normal(AnyTensor const& tensor,
+                 RandomKey const& key,
+                 float mean,
+                 float deviation,
+                 std::source_location issued_at) {
+  require(std::isfinite(mean) && std::isfinite(deviation) && deviation >= 0.0F,
+          "fill_normal: mean {}, deviation {}; expected finite numbers, deviation >= 0",
+          mean,
+          deviation);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  fill("fill_normal",
+       tensor,
+       key,
+       {.data = nullptr,
+        .dtype = {},
+        .count = 0,
+        .key = 0,
+        .is_normal = true,
+        .base = mean,
+        .factor = deviation,
+        .low = -kInfinity,
+        .high = kInfinity},
+       issued_at);
+}
+
+void fill_truncated_normal(AnyTensor const& tensor,
+                           RandomKey const& key,
+                           float mean,
+                           float deviation,
+                           float low,
+                           float high,
+                           std::source_location issued_at) {
+  require(std::isfinite(mean) && std::isfinite(deviation) && deviation > 0.0F,
+          "fill_truncated_normal: mean {}, deviation {}; expected finite numbers, deviation > 0",
+          mean,
+          deviation);
+  require(low < high,
+          "fill_truncated_normal: low {}, high {}; expected low < high",
+          low,
+          high);
+  double const centre = mean;
+  double const scale = deviation;
+  double const from = (static_cast<double>(low) - centre) / scale;
+  double const to = (static_cast<double>(high) - centre) / scale;
+  // If most of the interval is above the mean, its mirror image is drawn from: probabilities near 0
+  // have more digits than those near 1.
+  bool const mirrored = from + to > 0.0;
+  double const first = kernels::normal_probability(mirrored ? -to : from);
+  double const last = kernels::normal_probability(mirrored ? -from : to);
+  fill("fill_truncated_normal",
+       tensor,
+       key,
+       {.data = nullptr,
+        .dtype = {},
+        .count = 0,
+        .key = 0,
+        .is_normal = true,
+        .base = centre,
+        .factor = mirrored ? -scale : scale,
+        .low = low,
+        .high = high,
+        .first_probability = first,
+        .probabilities = last - first},
+       issued_at);
+}
+
+DropoutResult<AnyRuntime> dropout(Floats const& input,
+                                  DropoutOptions const& options,
+                                  RandomGenerator<AnyRuntime> const& random,
+                                  std::string_view name,
+                                  std::source_location issued_at) {
+  auto args = dropout_args("dropout", input.shape(), options, name);
+  if (options.rate == 0.0F) {
+    return {input, std::nullopt};
+  }
+  Floats output(input.device(), input.shape());
+  TensorOf<std::int64_t> const drawn(input.device(), {2});
+  args.input = input.data();
+  args.output = output.data();
+  args.state = state_of(random.tensor());
+  args.drawn = state_of(drawn);
+  issue(
+      "dropout",
+      reads(input, random.tensor()),
+      writes(output, drawn),
+      [args](auto stream) { kernels::dropout(stream, args); },
+      {},
+      issued_at);
+  return {output, drawn};
+}
+
+Floats dropout_gradient(Floats const& output_gradient,
+                        std::optional<TensorOf<std::int64_t>> const& drawn,
+                        DropoutOptions const& options,
+                        std::string_view name,
+                        std::source_location issued_at) {
+  auto args = dropout_args("dropout_gradient", output_gradient.shape(), options, name);
+  require(drawn.has_value() == (options.rate > 0.0F) && (!drawn || drawn->count() == 2),
+          "dropout_gradient: the state that the forward has drawn with is {} for a rate of {}",
+          drawn ? "a tensor" : "null",
+          options.rate);
+  if (!drawn) {
+    return output_gradient;
+  }
+  Floats gradient(output_gradient.device(), output_gradient.shape());
+  args.input = output_gradient.data();
+  args.output = gradient.data();
+  args.state = state_of(*drawn);
+  issue(
+      "dropout_gradient",
+      reads(output_gradient, *drawn),
+      writes(gradient),
+      [args](auto stream) { kernels::dropout(stream, args); },
+      {},
+      issued_at);
+  return gradient;
+}
+
+}  // namespace ops::detail
+}  // namespace msstream

@@ -3,6 +3,8 @@
 
 #include <msstream/base/detail/require.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -56,9 +58,7 @@ void fill_with_initial_values(AnyTensor const& parameter,
     require(deviation >= 0.0F,
             "Parameters: \"{}\" has an initializer with the {} {}; expected at least 0",
             name,
-            initializer.kind == Kind::normal || initializer.kind == Kind::truncated_normal
-                ? "standard deviation"
-                : "gain",
+            initializer.kind == Kind::normal ? "standard deviation" : "gain",
             deviation);
   };
   switch (initializer.kind) {
@@ -76,7 +76,11 @@ void fill_with_initial_values(AnyTensor const& parameter,
       require_deviation(second);
       return ops::detail::fill_normal(parameter, key, first, second, issued_at);
     case Kind::truncated_normal:
-      require_deviation(second);
+      require(second > 0.0F,
+              "Parameters: \"{}\" has an initializer with the standard deviation {}; expected more "
+              "than 0",
+              name,
+              second);
       return ops::detail::fill_truncated_normal(
           parameter, key, first, second, first - 2 * second, first + 2 * second, issued_at);
     case Kind::uniform_by_fan_in:

@@ -107,6 +107,21 @@ class Optimizer<AnyRuntime>::State {
     owned_->add({std::move(name), table.shape(), Range::of(table), true});
   }
 
+  void add(Parameters<AnyRuntime> const& parameters, std::source_location issued_at) {
+    auto const for_each_new = [&](auto const& function) {
+      parameters.for_each([&](std::string const& name, AnyTensor const& tensor, bool is_table) {
+        if (!tensor.immutable() && !owns(name, tensor)) {
+          function(name, tensor, is_table);
+        }
+      });
+    };
+    for_each_new([&](auto const& name, auto const& tensor, bool) { require_new(name, tensor); });
+    for_each_new([&](auto const& name, auto const& tensor, bool is_table) {
+      is_table ? add_table(name, tensor, issued_at)
+               : add(name, detail::Floats(detail::OfKnownType(), tensor), issued_at);
+    });
+  }
+
   /// Calls check() at the first step, if the options request it.
   void check_first_step(Optimizer const& optimizer, Tape const& tape) {
     if (options_.check_first_step && !checked_) {
@@ -179,6 +194,16 @@ class Optimizer<AnyRuntime>::State {
   }
 
  private:
+  /// Returns whether the optimizer has the elements of a tensor, exactly, under this name.
+  [[nodiscard]] bool owns(std::string const& name, AnyTensor const& tensor) const {
+    bool is_owned = false;
+    auto const elements = Range::of(tensor);
+    owned_->for_each_overlap(elements, [&](auto const& owner) {
+      is_owned = is_owned || (owner.name == name && owner.elements.begin == elements.begin &&
+                              owner.elements.end == elements.end);
+    });
+    return is_owned;
+  }
   void require_new(std::string const& name, AnyTensor const& tensor) const {
     owned_->for_each([&](auto const& owner) {
       require(owner.name != name, "Optimizer: two parameters named \"{}\"", name);
@@ -303,6 +328,11 @@ void Optimizer<AnyRuntime>::add_table(std::string name,
                                       AnyTensor const& table,
                                       std::source_location issued_at) {
   state_->add_table(std::move(name), table, issued_at);
+}
+
+void Optimizer<AnyRuntime>::add(Parameters<AnyRuntime> const& parameters,
+                                std::source_location issued_at) {
+  state_->add(parameters, issued_at);
 }
 
 void Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_at) {

@@ -39,7 +39,8 @@ class Parameters<AnyRuntime>::State {
             wanted.name,
             wanted.shape);
     AnyTensor tensor(device_, wanted.dtype, wanted.shape);
-    detail::fill_with_initial_values(tensor, initializer, {seed_, wanted.name}, wanted.name, issued_at);
+    detail::fill_with_initial_values(
+        tensor, initializer, {seed_, wanted.name}, wanted.name, issued_at);
     made_.push_back({wanted.name, tensor, wanted.is_table});
     try {
       by_name_.emplace(wanted.name, made_.size() - 1);
@@ -133,11 +134,12 @@ class Parameters<AnyRuntime>::State {
       return "none";
     }
     auto const rest = made_.size() - quoted.size();
-    return fmt::format("{}{}", fmt::join(quoted, ", "), rest > 0 ? fmt::format(" and {} more", rest) : "");
+    return fmt::format(
+        "{}{}", fmt::join(quoted, ", "), rest > 0 ? fmt::format(" and {} more", rest) : "");
   }
   [[noreturn]] void throw_invalid_argument_for_missing(std::string_view name) const {
-    detail::throw_invalid_argument(fmt::format(
-        "Parameters: no parameter \"{}\"; there are {}", name, names_for_messages()));
+    detail::throw_invalid_argument(
+        fmt::format("Parameters: no parameter \"{}\"; there are {}", name, names_for_messages()));
   }
 
   std::shared_ptr<detail::DeviceState> const device_;

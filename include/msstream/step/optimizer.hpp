@@ -6,6 +6,7 @@
 #include <msstream/ops/optimizer_rule.hpp>
 #include <msstream/step/detail/memory_range.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/parameters.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <concepts>
@@ -54,6 +55,7 @@ class Optimizer<detail::AnyRuntime> {
 
   void add(std::string name, detail::Floats const& weight, std::source_location issued_at);
   void add_table(std::string name, detail::AnyTensor const& table, std::source_location issued_at);
+  void add(Parameters<detail::AnyRuntime> const& parameters, std::source_location issued_at);
   void step(GradientTape<detail::AnyRuntime> const& tape, std::source_location issued_at);
   void check(GradientTape<detail::AnyRuntime> const& tape,
              std::vector<Optimizer const*> const& others) const;
@@ -100,6 +102,14 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
                  Tensor<T, R> const& table,
                  std::source_location issued_at = std::source_location::current()) {
     Body::add_table(std::move(name), table.any(), issued_at);
+  }
+
+  /// Adds every parameter and table of the store that is not frozen and that the optimizer does not
+  /// have yet, under its name. Parameters that the store gets later are not added by themselves;
+  /// call again. Throws what add() and add_table() throw for one of them, before any is added.
+  void add(Parameters<R> const& parameters,
+           std::source_location issued_at = std::source_location::current()) {
+    Body::add(static_cast<Parameters<detail::AnyRuntime> const&>(parameters), issued_at);
   }
 
   /// Applies one step with the tape's gradients. A table without gradients does not change.

@@ -16,6 +16,23 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+/// Copies `count` rows of a query, row after row at `from`, to the rows from `begin` on of a field
+/// that lies column after column at `to`, with `rows` rows.
+void transpose(Field const& field,
+               std::byte const* from,
+               std::int64_t count,
+               std::byte* to,
+               std::int64_t rows,
+               std::int64_t begin) {
+  auto const bytes = bytes_of(field.dtype);
+  for (std::int64_t row = 0; row < count; ++row) {
+    for (std::int64_t column = 0; column < field.per_row; ++column) {
+      std::memcpy(to + static_cast<std::size_t>(column * rows + begin + row) * bytes, from, bytes);
+      from += bytes;
+    }
+  }
+}
+
 }  // namespace
 
 InputLayout::InputLayout(std::vector<Field> fields) : fields_(std::move(fields)) {
@@ -78,7 +95,15 @@ void InputLayout::pack(Query const& query,
                        std::byte* to,
                        std::int64_t rows,
                        std::int64_t begin) const {
-  copy([&](std::size_t field) { return query.values[field].data; }, query.rows, to, rows, begin);
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    auto const* const from = static_cast<std::byte const*>(query.values[i].data);
+    if (fields_[i].order == Field::Order::rows) {
+      std::memcpy(to + bytes_of_rows(i, begin), from, bytes_of_rows(i, query.rows));
+    } else {
+      transpose(fields_[i], from, query.rows, to, rows, begin);
+    }
+    to += aligned(bytes_of_rows(i, rows));
+  }
 }
 
 void InputLayout::repack(std::byte const* from,
@@ -86,33 +111,34 @@ void InputLayout::repack(std::byte const* from,
                          std::byte* to,
                          std::int64_t rows,
                          std::int64_t begin) const {
-  copy(
-      [&, next = std::size_t{0}](std::size_t field) mutable -> void const* {
-        return from + std::exchange(next, next + aligned(bytes_of_rows(field, count)));
-      },
-      count,
-      to,
-      rows,
-      begin);
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    auto const [columns, bytes] = columns_of(i);
+    for (std::int64_t column = 0; column < columns; ++column) {
+      std::memcpy(to + static_cast<std::size_t>(column * rows + begin) * bytes,
+                  from + static_cast<std::size_t>(column * count) * bytes,
+                  static_cast<std::size_t>(count) * bytes);
+    }
+    from += aligned(bytes_of_rows(i, count));
+    to += aligned(bytes_of_rows(i, rows));
+  }
 }
 
 void InputLayout::clear(std::byte* piece, std::int64_t rows, std::int64_t begin) const noexcept {
   for (std::size_t i = 0; i < fields_.size(); ++i) {
-    std::memset(piece + bytes_of_rows(i, begin), 0, bytes_of_rows(i, rows - begin));
+    auto const [columns, bytes] = columns_of(i);
+    for (std::int64_t column = 0; column < columns; ++column) {
+      std::memset(piece + static_cast<std::size_t>(column * rows + begin) * bytes,
+                  0,
+                  static_cast<std::size_t>(rows - begin) * bytes);
+    }
     piece += aligned(bytes_of_rows(i, rows));
   }
 }
 
-template <class SourceOf>
-void InputLayout::copy(SourceOf source_of,
-                       std::int64_t count,
-                       std::byte* to,
-                       std::int64_t rows,
-                       std::int64_t begin) const {
-  for (std::size_t i = 0; i < fields_.size(); ++i) {
-    std::memcpy(to + bytes_of_rows(i, begin), source_of(i), bytes_of_rows(i, count));
-    to += aligned(bytes_of_rows(i, rows));
-  }
+InputLayout::Columns InputLayout::columns_of(std::size_t field) const noexcept {
+  auto const& of = fields_[field];
+  return of.order == Field::Order::rows ? Columns{1, row_bytes_[field]}
+                                        : Columns{of.per_row, bytes_of(of.dtype)};
 }
 
 }  // namespace msstream::serve

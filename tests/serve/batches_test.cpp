@@ -2,6 +2,9 @@
 // Tests which queries wait for other queries to fill a batch, and for how long.
 #include "serve/waiting_fixture.hpp"
 
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/ops/gather.hpp>
+
 namespace msstream::testing {
 namespace {
 
@@ -119,6 +122,57 @@ TYPED_TEST(BatchesTest, a_batch_that_nobody_fills_is_launched_after_the_delay) {
   auto const answer = pool.submit(asked.query()).get();
   EXPECT_TRUE(same_bits(answer.values, world.alone(*net, asked)));
   EXPECT_GE(answer.queued, milliseconds(2));
+}
+
+/// A model that uses each key of a row by itself: (first key) + 1000 (second key).
+template <Runtime R>
+Tensor<float, R> combine_columns(serve::Inputs<R> const& inputs) {
+  auto const value_of = [&](std::int64_t number) {
+    auto const key = inputs.template column<std::int64_t>("keys", number);
+    auto const table = inputs.template get<float>("values");  // a value per row, for keys of rows
+    return ops::gather_rows(table.reshaped({inputs.rows(), 1}), key);
+  };
+  return ops::add<R>({value_of(0), ops::scale(value_of(1), 1000.0F)});
+}
+
+TYPED_TEST(BatchesTest, columns_of_a_field_are_tensors_of_rows) {
+  ServeWorld<TypeParam> const world;
+  serve::InferencePool pool(
+      world.device,
+      std::make_shared<serve::Forward<TypeParam> const>(combine_columns<TypeParam>),
+      {.inputs = {serve::field<std::int64_t>("keys", 2, serve::Field::Order::columns),
+                  serve::field<float>("values", 1)},
+       .outputs_per_row = 1,
+       .replicas = 1,
+       .buckets = {4}});
+  Integers const keys{0, 2, 1, 0, 2, 1};
+  auto const answer = pool.submit({.rows = 3, .values = {keys, Floats{5, 6, 7}}}).get();
+  EXPECT_THAT(answer.values, ::testing::ElementsAre(7005, 5006, 6007));
+}
+
+TYPED_TEST(BatchesTest, columns_are_refused_by_the_name_of_the_field) {
+  ServeWorld<TypeParam> const world;
+  auto const refusal_of = [&](std::vector<serve::Field> const& fields, std::int64_t number) {
+    try {
+      serve::InferencePool const pool(world.device,
+                                      std::make_shared<serve::Forward<TypeParam> const>(
+                                          [number](serve::Inputs<TypeParam> const& inputs) {
+                                            (void)inputs.template column<std::int64_t>("keys",
+                                                                                       number);
+                                            return inputs.template get<float>("values");
+                                          }),
+                                      {.inputs = fields, .outputs_per_row = 1, .buckets = {4}});
+    } catch (std::invalid_argument const& error) {
+      return std::string(error.what());
+    }
+    return std::string("no std::invalid_argument");
+  };
+  auto const values = serve::field<float>("values", 1);
+  EXPECT_THAT(refusal_of({serve::field<std::int64_t>("keys", 2), values}, 0),
+              ::testing::HasSubstr("column 0 of input 'keys', whose elements lie row after row"));
+  auto const by_columns = serve::field<std::int64_t>("keys", 2, serve::Field::Order::columns);
+  EXPECT_THAT(refusal_of({by_columns, values}, 2),
+              ::testing::HasSubstr("column 2 of input 'keys'; expected one in [0, 2)"));
 }
 
 }  // namespace

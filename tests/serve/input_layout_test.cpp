@@ -55,5 +55,26 @@ TEST(InputLayout, clearing_rows_leaves_those_before) {
             (std::vector<float>{dense[0], 0, 0, 0}));
 }
 
+TEST(InputLayout, a_field_by_columns_lies_element_after_element) {
+  InputLayout const layout(
+      {field<std::int64_t>("keys", 3, Field::Order::columns), field<float>("dense", 2)});
+  std::vector<std::int64_t> const keys{1, 2, 3, 4, 5, 6};
+  std::vector<float> const dense{0.1F, 0.2F, 0.3F, 0.4F};
+  Query const query{.rows = 2, .values = {keys, dense}};
+  std::vector<std::byte> direct(layout.bytes(5));
+  layout.pack(query, direct.data(), 5, 3);
+  EXPECT_EQ(elements_at<std::int64_t>(direct.data(), 0, 15),
+            (std::vector<std::int64_t>{0, 0, 0, 1, 4, 0, 0, 0, 2, 5, 0, 0, 0, 3, 6}));
+  EXPECT_EQ(elements_at<float>(direct.data(), layout.offset(1, 5) + 3 * 8, 4), dense);
+  std::vector<std::byte> alone(layout.bytes(2));
+  std::vector<std::byte> again(layout.bytes(5));
+  layout.pack(query, alone.data(), 2, 0);
+  layout.repack(alone.data(), 2, again.data(), 5, 3);
+  EXPECT_EQ(direct, again);
+  layout.clear(again.data(), 5, 4);
+  EXPECT_EQ(elements_at<std::int64_t>(again.data(), 0, 15),
+            (std::vector<std::int64_t>{0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0}));
+}
+
 }  // namespace
 }  // namespace msstream::serve

@@ -34,6 +34,9 @@ class Inputs<detail::AnyRuntime> {
       : layout_(std::move(layout)), packed_(std::move(packed)), rows_(rows), branches_(branches) {}
 
   [[nodiscard]] detail::AnyTensor get(std::string_view name, DType dtype) const;
+  [[nodiscard]] detail::AnyTensor column(std::string_view name,
+                                         std::int64_t number,
+                                         DType dtype) const;
   /// Returns the number of rows of the bucket, the capacity in which the queries run. Rows beyond
   /// those of the queries hold rows of earlier queries, or zeros.
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
@@ -58,11 +61,19 @@ class Inputs : public Inputs<detail::AnyRuntime> {
   /// only.
   explicit Inputs(Body const& inputs) : Body(inputs) {}
 
-  /// Returns the tensor of a field, of shape [rows, elements per row]. Throws std::invalid_argument
-  /// if the pool has no field of this name and type.
+  /// Returns the tensor of a field: [rows, elements per row], or [elements per row, rows] for a
+  /// field of Field::Order::columns. Throws std::invalid_argument if the pool has no field of this
+  /// name and type.
   template <Element T>
   [[nodiscard]] Tensor<T, R> get(std::string_view name) const {
     return {detail::OfKnownType(), Body::get(name, dtype_of<T>)};
+  }
+  /// Returns element `number` of every row of a field, [rows], as a view: one of several keys, for
+  /// example. Throws std::invalid_argument if the pool has no field of this name and type, if the
+  /// field's order is not Field::Order::columns, and unless `number` is in [0, elements per row).
+  template <Element T>
+  [[nodiscard]] Tensor<T, R> column(std::string_view name, std::int64_t number) const {
+    return {detail::OfKnownType(), Body::column(name, number, dtype_of<T>)};
   }
   /// Returns a group for operations that other operations need not wait for, as in `StreamScope
   /// scope(inputs.branch(i));`. A number beyond the replica's groups wraps around; number 0 is the

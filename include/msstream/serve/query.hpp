@@ -17,15 +17,24 @@ namespace msstream::serve {
 
 /// An input of a model, with a fixed number of elements for each row of a query.
 struct Field {
+  /// The order of the elements on the device. Queries have them row after row in any case.
+  enum class Order : std::uint8_t {
+    rows,     ///< row after row: Inputs::get() has the shape [rows, elements per row]
+    columns,  ///< element after element: each Inputs::column() is a tensor [rows]
+  };
+
   std::string name;
   DType dtype;
   std::int64_t per_row;
+  Order order = Order::rows;
 };
 
 /// Makes a Field with elements of type T, as in `field<std::int64_t>("keys", 104)`.
 template <Element T>
-[[nodiscard]] Field field(std::string name, std::int64_t per_row) {
-  return {std::move(name), dtype_of<T>, per_row};
+[[nodiscard]] Field field(std::string name,
+                          std::int64_t per_row,
+                          Field::Order order = Field::Order::rows) {
+  return {std::move(name), dtype_of<T>, per_row, order};
 }
 
 using Clock = std::chrono::steady_clock;

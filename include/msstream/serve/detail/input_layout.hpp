@@ -11,8 +11,8 @@
 namespace msstream::serve {
 
 /// The layout of the fields of a number of rows in one piece of memory: field after field, each
-/// starting at a multiple of 256 bytes, so that one copy transfers all of them to the device.
-/// Immutable.
+/// starting at a multiple of 256 bytes, so that one copy transfers all of them to the device. The
+/// elements of a field are in its Field::Order. Immutable.
 class InputLayout {
  public:
   /// Makes a layout. Throws std::invalid_argument if there is no field, if two fields have one
@@ -45,12 +45,13 @@ class InputLayout {
   void clear(std::byte* piece, std::int64_t rows, std::int64_t begin) const noexcept;
 
  private:
-  template <class SourceOf>
-  void copy(SourceOf source_of,
-            std::int64_t count,
-            std::byte* to,
-            std::int64_t rows,
-            std::int64_t begin) const;
+  /// The parts of a field in which consecutive rows are adjacent: the whole field if its order is
+  /// Field::Order::rows, otherwise each column.
+  struct Columns {
+    std::int64_t count;
+    std::size_t bytes_a_row;  ///< of one column
+  };
+  [[nodiscard]] Columns columns_of(std::size_t field) const noexcept;
   [[nodiscard]] std::size_t bytes_of_rows(std::size_t field, std::int64_t rows) const noexcept {
     return row_bytes_[field] * static_cast<std::size_t>(rows);
   }

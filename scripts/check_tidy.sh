@@ -36,8 +36,12 @@ eigen=$(sed -n 's/.*-isystem \([^ ]*eigen3\).*/\1/p' build/host/compile_commands
 other_flags=(-std=c++20 -Iinclude -Ikernels -Isrc -Iapps ${eigen:+-isystem "$eigen"})
 cuda_include=${CUDA_HOME:-/usr/local/cuda}/include
 if [ -d "$cuda_include" ]; then
+  # Programs link one of the two files that define Cuda::create_libraries(), so the one for PyTorch
+  # is linted alone.
+  torch=src/interop/torch_libraries_cuda.cpp
+  other_files+=("$torch")
   for room in src examples; do
-    git ls-files "$room/*_cuda.cpp" | sed "s|.*|#include \"$root/&\"|" >"$joined/cuda_$room.cpp"
+    git ls-files "$room/*_cuda.cpp" | grep -vxF "$torch" | sed "s|.*|#include \"$root/&\"|" >"$joined/cuda_$room.cpp"
   done
   other_files+=("$joined"/cuda_*.cpp)
   other_flags+=(-DMSSTREAM_CUDA=1 -isystem "$cuda_include"

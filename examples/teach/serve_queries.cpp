@@ -25,7 +25,7 @@ struct Net {
 };
 
 std::shared_ptr<Net const> make_net(ms::Device<> const& device) {
-  Net net{ms::to_device(device, std::vector<float>(1000 * 8, 0.25F), {1000, 8}),
+  Net net{ms::to_device(device, std::vector<float>(8'000, 0.25F), {1000, 8}),
           ms::to_device(device, std::vector<float>(8 + 13, 0.5F), {8 + 13, 1}),
           ms::zeros<float>(device, {1})};
   net.table.freeze();
@@ -38,11 +38,11 @@ int main() {
   return teach::run([] {
     ms::Device const device;
     auto const model = make_net(device);
-    std::vector<std::int64_t> keys(3 * 104);
+    std::vector<std::int64_t> keys(312);  // 3 rows of 104 keys
     for (std::size_t i = 0; i < keys.size(); ++i) {
       keys[i] = static_cast<std::int64_t>(i);
     }
-    std::vector<float> const dense(3 * 13, 2.0F);
+    std::vector<float> const dense(39, 2.0F);  // 3 rows of 13 values
 
     ms::serve::InferencePool pool(
         device,

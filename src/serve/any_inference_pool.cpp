@@ -37,10 +37,10 @@ class PoolBody {
   using ForwardMaker = detail::AnyInferencePool::ForwardMaker;
 
  public:
-  PoolBody(detail::AnyDevice const& device,
+  PoolBody(detail::AnyDevice device,
            InferencePoolOptions const& options,
            ForwardMaker const& make_forward)
-      : device_(device),
+      : device_(std::move(device)),
         options_(options.checked()),
         layout_(std::make_shared<InputLayout const>(options_.inputs)),
         streams_(device_, options_, options_.replicas + 1) {

@@ -76,7 +76,7 @@ class GradientTerms {
     return static_cast<std::int64_t>((to - from) / sizeof(float));
   }
   [[nodiscard]] Floats parts_among_zeros(std::source_location issued_at) const {
-    Floats const all(parts_.front().gradient.device(), {elements(wanted_.begin, wanted_.end)});
+    Floats all(parts_.front().gradient.device(), {elements(wanted_.begin, wanted_.end)});
     fill_any(all.any(), 0, issued_at);
     for (auto part = parts_.begin(); part != parts_.end(); ++part) {
       auto const target = all.rows(part->begin, part->begin + part->gradient.count());

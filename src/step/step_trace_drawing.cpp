@@ -89,7 +89,7 @@ std::string label_of(StepTrace::Operation const& operation, StepTrace::Stream co
     detail::JsonWriter(quoted).value(words);
     return quoted.substr(1, quoted.size() - 2);
   };
-  return fmt::format("\"{}\\n{}\\n{}\"",
+  return fmt::format(R"("{}\n{}\n{}")",
                      quoted_part(operation.name),
                      us_text(operation.duration_ns()),
                      quoted_part(stream.name));

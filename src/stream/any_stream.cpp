@@ -8,7 +8,7 @@
 namespace msstream::detail {
 
 Event AnyEvent::engine() const {
-  return Event(context_, recorded_);
+  return {context_, recorded_};
 }
 bool AnyEvent::query() const {
   return query_event(*context_, *recorded_);
@@ -28,10 +28,10 @@ AnyStream::AnyStream(std::shared_ptr<StreamContext> const& context, StreamPriori
 
 AnyEvent AnyStream::record() const {
   auto const event = stream_->record();
-  return AnyEvent(stream_->context(), event.share_recorded());
+  return {stream_->context(), event.share_recorded()};
 }
 void AnyStream::wait(AnyEvent const& event) const {
-  stream_->wait(event.engine());
+  stream_->wait(event.context().tracker.get(), event.recorded());
 }
 void AnyStream::synchronize() const {
   stream_->synchronize();

@@ -45,17 +45,18 @@ class Stream {
 
   /// Records an event on the stream, and returns it. The event covers all work issued to the stream
   /// so far, including work put directly on native().
-  [[nodiscard]] Event record() { return Event(context_, context_->tracker->event_at(mark())); }
+  [[nodiscard]] Event record() { return {context_, context_->tracker->event_at(mark())}; }
   /// Makes the stream's next work wait for the event's work, unless the order is known to hold
   /// already. Does not block the host. Throws std::invalid_argument for an event of a device that
   /// does not share the stream's dependency tracker.
-  void wait(Event const& event) {
-    require(event.tracker() == context_->tracker.get(),
+  void wait(Event const& event) { wait(event.tracker(), event.recorded()); }
+  /// Waits as wait(Event) does, for an event of the dependency tracker `tracker`.
+  void wait(DependencyTracker const* tracker, RecordedEvent const& event) {
+    require(tracker == context_->tracker.get(),
             "Stream::wait: the event is of a device with another tracker; DeviceOptions::tracker "
             "lets devices share one");
     auto& self = slot();
-    context_->tracker->while_idle(self,
-                                  [&] { context_->tracker->order_after(self, event.recorded()); });
+    context_->tracker->while_idle(self, [&] { context_->tracker->order_after(self, event); });
   }
   /// Makes the stream's next work follow positions of its dependency tracker. First blocks the host
   /// until their operations are launched. Then rethrows a failure on a launch thread that precedes

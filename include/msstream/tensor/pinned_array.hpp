@@ -4,6 +4,7 @@
 #include <msstream/base/dtype.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/tensor/detail/any_pinned_array.hpp>
+#include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <cstddef>
 #include <memory>

@@ -16,16 +16,15 @@ namespace {
 
 std::shared_ptr<DeviceState> make_state(std::shared_ptr<Backend> runtime,
                                         EngineOptions const& options) {
-  return std::shared_ptr<DeviceState>(
-      new DeviceState(std::move(runtime), options), [](DeviceState* state) {
-        if (state->context->home.is_left()) {
-          HomeProcess::keep(std::shared_ptr<void const>(std::shared_ptr<void>(), state));
-          return;
-        }
-        // The destructor of a device's state waits for streams. If its last owner is work on a
-        // stream, the stream would wait for itself.
-        RuntimeThread::call_outside([state] { delete state; });
-      });
+  return {new DeviceState(std::move(runtime), options), [](DeviceState* state) {
+            if (state->context->home.is_left()) {
+              HomeProcess::keep(std::shared_ptr<void const>(std::shared_ptr<void>(), state));
+              return;
+            }
+            // The destructor of a device's state waits for streams. If its last owner is work on a
+            // stream, the stream would wait for itself.
+            RuntimeThread::call_outside([state] { delete state; });
+          }};
 }
 
 }  // namespace

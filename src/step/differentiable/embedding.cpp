@@ -28,8 +28,8 @@ Floats embedding_lookup(AnyTape& tape,
     require(table.shape().rank() == 2, "embedding_lookup: table of shape {}", table.shape());
     options.argmax.emplace(table.device(), pooled_shape(bags, options.pooling, table.shape()[1]));
   }
-  Floats const pooled(msstream::detail::OfKnownType(),
-                      embedding_lookup(DType::float32, table, bags, options, issued_at));
+  Floats pooled(msstream::detail::OfKnownType(),
+                embedding_lookup(DType::float32, table, bags, options, issued_at));
   if (moves_table || moves_weights) {
     auto play_back = [table,
                       bags,

@@ -26,6 +26,8 @@ class AnyEvent {
   [[nodiscard]] order::Position position() const noexcept;
   [[nodiscard]] NativeEvent native() const noexcept;
   [[nodiscard]] Event engine() const;
+  [[nodiscard]] StreamContext const& context() const noexcept { return *context_; }
+  [[nodiscard]] RecordedEvent const& recorded() const noexcept { return *recorded_; }
 
  private:
   std::shared_ptr<StreamContext> context_;

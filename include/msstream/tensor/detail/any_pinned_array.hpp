@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <typeinfo>
 #include <utility>
 
 namespace msstream::detail {
@@ -38,8 +37,5 @@ class AnyPinnedArray {
   std::size_t count_;
   std::size_t element_bytes_;
 };
-
-/// Throws std::invalid_argument unless the device's runtime is of type `runtime_type`.
-void require_runtime(DeviceState const& device, std::type_info const& runtime_type);
 
 }  // namespace msstream::detail

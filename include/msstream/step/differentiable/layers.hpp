@@ -6,6 +6,7 @@
 #include <msstream/ops/layer_norm.hpp>
 #include <msstream/ops/mixture.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
 #include <source_location>
 #include <vector>
@@ -49,11 +50,34 @@ namespace detail {
                                  Gates const& gates,
                                  std::source_location issued_at);
 
+// The forms for NoTape, which are the operations without a tape.
+
+template <class... Args>
+[[nodiscard]] Floats attention_scores(NoTape, Args const&... args) {
+  return attention_scores(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats attention(NoTape, Args const&... args) {
+  return attention(args...);
+}
+[[nodiscard]] inline Floats layer_norm(NoTape,
+                                       Floats const& input,
+                                       Floats const& gain,
+                                       Floats const& shift,
+                                       float epsilon,
+                                       std::source_location issued_at) {
+  return layer_norm(input, gain, shift, epsilon, issued_at).output;
+}
+template <class... Args>
+[[nodiscard]] Floats mix_experts(NoTape, Args const&... args) {
+  return mix_experts(args...).output;
+}
+
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> attention_scores(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& queries,
     Tensor<float, R> const& keys,
     AttentionOptions<R> const& options = {},
@@ -61,9 +85,9 @@ template <Runtime R>
   return detail::typed<R>(detail::attention_scores(tape, queries, keys, options, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> attention(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& queries,
     Tensor<float, R> const& keys,
     Tensor<float, R> const& values,
@@ -74,9 +98,9 @@ template <Runtime R>
 
 /// Returns the output of ops::layer_norm(), without the rest of its result; the tape records the
 /// backward.
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> layer_norm(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     Tensor<float, R> const& gain,
     Tensor<float, R> const& shift,
@@ -99,6 +123,25 @@ template <Runtime R>
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mix_experts(
     GradientTape<R>& tape,
+    std::vector<Tensor<float, R>> const& experts,
+    Tensor<float, R> const& logits,
+    Gates const& gates,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::mix_experts(tape, detail::untyped(experts), logits, gates, issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> mix_experts(
+    NoTape tape,
+    std::vector<Tensor<float, R>> const& experts,
+    std::vector<GateLogits<R>> const& gates,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::mix_experts(tape, detail::untyped(experts), detail::untyped(gates), issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> mix_experts(
+    NoTape tape,
     std::vector<Tensor<float, R>> const& experts,
     Tensor<float, R> const& logits,
     Gates const& gates,

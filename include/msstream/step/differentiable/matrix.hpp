@@ -4,6 +4,7 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
 #include <source_location>
 
@@ -28,11 +29,26 @@ namespace detail {
                                   float factor,
                                   std::source_location issued_at);
 
+// The forms for NoTape, which are the operations without a tape.
+
+template <class... Args>
+[[nodiscard]] Floats matmul(NoTape, Args const&... args) {
+  return matmul(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats transpose(NoTape, Args const&... args) {
+  return transpose(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats add_identity(NoTape, Args const&... args) {
+  return add_identity(args...);
+}
+
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> matmul(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& left,
     Tensor<float, R> const& right,
     MatmulOptions const& options = {},
@@ -40,17 +56,17 @@ template <Runtime R>
   return detail::typed<R>(detail::matmul(tape, left, right, options, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> transpose(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::transpose(tape, input, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> add_identity(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     float factor = 1.0F,
     std::source_location issued_at = std::source_location::current()) {

@@ -4,6 +4,7 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -38,11 +39,36 @@ namespace detail {
                          ReduceOptions options,
                          std::source_location issued_at);
 
+// The forms for NoTape, which are the operations without a tape.
+
+[[nodiscard]] inline Floats sum(NoTape,
+                                Floats const& input,
+                                std::int64_t axis,
+                                ReduceOptions options,
+                                std::source_location issued_at) {
+  return sum(input, axis, options, issued_at);
+}
+[[nodiscard]] inline Floats mean(NoTape,
+                                 Floats const& input,
+                                 std::int64_t axis,
+                                 ReduceOptions options,
+                                 std::source_location issued_at) {
+  return mean(input, axis, options, issued_at);
+}
+template <class... Args>
+[[nodiscard]] Floats max(NoTape, Args const&... args) {
+  return max(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats min(NoTape, Args const&... args) {
+  return min(args...);
+}
+
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sum(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::int64_t axis,
     ReduceOptions options = {},
@@ -50,9 +76,9 @@ template <Runtime R>
   return detail::typed<R>(detail::sum(tape, input, axis, options, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> mean(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::int64_t axis,
     ReduceOptions options = {},
@@ -60,9 +86,9 @@ template <Runtime R>
   return detail::typed<R>(detail::mean(tape, input, axis, options, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> max(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::int64_t axis,
     ReduceOptions options = {},
@@ -70,9 +96,9 @@ template <Runtime R>
   return detail::typed<R>(detail::max(tape, input, axis, options, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> min(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::int64_t axis,
     ReduceOptions options = {},

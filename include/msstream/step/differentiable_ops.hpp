@@ -7,12 +7,14 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/matrix.hpp>
+#include <msstream/step/differentiable/activation.hpp>
 #include <msstream/step/differentiable/elementwise.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
 #include <msstream/step/differentiable/layers.hpp>
 #include <msstream/step/differentiable/loss.hpp>
 #include <msstream/step/differentiable/matrix.hpp>
 #include <msstream/step/differentiable/reduce.hpp>
+#include <msstream/step/differentiable/rows.hpp>
 #include <msstream/step/differentiable/segment.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/no_tape.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/gates.hpp"
+#include "normalize/gates.hpp"
 
 #include "ops/common/workspace.hpp"
 #include "ops/elementwise/normalize.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/elementwise/normalize.hpp"
 
-#include "elementwise/l2_normalize.hpp"
+#include "normalize/l2_normalize.hpp"
 #include "ops/common/workspace.hpp"
 
 #include <msstream/base/detail/require.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "elementwise/batch_norm.hpp"
+#include "normalize/batch_norm.hpp"
 
 #include <msstream/ops/normalize.hpp>
 

@@ -6,7 +6,11 @@
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/no_tape.hpp>
 
+#include <cstdint>
 #include <source_location>
+#include <span>
+#include <utility>
+#include <vector>
 
 /// Differentiable forms of the matrix operations of ops/, with a GradientTape as first argument.
 /// Each gives the result of the operation without a tape, and the tape records the backward.
@@ -14,8 +18,8 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The implementations of the differentiable matmul(), transpose() and add_identity(), compiled once
-// for all runtimes.
+// The implementations of the differentiable matmul(), transpose(), add_identity() and split(),
+// compiled once for all runtimes.
 
 [[nodiscard]] Floats matmul(AnyTape& tape,
                             Floats const& left,
@@ -28,6 +32,10 @@ namespace detail {
                                   Floats const& input,
                                   float factor,
                                   std::source_location issued_at);
+[[nodiscard]] std::vector<Floats> split(AnyTape& tape,
+                                        Floats const& packed,
+                                        std::span<std::int64_t const> widths,
+                                        std::source_location issued_at);
 
 // The forms for NoTape, which are the operations without a tape.
 
@@ -43,6 +51,10 @@ template <class... Args>
 [[nodiscard]] Floats add_identity(NoTape, Args const&... args) {
   return add_identity(args...);
 }
+[[nodiscard]] std::vector<Floats> split(NoTape,
+                                        Floats const& packed,
+                                        std::span<std::int64_t const> widths,
+                                        std::source_location issued_at);
 
 }  // namespace detail
 
@@ -71,6 +83,22 @@ template <Runtime R, TapeOf<R> Tape>
     float factor = 1.0F,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::add_identity(tape, input, factor, issued_at));
+}
+
+/// Splits a matrix into blocks of columns of the given widths, which must sum to its width: the
+/// reverse of concat(). The tape records the backward, which needs no gradient of every block. The
+/// blocks are views of one tensor. One launch.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] std::vector<Tensor<float, R>> split(
+    Tape& tape,
+    Tensor<float, R> const& packed,
+    std::vector<std::int64_t> const& widths,
+    std::source_location issued_at = std::source_location::current()) {
+  std::vector<Tensor<float, R>> blocks;
+  for (auto& block : detail::split(tape, packed, widths, issued_at)) {
+    blocks.push_back(detail::typed<R>(std::move(block)));
+  }
+  return blocks;
 }
 
 }  // namespace msstream::ops

@@ -15,8 +15,8 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The implementations of the differentiable sum(), mean(), max() and min() over an axis, compiled
-// once for all runtimes.
+// The implementations of the differentiable sum(), mean(), max() and min() over an axis and of
+// top_k(), compiled once for all runtimes.
 
 [[nodiscard]] Floats sum(AnyTape& tape,
                          Floats const& input,
@@ -38,6 +38,10 @@ namespace detail {
                          std::int64_t axis,
                          ReduceOptions options,
                          std::source_location issued_at);
+[[nodiscard]] TopK<AnyRuntime> top_k(AnyTape& tape,
+                                     Floats const& values,
+                                     std::int64_t k,
+                                     std::source_location issued_at);
 
 // The forms for NoTape, which are the operations without a tape.
 
@@ -62,6 +66,12 @@ template <class... Args>
 template <class... Args>
 [[nodiscard]] Floats min(NoTape, Args const&... args) {
   return min(args...);
+}
+[[nodiscard]] inline TopK<AnyRuntime> top_k(NoTape,
+                                            Floats const& values,
+                                            std::int64_t k,
+                                            std::source_location issued_at) {
+  return top_k(values, k, issued_at);
 }
 
 }  // namespace detail
@@ -104,6 +114,15 @@ template <Runtime R, TapeOf<R> Tape>
     ReduceOptions options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::min(tape, input, axis, options, issued_at));
+}
+
+/// Returns top_k() of the values; the tape records the backward of the values found.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] TopK<R> top_k(Tape& tape,
+                            Tensor<float, R> const& values,
+                            std::int64_t k,
+                            std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::top_k(tape, values, k, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/column_sums_host.hpp"
-#include "elementwise/gates.hpp"
-#include "elementwise/gates_math.hpp"
+#include "normalize/column_sums_host.hpp"
+#include "normalize/gates.hpp"
+#include "normalize/gates_math.hpp"
 
 #include <array>
 #include <cstddef>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "common/host_device.hpp"
-#include "elementwise/batch_norm_math.hpp"
-#include "elementwise/gates.hpp"
 #include "elementwise/math.hpp"
+#include "normalize/batch_norm_math.hpp"
+#include "normalize/gates.hpp"
 
 /// The formulae of gates that the host and CUDA implementations share.
 namespace msstream::ops::kernels {

@@ -3,7 +3,7 @@
 
 #include "common/host_device.hpp"
 #include "common/long_sum.hpp"
-#include "elementwise/batch_norm.hpp"
+#include "normalize/batch_norm.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
-#include "elementwise/l2_normalize.hpp"
+#include "normalize/l2_normalize.hpp"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/parallel_rows_host.hpp"
-#include "elementwise/l2_normalize.hpp"
+#include "normalize/l2_normalize.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/column_tiles.cuh"
-#include "elementwise/gates.hpp"
-#include "elementwise/gates_math.hpp"
+#include "normalize/column_tiles.cuh"
+#include "normalize/gates.hpp"
+#include "normalize/gates_math.hpp"
 
 #include <type_traits>
 

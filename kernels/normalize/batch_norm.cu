@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/batch_norm.hpp"
-#include "elementwise/batch_norm_math.hpp"
-#include "elementwise/column_tiles.cuh"
+#include "normalize/batch_norm.hpp"
+#include "normalize/batch_norm_math.hpp"
+#include "normalize/column_tiles.cuh"
 
 namespace msstream::ops::kernels {
 

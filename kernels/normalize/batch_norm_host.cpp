@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/batch_norm.hpp"
-#include "elementwise/batch_norm_math.hpp"
-#include "elementwise/column_sums_host.hpp"
+#include "normalize/batch_norm.hpp"
+#include "normalize/batch_norm_math.hpp"
+#include "normalize/column_sums_host.hpp"
 
 namespace msstream::ops::kernels {
 

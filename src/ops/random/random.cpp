@@ -201,6 +201,10 @@ void fill_truncated_normal(AnyTensor const& tensor,
        issued_at);
 }
 
+void require_dropout(char const* operation, Shape const& shape, DropoutOptions const& options) {
+  (void)dropout_args(operation, shape, options, {});
+}
+
 DropoutResult<AnyRuntime> dropout(Floats const& input,
                                   DropoutOptions const& options,
                                   RandomGenerator<AnyRuntime> const& random,

@@ -5,8 +5,10 @@
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_tables.hpp>
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -15,31 +17,55 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The implementation of the differentiable embedding_lookup(), compiled once for all runtimes.
+// The implementations of the differentiable embedding_lookup(), compiled once for all runtimes.
 
 [[nodiscard]] Floats embedding_lookup(AnyTape& tape,
                                       AnyTensor const& table,
                                       AnyBags const& bags,
                                       LookupOptions<AnyRuntime> options,
                                       std::source_location issued_at);
+[[nodiscard]] Floats embedding_lookup(AnyTape& tape,
+                                      EmbeddingTables<AnyRuntime> const& tables,
+                                      TableBags<AnyRuntime> const& bags,
+                                      TablesLookupOptions<AnyRuntime> const& options,
+                                      std::source_location issued_at);
+
+// The forms for NoTape, which are the operations without a tape.
+
+[[nodiscard]] inline Floats embedding_lookup(NoTape,
+                                             AnyTensor const& table,
+                                             AnyBags const& bags,
+                                             LookupOptions<AnyRuntime> const& options,
+                                             std::source_location issued_at) {
+  return Floats(msstream::detail::OfKnownType(),
+                embedding_lookup(DType::float32, table, bags, options, issued_at));
+}
+[[nodiscard]] inline Floats embedding_lookup(NoTape,
+                                             EmbeddingTables<AnyRuntime> const& tables,
+                                             TableBags<AnyRuntime> const& bags,
+                                             TablesLookupOptions<AnyRuntime> const& options,
+                                             std::source_location issued_at) {
+  return Floats(msstream::detail::OfKnownType(),
+                embedding_lookup(DType::float32, tables, bags, options, issued_at));
+}
 
 }  // namespace detail
 
 /// Pools rows of `table` as embedding_lookup() without a tape does; the tape records the backward.
 /// The gradient of the table is row-sparse: see GradientTape::row_gradients(). The bags' weights
 /// have a gradient for Pooling::sum and Pooling::none, unless they are excluded.
-template <Element T, Runtime R>
+template <Element T, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<T, R> const& table,
     Bags<R> const& bags,
     LookupOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::embedding_lookup(tape, table.any(), bags, options, issued_at));
 }
-template <Element T, Runtime R>
+template <Element T, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<T, R> const& table,
     Tensor<std::int64_t, R> const& ids,
     Tensor<std::int64_t, R> const& offsets,
@@ -52,9 +78,9 @@ template <Element T, Runtime R>
 /// Pools rows of all tables of a TableBatch as embedding_lookup() without a tape does; the tape
 /// records the backward. The gradient is that of TableBatch::weights(), and is row-sparse: see
 /// GradientTape::row_gradients().
-template <Element T, Runtime R>
+template <Element T, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
-    GradientTape<R>& tape,
+    Tape& tape,
     TableBatch<T, R> const& tables,
     Bags<R> const& rows,
     Pooling pooling = Pooling::sum,
@@ -64,10 +90,25 @@ template <Element T, Runtime R>
       .reshaped({rows.bags() / tables.tables(), tables.tables() * tables.weights().shape()[1]});
 }
 
+/// Pools rows of all tables of an EmbeddingTables in one launch, as embedding_lookup() without a
+/// tape does; the tape records the backward. Each table has a row-sparse gradient of its own, by
+/// its pooling, which may be the maximum: see GradientTape::row_gradients(). The backward groups
+/// the ids and adds the gradients table by table, and looks tables of Pooling::max up once more.
+/// The bags' weights have a gradient in tables of Pooling::sum, unless they are excluded.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> embedding_lookup(
+    Tape& tape,
+    EmbeddingTables<R> const& tables,
+    TableBags<R> const& bags,
+    TablesLookupOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::embedding_lookup(tape, tables, bags, options, issued_at));
+}
+
 /// Returns input.rows(begin, end). The tape records nothing, because the gradient of a view is
 /// added to that of the whole tensor in any case.
-template <Element T, Runtime R>
-[[nodiscard]] Tensor<T, R> rows(GradientTape<R>& /*tape*/,
+template <Element T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> rows(Tape& /*tape*/,
                                 Tensor<T, R> const& input,
                                 std::int64_t begin,
                                 std::int64_t end) {

@@ -116,12 +116,15 @@ MSSTREAM_HOST_DEVICE inline double loss_of_logit(double logit, double label, dou
   return plus(linear, log_of(1.0 + exp_of(-std::fabs(x))));
 }
 
-/// Returns the negative log likelihood of a label in [0, 1] under a probability, which is first
-/// limited to [least, 1 - least].
+/// Returns the negative log likelihood of a label in [0, 1] under a probability. The probabilities
+/// of both outcomes are first limited to [least, 1 - least].
 MSSTREAM_HOST_DEVICE inline double loss_of_probability(double p, double label, double least) {
-  double const limited = p < least ? least : p > 1.0 - least ? 1.0 - least : p;
-  double const of_positive = label > 0.0 ? times(label, log_of(limited)) : 0.0;
-  double const of_negative = label < 1.0 ? times(1.0 - label, log_of(1.0 - limited)) : 0.0;
+  double const most = 1.0 - least;
+  double const other = 1.0 - p;
+  double const positive = p < least ? least : p > most ? most : p;
+  double const negative = other < least ? least : other > most ? most : other;
+  double const of_positive = label > 0.0 ? times(label, log_of(positive)) : 0.0;
+  double const of_negative = label < 1.0 ? times(1.0 - label, log_of(negative)) : 0.0;
   return -plus(of_positive, of_negative);
 }
 

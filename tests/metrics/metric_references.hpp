@@ -81,11 +81,11 @@ inline double probability(float logit) {
   return 1.0 / (1.0 + std::exp(-static_cast<double>(logit)));
 }
 
-/// The negative log likelihood of a label under a probability that is limited to [least, 1 -
-/// least].
+/// Computes the negative log likelihood of a label, with the probabilities of both outcomes limited
+/// to [least, 1 - least].
 inline double loss(double p, double label, double least) {
-  double const limited = std::clamp(p, least, 1.0 - least);
-  return -(label * std::log(limited) + (1.0 - label) * std::log1p(-limited));
+  auto const log_of = [least](double q) { return std::log(std::clamp(q, least, 1.0 - least)); };
+  return -(label * log_of(p) + (1.0 - label) * log_of(1.0 - p));
 }
 
 /// Returns the weighted mean of term(i).

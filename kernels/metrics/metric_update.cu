@@ -125,7 +125,12 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
     }
     auto const bucket = (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i]);
     if (update.weights == nullptr) {
-      add_word(update.buckets + bucket, 1);
+      // At the beginning of a training all scores are alike, so one lane adds for all lanes of its
+      // warp that have the same bucket.
+      auto const same = __match_any_sync(__activemask(), static_cast<unsigned>(bucket));
+      if (static_cast<int>(threadIdx.x % 32) == __ffs(static_cast<int>(same)) - 1) {
+        add_word(update.buckets + bucket, static_cast<std::uint64_t>(__popc(same)));
+      }
       continue;
     }
     FixedSum digits;

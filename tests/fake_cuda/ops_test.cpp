@@ -50,6 +50,11 @@ struct Inputs {
   Ids offsets{device, {kBatch + 1}};
   ops::OptimizerRule rule{.kind = ops::OptimizerKind::adagrad, .learning_rate = 0.1F};
   ops::StepCounter<ms::Cuda> step{device};
+  ms::metrics::Auc<ms::Cuda> auc{device};
+  ms::metrics::MetricSet<ms::Cuda> metrics{auc,
+                                           ms::metrics::BucketedAuc<ms::Cuda>(device),
+                                           ms::metrics::LogLoss<ms::Cuda>(device),
+                                           ms::metrics::Calibration<ms::Cuda>(device)};
   ops::OptimizerState<ms::Cuda> weight_state = ops::make_state(device, rule.kind, weight.shape());
   ops::OptimizerState<ms::Cuda> table_state = ops::make_state(device, rule.kind, table.shape());
   ops::UniqueRows<ms::Cuda> unique = ops::deduplicate(ops::Bags<ms::Cuda>(ids), kRows);
@@ -413,6 +418,10 @@ std::vector<Case> cases() {
          drop(ops::layer_norm_gradient(rows, four, {rows, each, each}, rows, {.input = false}));
        },
        kernels(2)},
+      {"update_one_metric", [](Inputs& in) { in.auc.update(in.column, in.column); }, kernels(1)},
+      {"update_four_metrics",
+       [](Inputs& in) { in.metrics.update(in.column, in.column); },
+       kernels(1)},
       {"advance_step", [](Inputs& in) { in.step.advance(in.rule); }, kernels(1)},
       {"update_dense",
        [](Inputs& in) {

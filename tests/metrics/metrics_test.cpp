@@ -490,7 +490,7 @@ TYPED_TEST(MetricsTest, refusals_name_the_metric_and_change_nothing) {
 
 TYPED_TEST(MetricsTest, a_set_of_more_metrics_than_a_launch_takes) {
   std::vector<LogLoss<TypeParam>> losses;
-  std::vector<msstream::metrics::detail::AnyUpdate> updates;
+  std::vector<Update> updates;
   for (int i = 0; i < 40; ++i) {
     losses.emplace_back(this->device());
     auto const label = static_cast<float>(i % 2);

@@ -15,6 +15,10 @@
 
 namespace msstream::metrics {
 
+/// A batch, and the metrics to which metrics::update() adds it; made by Metric::with() and
+/// MetricSet::with().
+using Update = detail::AnyUpdate;
+
 /// A metric of all examples that were added since it was made or reset: the base of Auc, LogLoss
 /// and the other metrics, whose state is in device memory. Copies share the state.
 ///
@@ -44,7 +48,7 @@ class Metric {
     detail::update_metrics({with(batch)}, issued_at);
   }
   /// Returns an argument of metrics::update(), which adds several batches in one launch.
-  [[nodiscard]] detail::AnyUpdate with(Batch<R> const& batch) const { return {{any_}, batch}; }
+  [[nodiscard]] Update with(Batch<R> const& batch) const { return {{any_}, batch}; }
 
   /// Returns the metric of all examples so far; empty if it is undefined for them, as an AUC is
   /// without examples of both classes. Blocks the host until the updates so far are complete.
@@ -76,7 +80,7 @@ class Metric {
 ///
 /// Throws std::invalid_argument, without any effect, for what Metric::update() rejects, and for a
 /// metric that occurs twice.
-inline void update(std::vector<detail::AnyUpdate> const& updates,
+inline void update(std::vector<Update> const& updates,
                    std::source_location issued_at = std::source_location::current()) {
   detail::update_metrics(updates, issued_at);
 }

@@ -43,7 +43,7 @@ class MetricSet {
     detail::update_metrics({with(batch)}, issued_at);
   }
   /// Returns an argument of metrics::update(), which adds several batches in one launch.
-  [[nodiscard]] detail::AnyUpdate with(Batch<R> const& batch) const { return {metrics_, batch}; }
+  [[nodiscard]] Update with(Batch<R> const& batch) const { return {metrics_, batch}; }
 
   /// Returns the name and the value of each metric, in the order in which the set was made. Blocks
   /// the host like Metric::value(), and throws what it throws.

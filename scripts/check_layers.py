@@ -52,6 +52,7 @@ ROOMS = {
     "comm": (6, "collectives (planned)"),
     "capture": (6, "captures of work into graphs, and their replay; private; lower rooms use the interface `OpenCapture`"),
     "step": (7, "gradient tape, differentiable operations, optimizer, captured steps, pipelines, step traces"),
+    "metrics": (7, "streaming metrics on the device"),
     "serve": (8, "inference pools"),
 }
 STEPS = {room: step for room, (step, _) in ROOMS.items()}
@@ -69,6 +70,7 @@ FAMILIES = {
     "segment": (2, "reductions of segments of rows, and their gradients"),
     "jagged": (2, "jagged rows to dense ones and back, softmax of segments, lengths and offsets"),
     "dense": (2, "dense layers, matrix products, transposition, mixtures of experts"),
+    "metrics": (2, "sums, kept scores and buckets of metrics; areas under ROC curves by sorting"),
     "embedding_gradient": (3, "gradients of lookups, summed by row, and updates of tables fused with them"),
 }
 MOST_FILES = 40

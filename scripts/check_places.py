@@ -15,14 +15,14 @@ from report_findings import report_findings
 HEADERS = "include/msstream"
 # The rooms whose functions issue work for their caller's line. The room serve/ is not among them:
 # it issues from threads of its own.
-ROOMS = ("tensor", "ops", "step")
+ROOMS = ("tensor", "ops", "step", "metrics")
 # Matches issued_at as a whole argument of a call; inside another argument it belongs to another
 # call. A function that passes all its arguments on, as `args...`, passes the location on too.
 PLACE = re.compile(r"[,(]\s*(?:(?:\w+(?:\.|->))*issued_at|args\.\.\.)(?=[,)])")
 OF_THE_LIBRARY = ("", "ops", "detail", "msstream", "msstream::ops", "msstream::detail", "ops::detail")
 CALL = re.compile(r"((?:\w+::)*)\b(\w+)\s*(?:<[\w\s,:]*>)?\(")
 # Members that issue nothing, but have the name of a member of another room's class that does.
-OTHERS = ("tracker.advance",)
+OTHERS = ("tracker.advance", "result.reset", "features_.reset", "prepared_.reset")
 KEYWORDS = {"return", "co_return", "else", "case", "throw"}
 
 

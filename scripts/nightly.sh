@@ -18,6 +18,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   load     all tests of the host runtime three times, beside four busy processes
   core     all tests of the host runtime, on one processor
   fuzz     a minute of each fuzz target
+  sklearn  the recorded numbers of scikit-learn, beside those of the newest one from PyPI; left out without a network
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
 
@@ -74,6 +75,15 @@ core() {
 
 fuzz() { "$root/scripts/fuzz.sh" 60; }
 
+sklearn() {
+  local folder=$root/build/sklearn
+  if ! { python3 -m venv "$folder" && "$folder/bin/python" -m pip install --quiet scikit-learn; }; then
+    say "left out: scikit-learn cannot be installed from PyPI"
+    return
+  fi
+  "$folder/bin/python" -B "$root/tests/metrics/sklearn_values.py" --check
+}
+
 captures() {
   choose_preset
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
@@ -98,12 +108,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load core fuzz captures gpu)
+parts=(headers tidy asan tsan load core fuzz sklearn captures gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | core | fuzz | captures | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | core | fuzz | sklearn | captures | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

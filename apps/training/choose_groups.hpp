@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "training/metrics.hpp"
+#include "training/percentile.hpp"
 #include "training/step_training.hpp"
 #include "training/tried_groups.hpp"
 

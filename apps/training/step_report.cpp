@@ -4,7 +4,7 @@
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "cli/report.hpp"
-#include "training/metrics.hpp"
+#include "training/percentile.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

@@ -6,7 +6,6 @@
 #include "ple_grouped.hpp"
 #include "ple_options.hpp"
 #include "training/device_feed.hpp"
-#include "training/metrics.hpp"
 #include "training/step_run.hpp"
 
 #include <msstream/memory/device.hpp>
@@ -141,26 +140,33 @@ class PleTraining {
     typename ms::GradientTape<R>::Pause const no_gradients(training_.tape());
     auto feed = feed_of(
         {.rows = rows, .batch_rows = options_.batch, .epochs = 1, .shuffle = false, .seed = 0});
-    std::vector<std::vector<float>> logits(tasks.size());
+    std::vector<ms::metrics::Auc<R>> areas;
+    std::vector<ms::metrics::LogLoss<R>> losses;
+    typename ms::metrics::Auc<R>::Options const of_area{.capacity =
+                                                            static_cast<std::int64_t>(rows.size())};
+    for (std::size_t task = 0; task < tasks.size(); ++task) {
+      areas.emplace_back(training_.device(), of_area);
+      losses.emplace_back(training_.device());
+    }
     while (auto const fed = feed.next()) {
       auto const of_tasks =
           training_.model().logits(training_.tape(), training_.pool(), batch_of(*fed));
+      std::vector<ms::metrics::Update> updates;
       for (std::size_t task = 0; task < tasks.size(); ++task) {
-        auto const answers = ms::to_host(of_tasks[task]);
-        logits[task].insert(logits[task].end(), answers.begin(), answers.begin() + fed->rows);
+        auto const row = static_cast<std::int64_t>(task);
+        auto const labels = fed->labels.rows(row, row + 1).reshaped(of_tasks[task].shape());
+        updates.push_back(ms::metrics::MetricSet(areas[task], losses[task])
+                              .with({.scores = of_tasks[task].rows(0, fed->rows),
+                                     .labels = labels.rows(0, fed->rows)}));
       }
+      ms::metrics::update(updates);
     }
     for (std::size_t task = 0; task < tasks.size(); ++task) {
-      std::vector<float> labels;
-      labels.reserve(rows.size());
-      for (auto const row : rows) {
-        labels.push_back(data_.dataset.labels(row)[task]);
-      }
-      auto const auc = ms::training::roc_auc(logits[task], labels);
+      auto const area = areas[task].value();
       results.push_back(
           {{"task", tasks[task]},
-           {"test_auc", auc ? nlohmann::ordered_json(*auc) : nlohmann::ordered_json(nullptr)},
-           {"test_logloss", ms::training::log_loss(logits[task], labels)}});
+           {"test_auc", area ? nlohmann::ordered_json(*area) : nlohmann::ordered_json(nullptr)},
+           {"test_logloss", losses[task].value().value()}});
     }
     return results;
   }

@@ -125,17 +125,12 @@ class RerankTraining {
     typename ms::GradientTape<R>::Pause const no_gradients(training_.tape());
     auto const held_out = std::span(data_.split.held_out);
     auto const batch_lists = static_cast<std::size_t>(options_.batch);
-    RankingQuality quality;
+    RankingQuality<R> quality(training_.device(), shape_.targets);
     for (std::size_t first = 0; first < held_out.size(); first += batch_lists) {
       auto const queries = held_out.subspan(first, std::min(batch_lists, held_out.size() - first));
       auto const batch = gather(data_.lists, queries, data_.places, shape_);
-      std::vector<std::vector<float>> logits;
-      for (auto const& of_target :
-           training_.model().logits(training_.tape(),
-                                    training_.pool(),
-                                    DeviceBatch<R>(training_.device(), batch, shape_))) {
-        logits.push_back(ms::to_host(of_target));
-      }
+      auto const logits = training_.model().logits(
+          training_.tape(), training_.pool(), DeviceBatch<R>(training_.device(), batch, shape_));
       quality.add(data_.lists, queries, batch, logits);
     }
     auto const number = [](std::optional<double> const& value) {

@@ -6,7 +6,6 @@
 #include "cli/progress.hpp"
 #include "train_options.hpp"
 #include "training/device_feed.hpp"
-#include "training/metrics.hpp"
 #include "wide_deep.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -205,20 +204,17 @@ class Trainer {
         .rows = rows, .batch_rows = kTestBatchRows, .epochs = 1, .shuffle = false, .seed = 0};
     ms::training::DeviceFeed<R> feed(
         device_, data_.dataset, plan, 0, options_.reader_threads, pool_[0]);
-    std::vector<float> logits;
-    std::vector<float> labels;
-    labels.reserve(rows.size());
-    while (auto batch = feed.next()) {
-      auto const answers = ms::to_host(model_.forward(tape_, pool_, batch_of(*batch)));
-      logits.insert(logits.end(), answers.begin(), answers.end());
+    ms::metrics::Auc auc(device_, {.capacity = static_cast<std::int64_t>(rows.size())});
+    ms::metrics::LogLoss log_loss(device_);
+    ms::metrics::MetricSet const metrics(auc, log_loss);
+    while (auto fed = feed.next()) {
+      auto const batch = batch_of(*fed);
+      metrics.update(model_.forward(tape_, pool_, batch), batch.labels);
     }
-    for (auto const row : rows) {
-      labels.push_back(data_.dataset.labels(row)[0]);
-    }
-    auto const auc = ms::training::roc_auc(logits, labels);
+    auto const area = auc.value();
     nlohmann::ordered_json result;
-    result["test_auc"] = auc ? nlohmann::ordered_json(*auc) : nlohmann::ordered_json(nullptr);
-    result["test_logloss"] = ms::training::log_loss(logits, labels);
+    result["test_auc"] = area ? nlohmann::ordered_json(*area) : nlohmann::ordered_json(nullptr);
+    result["test_logloss"] = log_loss.value().value();
     return result;
   }
 

@@ -7,6 +7,11 @@
 /// the automatic choice of groups (step/auto_assignment.hpp).
 
 #include <msstream/memory/device.hpp>
+#include <msstream/metrics/auc.hpp>
+#include <msstream/metrics/calibration.hpp>
+#include <msstream/metrics/log_loss.hpp>
+#include <msstream/metrics/metric_set.hpp>
+#include <msstream/metrics/ndcg.hpp>
 #include <msstream/ops/activation.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/attention.hpp>

@@ -50,6 +50,11 @@ struct Inputs {
   Ids offsets{device, {kBatch + 1}};
   ops::OptimizerRule rule{.kind = ops::OptimizerKind::adagrad, .learning_rate = 0.1F};
   ops::StepCounter<ms::Cuda> step{device};
+  ms::metrics::Auc<ms::Cuda> auc{device};
+  ms::metrics::MetricSet<ms::Cuda> metrics{auc,
+                                           ms::metrics::BucketedAuc<ms::Cuda>(device),
+                                           ms::metrics::LogLoss<ms::Cuda>(device),
+                                           ms::metrics::Calibration<ms::Cuda>(device)};
   ops::OptimizerState<ms::Cuda> weight_state = ops::make_state(device, rule.kind, weight.shape());
   ops::OptimizerState<ms::Cuda> table_state = ops::make_state(device, rule.kind, table.shape());
   ops::UniqueRows<ms::Cuda> unique = ops::deduplicate(ops::Bags<ms::Cuda>(ids), kRows);
@@ -478,6 +483,10 @@ std::vector<Case> cases() {
       {"l2_normalize", [](Inputs& in) { drop(ops::l2_normalize(in.matrix)); }, kernels(1)},
       {"l2_normalize_gradient",
        [](Inputs& in) { drop(ops::l2_normalize_gradient(in.matrix, in.gradient)); },
+       kernels(1)},
+      {"update_one_metric", [](Inputs& in) { in.auc.update(in.column, in.column); }, kernels(1)},
+      {"update_four_metrics",
+       [](Inputs& in) { in.metrics.update(in.column, in.column); },
        kernels(1)},
       {"advance_step", [](Inputs& in) { in.step.advance(in.rule); }, kernels(1)},
       {"update_dense",

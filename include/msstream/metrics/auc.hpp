@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/metrics/metric.hpp>
+
+#include <cstdint>
+#include <source_location>
+#include <string>
+
+namespace msstream::metrics {
+
+/// The exact area under the ROC curve: the weight of the pairs of a positive and a negative example
+/// that the scores order correctly, as a fraction of all such pairs; pairs of equal score count a
+/// half. Equal to scikit-learn's roc_auc_score. Scores are any numbers, infinite ones included.
+///
+/// Keeps every example, in 5 bytes of device memory, or 9 with weights, for each of `capacity`
+/// examples. value() sorts them on the device, for which it allocates 32 more bytes per example.
+template <Runtime R = DefaultRuntime>
+class Auc;
+
+/// The options and the implementation of Auc, the same for all runtimes.
+template <>
+class Auc<msstream::detail::AnyRuntime> {
+ public:
+  struct Options {
+    std::string name = "auc";          ///< in messages, and in the values of a MetricSet
+    std::int64_t capacity = 1 << 20U;  ///< the most examples between two calls of reset()
+    bool weighted = false;             ///< whether updates have weights
+  };
+  [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
+                                              Options const& options,
+                                              std::source_location issued_at);
+};
+
+template <Runtime R>
+class Auc : public Metric<R> {
+ public:
+  using Options = typename Auc<msstream::detail::AnyRuntime>::Options;
+
+  /// Makes a metric without examples. Throws std::invalid_argument unless the capacity is from 1 to
+  /// 2^31 - 1, and OutOfMemory.
+  explicit Auc(Device<R> const& device,
+               Options const& options = {},
+               std::source_location issued_at = std::source_location::current())
+      : Metric<R>(Auc<msstream::detail::AnyRuntime>::make(device.engine(), options, issued_at)) {}
+};
+
+/// The area under the ROC curve of scores in buckets, in memory that does not grow: 16 bytes for
+/// each bucket, or 48 with weights. Examples of one bucket count as ties, so the error is at most
+/// half the fraction of pairs within one bucket; mostly it is far below.
+///
+/// Logits have buckets of one width in [-32, 32]; lower and higher ones share the first and the
+/// last bucket. Probabilities have as many buckets in each power of two down to 2^-33, of p below a
+/// half and of 1 - p from there, so small click rates are resolved as well as large ones.
+template <Runtime R = DefaultRuntime>
+class BucketedAuc;
+
+/// The options and the implementation of BucketedAuc, the same for all runtimes.
+template <>
+class BucketedAuc<msstream::detail::AnyRuntime> {
+ public:
+  struct Options {
+    std::string name = "bucketed_auc";
+    Input input = Input::logits;
+    std::int64_t buckets = 1 << 16U;  ///< a power of two
+    bool weighted = false;            ///< whether updates have weights
+  };
+  [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
+                                              Options const& options,
+                                              std::source_location issued_at);
+};
+
+template <Runtime R>
+class BucketedAuc : public Metric<R> {
+ public:
+  using Options = typename BucketedAuc<msstream::detail::AnyRuntime>::Options;
+
+  /// Makes a metric without examples. Throws std::invalid_argument unless the number of buckets is
+  /// a power of two from 2^8 to 2^24, and OutOfMemory.
+  explicit BucketedAuc(Device<R> const& device,
+                       Options const& options = {},
+                       std::source_location issued_at = std::source_location::current())
+      : Metric<R>(
+            BucketedAuc<msstream::detail::AnyRuntime>::make(device.engine(), options, issued_at)) {}
+};
+
+/// GAUC: the mean of the exact AUC of each user's examples, weighted by the number of the user's
+/// examples (Zhou et al., Deep Interest Network, 2018, section 6.2). Users whose examples are all
+/// of one class are left out. Batches have `users`, and no weights.
+///
+/// Keeps every example, in 13 bytes of device memory for each of `capacity` examples. value() sorts
+/// them on the device, for which it allocates about 100 more bytes per example.
+template <Runtime R = DefaultRuntime>
+class GroupedAuc;
+
+/// The options and the implementation of GroupedAuc, the same for all runtimes.
+template <>
+class GroupedAuc<msstream::detail::AnyRuntime> {
+ public:
+  struct Options {
+    std::string name = "grouped_auc";
+    std::int64_t capacity = 1 << 20U;  ///< the most examples between two calls of reset()
+  };
+  [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
+                                              Options const& options,
+                                              std::source_location issued_at);
+};
+
+template <Runtime R>
+class GroupedAuc : public Metric<R> {
+ public:
+  using Options = typename GroupedAuc<msstream::detail::AnyRuntime>::Options;
+
+  /// Makes a metric without examples. Throws std::invalid_argument unless the capacity is from 1 to
+  /// 2^31 - 1, and OutOfMemory.
+  explicit GroupedAuc(Device<R> const& device,
+                      Options const& options = {},
+                      std::source_location issued_at = std::source_location::current())
+      : Metric<R>(
+            GroupedAuc<msstream::detail::AnyRuntime>::make(device.engine(), options, issued_at)) {}
+};
+
+}  // namespace msstream::metrics

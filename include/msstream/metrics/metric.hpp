@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/device.hpp>
+#include <msstream/metrics/batch.hpp>
+#include <msstream/metrics/detail/any_metric.hpp>
+#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <optional>
+#include <source_location>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::metrics {
+
+/// A batch, and the metrics to which metrics::update() adds it; made by Metric::with() and
+/// MetricSet::with().
+using Update = detail::AnyUpdate;
+
+/// A metric of all examples that were added since it was made or reset: the base of Auc, LogLoss
+/// and the other metrics, whose state is in device memory. Copies share the state.
+///
+/// An update is an operation like any other: asynchronous, ordered by the uses of its tensors, and
+/// captured in a CapturedStep, whose replays then update the metric. The host reads nothing until
+/// value(). The state is a sum of integers, so a value has the same bits on every runtime, for
+/// every number of stream groups, captured or not, and however the examples were divided into
+/// batches.
+///
+/// NaN scores, probabilities outside [0, 1], labels outside [0, 1] and weights outside [0, 2^26]
+/// are counted on the device, and reported by value().
+template <Runtime R = DefaultRuntime>
+class Metric {
+ public:
+  using runtime_type = R;
+
+  /// Adds one example per element of `scores` and `labels`. One launch. Throws
+  /// std::invalid_argument, without any effect, for tensors of different counts or of another
+  /// device, and for a batch that lacks what the metric needs or has weights that it does not take.
+  void update(Tensor<float, R> const& scores,
+              Tensor<float, R> const& labels,
+              std::source_location issued_at = std::source_location::current()) const {
+    update(Batch<R>{.scores = scores, .labels = labels}, issued_at);
+  }
+  void update(Batch<R> const& batch,
+              std::source_location issued_at = std::source_location::current()) const {
+    detail::update_metrics({with(batch)}, issued_at);
+  }
+  /// Returns an argument of metrics::update(), which adds several batches in one launch.
+  [[nodiscard]] Update with(Batch<R> const& batch) const { return {{any_}, batch}; }
+
+  /// Returns the metric of all examples so far; empty if it is undefined for them, as an AUC is
+  /// without examples of both classes. Blocks the host until the updates so far are complete.
+  /// Throws std::invalid_argument if examples had bad scores, labels or weights, with their number,
+  /// and std::length_error if there were more examples than the metric's capacity; both until
+  /// reset(). Throws std::logic_error in a capture.
+  [[nodiscard]] std::optional<double> value(
+      std::source_location issued_at = std::source_location::current()) const {
+    return any_.value(issued_at);
+  }
+  /// Forgets all examples. Asynchronous; capture-safe.
+  void reset(std::source_location issued_at = std::source_location::current()) const {
+    any_.reset(issued_at);
+  }
+
+  [[nodiscard]] std::string const& name() const noexcept { return any_.name(); }
+  [[nodiscard]] detail::AnyMetric const& any() const noexcept { return any_; }
+
+ protected:
+  explicit Metric(detail::AnyMetric any) : any_(std::move(any)) {}
+
+ private:
+  detail::AnyMetric any_;
+};
+
+/// Adds several batches, each to metrics of its own, in one launch for each 16 metrics:
+///
+///     metrics::update({clicks.with({.scores = p, .labels = y}), orders.with(…)});
+///
+/// Throws std::invalid_argument, without any effect, for what Metric::update() rejects, and for a
+/// metric that occurs twice.
+inline void update(std::vector<Update> const& updates,
+                   std::source_location issued_at = std::source_location::current()) {
+  detail::update_metrics(updates, issued_at);
+}
+
+}  // namespace msstream::metrics

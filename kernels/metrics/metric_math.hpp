@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/host_device.hpp"
+#include "metrics/metric_update.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+/// The arithmetic of metrics. Host and CUDA compute the same bits: products and sums are rounded
+/// one by one or fused explicitly, and the functions exp and log are computed here.
+namespace msstream::ops::kernels {
+
+/// Returns a * b, rounded before any use. A compiler may fuse the operator * with an addition.
+MSSTREAM_HOST_DEVICE inline double times(double a, double b) {
+#if defined(__CUDA_ARCH__)
+  return __dmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+/// Returns a + b for a product `a` or `b` that has been rounded.
+MSSTREAM_HOST_DEVICE inline double plus(double a, double b) {
+#if defined(__CUDA_ARCH__)
+  return __dadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+
+inline constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+inline constexpr double kLn2Rest = 0x1.abc9e3b39803fp-56;  ///< ln 2 - kLn2
+inline constexpr double kLog2E = 0x1.71547652b82fep+0;
+
+/// Returns the power 2^n, for n in [-1022, 1023].
+MSSTREAM_HOST_DEVICE inline double power_of_two(int n) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + n) << 52U);
+}
+
+/// Returns e^x for x in [-700, 700], within two units in the last place; e^0 is 1.
+MSSTREAM_HOST_DEVICE inline double exp_of(double x) {
+  double const n = std::floor(std::fma(x, kLog2E, 0.5));
+  double const r = std::fma(-n, kLn2Rest, std::fma(-n, kLn2, x));  // |r| <= ln(2) / 2
+  constexpr double kInverseFactorials[] = {1.0 / 6227020800.0,
+                                           1.0 / 479001600.0,
+                                           1.0 / 39916800.0,
+                                           1.0 / 3628800.0,
+                                           1.0 / 362880.0,
+                                           1.0 / 40320.0,
+                                           1.0 / 5040.0,
+                                           1.0 / 720.0,
+                                           1.0 / 120.0,
+                                           1.0 / 24.0,
+                                           1.0 / 6.0,
+                                           0.5,
+                                           1.0,
+                                           1.0};
+  double sum = 0.0;
+  for (double const factor : kInverseFactorials) {
+    sum = std::fma(sum, r, factor);
+  }
+  return times(sum, power_of_two(static_cast<int>(n)));
+}
+
+/// Returns the natural logarithm of a normal number v > 0, with an error below 2^-51 relative to 1
+/// and to the result.
+MSSTREAM_HOST_DEVICE inline double log_of(double v) {
+  auto const bits = std::bit_cast<std::uint64_t>(v);
+  int n = static_cast<int>(bits >> 52U) - 1023;
+  double m = std::bit_cast<double>((bits & 0x000FFFFFFFFFFFFFU) | 0x3FF0000000000000U);
+  if (m > 0x1.6a09e667f3bcdp+0) {  // sqrt(2)
+    m = times(m, 0.5);
+    ++n;
+  }
+  // log(m) = 2 atanh(s), and |s| < 0.172
+  double const s = (m - 1.0) / plus(m, 1.0);
+  double const z = times(s, s);
+  double series = 1.0 / 23.0;
+  for (int odd = 21; odd >= 3; odd -= 2) {
+    series = std::fma(series, z, 1.0 / odd);
+  }
+  double const twice = times(2.0, s);
+  double const of_m = std::fma(twice, times(z, series), twice);
+  return std::fma(n, kLn2, std::fma(n, kLn2Rest, of_m));
+}
+
+/// An exact sum of numbers in [0, 2^32), each cut to a multiple of 2^-64, as three sums of 32-bit
+/// digits. Holds 2^32 numbers.
+struct FixedSum {
+  std::uint64_t digits[3] = {0, 0, 0};  ///< in units of 2^-64, 2^-32 and 1
+
+  MSSTREAM_HOST_DEVICE void add(double value) {
+    // All differences and products are exact.
+    double const whole = std::floor(value);
+    double const middle = times(value - whole, 0x1p32);
+    double const whole_middle = std::floor(middle);
+    digits[2] += static_cast<std::uint64_t>(whole);
+    digits[1] += static_cast<std::uint64_t>(whole_middle);
+    digits[0] += static_cast<std::uint64_t>(times(middle - whole_middle, 0x1p32));
+  }
+};
+
+/// Returns the value of the digits of a FixedSum.
+MSSTREAM_HOST_DEVICE inline double value_of(std::uint64_t const* digits) {
+  auto const rest = plus(times(static_cast<double>(digits[1]), 0x1p-32),
+                         times(static_cast<double>(digits[0]), 0x1p-64));
+  return plus(static_cast<double>(digits[2]), rest);
+}
+
+/// Returns the negative log likelihood of a label in [0, 1] under a logit, whose magnitude is first
+/// limited to `bound`.
+MSSTREAM_HOST_DEVICE inline double loss_of_logit(double logit, double label, double bound) {
+  double const x = logit < -bound ? -bound : logit > bound ? bound : logit;
+  double const linear = std::fma(-x, label, x > 0.0 ? x : 0.0);
+  return plus(linear, log_of(1.0 + exp_of(-std::fabs(x))));
+}
+
+/// Returns the negative log likelihood of a label in [0, 1] under a probability. The probabilities
+/// of both outcomes are first limited to [least, 1 - least].
+MSSTREAM_HOST_DEVICE inline double loss_of_probability(double p, double label, double least) {
+  double const most = 1.0 - least;
+  double const other = 1.0 - p;
+  double const positive = p < least ? least : p > most ? most : p;
+  double const negative = other < least ? least : other > most ? most : other;
+  double const of_positive = label > 0.0 ? times(label, log_of(positive)) : 0.0;
+  double const of_negative = label < 1.0 ? times(1.0 - label, log_of(negative)) : 0.0;
+  return -plus(of_positive, of_negative);
+}
+
+/// Returns the probability of a logit.
+MSSTREAM_HOST_DEVICE inline double probability_of(double logit) {
+  double const magnitude = std::fabs(logit);
+  double const tail = magnitude > 700.0 ? 0.0 : exp_of(-magnitude);
+  return (logit < 0.0 ? tail : 1.0) / plus(1.0, tail);
+}
+
+/// Returns 2^grade - 1, exactly if the grade is a whole number.
+MSSTREAM_HOST_DEVICE inline double exponential_gain(double grade) {
+  double const whole = std::floor(grade);
+  double const power =
+      times(exp_of(times(grade - whole, kLn2)), power_of_two(static_cast<int>(whole)));
+  return power - 1.0;
+}
+
+/// Returns the bits of a float32 number that is not NaN in an order in which smaller numbers have
+/// smaller bits; -0 and 0 have the same.
+MSSTREAM_HOST_DEVICE inline std::uint32_t ordered_bits(float x) {
+  auto const bits = std::bit_cast<std::uint32_t>(x == 0.0F ? 0.0F : x);
+  return (bits >> 31U) != 0 ? ~bits : bits | 0x80000000U;
+}
+
+/// The bounds of the logits that buckets tell apart.
+inline constexpr double kMostBucketLogit = 32.0;
+
+/// Returns the bucket of a logit among `count` buckets of one width in [-32, 32].
+MSSTREAM_HOST_DEVICE inline std::int64_t bucket_of_logit(double logit, std::int64_t count) {
+  auto const half = static_cast<double>(count / 2);
+  double const bucket = std::floor(times(logit, half / kMostBucketLogit)) + half;
+  auto const last = static_cast<double>(count - 1);
+  return static_cast<std::int64_t>(bucket < 0.0 ? 0.0 : bucket > last ? last : bucket);
+}
+
+/// Returns the bucket of a probability among `count` buckets, a power of two of at least 64. Each
+/// power of two of p, down to 2^-33, has as many buckets as every other, and so has each of 1 - p.
+MSSTREAM_HOST_DEVICE inline std::int64_t bucket_of_probability(float p, std::int64_t count) {
+  constexpr std::uint32_t kLeast = (127 - 33) << 23U;  // the bits of 2^-33
+  int octave_bits = 0;
+  while ((std::int64_t{64} << octave_bits) < count) {
+    ++octave_bits;
+  }
+  float const nearer = p < 0.5F ? p : 1.0F - p;  // exact
+  auto const bits = std::bit_cast<std::uint32_t>(nearer);
+  std::int64_t const last = count / 2 - 1;
+  auto const key =
+      octave_bits > 23
+          ? static_cast<std::int64_t>(bits < kLeast ? 0U : bits - kLeast) << (octave_bits - 23)
+          : static_cast<std::int64_t>((bits < kLeast ? 0U : bits - kLeast) >> (23 - octave_bits));
+  auto const within = key > last ? last : key;
+  return p < 0.5F ? within : count - 1 - within;
+}
+
+/// The words of a Tally that the examples of a batch add up to, for the kinds whose state is sums.
+struct TallyWords {
+  std::uint64_t at[Tally::words] = {};
+
+  /// Counts an example, and returns whether its numbers are in their ranges.
+  MSSTREAM_HOST_DEVICE bool count(MetricUpdate const& update,
+                                  float score,
+                                  float label,
+                                  float weight) {
+    bool const score_is_good =
+        update.are_probabilities ? score >= 0.0F && score <= 1.0F : score == score;
+    bool const label_is_good = label >= 0.0F && label <= 1.0F;
+    bool const weight_is_good = weight >= 0.0F && weight <= kMostWeight;
+    at[Tally::examples] += 1;
+    at[Tally::bad_scores] += score_is_good ? 0 : 1;
+    at[Tally::bad_labels] += label_is_good ? 0 : 1;
+    at[Tally::bad_weights] += weight_is_good ? 0 : 1;
+    return score_is_good && label_is_good && weight_is_good;
+  }
+  MSSTREAM_HOST_DEVICE void add(Tally::Word sum, double value) {
+    FixedSum digits;
+    digits.add(value);
+    for (int d = 0; d < 3; ++d) {
+      at[sum + d] += digits.digits[d];
+    }
+  }
+  /// Adds row `i` of the batch.
+  MSSTREAM_HOST_DEVICE void add_row(MetricUpdate const& update, std::int64_t i) {
+    float const score = update.scores[i];
+    float const label = update.labels[i];
+    float const weight = update.weights != nullptr ? update.weights[i] : 1.0F;
+    if (!count(update, score, label, weight)) {
+      return;
+    }
+    double term = 0.0;
+    if (update.kind == MetricKind::loss) {
+      term = update.are_probabilities ? loss_of_probability(score, label, update.bound)
+                                      : loss_of_logit(score, label, update.bound);
+    } else if (update.kind == MetricKind::calibration) {
+      term = update.are_probabilities ? score : probability_of(score);
+    } else {
+      term = (score > update.threshold) == (label > 0.5F) ? 1.0 : 0.0;
+    }
+    add(Tally::terms, times(weight, term));
+    add(Tally::weights, weight);
+    add(Tally::positives, times(weight, label));
+  }
+};
+
+/// Returns the bucket of a score.
+MSSTREAM_HOST_DEVICE inline std::int64_t bucket_of(MetricUpdate const& update, float score) {
+  return update.are_probabilities ? bucket_of_probability(score, update.capacity)
+                                  : bucket_of_logit(score, update.capacity);
+}
+
+/// The place of one item of a list among the others: how many have a higher value, and how many the
+/// same, itself included.
+struct Standing {
+  std::int64_t above = 0;
+  std::int64_t equal = 0;
+
+  MSSTREAM_HOST_DEVICE void meet(float other, float own) {
+    above += other > own ? 1 : 0;
+    equal += other == own ? 1 : 0;
+  }
+  /// Returns the mean discount of the ranks that the item may have.
+  [[nodiscard]] MSSTREAM_HOST_DEVICE double discount(MetricUpdate const& update) const {
+    auto const first = above < update.places ? above : update.places;
+    auto const last = above + equal < update.places ? above + equal : update.places;
+    return (update.discounts[last] - update.discounts[first]) / static_cast<double>(equal);
+  }
+};
+
+MSSTREAM_HOST_DEVICE inline bool is_grade(float grade) {
+  return grade >= 0.0F && grade <= kMostGrade;
+}
+MSSTREAM_HOST_DEVICE inline double gain_of(MetricUpdate const& update, float grade) {
+  return update.exponential ? exponential_gain(grade) : grade;
+}
+
+}  // namespace msstream::ops::kernels

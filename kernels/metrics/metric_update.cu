@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/existing_places.hpp"
+#include "common/launch.cuh"
+#include "metrics/metric_math.hpp"
+#include "metrics/metric_update.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+// One launch updates several metrics: blockIdx.y is the number of the metric, and the blocks of one
+// metric divide the batch among them. All that blocks add to each other is integers.
+namespace msstream::ops::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr std::int64_t kMostBlocks = 1024;
+static_assert(Tally::words <= kThreads);
+
+using Word = unsigned long long;
+
+__device__ void add_word(std::uint64_t* to, std::uint64_t value) {
+  if (value != 0) {
+    atomicAdd(reinterpret_cast<Word*>(to), static_cast<Word>(value));
+  }
+}
+
+/// Adds the first Count words of all threads of the block to words in device memory.
+template <int Count>
+__device__ void add_words(std::uint64_t const* own, std::uint64_t* to) {
+  __shared__ std::uint64_t block[Count];
+  auto const thread = static_cast<int>(threadIdx.x);
+  if (thread < Count) {
+    block[thread] = 0;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < Count; ++w) {
+    auto word = static_cast<Word>(own[w]);
+    if (__any_sync(kAllLanes, word != 0) == 0) {
+      continue;
+    }
+    for (int distance = 16; distance > 0; distance /= 2) {
+      word += __shfl_xor_sync(kAllLanes, word, distance);
+    }
+    if (thread % 32 == 0) {
+      add_word(block + w, word);
+    }
+  }
+  __syncthreads();
+  if (thread < Count) {
+    add_word(to + thread, block[thread]);
+  }
+}
+
+__device__ void add_sums(MetricUpdate const& update, std::int64_t existing) {
+  if (std::int64_t{blockIdx.x} * kThreads >= existing) {
+    return;
+  }
+  TallyWords words;
+  for (auto i = grid_thread(); i < existing; i += grid_stride()) {
+    words.add_row(update, i);
+  }
+  add_words<Tally::words>(words.at, update.tally->at);
+}
+
+/// Keeps the batch behind the examples that earlier updates have kept. The last block to finish
+/// advances the number of examples, so that all blocks read the same one.
+__device__ void keep(MetricUpdate const& update, std::int64_t existing) {
+  __shared__ std::int64_t begin;
+  if (threadIdx.x == 0) {
+    begin = static_cast<std::int64_t>(update.tally->at[Tally::examples]);
+  }
+  __syncthreads();
+  TallyWords words;
+  unsigned max_weight = 0;
+  for (auto i = grid_thread(); i < existing; i += grid_stride()) {
+    float const weight = update.weights != nullptr ? update.weights[i] : 1.0F;
+    words.count(update, update.scores[i], update.labels[i], weight);
+    auto const place = begin + i;
+    if (place >= update.capacity) {
+      continue;
+    }
+    update.kept_scores[place] = update.scores[i];
+    update.kept_labels[place] = update.labels[i] > 0.5F ? 1 : 0;
+    if (update.kept_weights != nullptr) {
+      update.kept_weights[place] = weight;
+      max_weight = max(max_weight, std::bit_cast<std::uint32_t>(weight));
+    }
+    if (update.kept_users != nullptr) {
+      update.kept_users[place] = update.users.at(i);
+    }
+  }
+  for (int w : {Tally::bad_scores, Tally::bad_labels, Tally::bad_weights}) {
+    add_word(update.tally->at + w, words.at[w]);
+  }
+  if (update.kept_weights != nullptr) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+      max_weight = max(max_weight, __shfl_xor_sync(kAllLanes, max_weight, distance));
+    }
+    if (threadIdx.x % 32 == 0 && max_weight != 0) {
+      atomicMax(reinterpret_cast<Word*>(&update.tally->max_weight), Word{max_weight});
+    }
+  }
+  if (threadIdx.x == 0) {
+    __threadfence();
+    auto const finished = atomicAdd(reinterpret_cast<Word*>(&update.tally->finished), Word{1});
+    if (finished + 1 == gridDim.x) {
+      update.tally->finished = 0;
+      update.tally->at[Tally::examples] = static_cast<std::uint64_t>(begin + existing);
+    }
+  }
+}
+
+__device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
+  if (std::int64_t{blockIdx.x} * kThreads >= existing) {
+    return;
+  }
+  TallyWords words;
+  for (auto i = grid_thread(); i < existing; i += grid_stride()) {
+    float const label = update.labels[i];
+    float const weight = update.weights != nullptr ? update.weights[i] : 1.0F;
+    if (!words.count(update, update.scores[i], label, weight)) {
+      continue;
+    }
+    auto const bucket = (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i]);
+    if (update.weights == nullptr) {
+      // At the beginning of a training all scores are alike, so one lane adds for all lanes of its
+      // warp that have the same bucket.
+      auto const same = __match_any_sync(__activemask(), static_cast<unsigned>(bucket));
+      if (static_cast<int>(threadIdx.x % 32) == __ffs(static_cast<int>(same)) - 1) {
+        add_word(update.buckets + bucket, static_cast<std::uint64_t>(__popc(same)));
+      }
+      continue;
+    }
+    FixedSum digits;
+    digits.add(weight);
+    for (int d = 0; d < 3; ++d) {
+      add_word(update.buckets + 3 * bucket + d, digits.digits[d]);
+    }
+  }
+  add_words<Tally::terms>(words.at, update.tally->at);
+}
+
+/// Ranks the items of each list by comparing all with all. A block has one list at a time.
+__device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
+  __shared__ float scores[kThreads];
+  __shared__ float grades[kThreads];
+  __shared__ std::uint64_t sums[2][3];  // of the list's order and of the best order
+  auto const thread = static_cast<int>(threadIdx.x);
+  for (std::int64_t list = blockIdx.x; list < update.lists; list += gridDim.x) {
+    auto const begin = clamped(update.offsets.at(list), existing);
+    auto const end = clamped(update.offsets.at(list + 1), existing);
+    if (thread < 3) {
+      sums[0][thread] = 0;
+      sums[1][thread] = 0;
+    }
+    FixedSum own[2];
+    std::uint64_t bad_scores = 0;
+    std::uint64_t bad_grades = 0;
+    for (auto first = begin; first < end; first += kThreads) {
+      auto const i = first + thread;
+      float const score = i < end ? update.scores[i] : 0.0F;
+      float const grade = i < end ? update.labels[i] : 0.0F;
+      bad_scores += score == score ? 0 : 1;
+      bad_grades += is_grade(grade) ? 0 : 1;
+      Standing by_score;
+      Standing by_grade;
+      for (auto tile = begin; tile < end; tile += kThreads) {
+        __syncthreads();
+        if (tile + thread < end) {
+          scores[thread] = update.scores[tile + thread];
+          grades[thread] = update.labels[tile + thread];
+        }
+        __syncthreads();
+        auto const in_tile = static_cast<int>(min(std::int64_t{kThreads}, end - tile));
+        for (int k = 0; k < in_tile; ++k) {
+          by_score.meet(scores[k], score);
+          by_grade.meet(grades[k], grade);
+        }
+      }
+      if (i < end && score == score && is_grade(grade)) {
+        double const gain = gain_of(update, grade);
+        own[0].add(times(gain, by_score.discount(update)));
+        own[1].add(times(gain, by_grade.discount(update)));
+      }
+    }
+    bool const is_bad = __syncthreads_or(bad_scores + bad_grades != 0 ? 1 : 0) != 0;
+    if (is_bad) {
+      add_word(update.tally->at + Tally::bad_scores, bad_scores);
+      add_word(update.tally->at + Tally::bad_labels, bad_grades);
+    } else if (begin < end) {
+      add_words<3>(own[0].digits, sums[0]);
+      add_words<3>(own[1].digits, sums[1]);
+    }
+    __syncthreads();
+    if (thread == 0 && !is_bad) {
+      double const most = value_of(sums[1]);
+      if (most > 0.0) {
+        double const ratio = value_of(sums[0]) / most;
+        FixedSum term;
+        term.add(ratio < 1.0 ? ratio : 1.0);
+        for (int d = 0; d < 3; ++d) {
+          add_word(update.tally->at + Tally::terms + d, term.digits[d]);
+        }
+        add_word(update.tally->at + Tally::examples, 1);
+      }
+    }
+    __syncthreads();
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    update_metrics_kernel(__grid_constant__ MetricUpdates const updates) {
+  auto const& update = updates.at[blockIdx.y];
+  auto const existing = existing_places(update.count, update.rows);
+  switch (update.kind) {
+    case MetricKind::loss:
+    case MetricKind::calibration:
+    case MetricKind::accuracy:
+      add_sums(update, existing);
+      break;
+    case MetricKind::kept:
+      keep(update, existing);
+      break;
+    case MetricKind::buckets:
+      add_to_buckets(update, existing);
+      break;
+    case MetricKind::gain:
+      add_gains(update, existing);
+      break;
+  }
+}
+
+}  // namespace
+
+void update_metrics(CudaStream stream, MetricUpdates const& updates) {
+  std::int64_t blocks = 0;
+  for (int u = 0; u < updates.count; ++u) {
+    auto const& update = updates.at[u];
+    blocks =
+        std::max(blocks,
+                 update.kind == MetricKind::gain ? update.lists
+                                                 : ceil_div<std::int64_t>(update.rows, kThreads));
+  }
+  if (blocks == 0) {
+    return;
+  }
+  dim3 const grid(static_cast<unsigned>(std::min(blocks, kMostBlocks)),
+                  static_cast<unsigned>(updates.count));
+  update_metrics_kernel<<<grid, kThreads, 0, stream>>>(updates);
+  check_launch("update_metrics");
+}
+
+}  // namespace msstream::ops::kernels

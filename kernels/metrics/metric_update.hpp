@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/id_array.hpp"
+
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// What an update adds to the state of a metric.
+enum class MetricKind : std::uint8_t {
+  loss,         ///< terms: the negative log likelihood of each label
+  calibration,  ///< terms: the predicted probabilities
+  accuracy,     ///< terms: 1 for each example on the right side of the threshold
+  kept,         ///< keeps scores, labels, weights and users for a sort
+  buckets,      ///< adds weights to the bucket of each score
+  gain,         ///< terms: the normalised discounted gain of each list
+};
+
+/// The part of a metric's state that every update changes, in device memory; all zeros at first.
+/// Sums are exact integers, so that their bits depend neither on the order in which examples are
+/// added nor on the runtime.
+struct Tally {
+  enum Word : int {
+    examples,     ///< rows that existed; lists that count, for MetricKind::gain
+    bad_scores,   ///< NaN, and probabilities outside [0, 1]
+    bad_labels,   ///< outside [0, 1]; for MetricKind::gain, outside [0, kMostGrade]
+    bad_weights,  ///< outside [0, kMostWeight]
+    terms,        ///< a FixedSum of weight * term
+    weights = terms + 3,
+    positives = weights + 3,  ///< a FixedSum of weight * label
+    words = positives + 3,
+  };
+
+  std::uint64_t at[words];
+  std::uint64_t max_weight;  ///< the bits of the largest float32 weight kept so far
+  std::uint64_t finished;    ///< blocks that have finished the running update; 0 between updates
+};
+
+inline constexpr float kMostWeight = 0x1p26F;
+inline constexpr float kMostGrade = 30.0F;
+
+/// One metric and the batch that an update adds to it. Members that a kind does not name are
+/// unused.
+struct MetricUpdate {
+  MetricKind kind;
+  bool are_probabilities;  ///< scores are probabilities, otherwise logits or any numbers
+  bool exponential;        ///< gain: of a grade is 2^grade - 1, otherwise the grade
+  float threshold;         ///< accuracy
+  double bound;            ///< loss: bound of |logit|, or the least and 1 - most probability
+  std::int64_t rows;
+  std::int64_t const* count;  ///< device scalar: how many rows exist; null if all do
+  float const* scores;        ///< [rows]
+  float const* labels;        ///< [rows]
+  float const* weights;       ///< [rows]; null if every weight is 1
+  Tally* tally;
+
+  std::int64_t capacity;      ///< kept: number of places; buckets: number of buckets
+  float* kept_scores;         ///< kept: [capacity]
+  std::uint8_t* kept_labels;  ///< kept: [capacity]
+  float* kept_weights;        ///< kept: [capacity]; null without weights
+  std::int64_t* kept_users;   ///< kept: [capacity]; null without users
+  IdArray users;              ///< kept: [rows]
+  std::uint64_t* buckets;     ///< [2 classes, capacity]; with weights [2, capacity, 3]
+
+  IdArray offsets;          ///< gain: [lists + 1]
+  std::int64_t lists;       ///< gain
+  std::int64_t places;      ///< gain: the k of NDCG@k
+  double const* discounts;  ///< gain: [places + 1], sums of the discounts of the first ranks
+};
+
+inline constexpr int kMostUpdates = 16;
+
+/// Adds a batch to each of several metrics, whose states must differ. One launch; in device memory
+/// alone, so that a graph may replay it.
+struct MetricUpdates {
+  int count;
+  MetricUpdate at[kMostUpdates];
+};
+static_assert(sizeof(MetricUpdates) <= 4000, "the parameters of a kernel");
+
+void update_metrics(HostStream stream, MetricUpdates const& updates);
+void update_metrics(CudaStream stream, MetricUpdates const& updates);
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/existing_places.hpp"
+#include "metrics/metric_math.hpp"
+#include "metrics/metric_update.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace msstream::ops::kernels {
+namespace {
+
+void add_to(Tally& tally, TallyWords const& words) {
+  for (int w = 0; w < Tally::words; ++w) {
+    tally.at[w] += words.at[w];
+  }
+}
+
+void add_sums(MetricUpdate const& update, std::int64_t existing) {
+  TallyWords words;
+  for (std::int64_t i = 0; i < existing; ++i) {
+    words.add_row(update, i);
+  }
+  add_to(*update.tally, words);
+}
+
+void keep(MetricUpdate const& update, std::int64_t existing) {
+  TallyWords words;
+  auto max_weight = update.tally->max_weight;
+  auto const begin = static_cast<std::int64_t>(update.tally->at[Tally::examples]);
+  for (std::int64_t i = 0; i < existing; ++i) {
+    float const weight = update.weights != nullptr ? update.weights[i] : 1.0F;
+    words.count(update, update.scores[i], update.labels[i], weight);
+    auto const place = begin + i;
+    if (place >= update.capacity) {
+      continue;
+    }
+    update.kept_scores[place] = update.scores[i];
+    update.kept_labels[place] = update.labels[i] > 0.5F ? 1 : 0;
+    if (update.kept_weights != nullptr) {
+      update.kept_weights[place] = weight;
+      max_weight = std::max<std::uint64_t>(max_weight, std::bit_cast<std::uint32_t>(weight));
+    }
+    if (update.kept_users != nullptr) {
+      update.kept_users[place] = update.users.at(i);
+    }
+  }
+  update.tally->max_weight = max_weight;
+  add_to(*update.tally, words);
+}
+
+void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
+  TallyWords words;
+  for (std::int64_t i = 0; i < existing; ++i) {
+    float const label = update.labels[i];
+    float const weight = update.weights != nullptr ? update.weights[i] : 1.0F;
+    if (!words.count(update, update.scores[i], label, weight)) {
+      continue;
+    }
+    auto const bucket = (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i]);
+    if (update.weights == nullptr) {
+      ++update.buckets[bucket];
+      continue;
+    }
+    FixedSum digits;
+    digits.add(weight);
+    for (int d = 0; d < 3; ++d) {
+      update.buckets[3 * bucket + d] += digits.digits[d];
+    }
+  }
+  add_to(*update.tally, words);
+}
+
+/// Adds gain * discount of each item to a sum, for items in the order of a list that is sorted by
+/// descending values.
+FixedSum discounted_gains(MetricUpdate const& update,
+                          std::span<std::pair<float, float> const> by_value) {
+  FixedSum sum;
+  for (std::size_t begin = 0; begin < by_value.size();) {
+    auto end = begin;
+    while (end < by_value.size() && by_value[end].first == by_value[begin].first) {
+      ++end;
+    }
+    Standing const standing{static_cast<std::int64_t>(begin),
+                            static_cast<std::int64_t>(end - begin)};
+    for (; begin < end; ++begin) {
+      sum.add(times(gain_of(update, by_value[begin].second), standing.discount(update)));
+    }
+  }
+  return sum;
+}
+
+void add_gains(MetricUpdate const& update, std::int64_t existing) {
+  TallyWords words;
+  std::vector<std::pair<float, float>> by_score;
+  std::vector<std::pair<float, float>> by_grade;
+  for (std::int64_t list = 0; list < update.lists; ++list) {
+    auto const begin = clamped(update.offsets.at(list), existing);
+    auto const end = clamped(update.offsets.at(list + 1), existing);
+    by_score.clear();
+    by_grade.clear();
+    bool is_good = true;
+    for (auto i = begin; i < end; ++i) {
+      float const score = update.scores[i];
+      float const grade = update.labels[i];
+      words.at[Tally::bad_scores] += score == score ? 0 : 1;
+      words.at[Tally::bad_labels] += is_grade(grade) ? 0 : 1;
+      is_good = is_good && score == score && is_grade(grade);
+      by_score.emplace_back(score, grade);
+      by_grade.emplace_back(grade, grade);
+    }
+    if (!is_good) {
+      continue;
+    }
+    std::ranges::sort(by_score, std::greater<>(), &std::pair<float, float>::first);
+    std::ranges::sort(by_grade, std::greater<>(), &std::pair<float, float>::first);
+    double const most = value_of(discounted_gains(update, by_grade).digits);
+    if (most > 0.0) {
+      double const ratio = value_of(discounted_gains(update, by_score).digits) / most;
+      words.add(Tally::terms, ratio < 1.0 ? ratio : 1.0);
+      ++words.at[Tally::examples];
+    }
+  }
+  add_to(*update.tally, words);
+}
+
+}  // namespace
+
+void update_metrics(HostStream stream, MetricUpdates const& updates) {
+  stream.run([updates] {
+    for (int u = 0; u < updates.count; ++u) {
+      auto const& update = updates.at[u];
+      auto const existing = existing_places(update.count, update.rows);
+      switch (update.kind) {
+        case MetricKind::loss:
+        case MetricKind::calibration:
+        case MetricKind::accuracy:
+          add_sums(update, existing);
+          break;
+        case MetricKind::kept:
+          keep(update, existing);
+          break;
+        case MetricKind::buckets:
+          add_to_buckets(update, existing);
+          break;
+        case MetricKind::gain:
+          add_gains(update, existing);
+          break;
+      }
+    }
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "metrics/metric_state.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/metrics/detail/any_metric.hpp>
+#include <msstream/tensor/detail/any_copy.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::metrics::detail {
+namespace {
+
+/// A metric, and the batch that an update adds to it.
+struct Addition {
+  MetricState const* state;
+  AnyBatch const* batch;
+};
+
+void require_distinct(std::vector<Addition> const& additions) {
+  std::vector<MetricState const*> states;
+  for (auto const& addition : additions) {
+    states.push_back(addition.state);
+  }
+  std::ranges::sort(states);
+  auto const twice = std::ranges::adjacent_find(states);
+  require(twice == states.end(),
+          "update: metric '{}' occurs twice; expected each metric once in an update",
+          twice == states.end() ? std::string() : (*twice)->name());
+}
+
+/// Adds batches to at most kMostUpdates metrics, in one launch.
+void issue_update(std::span<Addition const> additions, std::source_location issued_at) {
+  kernels::MetricUpdates updates{};
+  Reads read;
+  Writes written;
+  AnyBatch const* last = nullptr;
+  for (auto const& [state, batch] : additions) {
+    auto const& update = updates.at[updates.count++] = state->update_of(*batch);
+    if (batch != last) {
+      read.add(batch->scores);
+      read.add(batch->labels);
+      if (batch->weights) {
+        read.add(*batch->weights);
+      }
+      if (batch->count) {
+        read.add(*batch->count);
+      }
+      last = batch;
+    }
+    if (update.kept_users != nullptr) {
+      read.add(batch->users->any());
+    }
+    if (update.kind == kernels::MetricKind::gain) {
+      read.add(batch->offsets->any());
+    }
+    state->add_reads(read);
+    state->add_writes(written);
+  }
+  issue(
+      "update_metrics",
+      read,
+      written,
+      [updates](auto stream) { kernels::update_metrics(stream, updates); },
+      {},
+      issued_at);
+}
+
+}  // namespace
+
+std::string const& AnyMetric::name() const noexcept {
+  return state_->name();
+}
+
+std::optional<double> AnyMetric::value(std::source_location issued_at) const {
+  return state_->value(issued_at);
+}
+
+void AnyMetric::reset(std::source_location issued_at) const {
+  state_->reset(issued_at);
+}
+
+void update_metrics(std::vector<AnyUpdate> const& updates, std::source_location issued_at) {
+  std::vector<Addition> additions;
+  for (auto const& update : updates) {
+    for (auto const& metric : update.metrics) {
+      additions.push_back({&metric.state(), &update.batch});
+      // Checks the batch before anything is issued.
+      static_cast<void>(metric.state().update_of(update.batch));
+    }
+  }
+  require_distinct(additions);
+  std::span<Addition const> rest(additions);
+  while (!rest.empty()) {
+    auto const count = std::min<std::size_t>(rest.size(), kernels::kMostUpdates);
+    issue_update(rest.first(count), issued_at);
+    rest = rest.subspan(count);
+  }
+}
+
+void require_names(std::vector<AnyMetric> const& metrics) {
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      require(metrics[i].name() != metrics[j].name(),
+              "MetricSet: two metrics have the name '{}'; expected different names",
+              metrics[i].name());
+    }
+  }
+}
+
+MetricState::MetricState(std::shared_ptr<DeviceState> const& device,
+                         std::string name,
+                         std::int64_t words,
+                         std::source_location issued_at)
+    : name_(std::move(name)), words_(device, Shape{kTallyElements + words}) {
+  require(!name_.empty(), "metric: the name is empty; expected a name");
+  reset(issued_at);
+}
+
+void MetricState::reset(std::source_location issued_at) const {
+  msstream::detail::fill_any(words_.any(), 0, issued_at);
+}
+
+std::uint64_t* MetricState::words() const noexcept {
+  return reinterpret_cast<std::uint64_t*>(words_.data()) + kTallyElements;
+}
+
+kernels::MetricUpdate MetricState::update_of(AnyBatch const& batch) const {
+  auto const rows = batch.scores.count();
+  auto const require_count = [&](char const* what, std::int64_t count) {
+    require(count == rows, "{}: {} scores, but {} {}", name_, rows, count, what);
+  };
+  auto const require_device = [&](char const* what, std::shared_ptr<DeviceState> const& of_batch) {
+    require(of_batch == device(), "{}: the {} are on another device than the metric", name_, what);
+  };
+  require_count("labels", batch.labels.count());
+  require_device("scores", batch.scores.device());
+  require_device("labels", batch.labels.device());
+  if (batch.weights) {
+    require_count("weights", batch.weights->count());
+    require_device("weights", batch.weights->device());
+  }
+  require(!batch.count || batch.count->count() == 1,
+          "{}: a count of shape {}; expected a scalar",
+          name_,
+          batch.count ? batch.count->shape() : Shape{});
+  if (batch.users) {
+    require_count("users", batch.users->count());
+    require_device("users", batch.users->device());
+  }
+  kernels::MetricUpdate update{};
+  update.rows = rows;
+  update.count = batch.count ? batch.count->data() : nullptr;
+  update.scores = batch.scores.data();
+  update.labels = batch.labels.data();
+  update.weights = batch.weights ? batch.weights->data() : nullptr;
+  update.tally = reinterpret_cast<kernels::Tally*>(words_.data());
+  complete(update, batch);
+  return update;
+}
+
+MetricState::Read MetricState::read(std::source_location issued_at) const {
+  auto const staged = msstream::detail::download(words_.any(), issued_at);
+  Read found;
+  std::memcpy(&found.tally, staged.data(), sizeof(found.tally));
+  auto const* const words = static_cast<std::uint64_t const*>(staged.data());
+  found.words.assign(words + kTallyElements, words + words_.count());
+  auto const require_none = [&](kernels::Tally::Word word, char const* fault) {
+    auto const bad = found.tally.at[word];
+    require(bad == 0, "{}: {} examples since the last reset() {}", name_, bad, fault);
+  };
+  require_none(kernels::Tally::bad_scores,
+               "have scores that are NaN, or probabilities outside [0, 1]");
+  require_none(kernels::Tally::bad_labels, "have labels outside the accepted range");
+  require_none(kernels::Tally::bad_weights, "have weights outside [0, 2^26]");
+  return found;
+}
+
+}  // namespace msstream::metrics::detail

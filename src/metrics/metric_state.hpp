@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "metrics/metric_update.hpp"
+
+#include <msstream/metrics/detail/any_metric.hpp>
+#include <msstream/tensor/detail/typed.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+namespace msstream::metrics::detail {
+
+namespace kernels = ops::kernels;
+using msstream::detail::DeviceState;
+using msstream::detail::TensorOf;
+using Reads = msstream::detail::Uses<AnyRuntime, AccessMode::read>;
+using Writes = msstream::detail::Uses<AnyRuntime, AccessMode::write>;
+using AnyBatch = Batch<AnyRuntime>;
+
+/// The number of int64 elements of a tensor that begins with a Tally.
+inline constexpr std::int64_t kTallyElements = sizeof(kernels::Tally) / sizeof(std::int64_t);
+
+/// The state of a metric. Its words are a kernels::Tally, with what a metric adds behind it. Not
+/// synchronised on the host, where it does not change.
+class MetricState {
+ public:
+  /// Makes the state of no examples, with `words` int64 elements behind the Tally.
+  MetricState(std::shared_ptr<DeviceState> const& device,
+              std::string name,
+              std::int64_t words,
+              std::source_location issued_at);
+  MetricState(MetricState const&) = delete;
+  MetricState& operator=(MetricState const&) = delete;
+  virtual ~MetricState() = default;
+
+  [[nodiscard]] std::string const& name() const noexcept { return name_; }
+  [[nodiscard]] std::shared_ptr<DeviceState> const& device() const noexcept {
+    return words_.device();
+  }
+  /// Returns the arguments by which the kernel adds a batch. Throws std::invalid_argument for a
+  /// batch that the metric does not take.
+  [[nodiscard]] kernels::MetricUpdate update_of(AnyBatch const& batch) const;
+  /// Adds the tensors of the metric that an update reads only, besides the batch.
+  virtual void add_reads(Reads&) const {}
+  /// Adds the tensors that an update writes.
+  virtual void add_writes(Writes& written) const { written.add(words_); }
+  [[nodiscard]] virtual std::optional<double> value(std::source_location issued_at) const = 0;
+  void reset(std::source_location issued_at) const;
+
+ protected:
+  /// The tally and the words behind it, on the host.
+  struct Read {
+    kernels::Tally tally;
+    std::vector<std::uint64_t> words;
+  };
+  /// Waits for the updates so far, and returns the words. Throws std::invalid_argument if examples
+  /// had bad numbers.
+  [[nodiscard]] Read read(std::source_location issued_at) const;
+  [[nodiscard]] std::uint64_t* words() const noexcept;
+
+ private:
+  /// Sets the members of `update` that depend on the metric. The members that all metrics share are
+  /// set. Throws std::invalid_argument for a batch that the metric does not take.
+  virtual void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const = 0;
+
+  std::string name_;
+  TensorOf<std::int64_t> words_;
+};
+
+}  // namespace msstream::metrics::detail

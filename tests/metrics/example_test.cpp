@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program of docs/metrics.md.
+#include <msstream/msstream.hpp>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace msstream::metrics::testing {
+namespace {
+
+TEST(MetricsExample, prints_the_metrics_of_an_epoch) {
+  Device<Host> const device;
+  auto const logits = to_device<float>(device, std::vector{2.0F, -1.0F, 0.5F}, {3});
+  auto const labels = to_device<float>(device, std::vector{1.0F, 0.0F, 0.0F}, {3});
+
+  metrics::Auc auc(device, {.capacity = 100'000});
+  metrics::MetricSet metrics(auc, metrics::LogLoss(device), metrics::Calibration(device));
+  for (int step = 0; step < 10; ++step) {
+    metrics.update(logits, labels);  // one launch for all three; nothing is read
+  }
+  for (auto const& [name, value] : metrics.values()) {  // waits
+    fmt::print("{} {}\n", name, value.value_or(NAN));
+  }
+  metrics.reset();
+  EXPECT_FALSE(auc.value());
+}
+
+}  // namespace
+}  // namespace msstream::metrics::testing

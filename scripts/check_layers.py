@@ -51,6 +51,7 @@ ROOMS = {
     "ops": (6, "operations, forward and backward, as free functions"),
     "comm": (6, "collectives (planned)"),
     "capture": (6, "captures of work into graphs, and their replay; private; lower rooms use the interface `OpenCapture`"),
+    "data": (6, "readers of files, the columns of their rows, shuffled batches, and their uploads"),
     "step": (7, "gradient tape, differentiable operations, optimizer, captured steps, pipelines, step traces"),
     "serve": (8, "inference pools"),
 }
@@ -74,9 +75,9 @@ MOST_FILES = 40
 # The content of each library in apps/, and the others that it may include.
 APPS = {
     "cli": ("options, reports, progress, and the files that a program writes", ()),
-    "data": ("data sets: readers, generators, batches in memory, saved tensors", ()),
-    "training": ("the driver of a training: batches on the device, steps, metrics, stream groups", ("cli", "data")),
-    "load": ("the load generator: queries for an inference pool, and their measures", ("cli", "data")),
+    "datasets": ("data sets of the examples: their formats, generators, batches in memory, saved tensors", ()),
+    "training": ("the driver of a training: batches on the device, steps, metrics, stream groups", ("cli", "datasets")),
+    "load": ("the load generator: queries for an inference pool, and their measures", ("cli", "datasets")),
 }
 
 # The headers in front of a folder of src/, with the class that each declares and its task. Files of src/ in other

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wdl_weights.hpp"
 
-#include "data/data_error.hpp"
-#include "data/initialiser.hpp"
-#include "data/safetensors.hpp"
+#include "datasets/data_error.hpp"
+#include "datasets/initialiser.hpp"
+#include "datasets/safetensors.hpp"
 
 #include <fmt/core.h>
 
@@ -14,7 +14,7 @@
 namespace serve_wdl {
 
 namespace data = ms::data;
-using data::DataError;
+using datasets::DataError;
 
 namespace {
 
@@ -29,7 +29,7 @@ std::vector<std::string> lines_of(std::string_view lines) {
 }
 
 /// Loads the weights and biases of a dense layer, of any shape [inputs, outputs].
-WdlWeights::Layer load_layer(data::SafetensorsFile const& file, std::string const& name) {
+WdlWeights::Layer load_layer(datasets::SafetensorsFile const& file, std::string const& name) {
   auto const shape = file.tensor(name + "/weight").shape;
   if (shape.size() != 2) {
     throw DataError(fmt::format("tensor {}/weight has {} axes; expected two", name, shape.size()));
@@ -62,7 +62,7 @@ std::int64_t WdlWeights::dense_columns() const noexcept {
 }
 
 WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
-  data::Initialiser const initialiser(seed);
+  datasets::Initialiser const initialiser(seed);
   WdlWeights weights{.embedding_dim = options.embedding_dim, .continuous = options.continuous};
   for (std::int64_t field = 0; field < options.fields; ++field) {
     auto& table = weights.tables.emplace_back(WdlWeights::Table{options.table_rows, {}, {}});
@@ -87,7 +87,7 @@ WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
 }
 
 WdlWeights load_weights(std::filesystem::path const& path) {
-  data::SafetensorsFile const file(path);
+  datasets::SafetensorsFile const file(path);
   auto const& saved = file.metadata();
   auto const names = saved.find("field_names");
   if (names == saved.end()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training/metrics.hpp"
 
-#include "data/counter_random.hpp"
+#include "datasets/counter_random.hpp"
 
 #include <gtest/gtest.h>
 
@@ -40,9 +40,9 @@ TEST(Metrics, auc_equals_its_definition_with_ties) {
     Floats scores;
     Floats labels;
     for (std::uint64_t i = 0; i < 300; ++i) {
-      auto const level = data::random_bits(levels, 0, i) % levels;
+      auto const level = datasets::random_bits(levels, 0, i) % levels;
       scores.push_back(static_cast<float>(level) - 2.0F);
-      labels.push_back(data::random_bits(levels, 1, i) % levels <= level ? 1.0F : 0.0F);
+      labels.push_back(datasets::random_bits(levels, 1, i) % levels <= level ? 1.0F : 0.0F);
     }
     EXPECT_DOUBLE_EQ(*roc_auc(scores, labels), auc_by_pairs(scores, labels)) << levels;
   }
@@ -93,8 +93,8 @@ TEST(Metrics, ndcg_of_ties_is_the_mean_over_their_orders) {
     Floats grades;
     Floats scores;
     for (std::uint64_t i = 0; i < order.size(); ++i) {
-      grades.push_back(static_cast<float>(data::random_bits(seed, 0, i) % 4));
-      scores.push_back(static_cast<float>(data::random_bits(seed, 1, i) % 2));
+      grades.push_back(static_cast<float>(datasets::random_bits(seed, 0, i) % 4));
+      scores.push_back(static_cast<float>(datasets::random_bits(seed, 1, i) % 2));
     }
     grades.front() = 4;
     StreamingMean untied;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/rank_lists.hpp"
 
-#include "datasets/byte_source.hpp"
 #include "datasets/counter_random.hpp"
-#include "datasets/data_error.hpp"
-#include "datasets/line_chunks.hpp"
-#include "datasets/row_parser.hpp"
-#include "datasets/text_values.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/data/byte_source.hpp>
+#include <msstream/data/data_error.hpp>
+#include <msstream/data/detail/line_chunks.hpp>
+#include <msstream/data/detail/text_values.hpp>
 
 #include <fmt/core.h>
 
@@ -22,12 +21,17 @@ namespace msstream::datasets {
 
 namespace {
 
+using data::detail::LineChunks;
+using data::detail::parse_number;
+using data::detail::shown;
+using data::detail::take_line;
+
 /// Calls `use(line, number)` for each line that is not blank. Throws DataError if reading the bytes
 /// fails.
 template <class Use>
 void for_each_line(std::filesystem::path const& path, Use&& use) {
   constexpr std::size_t kChunkBytes = std::size_t{1} << 20U;
-  LineChunks chunks(open_bytes(path), path.string(), kChunkBytes);
+  LineChunks chunks(data::open_bytes(path), path.string(), kChunkBytes);
   while (auto const chunk = chunks.next()) {
     std::string_view lines = chunk->lines;
     for (std::int64_t number = chunk->first_line; !lines.empty(); ++number) {
@@ -110,7 +114,7 @@ class ItemParser {
   [[noreturn]] void fail(std::int64_t number,
                          std::string_view expected,
                          std::string_view found) const {
-    throw DataError(
+    throw data::DataError(
         fmt::format("{}:{}: expected {}, found {}", file_, number, expected, shown(found)));
   }
 
@@ -134,7 +138,7 @@ std::vector<std::int64_t> read_offsets(std::filesystem::path const& path, std::i
     auto const length = parse_number<std::int64_t>(line);
     auto const left = items - offsets.back();
     if (!length || *length < 1 || *length > left) {
-      throw DataError(fmt::format(
+      throw data::DataError(fmt::format(
           "{}:{}: expected the length of a list, from 1 to the {} items that are left, found {}",
           path.string(),
           number,
@@ -144,7 +148,7 @@ std::vector<std::int64_t> read_offsets(std::filesystem::path const& path, std::i
     offsets.push_back(offsets.back() + *length);
   });
   if (offsets.back() != items) {
-    throw DataError(fmt::format(
+    throw data::DataError(fmt::format(
         "{}: expected lists of {} items together, found {}", path.string(), items, offsets.back()));
   }
   return offsets;
@@ -172,7 +176,8 @@ RankLists read_rank_lists(std::filesystem::path const& path, std::int64_t column
                 [&](std::string_view line, std::int64_t number) { items.parse(line, number); });
   auto lists = items.take();
   if (lists.grades.empty() || lists.columns == 0) {
-    throw DataError(fmt::format("{}: expected items with features, found none", path.string()));
+    throw data::DataError(
+        fmt::format("{}: expected items with features, found none", path.string()));
   }
   lists.offsets = read_offsets(queries_path(path), static_cast<std::int64_t>(lists.grades.size()));
   return lists;

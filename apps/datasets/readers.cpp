@@ -1,64 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/readers.hpp"
 
-#include "datasets/data_error.hpp"
-#include "datasets/line_chunks.hpp"
-#include "datasets/row_parser.hpp"
+#include "datasets/text_format.hpp"
 
 #include <msstream/base/error.hpp>
+#include <msstream/data/byte_source.hpp>
+#include <msstream/data/data_error.hpp>
+#include <msstream/data/detail/line_chunks.hpp>
+#include <msstream/data/text_reader.hpp>
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace msstream::datasets {
 
 namespace {
 
-/// Removes the blank lines before the first line that is not blank.
-void skip_blank_lines(LineChunk& chunk) {
-  std::string_view rest = chunk.lines;
-  std::int64_t blank = 0;
-  for (std::string_view after = rest; !after.empty() && take_line(after).empty(); ++blank) {
-    rest = after;
+using data::ByteSource;
+using data::Chunk;
+using data::detail::LineChunk;
+using data::detail::LineChunks;
+using data::detail::Quoting;
+
+/// Bytes of another source. Keeps those that are read until rewind(), and then gives them again, so
+/// that a pipe can be inspected before it is read.
+class InspectedBytes final : public ByteSource {
+ public:
+  explicit InspectedBytes(std::shared_ptr<ByteSource> bytes) : bytes_(std::move(bytes)) {}
+
+  std::size_t read(char* out, std::size_t bytes) override {
+    if (given_ < kept_.size()) {
+      auto const count = std::min(bytes, kept_.size() - given_);
+      std::copy_n(kept_.data() + given_, count, out);
+      given_ += count;
+      return count;
+    }
+    auto const count = bytes_->read(out, bytes);
+    if (keeps_) {
+      kept_.append(out, count);
+      given_ = kept_.size();
+    }
+    return count;
   }
-  chunk.lines.erase(0, chunk.lines.size() - rest.size());
-  chunk.first_line += blank;
-}
+  void rewind() {
+    given_ = 0;
+    keeps_ = false;
+  }
+
+ private:
+  std::shared_ptr<ByteSource> bytes_;
+  std::string kept_;
+  std::size_t given_ = 0;
+  bool keeps_ = true;
+};
+
+/// Passes on the bytes of a source that others refer to.
+class SharedBytes final : public ByteSource {
+ public:
+  explicit SharedBytes(std::shared_ptr<ByteSource> bytes) : bytes_(std::move(bytes)) {}
+  std::size_t read(char* out, std::size_t bytes) override { return bytes_->read(out, bytes); }
+
+ private:
+  std::shared_ptr<ByteSource> bytes_;
+};
 
 /// Returns the next chunk with text, without the blank lines at its start.
 std::optional<LineChunk> next_with_text(LineChunks& chunks) {
   auto chunk = chunks.next();
-  while (chunk) {
-    skip_blank_lines(*chunk);
-    if (!chunk->lines.empty()) {
-      break;
-    }
+  while (chunk && (data::detail::skip_blank_lines(*chunk), chunk->lines.empty())) {
     chunk = chunks.next();
   }
   return chunk;
 }
 
-/// Returns the format of a data file whose first chunk is `first`. If a line of `first` is only
-/// part of a record, reads `first` again.
-DataFormat chosen_format(DataFormat asked,
-                         LineChunks& chunks,
-                         std::optional<LineChunk>& first,
-                         std::string const& name) {
+/// Returns the format of a data file, from its first record. Reads the first chunk again if a line
+/// of it is only part of a record.
+DataFormat chosen_format(DataFormat asked, LineChunks chunks, std::string const& name) {
+  auto first = next_with_text(chunks);
+  if (!first) {
+    throw data::DataError(fmt::format("{}: expected rows, found an empty file", name));
+  }
+  if (asked != DataFormat::automatic) {
+    return asked;
+  }
   std::string_view lines = first->lines;
-  auto const line = take_line(lines);
-  auto format = asked == DataFormat::automatic ? recognise_format(line) : asked;
+  auto const line = data::detail::take_line(lines);
+  auto format = recognise_format(line);
   if (format == DataFormat::automatic && line.find('"') != std::string_view::npos) {
     constexpr Quoting quoting{',', true};
     chunks.reread(*first, quoting);
     first = next_with_text(chunks);
     lines = first.value().lines;
-    format = recognise_format(take_record(lines, quoting));
+    format = recognise_format(data::detail::take_record(lines, quoting));
   }
   if (format == DataFormat::automatic) {
-    throw DataError(fmt::format(
+    throw data::DataError(fmt::format(
         "{}:{}: cannot tell the format from the first line; expected census (42 columns apart by "
         "commas), criteo-csv (header Id,Label,…) or criteo-tsv (40 columns apart by tabs)",
         name,
@@ -67,47 +109,58 @@ DataFormat chosen_format(DataFormat asked,
   return format;
 }
 
+std::unique_ptr<data::Reader> reader_of(data::TextFile file, TextFormat const& format) {
+  if (format.tabs) {
+    return std::make_unique<data::TsvReader>(std::move(file), format.options);
+  }
+  return std::make_unique<data::CsvReader>(std::move(file), format.options);
+}
+
+/// Takes the rows of a chunk of the library, whose columns TextFormat describes.
+RowBlock block_of(Chunk& chunk) {
+  RowBlock block;
+  block.rows = chunk.rows();
+  block.keys = std::move(chunk.ints("keys"));
+  block.continuous = std::move(chunk.floats("continuous"));
+  auto const& labels = chunk.floats("label");
+  constexpr std::size_t second_label = 3;
+  if (chunk.schema().columns().size() <= second_label) {
+    block.labels = std::move(chunk.floats("label"));
+    return block;
+  }
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    block.labels.push_back(labels[row]);
+    block.labels.push_back(chunk.floats(second_label)[row]);
+  }
+  return block;
+}
+
 class TextSource final : public RowSource {
  public:
-  /// Starts at `first`, the first chunk of `chunks`, which begins with a line that is not blank.
-  /// Checks the header, if the format has one.
-  TextSource(LineChunks chunks, LineChunk first, TextFormat const& format, std::string const& name)
-      : chunks_(std::move(chunks)),
-        first_(std::move(first)),
-        schema_(format.schema()),
-        parser_(format, name) {
-    if (format.has_header) {
-      std::string_view rest = first_->lines;
-      auto const header = format.quoting() ? take_record(rest, *format.quoting()) : take_line(rest);
-      parser_.check_header(header, first_->first_line);
-      auto const taken = first_->lines.size() - rest.size();
-      first_->first_line += std::ranges::count(first_->lines.substr(0, taken), '\n');
-      first_->lines.erase(0, taken);
-      skip_blank_lines(*first_);
-      if (first_->lines.empty()) {
-        first_ = next_with_text(chunks_);
-      }
-      if (!first_) {
-        throw DataError(fmt::format("{}: expected rows after the header, found none", name));
-      }
-    }
-  }
+  TextSource(data::TextFile file, TextFormat format)
+      : reader_(reader_of(std::move(file), format)),
+        schema_(std::move(format.schema)),
+        first_(reader_->next_task()) {}
 
+  [[nodiscard]] bool is_empty() const { return first_ == nullptr; }
   [[nodiscard]] Schema const& schema() const override { return schema_; }
 
   [[nodiscard]] RowTask next() override {
-    auto chunk = first_ ? std::exchange(first_, std::nullopt) : chunks_.next();
-    if (!chunk) {
+    auto task = first_ ? std::exchange(first_, {}) : reader_->next_task();
+    if (!task) {
       return {};
     }
-    return [this, lines = std::move(*chunk)] { return parser_.parse(lines); };
+    return [this, task = std::move(task)] {
+      Chunk chunk(reader_->schema());
+      task(chunk);
+      return block_of(chunk);
+    };
   }
 
  private:
-  LineChunks chunks_;
-  std::optional<LineChunk> first_;
+  std::unique_ptr<data::Reader> reader_;
   Schema schema_;
-  RowParser parser_;
+  data::Reader::Task first_;
 };
 
 }  // namespace
@@ -116,17 +169,21 @@ std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
                                      ReaderOptions const& options) {
   require(options.chunk_bytes > 0, "chunk_bytes: expected at least 1, found 0");
   std::string const name = path.string();
-  LineChunks chunks(open_bytes(path), name, options.chunk_bytes);
-  auto first = next_with_text(chunks);
-  if (!first) {
-    throw DataError(fmt::format("{}: expected rows, found an empty file", name));
+  auto const bytes = std::make_shared<InspectedBytes>(data::open_bytes(path));
+  auto const format = text_format(
+      options,
+      chosen_format(options.format,
+                    LineChunks(std::make_unique<SharedBytes>(bytes), name, options.chunk_bytes),
+                    name));
+  bytes->rewind();
+  bool const header = format.options.header;
+  auto source = std::make_unique<TextSource>(
+      data::TextFile(name, [bytes] { return std::make_unique<SharedBytes>(bytes); }), format);
+  if (source->is_empty()) {
+    throw data::DataError(
+        fmt::format("{}: expected rows{}, found none", name, header ? " after the header" : ""));
   }
-  auto const format = text_format(options, chosen_format(options.format, chunks, first, name));
-  if (format.quoting()) {
-    chunks.reread(*first, *format.quoting());
-    first = next_with_text(chunks);
-  }
-  return std::make_unique<TextSource>(std::move(chunks), std::move(first.value()), format, name);
+  return source;
 }
 
 }  // namespace msstream::datasets

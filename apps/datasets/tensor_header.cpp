@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/tensor_header.hpp"
 
-#include "datasets/data_error.hpp"
+#include <msstream/data/data_error.hpp>
 
 #include <fmt/core.h>
 
@@ -100,7 +100,7 @@ nlohmann::json parse_strictly(std::string_view json) {
   std::vector<std::set<std::string>> open_objects;
   auto const refuse_odd = [&](int depth, Event event, nlohmann::json& parsed) {
     if (depth > deepest) {
-      throw DataError(fmt::format("values nest deeper than {}", deepest));
+      throw data::DataError(fmt::format("values nest deeper than {}", deepest));
     }
     if (event == Event::object_start) {
       open_objects.emplace_back();
@@ -108,7 +108,7 @@ nlohmann::json parse_strictly(std::string_view json) {
       open_objects.pop_back();
     } else if (event == Event::key &&
                !open_objects.back().insert(parsed.get<std::string>()).second) {
-      throw DataError(
+      throw data::DataError(
           fmt::format("the key '{}' is there twice", shortened(parsed.get<std::string>())));
     }
     return true;
@@ -116,7 +116,7 @@ nlohmann::json parse_strictly(std::string_view json) {
   try {
     return nlohmann::json::parse(json, refuse_odd);
   } catch (nlohmann::json::exception const& error) {
-    throw DataError(fmt::format("the header is no JSON: {}", shortened(error.what())));
+    throw data::DataError(fmt::format("the header is no JSON: {}", shortened(error.what())));
   }
 }
 

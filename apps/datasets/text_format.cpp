@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/text_format.hpp"
 
-#include <msstream/base/detail/require.hpp>
+#include "datasets/categorical_key.hpp"
 
-#include <fmt/core.h>
+#include <msstream/base/detail/require.hpp>
+#include <msstream/data/detail/csv_record.hpp>
+#include <msstream/data/detail/text_values.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
 
 namespace msstream::datasets {
 
 namespace {
 
+using data::detail::split_record;
+
 constexpr std::size_t kMaritalStatus = 7;
+constexpr std::size_t kInstanceWeight = 24;
+constexpr std::size_t kIncome = 41;
 constexpr std::array<std::size_t, 7> kCensusNumbers{0, 5, 16, 17, 18, 30, 39};
 
 constexpr std::array<std::string_view, 42> kCensusNames{"age",
@@ -58,34 +67,104 @@ constexpr std::array<std::string_view, 42> kCensusNames{"age",
                                                         "year",
                                                         "income"};
 
+/// The largest accepted number. Numbers beyond it are errors in the data: in float32 their squares
+/// and differences would be infinite.
+constexpr float kLargestNumber = 1e12F;
+
+std::optional<float> to_number(std::string_view value) {
+  auto const number = data::detail::parse_number<float>(value);
+  return number && std::abs(*number) <= kLargestNumber ? number : std::nullopt;
+}
+
+std::optional<float> to_logged(std::string_view value) {
+  auto const number =
+      value.empty() ? std::optional(0.0F) : data::detail::parse_number<float>(value);
+  return number ? std::optional(std::log1p(std::max(*number, 0.0F))) : std::nullopt;
+}
+
+std::optional<float> to_income(std::string_view value) {
+  value = value.substr(0, value.find_last_not_of(". ") + 1);
+  if (value == "- 50000") {
+    return 0.0F;
+  }
+  return value == "50000+" ? std::optional(1.0F) : std::nullopt;
+}
+
+std::optional<float> to_zero_one(std::string_view value) {
+  if (value == "0") {
+    return 0.0F;
+  }
+  return value == "1" ? std::optional(1.0F) : std::nullopt;
+}
+
+data::TextColumn keys_of(std::vector<std::string> fields) {
+  return {.name = "keys",
+          .type = data::ColumnType::hashed,
+          .fields = std::move(fields),
+          .to_int = [](std::string_view value) { return std::optional(categorical_key(value)); }};
+}
+
+data::TextColumn floats_of(std::string name,
+                           std::vector<std::string> fields,
+                           data::TextColumn::ToFloat to_float,
+                           std::string expected) {
+  return {.name = std::move(name),
+          .fields = std::move(fields),
+          .to_float = std::move(to_float),
+          .expected = std::move(expected)};
+}
+
 TextFormat census(bool never_married_task) {
-  TextFormat format{"census", ',', true, false, {}};
-  for (auto const name : kCensusNames) {
-    format.columns.push_back({std::string(name), ColumnRole::categorical});
+  TextFormat format;
+  auto& schema = format.schema;
+  auto& options = format.options;
+  options.header = false;
+  options.trim_spaces = true;
+  options.names.assign(kCensusNames.begin(), kCensusNames.end());
+  for (std::size_t i = 0; i < kCensusNames.size(); ++i) {
+    bool const is_label = i == kIncome || (never_married_task && i == kMaritalStatus);
+    if (std::ranges::count(kCensusNumbers, i) != 0) {
+      schema.continuous.emplace_back(kCensusNames[i]);
+    } else if (i != kInstanceWeight && !is_label) {
+      schema.categorical.emplace_back(kCensusNames[i]);
+    }
   }
-  for (auto const column : kCensusNumbers) {
-    format.columns[column].role = ColumnRole::continuous;
-  }
-  format.columns[24].role = ColumnRole::ignored;
-  format.columns[41].role = ColumnRole::label_income;
+  schema.labels.emplace_back(kCensusNames[kIncome]);
+  options.columns = {
+      keys_of(schema.categorical),
+      floats_of("continuous", schema.continuous, to_number, "a number from -1e12 to 1e12"),
+      floats_of("label", schema.labels, to_income, "'- 50000.' or '50000+.'")};
   if (never_married_task) {
-    format.columns[kMaritalStatus] = {"never married", ColumnRole::label_never_married};
+    schema.labels.emplace_back("never married");
+    options.columns.push_back(floats_of(
+        "second label",
+        {std::string(kCensusNames[kMaritalStatus])},
+        [](std::string_view value) {
+          return std::optional(value == "Never married" ? 1.0F : 0.0F);
+        },
+        "a marital status"));
   }
   return format;
 }
 
-TextFormat criteo(std::string_view name, char separator, bool has_header) {
-  TextFormat format{name, separator, false, has_header, {}};
-  if (has_header) {
-    format.columns.push_back({"Id", ColumnRole::ignored});
+TextFormat criteo(bool tabs) {
+  TextFormat format;
+  auto& schema = format.schema;
+  format.tabs = tabs;
+  schema.labels = {"Label"};
+  schema.continuous = data::numbered_names("I", 1, 13);
+  schema.categorical = data::numbered_names("C", 1, 26);
+  auto& options = format.options;
+  options.header = !tabs;
+  if (!tabs) {
+    options.names.emplace_back("Id");
   }
-  format.columns.push_back({"Label", ColumnRole::label_zero_one});
-  for (int i = 1; i <= 13; ++i) {
-    format.columns.push_back({fmt::format("I{}", i), ColumnRole::continuous_logged});
+  for (auto const* names : {&schema.labels, &schema.continuous, &schema.categorical}) {
+    options.names.insert(options.names.end(), names->begin(), names->end());
   }
-  for (int i = 1; i <= 26; ++i) {
-    format.columns.push_back({fmt::format("C{}", i), ColumnRole::categorical});
-  }
+  options.columns = {keys_of(schema.categorical),
+                     floats_of("continuous", schema.continuous, to_logged, "a number or nothing"),
+                     floats_of("label", schema.labels, to_zero_one, "0 or 1")};
   return format;
 }
 
@@ -105,49 +184,14 @@ std::string_view name_of(DataFormat format) {
   return "unknown";
 }
 
-Schema TextFormat::schema() const {
-  Schema schema;
-  std::string second_label;
-  for (auto const& column : columns) {
-    switch (column.role) {
-      case ColumnRole::categorical:
-        schema.categorical.push_back(column.name);
-        break;
-      case ColumnRole::continuous:
-      case ColumnRole::continuous_logged:
-        schema.continuous.push_back(column.name);
-        break;
-      case ColumnRole::label_zero_one:
-      case ColumnRole::label_income:
-        schema.labels.push_back(column.name);
-        break;
-      case ColumnRole::label_never_married:
-        second_label = column.name;
-        break;
-      case ColumnRole::ignored:
-        break;
-    }
-  }
-  if (!second_label.empty()) {
-    schema.labels.push_back(second_label);
-  }
-  return schema;
-}
-
 TextFormat text_format(ReaderOptions const& options, DataFormat format) {
   require(!options.never_married_task || format == DataFormat::census,
           "the never-married task needs census data, found {}",
           name_of(format));
-  switch (format) {
-    case DataFormat::census:
-      return census(options.never_married_task);
-    case DataFormat::criteo_csv:
-      return criteo("criteo-csv", ',', true);
-    case DataFormat::criteo_tsv:
-    case DataFormat::automatic:
-      break;
-  }
-  return criteo("criteo-tsv", '\t', false);
+  auto chosen = format == DataFormat::census ? census(options.never_married_task)
+                                             : criteo(format != DataFormat::criteo_csv);
+  chosen.options.chunk_bytes = options.chunk_bytes;
+  return chosen;
 }
 
 DataFormat recognise_format(std::string_view first_record) {

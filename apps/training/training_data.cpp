@@ -2,8 +2,9 @@
 #include "training/training_data.hpp"
 
 #include "cli/options.hpp"
-#include "datasets/data_error.hpp"
 #include "datasets/standardise.hpp"
+
+#include <msstream/data/data_error.hpp>
 
 #include <fmt/core.h>
 
@@ -26,7 +27,7 @@ datasets::Dataset loaded(datasets::RowSource& source, std::string const& origin)
   try {
     return datasets::load_dataset(source);
   } catch (std::bad_alloc const&) {
-    throw datasets::DataError(
+    throw data::DataError(
         fmt::format("{}: the rows do not fit into memory; ulimit -v may bound it", origin));
   }
 }

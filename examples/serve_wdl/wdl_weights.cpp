@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wdl_weights.hpp"
 
-#include "datasets/data_error.hpp"
 #include "datasets/initialiser.hpp"
 #include "datasets/safetensors.hpp"
+
+#include <msstream/data/data_error.hpp>
 
 #include <fmt/core.h>
 
@@ -14,7 +15,7 @@
 namespace serve_wdl {
 
 namespace data = ms::data;
-using datasets::DataError;
+using data::DataError;
 
 namespace {
 
@@ -32,7 +33,8 @@ std::vector<std::string> lines_of(std::string_view lines) {
 WdlWeights::Layer load_layer(datasets::SafetensorsFile const& file, std::string const& name) {
   auto const shape = file.tensor(name + "/weight").shape;
   if (shape.size() != 2) {
-    throw DataError(fmt::format("tensor {}/weight has {} axes; expected two", name, shape.size()));
+    throw data::DataError(
+        fmt::format("tensor {}/weight has {} axes; expected two", name, shape.size()));
   }
   return {shape[0],
           shape[1],
@@ -91,14 +93,14 @@ WdlWeights load_weights(std::filesystem::path const& path) {
   auto const& saved = file.metadata();
   auto const names = saved.find("field_names");
   if (names == saved.end()) {
-    throw DataError(fmt::format("{}: not a model of train_wdl: metadata 'field_names' is missing",
-                                path.string()));
+    throw data::DataError(fmt::format(
+        "{}: not a model of train_wdl: metadata 'field_names' is missing", path.string()));
   }
   WdlWeights weights;
   for (auto const& field : lines_of(names->second)) {
     auto const shape = file.tensor("deep/" + field).shape;
     if (shape.size() != 2 || (!weights.tables.empty() && shape[1] != weights.embedding_dim)) {
-      throw DataError(
+      throw data::DataError(
           fmt::format("{}: table deep/{} has not the others' width", path.string(), field));
     }
     weights.embedding_dim = shape[1];
@@ -110,7 +112,7 @@ WdlWeights load_weights(std::filesystem::path const& path) {
     weights.layers.push_back(load_layer(file, fmt::format("mlp/{}", i)));
   }
   if (weights.tables.empty() || weights.layers.empty() || weights.layers.back().outputs != 1) {
-    throw DataError(
+    throw data::DataError(
         fmt::format("{}: not a model of train_wdl: tables or layers are missing", path.string()));
   }
   weights.linear = file.tensors().contains("linear/weight") ? load_layer(file, "linear")
@@ -119,10 +121,10 @@ WdlWeights load_weights(std::filesystem::path const& path) {
   auto inputs = weights.fields() * weights.embedding_dim + weights.continuous;
   for (auto const& layer : weights.layers) {
     if (layer.inputs != inputs) {
-      throw DataError(fmt::format("{}: a layer has {} inputs; what is before it gives {}",
-                                  path.string(),
-                                  layer.inputs,
-                                  inputs));
+      throw data::DataError(fmt::format("{}: a layer has {} inputs; what is before it gives {}",
+                                        path.string(),
+                                        layer.inputs,
+                                        inputs));
     }
     inputs = layer.outputs;
   }

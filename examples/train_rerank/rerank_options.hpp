@@ -47,7 +47,7 @@ struct RerankData {
 /// Returns the options as JSON, for the program's report.
 [[nodiscard]] nlohmann::ordered_json describe(RerankOptions const& options);
 
-/// Reads or generates the lists. Throws datasets::DataError, and cli::UsageError if the lists to
+/// Reads or generates the lists. Throws DataError, and cli::UsageError if the lists to
 /// train on fill no batch, or if there are more groups than features.
 [[nodiscard]] RerankData load_data(RerankOptions const& options);
 

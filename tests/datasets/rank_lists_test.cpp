@@ -3,8 +3,9 @@
 
 #include "base/message_of.hpp"
 #include "base/temporary_folder.hpp"
-#include "datasets/data_error.hpp"
 #include "datasets/data_files.hpp"
+
+#include <msstream/data/data_error.hpp>
 
 #include <gmock/gmock.h>
 
@@ -35,7 +36,7 @@ std::string failure(std::string_view items, std::string_view queries, std::int64
   TemporaryFolder const folder;
   auto const path = folder.write("rank", items);
   folder.write("rank.query", queries);
-  return message_of<DataError>([&] { (void)read_rank_lists(path, columns); });
+  return message_of<data::DataError>([&] { (void)read_rank_lists(path, columns); });
 }
 
 TEST(RankLists, are_read_from_text_or_gzip) {
@@ -82,7 +83,7 @@ TEST(RankLists, refuse_queries_that_do_not_fit_the_items) {
               EndsWith("rank.query: expected lists of 4 items together, found 3"));
   TemporaryFolder const folder;
   auto const alone = folder.write("rank", kItems);
-  EXPECT_THAT(message_of<DataError>([&] { (void)read_rank_lists(alone); }),
+  EXPECT_THAT(message_of<data::DataError>([&] { (void)read_rank_lists(alone); }),
               HasSubstr("rank.query"));
   EXPECT_THROW((void)read_rank_lists(alone, -1), std::invalid_argument);
 }

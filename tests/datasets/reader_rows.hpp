@@ -3,10 +3,11 @@
 
 #include "base/message_of.hpp"
 #include "base/temporary_folder.hpp"
-#include "datasets/data_error.hpp"
 #include "datasets/data_files.hpp"
 #include "datasets/dataset.hpp"
 #include "datasets/readers.hpp"
+
+#include <msstream/data/data_error.hpp>
 
 #include <fmt/core.h>
 
@@ -63,7 +64,7 @@ inline Dataset load(std::filesystem::path const& path, ReaderOptions const& opti
 
 inline std::string read_failure(std::filesystem::path const& path,
                                 ReaderOptions const& options = {}) {
-  return testing::message_of<DataError>([&] { (void)load(path, options); });
+  return testing::message_of<data::DataError>([&] { (void)load(path, options); });
 }
 
 inline std::string with_column(std::string row,

@@ -3,9 +3,9 @@
 
 #include "base/message_of.hpp"
 #include "base/temporary_folder.hpp"
-#include "datasets/data_error.hpp"
 
 #include <msstream/base/format.hpp>
+#include <msstream/data/data_error.hpp>
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class SafetensorsTest : public ::testing::Test {
  protected:
   std::string failure(std::string_view bytes) const {
     auto const path = folder_.write("bad", bytes);
-    return message_of<DataError>([&] { SafetensorsFile const file(path); });
+    return message_of<data::DataError>([&] { SafetensorsFile const file(path); });
   }
 
   TemporaryFolder folder_;
@@ -109,26 +109,26 @@ TEST_F(SafetensorsTest, refuses_another_dtype_shape_or_name) {
   save_safetensors(folder_ / "x",
                    std::vector<SavedTensor>{{"w", {2, 3}, std::span<float const>(weights_)}});
   SafetensorsFile const file(folder_ / "x");
-  EXPECT_THAT(message_of<DataError>([&] {
+  EXPECT_THAT(message_of<data::DataError>([&] {
                 (void)file.values<float>("w", {3, 2});
               }),
               EndsWith("x: tensor 'w': expected F32 [3, 2], found F32 [2, 3]"));
-  EXPECT_THAT(message_of<DataError>([&] {
+  EXPECT_THAT(message_of<data::DataError>([&] {
                 (void)file.values<std::int32_t>("w", {2, 3});
               }),
               EndsWith("expected I32 [2, 3], found F32 [2, 3]"));
-  EXPECT_THAT(message_of<DataError>([&] {
+  EXPECT_THAT(message_of<data::DataError>([&] {
                 (void)file.values<float>("v", {2, 3});
               }),
               EndsWith("x: there is no tensor 'v', only: w"));
 }
 
 TEST_F(SafetensorsTest, refuses_files_that_are_none) {
-  EXPECT_THAT(message_of<DataError>([&] { SafetensorsFile const file(folder_ / "absent"); }),
+  EXPECT_THAT(message_of<data::DataError>([&] { SafetensorsFile const file(folder_ / "absent"); }),
               EndsWith("absent: cannot open: No such file or directory"));
-  EXPECT_THAT(message_of<DataError>([&] { SafetensorsFile const file("/dev/zero"); }),
+  EXPECT_THAT(message_of<data::DataError>([&] { SafetensorsFile const file("/dev/zero"); }),
               HasSubstr("/dev/zero: expected a regular file"));
-  EXPECT_THAT(message_of<DataError>([&] { SafetensorsFile const file(folder_.path()); }),
+  EXPECT_THAT(message_of<data::DataError>([&] { SafetensorsFile const file(folder_.path()); }),
               HasSubstr("found a folder"));
   EXPECT_THAT(failure(""), HasSubstr("expected a header length of 8 bytes, found 0"));
   EXPECT_THAT(failure(file_bytes("{}", "").substr(0, 9)), HasSubstr("the header claims 2 bytes"));

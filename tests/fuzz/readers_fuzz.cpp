@@ -2,12 +2,13 @@
 // Fuzzes the readers of Census and Criteo files, with and without gzip. A file must either be read
 // as the same rows or be refused by a DataError with the same message, regardless of chunk size,
 // line ends and compression.
-#include "datasets/data_error.hpp"
 #include "datasets/dataset.hpp"
 #include "datasets/readers.hpp"
 #include "fuzz.hpp"
 #include "gzip.hpp"
 #include "scratch_folder.hpp"
+
+#include <msstream/data/data_error.hpp>
 
 #include <fmt/core.h>
 
@@ -57,7 +58,7 @@ Outcome read(std::string_view bytes, ReaderOptions const& options) {
     }
     expect_whole(data, rows);
     return rows;
-  } catch (datasets::DataError const& error) {
+  } catch (data::DataError const& error) {
     expect(std::string_view(error.what()).find("/data:") != std::string_view::npos,
            "the message does not name the file: {}",
            error.what());

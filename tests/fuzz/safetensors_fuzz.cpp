@@ -2,8 +2,9 @@
 // Fuzzes the reader of safetensors files. A file must either be refused by a DataError that
 // contains its name, or be read as a model that can be saved, read back unchanged, and saved again
 // as the same bytes.
-#include "datasets/data_error.hpp"
 #include "saved_model.hpp"
+
+#include <msstream/data/data_error.hpp>
 
 #include <optional>
 
@@ -15,7 +16,7 @@ using fuzz::expect;
 std::optional<fuzz::Model> load(std::filesystem::path const& path) {
   try {
     return fuzz::load_model(path);
-  } catch (datasets::DataError const& error) {
+  } catch (data::DataError const& error) {
     std::string_view const message = error.what();
     expect(message.starts_with(path.string() + ": "), "the file is not named: {}", message);
     expect(message.size() < path.string().size() + 1000, "a message of {} bytes", message.size());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/line_chunks.hpp"
-
-#include "datasets/data_error.hpp"
+#include <msstream/data/data_error.hpp>
+#include <msstream/data/detail/line_chunks.hpp>
 
 #include <fmt/core.h>
 
@@ -9,7 +8,44 @@
 #include <string_view>
 #include <utility>
 
-namespace msstream::datasets {
+namespace msstream::data::detail {
+
+namespace {
+
+/// Removes the first `bytes` bytes of the text and returns them without the line end after them.
+std::string_view take(std::string_view& text, std::size_t bytes) {
+  std::string_view line = text.substr(0, bytes);
+  text.remove_prefix(line.size());
+  if (line.ends_with('\n')) {
+    line.remove_suffix(1);
+  }
+  if (line.ends_with('\r')) {
+    line.remove_suffix(1);
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string_view take_line(std::string_view& text) {
+  return take(text, std::min(text.find('\n'), text.size() - 1) + 1);
+}
+
+std::string_view take_record(std::string_view& text, std::optional<Quoting> quoting) {
+  return quoting ? take(text, RecordScanner(quoting).first_end(text)) : take_line(text);
+}
+
+void skip_blank_lines(LineChunk& chunk) {
+  std::string_view rest = chunk.lines;
+  std::int64_t blank = 0;
+  for (std::string_view after = rest; !after.empty() && take_line(after).empty(); ++blank) {
+    rest = after;
+  }
+  auto const taken = chunk.lines.size() - rest.size();
+  chunk.lines.erase(0, taken);
+  chunk.first_line += blank;
+  chunk.offset += static_cast<std::int64_t>(taken);
+}
 
 std::optional<LineChunk> LineChunks::next() {
   scan();
@@ -35,15 +71,25 @@ std::optional<LineChunk> LineChunks::next() {
   last_end_ = 0;
   std::int64_t const first_line = next_line_;
   next_line_ += std::ranges::count(lines, '\n');
-  return LineChunk{std::move(lines), first_line};
+  std::int64_t const offset = offset_;
+  offset_ += static_cast<std::int64_t>(taken);
+  return LineChunk{std::move(lines), first_line, offset};
 }
 
-void LineChunks::reread(LineChunk const& chunk, Quoting quoting) {
+void LineChunks::reread(LineChunk const& chunk, std::optional<Quoting> quoting) {
   buffer_.insert(0, chunk.lines);
   next_line_ = chunk.first_line;
+  offset_ = chunk.offset;
   scanner_ = RecordScanner(quoting);
   scanned_ = 0;
   last_end_ = 0;
+}
+
+void LineChunks::skip_to(std::int64_t offset, std::int64_t line) {
+  bytes_->skip(offset);
+  offset_ = offset;
+  next_line_ = line;
+  began_ = offset > 0;
 }
 
 void LineChunks::read_more() {
@@ -69,6 +115,7 @@ void LineChunks::leave_out_mark() {
     began_ = true;
     if (buffer_.starts_with(mark)) {
       buffer_.erase(0, mark.size());
+      offset_ += static_cast<std::int64_t>(mark.size());
     }
   }
 }
@@ -94,4 +141,4 @@ void LineChunks::fail(std::size_t at, std::string_view reason) {
   failure_ = std::make_exception_ptr(DataError(fmt::format("{}:{}: {}", name_, line, reason)));
 }
 
-}  // namespace msstream::datasets
+}  // namespace msstream::data::detail

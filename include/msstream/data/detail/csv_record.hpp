@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace msstream::datasets {
+namespace msstream::data::detail {
 
 /// The rules of quoting (RFC 4180): a value that begins with `"` extends to the next `"` that is
 /// not doubled, across separators and line ends.
@@ -54,4 +54,4 @@ struct RecordValues {
 };
 [[nodiscard]] RecordValues split_record(std::string_view record, Quoting quoting);
 
-}  // namespace msstream::datasets
+}  // namespace msstream::data::detail

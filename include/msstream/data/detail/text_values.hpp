@@ -10,7 +10,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace msstream::datasets {
+namespace msstream::data::detail {
 
 /// Returns a value shortened and printable for a message: the value may be long and hold any bytes.
 [[nodiscard]] inline std::string shown(std::string_view value) {
@@ -39,4 +39,4 @@ template <class Number>
   return number;
 }
 
-}  // namespace msstream::datasets
+}  // namespace msstream::data::detail

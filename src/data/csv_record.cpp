@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/csv_record.hpp"
+#include <msstream/data/detail/csv_record.hpp>
 
 #include <algorithm>
 #include <utility>
 
-namespace msstream::datasets {
+namespace msstream::data::detail {
 
 bool RecordScanner::step(char byte) {
   if (state_ == State::quoted) {
@@ -87,4 +87,4 @@ RecordValues split_record(std::string_view record, Quoting quoting) {
   }
 }
 
-}  // namespace msstream::datasets
+}  // namespace msstream::data::detail

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-namespace msstream::datasets {
+namespace msstream::data {
 
 /// An error of input data that cannot be used. The message says which file, where in it, what was
 /// expected and what was found.
@@ -12,4 +12,4 @@ class DataError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace msstream::datasets
+}  // namespace msstream::data

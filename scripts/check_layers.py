@@ -51,9 +51,9 @@ ROOMS = {
     "ops": (6, "operations, forward and backward, as free functions"),
     "comm": (6, "collectives (planned)"),
     "capture": (6, "captures of work into graphs, and their replay; private; lower rooms use the interface `OpenCapture`"),
-    "data": (6, "readers of files, the columns of their rows, shuffled batches, and their uploads"),
     "step": (7, "gradient tape, differentiable operations, optimizer, captured steps, pipelines, step traces"),
     "serve": (8, "inference pools"),
+    "data": (8, "readers of files, the columns of their rows, shuffled batches, and their uploads"),
 }
 STEPS = {room: step for room, (step, _) in ROOMS.items()}
 

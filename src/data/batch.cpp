@@ -30,25 +30,6 @@ void visit_numbers(Position& position, Visit&& visit) {
   visit("batch_rows", position.batch_rows);
 }
 
-enum class PartOfBatch : std::uint8_t { floats, ints, offsets };
-
-detail::BatchPlace const& place_of(detail::StagedBatch const& staged,
-                                   std::string_view name,
-                                   PartOfBatch wanted) {
-  auto const index = staged.schema->index_of(name);
-  auto const& column = staged.schema->columns()[index];
-  if (wanted == PartOfBatch::offsets) {
-    require(column.is_jagged(), "column '{}' is not jagged, and has no offsets", name);
-  } else {
-    require(column.is_float() == (wanted == PartOfBatch::floats),
-            "column '{}' has values of type {}; asked for {}",
-            name,
-            to_string(column.type),
-            wanted == PartOfBatch::floats ? "floats" : "integers");
-  }
-  return staged.places[index];
-}
-
 }  // namespace
 
 std::string to_string(LoaderPosition const& position) {
@@ -83,17 +64,20 @@ LoaderPosition LoaderPosition::parse(std::string_view text) {
 }
 
 std::span<float const> Batch::floats(std::string_view column) const {
-  auto const& place = place_of(*staged_, column, PartOfBatch::floats);
+  auto const& place =
+      staged_->places[detail::index_with_part(schema(), column, detail::ColumnPart::floats)];
   return {staged_->floats + place.first, place.count};
 }
 
 std::span<std::int64_t const> Batch::ints(std::string_view column) const {
-  auto const& place = place_of(*staged_, column, PartOfBatch::ints);
+  auto const& place =
+      staged_->places[detail::index_with_part(schema(), column, detail::ColumnPart::ints)];
   return {staged_->ints + place.first, place.count};
 }
 
 std::span<std::int64_t const> Batch::offsets(std::string_view column) const {
-  auto const& place = place_of(*staged_, column, PartOfBatch::offsets);
+  auto const& place =
+      staged_->places[detail::index_with_part(schema(), column, detail::ColumnPart::offsets)];
   return {staged_->ints + place.first_offset, static_cast<std::size_t>(shape_rows()) + 1};
 }
 

@@ -24,31 +24,22 @@ std::int64_t Chunk::rows() const noexcept {
   return static_cast<std::int64_t>(count) / column.width;
 }
 
-Chunk::Values const& Chunk::values(std::size_t column, Part wanted) const {
+Chunk::Values const& Chunk::values(std::size_t column, detail::ColumnPart wanted) const {
   require(column < values_.size(), "there is no column {} of {}", column, values_.size());
-  auto const& found = schema_->columns()[column];
-  if (wanted == Part::offsets) {
-    require(found.is_jagged(), "column '{}' is not jagged, and has no offsets", found.name);
-  } else {
-    require(found.is_float() == (wanted == Part::floats),
-            "column '{}' has values of type {}; asked for {}",
-            found.name,
-            to_string(found.type),
-            wanted == Part::floats ? "floats" : "integers");
-  }
+  detail::require_part(schema_->columns()[column], wanted);
   return values_[column];
 }
 
-Chunk::Values& Chunk::values(std::size_t column, Part wanted) {
+Chunk::Values& Chunk::values(std::size_t column, detail::ColumnPart wanted) {
   static_cast<void>(std::as_const(*this).values(column, wanted));
   return values_[column];
 }
 
 std::vector<float>& Chunk::floats(std::size_t column) {
-  return values(column, Part::floats).floats;
+  return values(column, detail::ColumnPart::floats).floats;
 }
 std::vector<float> const& Chunk::floats(std::size_t column) const {
-  return values(column, Part::floats).floats;
+  return values(column, detail::ColumnPart::floats).floats;
 }
 std::vector<float>& Chunk::floats(std::string_view column) {
   return floats(schema_->index_of(column));
@@ -57,10 +48,10 @@ std::vector<float> const& Chunk::floats(std::string_view column) const {
   return floats(schema_->index_of(column));
 }
 std::vector<std::int64_t>& Chunk::ints(std::size_t column) {
-  return values(column, Part::ints).ints;
+  return values(column, detail::ColumnPart::ints).ints;
 }
 std::vector<std::int64_t> const& Chunk::ints(std::size_t column) const {
-  return values(column, Part::ints).ints;
+  return values(column, detail::ColumnPart::ints).ints;
 }
 std::vector<std::int64_t>& Chunk::ints(std::string_view column) {
   return ints(schema_->index_of(column));
@@ -69,10 +60,10 @@ std::vector<std::int64_t> const& Chunk::ints(std::string_view column) const {
   return ints(schema_->index_of(column));
 }
 std::vector<std::int64_t>& Chunk::offsets(std::size_t column) {
-  return values(column, Part::offsets).offsets;
+  return values(column, detail::ColumnPart::offsets).offsets;
 }
 std::vector<std::int64_t> const& Chunk::offsets(std::size_t column) const {
-  return values(column, Part::offsets).offsets;
+  return values(column, detail::ColumnPart::offsets).offsets;
 }
 std::vector<std::int64_t>& Chunk::offsets(std::string_view column) {
   return offsets(schema_->index_of(column));

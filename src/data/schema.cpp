@@ -48,4 +48,26 @@ std::size_t Schema::index_of(std::string_view name) const {
   return 0;
 }
 
+namespace detail {
+
+void require_part(Column const& column, ColumnPart wanted) {
+  if (wanted == ColumnPart::offsets) {
+    require(column.is_jagged(), "column '{}' is not jagged, and has no offsets", column.name);
+    return;
+  }
+  require(column.is_float() == (wanted == ColumnPart::floats),
+          "column '{}' has values of type {}; asked for {}",
+          column.name,
+          to_string(column.type),
+          wanted == ColumnPart::floats ? "floats" : "integers");
+}
+
+std::size_t index_with_part(Schema const& schema, std::string_view name, ColumnPart wanted) {
+  auto const index = schema.index_of(name);
+  require_part(schema.columns()[index], wanted);
+  return index;
+}
+
+}  // namespace detail
+
 }  // namespace msstream::data

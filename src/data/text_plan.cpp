@@ -42,9 +42,6 @@ void check_column(TextColumn const& column) {
 }  // namespace
 
 Schema schema_of(TextOptions const& options) {
-  require(options.chunk_bytes > 0 && options.chunk_bytes <= std::size_t{1} << 30U,
-          "chunk_bytes: expected 1 to 2^30, found {}",
-          options.chunk_bytes);
   require(options.header || !options.names.empty(),
           "the names of the fields are needed if files have no header");
   std::vector<Column> columns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/text_files.hpp"
 #include "data/text_plan.hpp"
 
-#include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>
 #include <msstream/data/detail/text_values.hpp>
 #include <msstream/data/text_reader.hpp>
@@ -31,125 +31,59 @@ std::string take_header(LineChunk& chunk, TextRules const& rules) {
 
 }  // namespace
 
-/// The rows of a list of text files. The state is a file that is open, and the chunk of it that
-/// begins behind the header, or that no file is open and the next one is number `file_`.
-class TextRows {
+/// The rows of CSV or TSV files. Each file has a plan, from its header.
+class TextRows final : public TextFiles {
  public:
-  TextRows(TextKind kind, std::vector<TextFile> files, TextOptions options)
-      : files_(std::move(files)),
+  TextRows(std::vector<TextFile> files, TextOptions options, TextRules rules)
+      : TextFiles(std::move(files), options.chunk_bytes, rules.quoting()),
         schema_(schema_of(options)),
         columns_(std::make_shared<std::vector<TextColumn>>(std::move(options.columns))),
-        options_(std::move(options)),
-        rules_{kind == TextKind::csv ? ',' : '\t', kind == TextKind::csv, options_.trim_spaces},
-        plans_(files_.size()) {
-    require(!files_.empty(), "expected at least one file to read");
+        header_(options.header),
+        names_(std::move(options.names)),
+        rules_(rules) {
     open();
   }
 
   [[nodiscard]] Schema const& schema() const noexcept { return schema_; }
 
-  [[nodiscard]] Reader::Task next_task() {
-    while (chunks_ || file_ < files_.size()) {
-      if (!chunks_) {
-        open();
-      }
-      auto chunk = first_ ? std::exchange(first_, std::nullopt) : chunks_->next();
-      if (chunk && (skip_blank_lines(*chunk), chunk->lines.empty())) {
-        continue;
-      }
-      if (chunk) {
-        return [plan = plans_[file_], text = std::make_shared<LineChunk const>(std::move(*chunk))](
-                   Chunk& rows) { parse_rows(*plan, *text, rows); };
-      }
-      chunks_.reset();
-      ++file_;
-    }
-    return {};
-  }
-
-  [[nodiscard]] Reader::Position position() const {
-    Reader::Position position{.file = static_cast<std::int64_t>(file_)};
-    if (chunks_) {
-      position.offset = first_ ? first_->offset : chunks_->offset();
-      position.line = first_ ? first_->first_line : chunks_->line();
-    }
-    return position;
-  }
-
-  void seek(Reader::Position const& position) {
-    require(position.file >= 0 && position.file <= static_cast<std::int64_t>(files_.size()) &&
-                position.offset >= 0,
-            "position: file {} at byte {}; there are {} files",
-            position.file,
-            position.offset,
-            files_.size());
-    chunks_.reset();
-    first_.reset();
-    file_ = static_cast<std::size_t>(position.file);
-    if (position.offset == 0 || file_ == files_.size()) {
-      return;
-    }
-    if (options_.header && plans_[file_] == nullptr) {
-      open();  // reads the header
-    }
-    auto chunks = chunks_of(file_);
-    chunks.skip_to(position.offset, position.line);
-    if (plans_[file_] == nullptr) {
-      plans_[file_] = plan_of(files_[file_].name, rules_, columns_, options_.names, 0);
-    }
-    first_.reset();
-    chunks_ = std::move(chunks);
-  }
-
  private:
-  [[nodiscard]] LineChunks chunks_of(std::size_t file) const {
-    return {files_[file].open(), files_[file].name, options_.chunk_bytes, rules_.quoting()};
-  }
-
-  /// Opens the next file, and reads its header if it has one.
-  void open() {
-    auto chunks = chunks_of(file_);
-    auto const& name = files_[file_].name;
-    if (!options_.header) {
-      plans_[file_] = plan_of(name, rules_, columns_, options_.names, 0);
-      chunks_ = std::move(chunks);
+  void begin_file(std::size_t file, std::optional<LineChunk>& first) override {
+    plans_.resize(std::max(plans_.size(), file + 1));
+    auto const& name = name_of(file);
+    if (!header_) {
+      plans_[file] = plan_of(name, rules_, columns_, names_, 0);
       return;
-    }
-    auto first = chunks.next();
-    while (first && (skip_blank_lines(*first), first->lines.empty())) {
-      first = chunks.next();
     }
     if (!first) {
       throw DataError(fmt::format("{}: expected a header, found an empty file", name));
     }
     auto const line = first->first_line;
     auto names = fields_of(take_header(*first, rules_), rules_);
-    if (!options_.names.empty() && names != options_.names) {
+    if (!names_.empty() && names != names_) {
       auto const joined = [&](std::vector<std::string> const& fields) {
         return shown(fmt::format("{}", fmt::join(fields, std::string_view(&rules_.separator, 1))));
       };
-      throw DataError(fmt::format("{}:{}: expected the header {}, found {}",
-                                  name,
-                                  line,
-                                  joined(options_.names),
-                                  joined(names)));
+      throw DataError(fmt::format(
+          "{}:{}: expected the header {}, found {}", name, line, joined(names_), joined(names)));
     }
-    plans_[file_] = plan_of(name, rules_, columns_, std::move(names), line);
-    if (!first->lines.empty()) {
-      first_ = std::move(first);
+    plans_[file] = plan_of(name, rules_, columns_, std::move(names), line);
+    skip_blank_lines(*first);
+    if (first->lines.empty()) {
+      first.reset();
     }
-    chunks_ = std::move(chunks);
   }
 
-  std::vector<TextFile> files_;
+  [[nodiscard]] Reader::Task task_of(std::size_t file, LineChunk records) override {
+    return [plan = plans_[file], text = std::make_shared<LineChunk const>(std::move(records))](
+               Chunk& rows) { parse_rows(*plan, *text, rows); };
+  }
+
   Schema schema_;
   std::shared_ptr<std::vector<TextColumn> const> columns_;
-  TextOptions options_;
+  bool header_;
+  std::vector<std::string> names_;
   TextRules rules_;
   std::vector<std::shared_ptr<TextPlan const>> plans_;
-  std::size_t file_ = 0;
-  std::optional<LineChunks> chunks_;
-  std::optional<LineChunk> first_;
 };
 
 }  // namespace detail
@@ -158,7 +92,11 @@ TextFile::TextFile(std::filesystem::path path)
     : name(path.string()), open([path = std::move(path)] { return open_bytes(path); }) {}
 
 TextReader::TextReader(detail::TextKind kind, std::vector<TextFile> files, TextOptions options)
-    : rows_(std::make_unique<detail::TextRows>(kind, std::move(files), std::move(options))) {}
+    : rows_([&] {
+        bool const commas = kind == detail::TextKind::csv;
+        detail::TextRules const rules{commas ? ',' : '\t', commas, options.trim_spaces};
+        return std::make_unique<detail::TextRows>(std::move(files), std::move(options), rules);
+      }()) {}
 TextReader::~TextReader() = default;
 
 Schema const& TextReader::schema() const {

@@ -83,7 +83,7 @@ TEST(ReadersOfQuotes, a_record_of_several_lines_tells_the_format_and_is_counted)
   EXPECT_EQ(load(folder.write("x", row)).keys(0)[0], data::string_key("two\nlines"));
   for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
     EXPECT_THAT(read_failure(folder.write("x", row + row + "bad\n"), {.chunk_bytes = chunk_bytes}),
-                EndsWith("x:5: expected 42 columns (census), found 1"));
+                EndsWith("x:5: expected 42 columns, found 1"));
     auto const late = with_column(row, 41, "none", ',');
     EXPECT_THAT(read_failure(folder.write("x", row + late + "\n"), {.chunk_bytes = chunk_bytes}),
                 HasSubstr("x:4: column 42 (income): expected"))
@@ -104,7 +104,7 @@ TEST(ReadersOfQuotes, bad_quotes_are_named_by_line) {
                 EndsWith("x:2: column 3: expected ',' or the end of the line behind the quoted "
                          "value 'a'"));
     EXPECT_THAT(read_failure(folder.write("x", good + quoted(census_row()) + ",\"x\"\n"), options),
-                EndsWith("x:2: expected 42 columns (census), found 43"));
+                EndsWith("x:2: expected 42 columns, found 43"));
   }
 }
 

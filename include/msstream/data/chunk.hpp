@@ -61,11 +61,10 @@ class Chunk {
     std::vector<std::int64_t> ints;
     std::vector<std::int64_t> offsets;
   };
-  /// Returns the values of a column that the caller is about to use as `wanted`. Throws
-  /// std::invalid_argument if the column does not have such values.
-  enum class Part : std::uint8_t { floats, ints, offsets };
-  [[nodiscard]] Values const& values(std::size_t column, Part wanted) const;
-  [[nodiscard]] Values& values(std::size_t column, Part wanted);
+  /// Returns the values of a column. Throws std::invalid_argument unless it has those that are
+  /// `wanted`.
+  [[nodiscard]] Values const& values(std::size_t column, detail::ColumnPart wanted) const;
+  [[nodiscard]] Values& values(std::size_t column, detail::ColumnPart wanted);
 
   std::shared_ptr<Schema const> schema_;
   std::vector<Values> values_;

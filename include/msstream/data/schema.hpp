@@ -51,4 +51,20 @@ class Schema {
   std::vector<Column> columns_;
 };
 
+namespace detail {
+
+/// The values of a column that a caller asks for.
+enum class ColumnPart : std::uint8_t { floats, ints, offsets };
+
+/// Throws std::invalid_argument unless the column has such values.
+void require_part(Column const& column, ColumnPart wanted);
+
+/// Returns the index of the column. Throws std::invalid_argument if there is no such column, or if
+/// it does not have such values.
+[[nodiscard]] std::size_t index_with_part(Schema const& schema,
+                                          std::string_view name,
+                                          ColumnPart wanted);
+
+}  // namespace detail
+
 }  // namespace msstream::data

@@ -48,7 +48,7 @@ class LibSvmLines {
 
   void parse(detail::LineChunk const& text) {
     std::string_view lines = text.lines;
-    end_ = lines.data() + lines.size();
+    memory_ = {lines.data(), lines.data() + lines.size()};
     for (number_ = text.first_line; !lines.empty(); ++number_) {
       auto line = detail::take_line(lines);
       line = line.substr(0, line.find('#'));
@@ -61,15 +61,14 @@ class LibSvmLines {
  private:
   void parse_line(std::string_view line) {
     auto word = take_libsvm_word(line);
-    auto const label = detail::to_float32(without_plus(word), end_);
-    expect(label.has_value(), "a label", word);
-    chunk_.floats(kLabel).push_back(*label);
+    float label = 0;
+    expect(detail::to_float32(without_plus(word), memory_, nullptr, label), "a label", word);
+    chunk_.floats(kLabel).push_back(label);
     word = take_libsvm_word(line);
     if (!options_.query.empty()) {
-      auto const query = word.starts_with("qid:") ? detail::to_int64(word.substr(4), end_)
-                                                  : std::optional<std::int64_t>();
-      expect(query.has_value(), "qid:number", word);
-      chunk_.ints(kQuery).push_back(*query);
+      std::int64_t query = 0;
+      expect(word.starts_with("qid:") && to_integer(word.substr(4), query), "qid:number", word);
+      chunk_.ints(kQuery).push_back(query);
       word = take_libsvm_word(line);
     }
     auto& indices = chunk_.ints(kIndices);
@@ -78,22 +77,27 @@ class LibSvmLines {
                                             : std::numeric_limits<std::int64_t>::max();
     for (auto last = options_.first_index - 1; !word.empty(); word = take_libsvm_word(line)) {
       auto const colon = std::min(word.find(':'), word.size());
-      auto const index = detail::to_int64(word.substr(0, colon), end_);
-      auto const value =
-          colon == word.size() ? std::nullopt : detail::to_float32(word.substr(colon + 1), end_);
-      expect(index && value, "index:value", word);
-      if (*index <= last || *index > most) [[unlikely]] {
-        expect(*index > last, fmt::format("an index above {}", last), word);
+      std::int64_t index = 0;
+      float value = 0;
+      expect(colon < word.size() && to_integer(word.substr(0, colon), index) &&
+                 detail::to_float32(word.substr(colon + 1), memory_, nullptr, value),
+             "index:value",
+             word);
+      if (index <= last || index > most) [[unlikely]] {
+        expect(index > last, fmt::format("an index above {}", last), word);
         expect(false, fmt::format("an index of at most {}", most), word);
       }
-      last = *index;
-      indices.push_back(*index - options_.first_index);
-      values.push_back(*value);
+      last = index;
+      indices.push_back(index - options_.first_index);
+      values.push_back(value);
     }
     chunk_.offsets(kIndices).push_back(static_cast<std::int64_t>(indices.size()));
     chunk_.offsets(kValues).push_back(static_cast<std::int64_t>(values.size()));
   }
 
+  bool to_integer(std::string_view text, std::int64_t& number) const {
+    return detail::to_int64(text, memory_, nullptr, number);
+  }
   /// Removes the sign of a label such as +1.
   static std::string_view without_plus(std::string_view word) {
     return word.substr(word.size() > 1 && word[0] == '+' && word[1] != '-' ? 1 : 0);
@@ -108,7 +112,7 @@ class LibSvmLines {
   LibSvmOptions const& options_;
   std::string const& file_;
   Chunk& chunk_;
-  char const* end_ = nullptr;
+  detail::TextMemory memory_{};
   std::int64_t number_ = 0;
 };
 

@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -26,6 +28,29 @@ std::string_view take(std::string_view& text, std::size_t bytes) {
 }
 
 }  // namespace
+
+std::int64_t count_line_ends(std::string_view text) {
+  // Counts in bytes as long as they do not overflow, which the compiler does 16 at a time.
+  std::int64_t count = 0;
+  while (!text.empty()) {
+    constexpr std::size_t lanes = 64;
+    std::uint8_t counts[lanes] = {};
+    auto const rounds = std::min<std::size_t>(text.size() / lanes, 255);
+    for (std::size_t round = 0; round < rounds; ++round) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        counts[lane] =
+            static_cast<std::uint8_t>(counts[lane] + (text[round * lanes + lane] == '\n'));
+      }
+    }
+    count = std::accumulate(std::begin(counts), std::end(counts), count);
+    auto const done = rounds > 0 ? rounds * lanes : text.size();
+    if (rounds == 0) {
+      count += std::ranges::count(text, '\n');
+    }
+    text.remove_prefix(done);
+  }
+  return count;
+}
 
 std::string_view take_line(std::string_view& text) {
   return take(text, std::min(text.find('\n'), text.size() - 1) + 1);
@@ -70,7 +95,7 @@ std::optional<LineChunk> LineChunks::next() {
   scanned_ -= taken;
   last_end_ = 0;
   std::int64_t const first_line = next_line_;
-  next_line_ += std::ranges::count(lines, '\n');
+  next_line_ += count_line_ends(lines);
   std::int64_t const offset = offset_;
   offset_ += static_cast<std::int64_t>(taken);
   return LineChunk{std::move(lines), first_line, offset};

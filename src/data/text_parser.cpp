@@ -25,18 +25,25 @@ std::string_view trimmed(std::string_view value) {
   return value.substr(begin, value.find_last_not_of(' ') - begin + 1);
 }
 
-/// Converts fields to values of type float, and says what a field may be.
+/// Writes what a user's conversion returns, and returns whether it returned a value.
+template <class T, class Convert>
+bool write_own(Convert const& convert, std::string_view text, T& value) {
+  auto const converted = convert(text);
+  value = converted.value_or(T{});
+  return converted.has_value();
+}
+
+/// The conversions of fields to values of type float. They return whether the field can be
+/// converted.
 struct FloatField {
   using Value = float;
 
-  static std::optional<float> plain(TextColumn const& how, std::string_view text, char const* end) {
-    if (text.empty()) [[unlikely]] {
-      return how.if_empty ? std::optional(static_cast<float>(*how.if_empty)) : std::nullopt;
-    }
-    return to_float32(text, end);
+  static bool plain(TextColumn const& how, std::string_view text, TextMemory memory, float& value) {
+    auto const if_empty = static_cast<float>(how.if_empty.value_or(0.0));
+    return to_float32(text, memory, how.if_empty ? &if_empty : nullptr, value);
   }
-  static std::optional<float> own(TextColumn const& how, std::string_view text, char const*) {
-    return how.to_float(text);
+  static bool own(TextColumn const& how, std::string_view text, float& value) {
+    return write_own(how.to_float, text, value);
   }
   static bool is_own(TextColumn const& how) { return how.to_float != nullptr; }
   static std::vector<float>& values(Chunk& chunk, std::size_t column) {
@@ -47,18 +54,15 @@ struct FloatField {
 struct IntField {
   using Value = std::int64_t;
 
-  static std::optional<std::int64_t> plain(TextColumn const& how,
-                                           std::string_view text,
-                                           char const* end) {
-    if (text.empty()) [[unlikely]] {
-      return how.if_empty ? std::optional(static_cast<std::int64_t>(*how.if_empty)) : std::nullopt;
-    }
-    return to_int64(text, end);
+  static bool plain(TextColumn const& how,
+                    std::string_view text,
+                    TextMemory memory,
+                    std::int64_t& value) {
+    auto const if_empty = static_cast<std::int64_t>(how.if_empty.value_or(0.0));
+    return to_int64(text, memory, how.if_empty ? &if_empty : nullptr, value);
   }
-  static std::optional<std::int64_t> own(TextColumn const& how,
-                                         std::string_view text,
-                                         char const*) {
-    return how.to_int(text);
+  static bool own(TextColumn const& how, std::string_view text, std::int64_t& value) {
+    return write_own(how.to_int, text, value);
   }
   static bool is_own(TextColumn const& how) { return how.to_int != nullptr; }
   static std::vector<std::int64_t>& values(Chunk& chunk, std::size_t column) {
@@ -66,22 +70,32 @@ struct IntField {
   }
 };
 
-/// Converts fields to keys. `kReduced` says whether keys become rows of a table.
+/// The conversions of fields to keys. `kReduced` says whether keys become rows of a table.
 template <bool kReduced>
 struct KeyField : IntField {
-  static std::optional<std::int64_t> plain(TextColumn const& how,
-                                           std::string_view text,
-                                           char const* end) {
-    auto const key = fast_string_key(text, end);
-    return kReduced ? bucket_of(key, how.buckets) : key;
+  static bool plain(TextColumn const& how,
+                    std::string_view text,
+                    TextMemory memory,
+                    std::int64_t& value) {
+    auto const key = fast_string_key(text, memory);
+    value = kReduced ? bucket_of(key, how.buckets) : key;
+    return true;
   }
-  static std::optional<std::int64_t> own(TextColumn const& how,
-                                         std::string_view text,
-                                         char const*) {
-    auto const key = how.to_int(text);
-    return key && kReduced ? bucket_of(*key, how.buckets) : key;
+  static bool own(TextColumn const& how, std::string_view text, std::int64_t& value) {
+    bool const good = write_own(how.to_int, text, value);
+    value = kReduced ? bucket_of(value, how.buckets) : value;
+    return good;
   }
 };
+
+/// Converts a field by the user's conversion if there is one.
+template <class Kind>
+bool convert_field(TextColumn const& how,
+                   std::string_view text,
+                   TextMemory memory,
+                   typename Kind::Value& value) {
+  return Kind::is_own(how) ? Kind::own(how, text, value) : Kind::plain(how, text, memory, value);
+}
 
 /// Calls `function` with the conversion of the column's type.
 template <class Function>
@@ -101,27 +115,16 @@ decltype(auto) with_field_kind(TextColumn const& how, Function&& function) {
 template <class Kind>
 bool append_values(TextColumn const& how,
                    std::string_view text,
-                   char const* end,
+                   TextMemory memory,
                    std::vector<typename Kind::Value>& values) {
-  while (!text.empty()) {
-    auto const length = std::min(text.find(how.value_separator), text.size());
-    auto const value = Kind::is_own(how) ? Kind::own(how, text.substr(0, length), end)
-                                         : Kind::plain(how, text.substr(0, length), end);
-    if (!value) {
+  for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
+    auto const after = std::min(text.find(how.value_separator, begin), text.size());
+    typename Kind::Value value{};
+    if (!convert_field<Kind>(how, text.substr(begin, after - begin), memory, value)) {
       return false;
     }
-    values.push_back(*value);
-    if (length == text.size()) {
-      break;
-    }
-    text.remove_prefix(length + 1);
-    if (text.empty()) {  // a separator at the end is followed by an empty value
-      auto const last = Kind::is_own(how) ? Kind::own(how, text, end) : Kind::plain(how, text, end);
-      if (!last) {
-        return false;
-      }
-      values.push_back(*last);
-    }
+    values.push_back(value);
+    begin = after + 1;
   }
   return true;
 }
@@ -164,7 +167,11 @@ std::string_view expected_of(TextColumn const& how) {
 class PlainText {
  public:
   PlainText(TextPlan const& plan, LineChunk const& text, Chunk& chunk, TextIndex& index)
-      : plan_(plan), text_(text), chunk_(chunk), index_(index) {
+      : plan_(plan),
+        text_(text),
+        chunk_(chunk),
+        index_(index),
+        memory_{text.lines.data(), text.lines.data() + text.lines.size()} {
     index_.find(text_.lines, plan_.rules.separator);
   }
 
@@ -214,41 +221,42 @@ class PlainText {
 
   template <class Kind>
   bool parse_block(Kind, FieldUse const& use, std::size_t begin, std::size_t end) {
-    bool const plain = !plan_.rules.trim_spaces && use.field + 1 != plan_.names.size();
-    char const* const limit = text_.lines.data() + text_.lines.size();
     if (use.how->value_separator != '\0') {
-      return parse_jagged<Kind>(use, begin, end, limit);
+      return parse_jagged<Kind>(use, begin, end);
     }
-    auto const get = [&](auto&& text_of, auto&& convert) {
-      auto const width = static_cast<std::size_t>(chunk_.schema().columns()[use.column].width);
-      auto* out = Kind::values(chunk_, use.column).data() + static_cast<std::size_t>(use.slot);
-      bool good = true;
+    bool const whole = !plan_.rules.trim_spaces && use.field + 1 != plan_.names.size();
+    auto const width = static_cast<std::size_t>(chunk_.schema().columns()[use.column].width);
+    auto* const out = Kind::values(chunk_, use.column).data() + static_cast<std::size_t>(use.slot);
+    bool good = true;
+    if (Kind::is_own(*use.how) || !whole) {
       for (std::size_t row = begin; row < end; ++row) {
-        auto const converted = convert(*use.how, text_of(index_.rows[row], use.field), limit);
-        good &= converted.has_value();
-        out[row * width] = converted.value_or(typename Kind::Value());
+        good &= convert_field<Kind>(
+            *use.how, value(index_.rows[row], use.field), memory_, out[row * width]);
       }
       return good;
-    };
-    auto const whole = [this](TextIndex::Row row, std::size_t number) {
-      return field(row, number);
-    };
-    auto const trimmed_value = [this](TextIndex::Row row, std::size_t number) {
-      return value(row, number);
-    };
-    auto const by_kind = [](auto const&... arguments) { return Kind::plain(arguments...); };
-    if (Kind::is_own(*use.how)) {
-      return get(trimmed_value, [](auto const&... arguments) { return Kind::own(arguments...); });
     }
-    return plain ? get(whole, by_kind) : get(trimmed_value, by_kind);
+    // The loop in which most time is spent. It refers to nothing that the compiler would have to
+    // load again after each store.
+    TextColumn const& how = *use.how;
+    TextMemory const memory = memory_;
+    std::uint32_t const* const bounds = index_.bounds.data() + use.field;
+    TextIndex::Row const* const rows = index_.rows.data();
+    for (std::size_t row = begin; row < end; ++row) {
+      auto const* const bound = bounds + rows[row].first;
+      auto const first = static_cast<std::uint32_t>(bound[0] + 1U);
+      typename Kind::Value converted;
+      good &= Kind::plain(how, {memory.begin + first, bound[1] - first}, memory, converted);
+      out[row * width] = converted;
+    }
+    return good;
   }
 
   template <class Kind>
-  bool parse_jagged(FieldUse const& use, std::size_t begin, std::size_t end, char const* limit) {
+  bool parse_jagged(FieldUse const& use, std::size_t begin, std::size_t end) {
     auto& values = Kind::values(chunk_, use.column);
     auto& offsets = chunk_.offsets(use.column);
     for (std::size_t row = begin; row < end; ++row) {
-      if (!append_values<Kind>(*use.how, value(index_.rows[row], use.field), limit, values)) {
+      if (!append_values<Kind>(*use.how, value(index_.rows[row], use.field), memory_, values)) {
         return false;
       }
       offsets.push_back(static_cast<std::int64_t>(values.size()));
@@ -258,7 +266,6 @@ class PlainText {
 
   /// Throws the error of the first row of a block that has one.
   void refuse_first(std::size_t begin, std::size_t end) {
-    char const* const limit = text_.lines.data() + text_.lines.size();
     for (std::size_t row = begin; row < end; ++row) {
       for (auto const& use : plan_.uses) {
         auto const text = value(index_.rows[row], use.field);
@@ -266,11 +273,10 @@ class PlainText {
           using Kind = decltype(kind);
           if (use.how->value_separator != '\0') {
             std::vector<typename Kind::Value> values;
-            return append_values<Kind>(*use.how, text, limit, values);
+            return append_values<Kind>(*use.how, text, memory_, values);
           }
-          return (Kind::is_own(*use.how) ? Kind::own(*use.how, text, limit)
-                                         : Kind::plain(*use.how, text, limit))
-              .has_value();
+          typename Kind::Value converted{};
+          return convert_field<Kind>(*use.how, text, memory_, converted);
         });
         if (!good) {
           refuse_value(plan_, line_of(index_.rows[row]), use, text);
@@ -288,24 +294,23 @@ class PlainText {
   LineChunk const& text_;
   Chunk& chunk_;
   TextIndex& index_;
+  TextMemory memory_;
 };
 
 /// Appends the value of a field to a column, whose other values in the row may be missing yet.
 template <class Kind>
 bool append_field(FieldUse const& use, std::string_view text, Chunk& chunk, std::size_t row) {
   auto& values = Kind::values(chunk, use.column);
-  char const* const end = text.data() + text.size();
+  TextMemory const memory{text.data(), text.data() + text.size()};
   if (use.how->value_separator != '\0') {
-    bool const good = append_values<Kind>(*use.how, text, end, values);
+    bool const good = append_values<Kind>(*use.how, text, memory, values);
     chunk.offsets(use.column).push_back(static_cast<std::int64_t>(values.size()));
     return good;
   }
   auto const width = static_cast<std::size_t>(chunk.schema().columns()[use.column].width);
   values.resize((row + 1) * width);
-  auto const value =
-      Kind::is_own(*use.how) ? Kind::own(*use.how, text, end) : Kind::plain(*use.how, text, end);
-  values[row * width + static_cast<std::size_t>(use.slot)] = value.value_or(typename Kind::Value());
-  return value.has_value();
+  return convert_field<Kind>(
+      *use.how, text, memory, values[row * width + static_cast<std::size_t>(use.slot)]);
 }
 
 /// Parses a text that has quotes, one record after the other.

@@ -9,8 +9,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::data::detail {
@@ -37,23 +40,50 @@ std::vector<std::string> drawn_texts() {
   return texts;
 }
 
-TEST(TextNumbers, are_those_of_from_chars) {
-  for (auto const& text : drawn_texts()) {
-    // Once at the end of memory, and once followed by other digits.
-    for (std::string const& memory : {text, text + "99999999"}) {
-      std::string_view const view = std::string_view(memory).substr(0, text.size());
-      char const* const end = memory.data() + memory.size();
-      EXPECT_EQ(to_int64(view, end), parse_number<std::int64_t>(text)) << text;
-      auto const expected = parse_number<float>(text);
-      auto const found = to_float32(view, end);
-      ASSERT_EQ(found.has_value(), expected.has_value()) << text;
+/// Expects the number of the text to be the one that std::from_chars() finds, bit for bit.
+template <class T, class Convert>
+void expect_number(std::string_view text, TextMemory memory, Convert convert) {
+  auto const expected = parse_number<T>(text);
+  for (T const if_empty : {T(0), T(7)}) {
+    for (T const* const other : {static_cast<T const*>(nullptr), &if_empty}) {
+      T number = 5;
+      bool const found = convert(text, memory, other, number);
+      auto const wanted = text.empty() && other != nullptr ? std::optional(if_empty) : expected;
+      ASSERT_EQ(found, wanted.has_value()) << text;
       if (found) {
-        EXPECT_EQ(std::bit_cast<std::uint32_t>(*found), std::bit_cast<std::uint32_t>(*expected))
-            << text;
+        EXPECT_EQ(std::memcmp(&number, &*wanted, sizeof(T)), 0) << text << " is not " << number;
       }
-      EXPECT_EQ(fast_string_key(view, end), string_key(text)) << text;
     }
   }
+}
+
+TEST(TextNumbers, are_those_of_from_chars) {
+  for (auto const& text : drawn_texts()) {
+    // Alone in memory, and between digits, signs and separators.
+    for (auto const& [before, after] : std::vector<std::pair<std::string, std::string>>{
+             {"", ""}, {"", "99999999"}, {"12345678", "-99999999"}, {"-1", "\t"}}) {
+      // Memory of the exact size, so that the address sanitizer sees a read behind it.
+      std::vector<char> memory(before.begin(), before.end());
+      memory.insert(memory.end(), text.begin(), text.end());
+      memory.insert(memory.end(), after.begin(), after.end());
+      std::string_view const view(memory.data() + before.size(), text.size());
+      TextMemory const all{memory.data(), memory.data() + memory.size()};
+      expect_number<std::int64_t>(view, all, to_int64);
+      expect_number<float>(view, all, to_float32);
+      EXPECT_EQ(fast_string_key(view, all), string_key(text)) << text;
+    }
+  }
+}
+
+TEST(TextNumbers, keys_are_as_documented) {
+  constexpr std::uint64_t golden = 0x9E3779B97F4A7C15ULL;
+  auto const key = [](std::uint64_t hash) { return std::bit_cast<std::int64_t>(hash); };
+  static_assert(string_key("") != 0);
+  EXPECT_EQ(string_key(""), key(mix64(golden)));
+  EXPECT_EQ(string_key("ab"), key(mix64(3 * golden ^ 0x6261)));
+  EXPECT_EQ(string_key("abcdefgh"), key(mix64(9 * golden ^ 0x6867666564636261)));
+  EXPECT_EQ(string_key("abcdefghi"), key(mix64(mix64(10 * golden ^ 0x6867666564636261) ^ 0x69)));
+  EXPECT_EQ(bucket_of(-1, 10), 5) << "2^64 - 1 modulo 10";
 }
 
 TEST(TextIndex, has_the_fields_that_a_search_of_every_byte_finds) {

@@ -67,20 +67,20 @@ TEST(ReadersOfQuotes, quoted_values_hold_separators_quotes_and_line_ends) {
     auto const data =
         load(folder.write("x", criteo_header() + "\n" + rows), {.chunk_bytes = chunk_bytes});
     ASSERT_EQ(data.rows(), 7) << chunk_bytes;
-    EXPECT_EQ(data.keys(0)[0], data::string_key("a,b"));
-    EXPECT_EQ(data.keys(1)[0], data::string_key("say \"hi\""));
-    EXPECT_EQ(data.keys(2)[0], data::string_key("two\r\nlines\n"));
+    EXPECT_EQ(data.keys(0)[0], string_key("a,b"));
+    EXPECT_EQ(data.keys(1)[0], string_key("say \"hi\""));
+    EXPECT_EQ(data.keys(2)[0], string_key("two\r\nlines\n"));
     EXPECT_EQ(data.keys(3)[0], unknown_key);
-    EXPECT_EQ(data.keys(4)[0], data::string_key("plain \"quote\"")) << "it does not begin with a quote";
-    EXPECT_EQ(data.keys(5)[0], data::string_key(" b ")) << "spaces are part of a value";
-    EXPECT_EQ(data.keys(6)[25], data::string_key("w26"));
+    EXPECT_EQ(data.keys(4)[0], string_key("plain \"quote\"")) << "it does not begin with a quote";
+    EXPECT_EQ(data.keys(5)[0], string_key(" b ")) << "spaces are part of a value";
+    EXPECT_EQ(data.keys(6)[25], string_key("w26"));
   }
 }
 
 TEST(ReadersOfQuotes, a_record_of_several_lines_tells_the_format_and_is_counted) {
   TemporaryFolder const folder;
   auto const row = with_column(census_row(), 1, "\"two\nlines\"", ',') + "\n";
-  EXPECT_EQ(load(folder.write("x", row)).keys(0)[0], data::string_key("two\nlines"));
+  EXPECT_EQ(load(folder.write("x", row)).keys(0)[0], string_key("two\nlines"));
   for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
     EXPECT_THAT(read_failure(folder.write("x", row + row + "bad\n"), {.chunk_bytes = chunk_bytes}),
                 EndsWith("x:5: expected 42 columns, found 1"));
@@ -113,7 +113,7 @@ TEST(ReadersOfQuotes, between_tabs_quotes_are_text) {
   auto const row = with_column(criteo_row('\t'), 14, "\"w1", '\t') + "\n";
   auto const data = load(folder.write("x", row + row));
   ASSERT_EQ(data.rows(), 2);
-  EXPECT_EQ(data.keys(1)[0], data::string_key("\"w1"));
+  EXPECT_EQ(data.keys(1)[0], string_key("\"w1"));
 }
 
 TEST(ReadersOfQuotes, a_byte_order_mark_is_left_out) {

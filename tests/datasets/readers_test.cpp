@@ -34,9 +34,9 @@ TEST(Readers, census_fields_go_where_they_belong) {
   ASSERT_EQ(data.schema().categorical.size(), 33U);
   EXPECT_THAT(data.schema().labels, ElementsAre("income"));
   EXPECT_THAT(copy(data.continuous(0)), ElementsAre(0, 5, 16, 17, 18, 30, 39));
-  EXPECT_EQ(data.keys(0)[0], data::string_key("c1"));
-  EXPECT_EQ(data.keys(0)[5], data::string_key("c7"));
-  EXPECT_EQ(data.keys(1)[32], data::string_key("c40"));
+  EXPECT_EQ(data.keys(0)[0], string_key("c1"));
+  EXPECT_EQ(data.keys(0)[5], string_key("c7"));
+  EXPECT_EQ(data.keys(1)[32], string_key("c40"));
   EXPECT_EQ(data.labels(0)[0], 0.0F);
   EXPECT_EQ(data.labels(1)[0], 1.0F);
 }
@@ -51,7 +51,7 @@ TEST(Readers, never_married_is_a_second_label_and_then_no_input) {
   EXPECT_THAT(copy(data.labels(0)), ElementsAre(1, 0));
   EXPECT_THAT(copy(data.labels(1)), ElementsAre(0, 1));
   for (auto const key : data.keys(1)) {
-    EXPECT_NE(key, data::string_key("Never married"));
+    EXPECT_NE(key, string_key("Never married"));
   }
 }
 
@@ -80,8 +80,8 @@ TEST(Readers, criteo_tsv_takes_logs_and_reads_missing_values_as_zero) {
   EXPECT_EQ(data.continuous(0)[1], 0.0F);
   EXPECT_FLOAT_EQ(data.continuous(0)[12], std::log(13.0F));
   EXPECT_EQ(data.keys(0)[0], unknown_key);
-  EXPECT_EQ(data.keys(1)[0], data::string_key("w1"));
-  EXPECT_EQ(data.keys(0)[25], data::string_key("w26"));
+  EXPECT_EQ(data.keys(1)[0], string_key("w1"));
+  EXPECT_EQ(data.keys(0)[25], string_key("w26"));
   EXPECT_EQ(data.labels(0)[0], 1.0F);
   EXPECT_EQ(data.labels(1)[0], 0.0F);
 }
@@ -93,7 +93,7 @@ TEST(Readers, criteo_csv_skips_its_header_and_id) {
   auto const data = load(path);
   ASSERT_EQ(data.rows(), 2);
   EXPECT_FLOAT_EQ(data.continuous(0)[1], std::log(2.0F));
-  EXPECT_EQ(data.keys(1)[25], data::string_key("w26")) << "the carriage return is part of the line end";
+  EXPECT_EQ(data.keys(1)[25], string_key("w26")) << "the carriage return is part of the line end";
 }
 
 TEST(Readers, both_spellings_of_unknown_are_one_key) {
@@ -102,9 +102,9 @@ TEST(Readers, both_spellings_of_unknown_are_one_key) {
 }
 
 TEST(Readers, keys_stay_what_saved_models_were_trained_on) {
-  static_assert(data::string_key("") == static_cast<std::int64_t>(mix64(0xCBF29CE484222325ULL)));
+  static_assert(string_key("") == static_cast<std::int64_t>(mix64(0xCBF29CE484222325ULL)));
   // FNV-1a's published test vector for "foobar" is 85944171f73967e8.
-  static_assert(data::string_key("foobar") == static_cast<std::int64_t>(mix64(0x85944171F73967E8ULL)));
+  static_assert(string_key("foobar") == static_cast<std::int64_t>(mix64(0x85944171F73967E8ULL)));
 }
 
 TEST(Readers, chunks_and_threads_do_not_show) {
@@ -131,7 +131,7 @@ TEST(Readers, a_line_may_be_longer_than_a_chunk) {
   auto const data =
       load(folder.write("x", with_column(census_row(), 1, word, ',') + "\n" + census_row()));
   ASSERT_EQ(data.rows(), 2);
-  EXPECT_EQ(data.keys(0)[0], data::string_key(word));
+  EXPECT_EQ(data.keys(0)[0], string_key(word));
 }
 
 TEST(Readers, errors_name_file_line_column_and_value) {
@@ -319,7 +319,7 @@ TEST(ReadersOfRealData, read_criteo) {
   auto const data = load(path);
   EXPECT_EQ(data.rows(), 1'999);
   EXPECT_FLOAT_EQ(data.continuous(0)[4], std::log(1383.0F));
-  EXPECT_EQ(data.keys(0)[25], data::string_key("9727dd16"));
+  EXPECT_EQ(data.keys(0)[25], string_key("9727dd16"));
 }
 
 }  // namespace

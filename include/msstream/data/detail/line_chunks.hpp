@@ -22,6 +22,9 @@ struct LineChunk {
   std::int64_t offset;      ///< the uncompressed bytes before it
 };
 
+/// Returns the number of line ends in the text.
+[[nodiscard]] std::int64_t count_line_ends(std::string_view text);
+
 /// Removes the first line from `text` and returns it without its line end.
 [[nodiscard]] std::string_view take_line(std::string_view& text);
 /// Removes the first record from `text` and returns it without its line end. Line ends in a record

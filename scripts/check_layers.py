@@ -54,6 +54,7 @@ ROOMS = {
     "step": (7, "gradient tape, differentiable operations, optimizer, captured steps, pipelines, step traces"),
     "metrics": (7, "streaming metrics on the device"),
     "serve": (8, "inference pools"),
+    "data": (8, "readers of files, the columns of their rows, shuffled batches, and their uploads"),
 }
 STEPS = {room: step for room, (step, _) in ROOMS.items()}
 
@@ -78,9 +79,9 @@ MOST_FILES = 40
 # The content of each library in apps/, and the others that it may include.
 APPS = {
     "cli": ("options, reports, progress, and the files that a program writes", ()),
-    "data": ("data sets: readers, generators, batches in memory, saved tensors", ()),
-    "training": ("the driver of a training: batches on the device, steps, metrics, stream groups", ("cli", "data")),
-    "load": ("the load generator: queries for an inference pool, and their measures", ("cli", "data")),
+    "datasets": ("data sets of the examples: their formats, generators, batches in memory, saved tensors", ()),
+    "training": ("the driver of a training: batches on the device, steps, metrics, stream groups", ("cli", "datasets")),
+    "load": ("the load generator: queries for an inference pool, and their measures", ("cli", "datasets")),
 }
 
 # The headers in front of a folder of src/, with the class that each declares and its task. Files of src/ in other

@@ -28,10 +28,10 @@ SOUND = {
     "tests/ops/dense_test.cpp": HEAD + '#include "base/gate.hpp"\n\n#include <msstream/ops/dense.hpp>\n',
     "tests/trust/program.hpp": HEADER + "#include <msstream/msstream.hpp>\n",
     "apps/cli/options.hpp": HEADER + "#include <msstream/base/error.hpp>\n#include <CLI/CLI.hpp>\n",
-    "apps/data/table.hpp": HEADER,
-    "apps/training/step_run.hpp": HEADER + '#include "cli/options.hpp"\n#include "data/table.hpp"\n#include <msstream/msstream.hpp>\n',
+    "apps/datasets/table.hpp": HEADER,
+    "apps/training/step_run.hpp": HEADER + '#include "cli/options.hpp"\n#include "datasets/table.hpp"\n#include <msstream/msstream.hpp>\n',
     "apps/load/load_plan.hpp": HEADER,
-    "apps/load/load_plan.cpp": HEAD + '#include "load/load_plan.hpp"\n#include "data/table.hpp"\n',
+    "apps/load/load_plan.cpp": HEAD + '#include "load/load_plan.hpp"\n#include "datasets/table.hpp"\n',
     **{page: "".join(check_layers.marked(name) + "\n" for name in names) for page, names in check_layers.PAGES.items()},
 }
 
@@ -213,7 +213,7 @@ class LayersTest(unittest.TestCase):
         self.assert_reports({"include/msstream/attic/box.hpp": HEADER}, "'attic' is not a room")
 
     def test_the_libraries_of_programs_include_only_what_they_may(self):
-        for library, other in (("cli", "data/table"), ("data", "cli/options"), ("training", "load/load_plan"),
+        for library, other in (("cli", "datasets/table"), ("datasets", "cli/options"), ("training", "load/load_plan"),
                                ("load", "training/step_run"), ("cli", "training/step_run")):
             for opening, closing in ('""', "<>"):
                 with self.subTest(library=library, other=other, opening=opening):
@@ -229,9 +229,9 @@ class LayersTest(unittest.TestCase):
         self.assert_reports({"src/ops/dense.cpp": HEAD + '#include "cli/options.hpp"\n'}, "there is no cli/options.hpp")
 
     def test_the_libraries_of_programs_keep_the_rules_of_files(self):
-        self.assert_reports({"apps/cli/a.hpp": "#pragma once\n", "apps/data/table.hpp": HEAD},
+        self.assert_reports({"apps/cli/a.hpp": "#pragma once\n", "apps/datasets/table.hpp": HEAD},
                             "apps/cli/a.hpp:1: the first line is not", "apps/cli/a.hpp:1: no #pragma once",
-                            "apps/data/table.hpp:1: no #pragma once")
+                            "apps/datasets/table.hpp:1: no #pragma once")
         self.assert_reports({"apps/attic/box.hpp": HEADER}, "'attic' is not a library of apps/")
         self.assert_reports({"apps/cli/options.hpp": HEADER + '#include "cli/b.hpp"\n',
                              "apps/cli/b.hpp": HEADER + '#include "cli/options.hpp"\n'}, "includes in a circle: apps/cli/")

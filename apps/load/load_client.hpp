@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/counter_random.hpp"
+#include "datasets/counter_random.hpp"
 #include "load/load_failure.hpp"
 #include "load/load_measures.hpp"
 
@@ -144,8 +144,8 @@ class LoadClient {
     double const mean_s = static_cast<double>(plan_.clients) / plan_.rate;
     std::chrono::duration<double> since_begin{0};
     for (std::int64_t n = 0;; ++n) {
-      auto const drawn =
-          data::uniform_of(data::random_bits(plan_.seed, client_, static_cast<std::uint64_t>(n)));
+      auto const drawn = datasets::uniform_of(
+          datasets::random_bits(plan_.seed, client_, static_cast<std::uint64_t>(n)));
       since_begin += std::chrono::duration<double>(-mean_s * std::log(1 - drawn));
       auto const arrives = begin_ + std::chrono::duration_cast<Clock::duration>(since_begin);
       if (!is_within(n, arrives)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/batch_loader.hpp"
+#include "datasets/batch_loader.hpp"
 
 #include <msstream/msstream.hpp>
 
@@ -34,8 +34,8 @@ class DeviceFeed {
   using Batch = DeviceRows<R>;
 
   DeviceFeed(Device<R> device,
-             data::Dataset const& dataset,
-             data::BatchPlan plan,
+             datasets::Dataset const& dataset,
+             datasets::BatchPlan plan,
              std::int64_t first_batch,
              int threads,
              StreamGroup<R> const& group)
@@ -61,7 +61,7 @@ class DeviceFeed {
   struct Staging {
     PinnedArray<std::int64_t, R> keys;
     PinnedArray<float, R> floats;
-    data::StagedBatch batch;
+    datasets::StagedBatch batch;
 
     /// Declares that the host writes the buffers, since a checking runtime does not see the
     /// loader's threads write through their addresses.
@@ -76,15 +76,15 @@ class DeviceFeed {
     for (std::size_t i = 0; i < kStagingBuffers; ++i) {
       PinnedArray<std::int64_t, R> keys(device_, layout_.key_count());
       PinnedArray<float, R> floats(device_, layout_.continuous_count() + layout_.label_count());
-      data::StagedBatch const batch{
+      datasets::StagedBatch const batch{
           keys.data(), floats.data(), floats.data() + layout_.continuous_count()};
       staging.push_back({std::move(keys), std::move(floats), batch});
       staging.back().host_writes();
     }
     return staging;
   }
-  static std::vector<data::StagedBatch*> buffers_of(std::vector<Staging>& staging) {
-    std::vector<data::StagedBatch*> buffers;
+  static std::vector<datasets::StagedBatch*> buffers_of(std::vector<Staging>& staging) {
+    std::vector<datasets::StagedBatch*> buffers;
     buffers.reserve(staging.size());
     for (auto& stage : staging) {
       buffers.push_back(&stage.batch);
@@ -92,7 +92,7 @@ class DeviceFeed {
     return buffers;
   }
 
-  Staging& stage_of(data::StagedBatch const* batch) {
+  Staging& stage_of(datasets::StagedBatch const* batch) {
     return *std::find_if(staged_.begin(), staged_.end(), [&](Staging const& stage) {
       return &stage.batch == batch;
     });
@@ -139,10 +139,10 @@ class DeviceFeed {
   }
 
   Device<R> device_;
-  data::BatchLayout layout_;
+  datasets::BatchLayout layout_;
   std::vector<Staging> staged_;
   std::deque<Staging*> in_flight_;
-  data::BatchLoader loader_;
+  datasets::BatchLoader loader_;
   Prefetch<R, Batch> uploads_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/initialiser.hpp"
+#include "datasets/initialiser.hpp"
 
 #include <msstream/memory/device.hpp>
 #include <msstream/step/differentiable_ops.hpp>
@@ -22,7 +22,7 @@ struct Layer {
   /// Makes a layer for each name. If `stacked`, all layers are in one tensor; otherwise there must
   /// be one name.
   Layer(Device<R> const& device,
-        data::Initialiser const& initialiser,
+        datasets::Initialiser const& initialiser,
         std::vector<std::string> const& names,
         std::int64_t inputs,
         std::int64_t outputs,
@@ -44,7 +44,7 @@ struct Layer {
   }
 
  private:
-  static std::vector<float> values(data::Initialiser const& initialiser,
+  static std::vector<float> values(datasets::Initialiser const& initialiser,
                                    std::vector<std::string> const& names,
                                    std::int64_t inputs,
                                    std::int64_t outputs) {

@@ -3,7 +3,7 @@
 
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
-#include "data/batch_loader.hpp"
+#include "datasets/batch_loader.hpp"
 #include "training/choose_groups.hpp"
 #include "training/step_options.hpp"
 #include "training/step_report.hpp"
@@ -77,7 +77,7 @@ class StepRun {
   /// Trains to the end of the next epoch of the plan, or to the last step. Returns the epoch's
   /// number, mean loss, speed and time.
   template <class Feed>
-  [[nodiscard]] nlohmann::ordered_json train_epoch(data::BatchPlan const& plan, Feed&& feed) {
+  [[nodiscard]] nlohmann::ordered_json train_epoch(datasets::BatchPlan const& plan, Feed&& feed) {
     auto const first = steps_done_;
     auto const epoch = first / plan.batches_per_epoch() + 1;
     auto const end = std::min(last_step_, epoch * plan.batches_per_epoch());

@@ -2,8 +2,9 @@
 #include "training/training_data.hpp"
 
 #include "cli/options.hpp"
-#include "data/data_error.hpp"
-#include "data/standardise.hpp"
+#include "datasets/standardise.hpp"
+
+#include <msstream/data/data_error.hpp>
 
 #include <fmt/core.h>
 
@@ -22,9 +23,9 @@ constexpr std::int64_t kBucketsPerKey = 32;
 constexpr std::int64_t kLeastBuckets = 1024;
 constexpr std::int64_t kMostBuckets = 1'000'000;
 
-data::Dataset loaded(data::RowSource& source, std::string const& origin) {
+datasets::Dataset loaded(datasets::RowSource& source, std::string const& origin) {
   try {
-    return data::load_dataset(source);
+    return datasets::load_dataset(source);
   } catch (std::bad_alloc const&) {
     throw data::DataError(
         fmt::format("{}: the rows do not fit into memory; ulimit -v may bound it", origin));
@@ -33,16 +34,16 @@ data::Dataset loaded(data::RowSource& source, std::string const& origin) {
 
 }  // namespace
 
-TrainingData load_training_data(data::RowSource& source,
+TrainingData load_training_data(datasets::RowSource& source,
                                 std::string origin,
                                 TrainingDataOptions const& options) {
   auto dataset = loaded(source, origin);
-  auto split = data::split_rows(dataset.rows(), options.holdout);
+  auto split = datasets::split_rows(dataset.rows(), options.holdout);
   if (split.training.empty()) {
     throw cli::UsageError(fmt::format(
         "{} rows leave none to train on with --holdout {}", dataset.rows(), options.holdout));
   }
-  data::standardise(dataset, data::fit_standardisation(dataset, split.training));
+  datasets::standardise(dataset, datasets::fit_standardisation(dataset, split.training));
 
   std::vector<std::int64_t> table_rows;
   for (std::size_t field = 0; field < dataset.schema().categorical.size(); ++field) {

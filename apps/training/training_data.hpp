@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/dataset.hpp"
-#include "data/split.hpp"
-#include "data/table.hpp"
+#include "datasets/dataset.hpp"
+#include "datasets/split.hpp"
+#include "datasets/table.hpp"
 
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@ namespace msstream::training {
 /// The rows in memory, standardised by statistics of the training rows, and the division into
 /// training and held-out rows.
 struct TrainingData {
-  data::Dataset dataset;
-  data::Split split;
+  datasets::Dataset dataset;
+  datasets::Split split;
   std::vector<std::int64_t> table_rows;  ///< rows of each categorical field's table
   std::string origin;                    ///< description of the data for people
 };
@@ -26,7 +26,7 @@ struct TrainingDataOptions {
 };
 
 /// Reads the source to its end. Throws DataError, and UsageError if no row is left to train on.
-[[nodiscard]] TrainingData load_training_data(data::RowSource& source,
+[[nodiscard]] TrainingData load_training_data(datasets::RowSource& source,
                                               std::string origin,
                                               TrainingDataOptions const& options);
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "axes.hpp"
-#include "data/counter_random.hpp"
+#include "datasets/counter_random.hpp"
 
 #include <msstream/msstream.hpp>
 
@@ -86,9 +86,9 @@ class EmbeddingModel {
       auto const limit = static_cast<float>(std::sqrt(6.0 / static_cast<double>(inputs + outputs)));
       for (std::size_t i = 0; i < values.size(); ++i) {
         values[i] =
-            limit *
-            static_cast<float>(
-                2.0 * ms::data::uniform_of(ms::data::random_bits(kSeed, layers_.size(), i)) - 1.0);
+            limit * static_cast<float>(2.0 * ms::datasets::uniform_of(ms::datasets::random_bits(
+                                                 kSeed, layers_.size(), i)) -
+                                       1.0);
       }
       layers_.push_back({ms::to_device<float, R>(device, values, {inputs, outputs}),
                          ms::zeros<float>(device, {outputs})});
@@ -103,7 +103,7 @@ class EmbeddingModel {
                                 std::int64_t rows,
                                 std::uint64_t number) {
     std::uint64_t draw = 0;
-    auto const next = [&] { return ms::data::random_bits(kSeed + 1, number, draw++); };
+    auto const next = [&] { return ms::datasets::random_bits(kSeed + 1, number, draw++); };
     HostBatch batch{{device, static_cast<std::size_t>(Sizes::kFields * rows * Sizes::kHotness)},
                     {device, static_cast<std::size_t>(rows)}};
     for (auto& key : batch.keys.elements()) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "axes.hpp"
-#include "data/counter_random.hpp"
+#include "datasets/counter_random.hpp"
 
 #include <msstream/msstream.hpp>
 
@@ -181,7 +181,7 @@ class JaggedTraining {
   [[nodiscard]] Floats random_tensor(ms::Shape const& shape, double limit, std::uint64_t number) {
     std::vector<float> values(static_cast<std::size_t>(shape.count()));
     for (std::size_t i = 0; i < values.size(); ++i) {
-      auto const uniform = ms::data::uniform_of(ms::data::random_bits(kSeed, number, i));
+      auto const uniform = ms::datasets::uniform_of(ms::datasets::random_bits(kSeed, number, i));
       values[i] = static_cast<float>(limit * (2 * uniform - 1));
     }
     return ms::to_device<float, R>(device_, values, shape);
@@ -205,7 +205,7 @@ class JaggedTraining {
   [[nodiscard]] Batch make_batch(std::int64_t hotness) const {
     std::uint64_t draw = 0;
     auto const draw_next = [&] {
-      return ms::data::random_bits(kSeed + 1, static_cast<std::uint64_t>(hotness), draw++);
+      return ms::datasets::random_bits(kSeed + 1, static_cast<std::uint64_t>(hotness), draw++);
     };
     std::vector<std::int64_t> offsets{0};
     for (std::int64_t bag = 0; bag < shape_.bags(); ++bag) {

@@ -33,7 +33,7 @@ PleShape ple_shape(std::int64_t divisor) {
 /// Returns a random batch: keys uniform over 40 bits, and uniform values and labels.
 template <ms::Runtime R>
 DeviceBatch<R> random_batch(ms::Device<R> const& device, std::int64_t rows) {
-  using ms::data::random_bits;
+  using ms::datasets::random_bits;
   std::uint64_t draw = 0;
   auto const next = [&] { return random_bits(kSeed, 0, draw++); };
   std::vector<std::int64_t> keys(static_cast<std::size_t>(Ple::kFields * rows * Ple::kHotness));
@@ -42,7 +42,7 @@ DeviceBatch<R> random_batch(ms::Device<R> const& device, std::int64_t rows) {
   }
   std::vector<float> continuous(static_cast<std::size_t>(rows * Ple::kContinuous));
   for (auto& value : continuous) {
-    value = static_cast<float>(ms::data::uniform_of(next()));
+    value = static_cast<float>(ms::datasets::uniform_of(next()));
   }
   std::vector<float> labels(static_cast<std::size_t>(Ple::kTasks * rows));
   for (auto& label : labels) {

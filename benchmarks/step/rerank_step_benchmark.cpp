@@ -28,7 +28,7 @@ constexpr RerankShape kShape{.columns = Rerank::kColumns,
 
 template <ms::Runtime R>
 DeviceBatch<R> generated_batch(ms::Device<R> const& device, std::int64_t queries) {
-  auto const lists = ms::data::generate_rank_lists(
+  auto const lists = ms::datasets::generate_rank_lists(
       {.queries = queries, .longest = Rerank::kItems, .columns = Rerank::kColumns});
   std::vector<std::int64_t> all(static_cast<std::size_t>(queries));
   std::iota(all.begin(), all.end(), 0);

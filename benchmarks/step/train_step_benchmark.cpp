@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/stream_options.hpp"
-#include "data/counter_random.hpp"
+#include "datasets/counter_random.hpp"
 #include "step_training.hpp"
 #include "train_options.hpp"
 #include "wide_deep.hpp"
@@ -46,7 +46,7 @@ train_wdl::WideDeepShape census_shape() {
 /// of which a sixteenth are 1.
 template <ms::Runtime R>
 train_wdl::DeviceBatch<R> random_batch(ms::Device<R> const& device) {
-  using ms::data::random_bits;
+  using ms::datasets::random_bits;
   std::uint64_t draw = 0;
   auto const next = [&] { return random_bits(kSeed, 0, draw++); };
   std::vector<std::int64_t> keys;
@@ -58,7 +58,7 @@ train_wdl::DeviceBatch<R> random_batch(ms::Device<R> const& device) {
   std::vector<float> continuous(static_cast<std::size_t>(Census::kBatch * Census::kContinuous));
   for (auto& value : continuous) {
     auto const bits = next();
-    value = static_cast<float>(ms::data::normal_of(bits, next()));
+    value = static_cast<float>(ms::datasets::normal_of(bits, next()));
   }
   std::vector<float> labels(static_cast<std::size_t>(Census::kBatch));
   for (auto& label : labels) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/initialiser.hpp"
+#include "datasets/initialiser.hpp"
 #include "load/serve_run.hpp"
 #include "mlp_options.hpp"
 
@@ -29,7 +29,7 @@ class Mlp : public ms::load::ServedModel<R> {
   /// Initialises the weights with random values, which depend only on the seed and on `variant`.
   Mlp(ms::Device<R> const& device, MlpOptions const& options, int variant)
       : ms::load::ServedModel<R>(variant) {
-    ms::data::Initialiser const initialiser(options.seed + static_cast<std::uint64_t>(variant));
+    ms::datasets::Initialiser const initialiser(options.seed + static_cast<std::uint64_t>(variant));
     auto const& widths = options.layers;
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
       std::vector<float> weight;
@@ -77,7 +77,7 @@ nlohmann::ordered_json serve_mlp_on(MlpOptions const& options) {
                                return std::make_shared<Mlp<R> const>(device, options, variant);
                              }};
   std::vector<std::vector<float>> values;
-  data::Initialiser const random(options.seed);
+  datasets::Initialiser const random(options.seed);
   for (int i = 0; i < options.queries; ++i) {
     random.append(
         values.emplace_back(), fmt::format("query{}", i), static_cast<std::int64_t>(count), 1.0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wdl_queries.hpp"
 
-#include "data/counter_random.hpp"
+#include "datasets/counter_random.hpp"
 
 #include <cstddef>
 #include <span>
@@ -9,7 +9,7 @@
 namespace serve_wdl {
 
 WdlQueries::WdlQueries(WdlOptions const& options, WdlWeights const& weights) {
-  using ms::data::random_bits;
+  using ms::datasets::random_bits;
   bool const by_field = options.tables == TableForm::branches;
   auto const fields = weights.fields();
   auto const hotness = options.hotness;
@@ -31,7 +31,7 @@ WdlQueries::WdlQueries(WdlOptions const& options, WdlWeights const& weights) {
       }
       for (std::int64_t k = 0; k < weights.continuous; ++k) {
         dense[static_cast<std::size_t>(row * columns + k)] =
-            static_cast<float>(ms::data::uniform_of(random_bits(seed, stream + 1, drawn++)));
+            static_cast<float>(ms::datasets::uniform_of(random_bits(seed, stream + 1, drawn++)));
       }
     }
     auto& query = queries_.emplace_back(ms::serve::Query{.rows = options.batch});

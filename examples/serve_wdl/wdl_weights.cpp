@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wdl_weights.hpp"
 
-#include "data/data_error.hpp"
-#include "data/initialiser.hpp"
-#include "data/safetensors.hpp"
+#include "datasets/initialiser.hpp"
+#include "datasets/safetensors.hpp"
+
+#include <msstream/data/data_error.hpp>
 
 #include <fmt/core.h>
 
@@ -29,10 +30,11 @@ std::vector<std::string> lines_of(std::string_view lines) {
 }
 
 /// Loads the weights and biases of a dense layer, of any shape [inputs, outputs].
-WdlWeights::Layer load_layer(data::SafetensorsFile const& file, std::string const& name) {
+WdlWeights::Layer load_layer(datasets::SafetensorsFile const& file, std::string const& name) {
   auto const shape = file.tensor(name + "/weight").shape;
   if (shape.size() != 2) {
-    throw DataError(fmt::format("tensor {}/weight has {} axes; expected two", name, shape.size()));
+    throw data::DataError(
+        fmt::format("tensor {}/weight has {} axes; expected two", name, shape.size()));
   }
   return {shape[0],
           shape[1],
@@ -62,7 +64,7 @@ std::int64_t WdlWeights::dense_columns() const noexcept {
 }
 
 WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
-  data::Initialiser const initialiser(seed);
+  datasets::Initialiser const initialiser(seed);
   WdlWeights weights{.embedding_dim = options.embedding_dim, .continuous = options.continuous};
   for (std::int64_t field = 0; field < options.fields; ++field) {
     auto& table = weights.tables.emplace_back(WdlWeights::Table{options.table_rows, {}, {}});
@@ -87,18 +89,18 @@ WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
 }
 
 WdlWeights load_weights(std::filesystem::path const& path) {
-  data::SafetensorsFile const file(path);
+  datasets::SafetensorsFile const file(path);
   auto const& saved = file.metadata();
   auto const names = saved.find("field_names");
   if (names == saved.end()) {
-    throw DataError(fmt::format("{}: not a model of train_wdl: metadata 'field_names' is missing",
-                                path.string()));
+    throw data::DataError(fmt::format(
+        "{}: not a model of train_wdl: metadata 'field_names' is missing", path.string()));
   }
   WdlWeights weights;
   for (auto const& field : lines_of(names->second)) {
     auto const shape = file.tensor("deep/" + field).shape;
     if (shape.size() != 2 || (!weights.tables.empty() && shape[1] != weights.embedding_dim)) {
-      throw DataError(
+      throw data::DataError(
           fmt::format("{}: table deep/{} has not the others' width", path.string(), field));
     }
     weights.embedding_dim = shape[1];
@@ -110,7 +112,7 @@ WdlWeights load_weights(std::filesystem::path const& path) {
     weights.layers.push_back(load_layer(file, fmt::format("mlp/{}", i)));
   }
   if (weights.tables.empty() || weights.layers.empty() || weights.layers.back().outputs != 1) {
-    throw DataError(
+    throw data::DataError(
         fmt::format("{}: not a model of train_wdl: tables or layers are missing", path.string()));
   }
   weights.linear = file.tensors().contains("linear/weight") ? load_layer(file, "linear")
@@ -119,10 +121,10 @@ WdlWeights load_weights(std::filesystem::path const& path) {
   auto inputs = weights.fields() * weights.embedding_dim + weights.continuous;
   for (auto const& layer : weights.layers) {
     if (layer.inputs != inputs) {
-      throw DataError(fmt::format("{}: a layer has {} inputs; what is before it gives {}",
-                                  path.string(),
-                                  layer.inputs,
-                                  inputs));
+      throw data::DataError(fmt::format("{}: a layer has {} inputs; what is before it gives {}",
+                                        path.string(),
+                                        layer.inputs,
+                                        inputs));
     }
     inputs = layer.outputs;
   }

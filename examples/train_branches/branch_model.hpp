@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/counter_random.hpp"
+#include "datasets/counter_random.hpp"
 
 #include <msstream/msstream.hpp>
 
@@ -143,16 +143,17 @@ class BranchModel {
   }
   Matrix normal(ms::Device<R> const& device, ms::Shape const& shape, double deviation) {
     return filled(device, shape, [&, stream = drawn_++](std::uint64_t i) {
-      using ms::data::random_bits;
-      return deviation * ms::data::normal_of(random_bits(shape_.seed, stream, 2 * i),
-                                             random_bits(shape_.seed, stream, 2 * i + 1));
+      using ms::datasets::random_bits;
+      return deviation * ms::datasets::normal_of(random_bits(shape_.seed, stream, 2 * i),
+                                                 random_bits(shape_.seed, stream, 2 * i + 1));
     });
   }
   /// Returns random factors of either sign and of a size close to 1: every layer of a branch
   /// multiplies by them, so products of other factors would grow or vanish.
   Matrix factors(ms::Device<R> const& device, ms::Shape const& shape) {
     return filled(device, shape, [&, stream = drawn_++](std::uint64_t i) {
-      double const unit = ms::data::uniform_of(ms::data::random_bits(shape_.seed, stream, i));
+      double const unit =
+          ms::datasets::uniform_of(ms::datasets::random_bits(shape_.seed, stream, i));
       return unit < 0.5 ? 0.98 + 0.08 * unit : -0.94 - 0.08 * unit;
     });
   }

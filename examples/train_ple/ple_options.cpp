@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ple_options.hpp"
 
-#include "data/generated.hpp"
-#include "data/readers.hpp"
+#include "datasets/generated.hpp"
+#include "datasets/readers.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -128,16 +128,16 @@ nlohmann::ordered_json describe(PleOptions const& options) {
 training::TrainingData load_training_data(PleOptions const& options) {
   bool const generates = options.data.empty();
   auto const buckets = generates && options.buckets == 0 ? kGeneratedBuckets : options.buckets;
-  std::unique_ptr<data::RowSource> source;
+  std::unique_ptr<datasets::RowSource> source;
   if (generates) {
-    source =
-        std::make_unique<data::GeneratedSource>(data::GeneratedOptions{.rows = options.rows,
-                                                                       .seed = options.seed,
-                                                                       .hotness = options.hotness,
-                                                                       .tasks = options.tasks});
+    source = std::make_unique<datasets::GeneratedSource>(
+        datasets::GeneratedOptions{.rows = options.rows,
+                                   .seed = options.seed,
+                                   .hotness = options.hotness,
+                                   .tasks = options.tasks});
   } else {
-    source = data::open_data(options.data,
-                             {.format = data::DataFormat::census, .never_married_task = true});
+    source = datasets::open_data(
+        options.data, {.format = datasets::DataFormat::census, .never_married_task = true});
   }
   auto data = training::load_training_data(
       *source,

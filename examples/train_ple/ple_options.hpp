@@ -40,7 +40,7 @@ struct PleOptions : ms::training::StepOptions {
 /// Returns the options as JSON, for the program's report.
 [[nodiscard]] nlohmann::ordered_json describe(PleOptions const& options);
 
-/// Reads or generates the data. Throws data::DataError, and cli::UsageError if the rows to
+/// Reads or generates the data. Throws DataError, and cli::UsageError if the rows to
 /// train on fill no batch.
 [[nodiscard]] ms::training::TrainingData load_training_data(PleOptions const& options);
 

@@ -34,8 +34,8 @@ inline PleShape shape_of(PleOptions const& options, ms::training::TrainingData c
 }
 
 /// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
-inline ms::data::BatchPlan plan_of(PleOptions const& options,
-                                   ms::training::TrainingData const& data) {
+inline ms::datasets::BatchPlan plan_of(PleOptions const& options,
+                                       ms::training::TrainingData const& data) {
   return {.rows = data.split.training,
           .batch_rows = options.batch,
           .epochs = options.epochs,
@@ -49,8 +49,8 @@ template <ms::Runtime R>
 DeviceBatch<R> first_batch(ms::Device<R> const& device,
                            std::int64_t rows,
                            ms::training::TrainingData const& data) {
-  ms::data::BatchLayout const layout(data.dataset.schema(), static_cast<std::size_t>(rows));
-  ms::data::HostStaging staging(layout, 1);
+  ms::datasets::BatchLayout const layout(data.dataset.schema(), static_cast<std::size_t>(rows));
+  ms::datasets::HostStaging staging(layout, 1);
   auto& staged = staging.batches().front();
   data.dataset.gather(
       std::span(data.split.training).first(static_cast<std::size_t>(rows)), layout, staged);
@@ -103,7 +103,7 @@ class PleTraining {
     auto const all = plan_.batch_count();
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
   }
-  [[nodiscard]] Feed feed_of(ms::data::BatchPlan plan) {
+  [[nodiscard]] Feed feed_of(ms::datasets::BatchPlan plan) {
     return Feed(training_.device(),
                 data_.dataset,
                 std::move(plan),
@@ -191,7 +191,7 @@ class PleTraining {
 
   PleOptions const& options_;
   ms::training::TrainingData const& data_;
-  ms::data::BatchPlan plan_;
+  ms::datasets::BatchPlan plan_;
   ms::training::StepRun<R, Build> run_;
   typename ms::training::StepRun<R, Build>::Training& training_;
 };

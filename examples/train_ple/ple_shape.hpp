@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/initialiser.hpp"
+#include "datasets/initialiser.hpp"
 #include "training/layer.hpp"
 
 #include <msstream/msstream.hpp>
@@ -16,7 +16,7 @@
 namespace train_ple {
 
 namespace ms = msstream;
-using ms::data::Initialiser;
+using ms::datasets::Initialiser;
 using ms::training::Layer;
 
 /// The tensors of one batch on the device.

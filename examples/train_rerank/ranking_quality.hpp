@@ -31,7 +31,7 @@ class RankingQuality {
 
   /// Adds the ranked lists of a batch, which are those of `lists` with the numbers `queries`.
   /// `logits` has the logits of each target, [queries, items].
-  void add(ms::data::RankLists const& lists,
+  void add(ms::datasets::RankLists const& lists,
            std::span<std::int64_t const> queries,
            HostBatch const& batch,
            std::vector<ms::Tensor<float, R>> const& logits) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/rank_lists.hpp"
+#include "datasets/rank_lists.hpp"
 #include "rerank_shape.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -87,7 +87,7 @@ inline void put_item(HostBatch& batch,
 /// of its columns over the list. The label of target t is 1 for items of a grade above t. Throws
 /// std::invalid_argument for a list that is longer than `items` or data with another number of
 /// columns, and std::out_of_range for a query that does not exist.
-[[nodiscard]] inline HostBatch gather(ms::data::RankLists const& lists,
+[[nodiscard]] inline HostBatch gather(ms::datasets::RankLists const& lists,
                                       std::span<std::int64_t const> queries,
                                       std::int64_t items,
                                       RerankShape const& shape) {

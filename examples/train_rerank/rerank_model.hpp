@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/initialiser.hpp"
+#include "datasets/initialiser.hpp"
 #include "rerank_batch.hpp"
 #include "rerank_shape.hpp"
 #include "training/layer.hpp"
@@ -33,7 +33,7 @@ class RerankModel {
   using Batch = DeviceBatch<R>;
 
   RerankModel(ms::Device<R> const& device, RerankShape const& shape) : shape_(shape) {
-    ms::data::Initialiser const initialiser(shape_.seed);
+    ms::datasets::Initialiser const initialiser(shape_.seed);
     auto const layer = [&](std::string const& name, std::int64_t inputs, std::int64_t outputs) {
       return ms::training::Layer<R>(device, initialiser, {name}, inputs, outputs, false);
     };

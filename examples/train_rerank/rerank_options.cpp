@@ -30,7 +30,7 @@ constexpr char const* kDescription =
 
 void check(RerankOptions const& options) {
   auto const queries_of = [](std::string const& lists) {
-    return lists.empty() ? lists : data::queries_path(lists).string();
+    return lists.empty() ? lists : datasets::queries_path(lists).string();
   };
   training::check(options,
                   {{"--data", options.data},
@@ -78,14 +78,14 @@ void check_shape(RerankShape const& shape, std::int64_t columns) {
 /// Reads the lists of --data. Appends those of --test, if there is such a file, as the held-out
 /// lists.
 RerankData read(RerankOptions const& options) {
-  auto lists = data::read_rank_lists(options.data);
+  auto lists = datasets::read_rank_lists(options.data);
   auto const queries = lists.queries();
   if (options.test.empty()) {
-    auto split = data::split_rows(queries, options.holdout);
+    auto split = datasets::split_rows(queries, options.holdout);
     return {.lists = std::move(lists), .split = std::move(split), .origin = options.data};
   }
-  data::append(lists, data::read_rank_lists(options.test, lists.columns));
-  auto split = data::split_rows(queries, 0);
+  datasets::append(lists, datasets::read_rank_lists(options.test, lists.columns));
+  auto split = datasets::split_rows(queries, 0);
   split.held_out.resize(static_cast<std::size_t>(lists.queries() - queries));
   std::iota(split.held_out.begin(), split.held_out.end(), queries);
   return {.lists = std::move(lists),
@@ -94,15 +94,15 @@ RerankData read(RerankOptions const& options) {
 }
 
 RerankData generate(RerankOptions const& options) {
-  data::GeneratedLists chosen{
+  datasets::GeneratedLists chosen{
       .queries = options.queries, .columns = options.shape.columns, .seed = options.seed};
   chosen.longest = options.list != 0 ? options.list : chosen.longest;
-  return {.lists = data::generate_rank_lists(chosen),
-          .split = data::split_rows(options.queries, options.holdout),
+  return {.lists = datasets::generate_rank_lists(chosen),
+          .split = datasets::split_rows(options.queries, options.holdout),
           .origin = fmt::format("generated lists, seed {}", options.seed)};
 }
 
-std::int64_t count_longer(data::RankLists const& lists, std::int64_t places) {
+std::int64_t count_longer(datasets::RankLists const& lists, std::int64_t places) {
   std::int64_t longer = 0;
   for (std::size_t query = 1; query < lists.offsets.size(); ++query) {
     longer += lists.offsets[query] - lists.offsets[query - 1] > places ? 1 : 0;
@@ -182,7 +182,7 @@ RerankData load_data(RerankOptions const& options) {
   data.places = options.list != 0 ? std::min(options.list, longest) : longest;
   data.cut_lists = count_longer(data.lists, data.places);
   if (data.cut_lists > 0) {
-    data.lists = data::cut(data.lists, data.places);
+    data.lists = datasets::cut(data.lists, data.places);
   }
   return data;
 }

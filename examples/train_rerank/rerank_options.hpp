@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/rank_lists.hpp"
-#include "data/split.hpp"
+#include "datasets/rank_lists.hpp"
+#include "datasets/split.hpp"
 #include "rerank_shape.hpp"
 #include "training/step_options.hpp"
 
@@ -20,7 +20,7 @@ struct RerankOptions : ms::training::StepOptions {
 
   std::string data;
   std::string test;
-  std::int64_t queries = ms::data::GeneratedLists{}.queries;
+  std::int64_t queries = ms::datasets::GeneratedLists{}.queries;
   std::int64_t holdout = 5;
   std::int64_t list = 0;  ///< items in a list; 0: chosen by the data; 50 for generated data
   /// The shape of the model. Its number of columns is for generated data; a data file determines
@@ -33,8 +33,8 @@ struct RerankOptions : ms::training::StepOptions {
 
 /// The lists in memory, and their division into training and held-out lists.
 struct RerankData {
-  ms::data::RankLists lists;
-  ms::data::Split split;       ///< numbers of the queries, for training and held out
+  ms::datasets::RankLists lists;
+  ms::datasets::Split split;   ///< numbers of the queries, for training and held out
   std::int64_t places = 0;     ///< items in a list, with padding; no list is longer
   std::int64_t cut_lists = 0;  ///< number of lists that were longer and have been cut
   std::string origin;          ///< description of the data for people
@@ -47,7 +47,7 @@ struct RerankData {
 /// Returns the options as JSON, for the program's report.
 [[nodiscard]] nlohmann::ordered_json describe(RerankOptions const& options);
 
-/// Reads or generates the lists. Throws data::DataError, and cli::UsageError if the lists to
+/// Reads or generates the lists. Throws DataError, and cli::UsageError if the lists to
 /// train on fill no batch, or if there are more groups than features.
 [[nodiscard]] RerankData load_data(RerankOptions const& options);
 

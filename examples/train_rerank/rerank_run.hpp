@@ -2,8 +2,8 @@
 #pragma once
 
 #include "cli/outputs.hpp"
-#include "data/batch_loader.hpp"
-#include "data/batch_order.hpp"
+#include "datasets/batch_loader.hpp"
+#include "datasets/batch_order.hpp"
 #include "ranking_quality.hpp"
 #include "rerank_model.hpp"
 #include "rerank_options.hpp"
@@ -33,7 +33,7 @@ inline RerankShape shape_of(RerankOptions const& options, RerankData const& data
 }
 
 /// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
-inline ms::data::BatchPlan plan_of(RerankOptions const& options, RerankData const& data) {
+inline ms::datasets::BatchPlan plan_of(RerankOptions const& options, RerankData const& data) {
   return {.rows = data.split.training,
           .batch_rows = options.batch,
           .epochs = options.epochs,
@@ -99,7 +99,7 @@ class RerankTraining {
     auto const batch = uploaded_ % plan_.batches_per_epoch();
     if (batch == 0) {
       auto const epoch = uploaded_ / plan_.batches_per_epoch();
-      order_ = ms::data::shuffled(plan_.rows, plan_.seed, static_cast<std::uint64_t>(epoch));
+      order_ = ms::datasets::shuffled(plan_.rows, plan_.seed, static_cast<std::uint64_t>(epoch));
     }
     ++uploaded_;
     auto const rows = static_cast<std::size_t>(plan_.batch_rows);
@@ -168,7 +168,7 @@ class RerankTraining {
   RerankOptions const& options_;
   RerankData const& data_;
   RerankShape shape_;
-  ms::data::BatchPlan plan_;
+  ms::datasets::BatchPlan plan_;
   ms::training::StepRun<R, Build> run_;
   typename ms::training::StepRun<R, Build>::Training& training_;
   std::int64_t uploaded_ = 0;

@@ -34,7 +34,7 @@ void save_checkpoint(TrainOptions const& options,
                      ms::Optimizer<R> const& optimizer,
                      std::int64_t step) {
   std::deque<std::vector<std::byte>> contents;
-  std::vector<ms::data::SavedTensor> tensors;
+  std::vector<ms::datasets::SavedTensor> tensors;
   visit_saved_tensors(model,
                       optimizer,
                       [&]<ms::Element T>(std::string const& name, ms::Tensor<T, R> const& tensor) {
@@ -50,7 +50,7 @@ void save_checkpoint(TrainOptions const& options,
                             std::move(extents),
                             std::span(reinterpret_cast<T const*>(kept.data()), elements.size()));
                       });
-  ms::data::save_safetensors(options.save, tensors, checkpoint_metadata(options, data, step));
+  ms::datasets::save_safetensors(options.save, tensors, checkpoint_metadata(options, data, step));
 }
 
 /// Loads the tensors of a checkpoint, and returns the step at which it was saved. If the file does
@@ -61,7 +61,7 @@ std::int64_t load_checkpoint(TrainOptions const& options,
                              ms::Device<R> const& device,
                              WideDeep<R> const& model,
                              ms::Optimizer<R> const& optimizer) {
-  ms::data::SafetensorsFile const file(options.resume);
+  ms::datasets::SafetensorsFile const file(options.resume);
   std::int64_t const step = step_of_checkpoint(file, options, data);
   auto const for_each = [&](auto&& place) {
     visit_saved_tensors(

@@ -12,9 +12,9 @@ namespace train_wdl {
 
 namespace data = msstream::data;
 
-data::TensorMetadata checkpoint_metadata(TrainOptions const& options,
-                                         TrainingData const& data,
-                                         std::int64_t step) {
+datasets::TensorMetadata checkpoint_metadata(TrainOptions const& options,
+                                             TrainingData const& data,
+                                             std::int64_t step) {
   std::string layers;
   for (auto const width : options.layers) {
     layers += fmt::format("{}{}", layers.empty() ? "" : ",", width);
@@ -37,7 +37,7 @@ data::TensorMetadata checkpoint_metadata(TrainOptions const& options,
           {"continuous", std::to_string(data.dataset.schema().continuous.size())}};
 }
 
-std::int64_t step_of_checkpoint(data::SafetensorsFile const& file,
+std::int64_t step_of_checkpoint(datasets::SafetensorsFile const& file,
                                 TrainOptions const& options,
                                 TrainingData const& data) {
   auto const& saved = file.metadata();

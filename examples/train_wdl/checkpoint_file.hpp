@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/safetensors.hpp"
+#include "datasets/safetensors.hpp"
 #include "train_options.hpp"
 #include "training_data.hpp"
 
@@ -11,13 +11,13 @@ namespace train_wdl {
 
 /// Returns the metadata of a checkpoint: its step, and the options that must be equal in a run that
 /// resumes from it.
-[[nodiscard]] msstream::data::TensorMetadata checkpoint_metadata(TrainOptions const& options,
-                                                                 TrainingData const& data,
-                                                                 std::int64_t step);
+[[nodiscard]] msstream::datasets::TensorMetadata checkpoint_metadata(TrainOptions const& options,
+                                                                     TrainingData const& data,
+                                                                     std::int64_t step);
 
 /// Returns the step of a checkpoint. Throws std::invalid_argument, whose message says what differs,
 /// if the file does not fit the options of this run.
-[[nodiscard]] std::int64_t step_of_checkpoint(msstream::data::SafetensorsFile const& file,
+[[nodiscard]] std::int64_t step_of_checkpoint(msstream::datasets::SafetensorsFile const& file,
                                               TrainOptions const& options,
                                               TrainingData const& data);
 

@@ -46,7 +46,7 @@ void check(TrainOptions const& options) {
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
-  if (options.data.empty() && options.format != data::DataFormat::automatic) {
+  if (options.data.empty() && options.format != datasets::DataFormat::automatic) {
     throw UsageError("--format describes a file: give --data");
   }
   cli::check_outputs({{"--save", options.save, msstream::OutputFile::Kind::regular},
@@ -77,10 +77,10 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
       "--data", chosen.data, "CSV, gzipped CSV or TSV file; generated data without it", "a path");
   options.add_choice("--format",
                      chosen.format,
-                     {{"auto", data::DataFormat::automatic},
-                      {"census", data::DataFormat::census},
-                      {"criteo-csv", data::DataFormat::criteo_csv},
-                      {"criteo-tsv", data::DataFormat::criteo_tsv}},
+                     {{"auto", datasets::DataFormat::automatic},
+                      {"census", datasets::DataFormat::census},
+                      {"criteo-csv", datasets::DataFormat::criteo_csv},
+                      {"criteo-tsv", datasets::DataFormat::criteo_tsv}},
                      "layout of the file");
   options.add<std::int64_t>("--rows", chosen.rows, "rows of generated data", {1, 1'000'000'000});
   options.add<std::int64_t>(
@@ -127,7 +127,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
 
 nlohmann::ordered_json describe(TrainOptions const& options) {
   nlohmann::ordered_json described = {{"data", options.data},
-                                      {"format", data::name_of(options.format)},
+                                      {"format", datasets::name_of(options.format)},
                                       {"rows", options.rows},
                                       {"holdout", options.holdout}};
   described.update(cli::describe(static_cast<cli::StreamOptions const&>(options)));

@@ -3,7 +3,7 @@
 
 #include "cli/options.hpp"
 #include "cli/stream_options.hpp"
-#include "data/readers.hpp"
+#include "datasets/readers.hpp"
 #include "training/update_options.hpp"
 
 #include <msstream/runtime/checker.hpp>
@@ -23,7 +23,7 @@ using ms::cli::RuntimeChoice;
 /// The command-line options of the program train_wdl, with their defaults.
 struct TrainOptions : ms::cli::StreamOptions, ms::training::UpdateOptions {
   std::string data;
-  msstream::data::DataFormat format = msstream::data::DataFormat::automatic;
+  msstream::datasets::DataFormat format = msstream::datasets::DataFormat::automatic;
   std::int64_t rows = 400'000;
   std::int64_t holdout = 5;
 

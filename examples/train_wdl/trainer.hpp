@@ -200,7 +200,7 @@ class Trainer {
       return {{"test_auc", nullptr}, {"test_logloss", nullptr}};
     }
     typename ms::GradientTape<R>::Pause const no_gradients(tape_);
-    ms::data::BatchPlan const plan{
+    ms::datasets::BatchPlan const plan{
         .rows = rows, .batch_rows = kTestBatchRows, .epochs = 1, .shuffle = false, .seed = 0};
     ms::training::DeviceFeed<R> feed(
         device_, data_.dataset, plan, 0, options_.reader_threads, pool_[0]);
@@ -248,7 +248,7 @@ class Trainer {
   WideDeep<R> model_;
   ms::Optimizer<R> optimizer_;
   ms::cli::ProgressStyle progress_style_;
-  ms::data::BatchPlan plan_;
+  ms::datasets::BatchPlan plan_;
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;

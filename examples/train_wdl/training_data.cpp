@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training_data.hpp"
 
-#include "data/generated.hpp"
+#include "datasets/generated.hpp"
 
 #include <fmt/core.h>
 
@@ -14,12 +14,12 @@ namespace training = msstream::training;
 
 namespace {
 
-std::unique_ptr<data::RowSource> open_source(TrainOptions const& options) {
+std::unique_ptr<datasets::RowSource> open_source(TrainOptions const& options) {
   if (options.data.empty()) {
-    return std::make_unique<data::GeneratedSource>(
-        data::GeneratedOptions{.rows = options.rows, .seed = options.seed});
+    return std::make_unique<datasets::GeneratedSource>(
+        datasets::GeneratedOptions{.rows = options.rows, .seed = options.seed});
   }
-  return data::open_data(options.data, {.format = options.format});
+  return datasets::open_data(options.data, {.format = options.format});
 }
 
 }  // namespace

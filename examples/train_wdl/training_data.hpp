@@ -8,7 +8,7 @@ namespace train_wdl {
 
 using ms::training::TrainingData;
 
-/// Reads or generates the data. Throws data::DataError, and cli::UsageError if no row is
+/// Reads or generates the data. Throws DataError, and cli::UsageError if no row is
 /// left to train on.
 [[nodiscard]] TrainingData load_training_data(TrainOptions const& options);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/counter_random.hpp"
+#include "datasets/counter_random.hpp"
 
 #include <msstream/msstream.hpp>
 
@@ -133,7 +133,8 @@ class WideDeep {
     std::vector<float> values(static_cast<std::size_t>(shape.count()));
     std::uint64_t const stream = drawn_++;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      double const unit = ms::data::uniform_of(ms::data::random_bits(shape_.seed, stream, i));
+      double const unit =
+          ms::datasets::uniform_of(ms::datasets::random_bits(shape_.seed, stream, i));
       values[i] = limit * static_cast<float>(2.0 * unit - 1.0);
     }
     return ms::to_device<float, R>(device, values, shape);

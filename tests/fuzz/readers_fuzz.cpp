@@ -2,12 +2,13 @@
 // Fuzzes the readers of Census and Criteo files, with and without gzip. A file must either be read
 // as the same rows or be refused by a DataError with the same message, regardless of chunk size,
 // line ends and compression.
-#include "data/data_error.hpp"
-#include "data/dataset.hpp"
-#include "data/readers.hpp"
+#include "datasets/dataset.hpp"
+#include "datasets/readers.hpp"
 #include "fuzz.hpp"
 #include "gzip.hpp"
 #include "scratch_folder.hpp"
+
+#include <msstream/data/data_error.hpp>
 
 #include <fmt/core.h>
 
@@ -18,15 +19,15 @@
 namespace {
 
 using namespace msstream;
-using data::DataFormat;
-using data::ReaderOptions;
+using datasets::DataFormat;
+using datasets::ReaderOptions;
 using fuzz::expect;
 
 constexpr std::size_t kOneChunk = 8'192;
 constexpr std::size_t kCensusCategories = 33;
 
 struct Rows {
-  data::Schema schema;
+  datasets::Schema schema;
   std::vector<std::int64_t> keys;
   std::vector<float> continuous;
   std::vector<float> labels;
@@ -36,7 +37,7 @@ struct Rows {
 };
 using Outcome = std::variant<Rows, std::string>;
 
-void expect_whole(data::Dataset const& data, Rows const& rows) {
+void expect_whole(datasets::Dataset const& data, Rows const& rows) {
   expect(data.rows() > 0, "no rows, and no error");
   expect(std::ranges::all_of(rows.continuous, [](float value) { return std::isfinite(value); }),
          "a continuous value is not finite");
@@ -47,8 +48,8 @@ void expect_whole(data::Dataset const& data, Rows const& rows) {
 Outcome read(std::string_view bytes, ReaderOptions const& options) {
   static fuzz::ScratchFolder const folder;
   try {
-    auto const source = data::open_data(folder.write("data", bytes), options);
-    auto const data = data::load_dataset(*source, 1);
+    auto const source = datasets::open_data(folder.write("data", bytes), options);
+    auto const data = datasets::load_dataset(*source, 1);
     Rows rows{data.schema(), {}, {}, {}};
     for (std::int64_t row = 0; row < data.rows(); ++row) {
       std::ranges::copy(data.keys(row), std::back_inserter(rows.keys));

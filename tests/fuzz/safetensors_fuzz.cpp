@@ -2,8 +2,9 @@
 // Fuzzes the reader of safetensors files. A file must either be refused by a DataError that
 // contains its name, or be read as a model that can be saved, read back unchanged, and saved again
 // as the same bytes.
-#include "data/data_error.hpp"
 #include "saved_model.hpp"
+
+#include <msstream/data/data_error.hpp>
 
 #include <optional>
 

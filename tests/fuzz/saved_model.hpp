@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "data/safetensors.hpp"
+#include "datasets/safetensors.hpp"
 #include "fuzz.hpp"
 #include "scratch_folder.hpp"
 
@@ -26,13 +26,13 @@ struct OwnedTensor {
 /// The tensors and the metadata of a safetensors file, held in memory.
 struct Model {
   std::map<std::string, OwnedTensor> tensors;
-  data::TensorMetadata metadata;
+  datasets::TensorMetadata metadata;
   friend bool operator==(Model const&, Model const&) = default;
 };
 
 /// Reads a model from a safetensors file. Throws the exceptions of SafetensorsFile.
 [[nodiscard]] inline Model load_model(std::filesystem::path const& path) {
-  data::SafetensorsFile const file(path);
+  datasets::SafetensorsFile const file(path);
   Model model{{}, file.metadata()};
   for (auto const& [name, tensor] : file.tensors()) {
     model.tensors.emplace(
@@ -43,13 +43,13 @@ struct Model {
 
 /// Writes a model to a safetensors file. Throws the exceptions of save_safetensors().
 inline void save_model(std::filesystem::path const& path, Model const& model) {
-  std::vector<data::SavedTensor> saved;
+  std::vector<datasets::SavedTensor> saved;
   for (auto const& [name, tensor] : model.tensors) {
     saved.emplace_back(name, tensor.shape, std::span<std::uint8_t const>());
     saved.back().dtype = tensor.dtype;
     saved.back().bytes = tensor.bytes;
   }
-  data::save_safetensors(path, saved, model.metadata);
+  datasets::save_safetensors(path, saved, model.metadata);
 }
 
 [[nodiscard]] inline std::string bytes_of_file(std::filesystem::path const& path) {

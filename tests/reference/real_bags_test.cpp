@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/data_files.hpp"
+#include "datasets/data_files.hpp"
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/ops/embedding.hpp>

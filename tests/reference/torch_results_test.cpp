@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/safetensors.hpp"
+#include "datasets/safetensors.hpp"
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/ops/embedding.hpp>
@@ -134,7 +134,7 @@ class TorchResultsTest : public OpsTest<R> {
     return out;
   }
 
-  std::optional<data::SafetensorsFile> file_;
+  std::optional<datasets::SafetensorsFile> file_;
 };
 TYPED_TEST_SUITE(TorchResultsTest, Runtimes, RuntimeNames);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/counter_random.hpp"
+#include "datasets/counter_random.hpp"
 #include "ops/ops_fixture.hpp"
 #include "wdl_branches.hpp"
 #include "wdl_fused.hpp"
@@ -50,8 +50,8 @@ std::vector<double> reference(WdlWeights const& weights,
       std::vector<double> pooled(static_cast<std::size_t>(weights.embedding_dim));
       for (std::int64_t k = 0; k < hotness; ++k) {
         auto const key = keys[(row * weights.fields() + field) * hotness + k];
-        auto const at =
-            data::mix64(static_cast<std::uint64_t>(key)) % static_cast<std::uint64_t>(table.rows);
+        auto const at = datasets::mix64(static_cast<std::uint64_t>(key)) %
+                        static_cast<std::uint64_t>(table.rows);
         logit += table.wide[at];
         for (std::size_t d = 0; d < pooled.size(); ++d) {
           pooled[d] += table.deep[at * pooled.size() + d];

@@ -16,10 +16,10 @@ class RankingQualityTest : public OpsTest<R> {};
 TYPED_TEST_SUITE(RankingQualityTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(RankingQualityTest, is_the_mean_over_lists_and_not_over_items) {
-  data::RankLists const lists{.columns = 1,
-                              .offsets = {0, 2, 5, 6},
-                              .features = {1, 2, 3, 4, 5, 6},
-                              .grades = {0, 2, 1, 0, 0, 0}};
+  datasets::RankLists const lists{.columns = 1,
+                                  .offsets = {0, 2, 5, 6},
+                                  .features = {1, 2, 3, 4, 5, 6},
+                                  .grades = {0, 2, 1, 0, 0, 0}};
   Integers const queries{1, 0, 2};
   train_rerank::RerankShape const shape{
       .columns = 1, .user_groups = 1, .item_groups = 1, .targets = 2};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rerank_batch.hpp"
 
-#include "data/data_files.hpp"
+#include "datasets/data_files.hpp"
 #include "ops/ops_fixture.hpp"
 
 #include <cstdint>
@@ -17,10 +17,10 @@ using train_rerank::gather;
 using train_rerank::RerankShape;
 
 /// Two ranking lists, of two items and of one item, with three feature columns.
-data::RankLists const kLists{.columns = 3,
-                             .offsets = {0, 2, 3},
-                             .features = {1, 2, 3, 5, 6, 7, -1, -2, -3},
-                             .grades = {0, 2, 1}};
+datasets::RankLists const kLists{.columns = 3,
+                                 .offsets = {0, 2, 3},
+                                 .features = {1, 2, 3, 5, 6, 7, -1, -2, -3},
+                                 .grades = {0, 2, 1}};
 constexpr RerankShape kTwoByTwo{.columns = 3, .user_groups = 2, .item_groups = 2, .targets = 2};
 
 TEST(RerankBatch, pads_lists_and_divides_columns) {
@@ -48,7 +48,7 @@ TEST(RerankBatch, holds_all_queries_of_real_lists) {
   if (!std::filesystem::exists(path)) {
     GTEST_SKIP() << "no " << path << ": set MSSTREAM_TEST_DATA";
   }
-  auto const lists = data::read_rank_lists(path);
+  auto const lists = datasets::read_rank_lists(path);
   Integers all(static_cast<std::size_t>(lists.queries()));
   std::iota(all.begin(), all.end(), 0);
   auto const batch = gather(lists, all, lists.longest(), {.columns = lists.columns});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/data_files.hpp"
+#include "datasets/data_files.hpp"
 #include "train_wdl/program.hpp"
 
 namespace msstream::testing {

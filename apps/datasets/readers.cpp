@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/readers.hpp"
+
+#include "datasets/text_format.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/data/byte_source.hpp>
+#include <msstream/data/data_error.hpp>
+#include <msstream/data/detail/line_chunks.hpp>
+#include <msstream/data/text_reader.hpp>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msstream::datasets {
+
+namespace {
+
+using data::ByteSource;
+using data::Chunk;
+using data::detail::LineChunk;
+using data::detail::LineChunks;
+using data::detail::Quoting;
+
+/// Bytes of another source. Keeps those that are read until rewind(), and then gives them again, so
+/// that a pipe can be inspected before it is read.
+class InspectedBytes final : public ByteSource {
+ public:
+  explicit InspectedBytes(std::shared_ptr<ByteSource> bytes) : bytes_(std::move(bytes)) {}
+
+  std::size_t read(char* out, std::size_t bytes) override {
+    if (given_ < kept_.size()) {
+      auto const count = std::min(bytes, kept_.size() - given_);
+      std::copy_n(kept_.data() + given_, count, out);
+      given_ += count;
+      return count;
+    }
+    auto const count = bytes_->read(out, bytes);
+    if (keeps_) {
+      kept_.append(out, count);
+      given_ = kept_.size();
+    }
+    return count;
+  }
+  void rewind() {
+    given_ = 0;
+    keeps_ = false;
+  }
+
+ private:
+  std::shared_ptr<ByteSource> bytes_;
+  std::string kept_;
+  std::size_t given_ = 0;
+  bool keeps_ = true;
+};
+
+/// Passes on the bytes of a source that others refer to.
+class SharedBytes final : public ByteSource {
+ public:
+  explicit SharedBytes(std::shared_ptr<ByteSource> bytes) : bytes_(std::move(bytes)) {}
+  std::size_t read(char* out, std::size_t bytes) override { return bytes_->read(out, bytes); }
+
+ private:
+  std::shared_ptr<ByteSource> bytes_;
+};
+
+/// Returns the next chunk with text, without the blank lines at its start.
+std::optional<LineChunk> next_with_text(LineChunks& chunks) {
+  auto chunk = chunks.next();
+  while (chunk && (data::detail::skip_blank_lines(*chunk), chunk->lines.empty())) {
+    chunk = chunks.next();
+  }
+  return chunk;
+}
+
+/// Returns the format of a data file, from its first record. Reads the first chunk again if a line
+/// of it is only part of a record.
+DataFormat chosen_format(DataFormat asked, LineChunks chunks, std::string const& name) {
+  auto first = next_with_text(chunks);
+  if (!first) {
+    throw data::DataError(fmt::format("{}: expected rows, found an empty file", name));
+  }
+  if (asked != DataFormat::automatic) {
+    return asked;
+  }
+  std::string_view lines = first->lines;
+  auto const line = data::detail::take_line(lines);
+  auto format = recognise_format(line);
+  if (format == DataFormat::automatic && line.find('"') != std::string_view::npos) {
+    constexpr Quoting quoting{',', true};
+    chunks.reread(*first, quoting);
+    first = next_with_text(chunks);
+    lines = first.value().lines;
+    format = recognise_format(data::detail::take_record(lines, quoting));
+  }
+  if (format == DataFormat::automatic) {
+    throw data::DataError(fmt::format(
+        "{}:{}: cannot tell the format from the first line; expected census (42 columns apart by "
+        "commas), criteo-csv (header Id,Label,…) or criteo-tsv (40 columns apart by tabs)",
+        name,
+        first->first_line));
+  }
+  return format;
+}
+
+std::unique_ptr<data::Reader> reader_of(data::TextFile file, TextFormat const& format) {
+  if (format.tabs) {
+    return std::make_unique<data::TsvReader>(std::move(file), format.options);
+  }
+  return std::make_unique<data::CsvReader>(std::move(file), format.options);
+}
+
+/// Takes the rows of a chunk of the library, whose columns TextFormat describes.
+RowBlock block_of(Chunk& chunk) {
+  RowBlock block;
+  block.rows = chunk.rows();
+  block.keys = std::move(chunk.ints("keys"));
+  block.continuous = std::move(chunk.floats("continuous"));
+  auto const& labels = chunk.floats("label");
+  constexpr std::size_t second_label = 3;
+  if (chunk.schema().columns().size() <= second_label) {
+    block.labels = std::move(chunk.floats("label"));
+    return block;
+  }
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    block.labels.push_back(labels[row]);
+    block.labels.push_back(chunk.floats(second_label)[row]);
+  }
+  return block;
+}
+
+class TextSource final : public RowSource {
+ public:
+  TextSource(data::TextFile file, TextFormat format)
+      : reader_(reader_of(std::move(file), format)),
+        schema_(std::move(format.schema)),
+        first_(reader_->next_task()) {}
+
+  [[nodiscard]] bool is_empty() const { return first_ == nullptr; }
+  [[nodiscard]] Schema const& schema() const override { return schema_; }
+
+  [[nodiscard]] RowTask next() override {
+    auto task = first_ ? std::exchange(first_, {}) : reader_->next_task();
+    if (!task) {
+      return {};
+    }
+    return [this, task = std::move(task)] {
+      Chunk chunk(reader_->schema());
+      task(chunk);
+      return block_of(chunk);
+    };
+  }
+
+ private:
+  std::unique_ptr<data::Reader> reader_;
+  Schema schema_;
+  data::Reader::Task first_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
+                                     ReaderOptions const& options) {
+  require(options.chunk_bytes > 0, "chunk_bytes: expected at least 1, found 0");
+  std::string const name = path.string();
+  auto const bytes = std::make_shared<InspectedBytes>(data::open_bytes(path));
+  auto const format = text_format(
+      options,
+      chosen_format(options.format,
+                    LineChunks(std::make_unique<SharedBytes>(bytes), name, options.chunk_bytes),
+                    name));
+  bytes->rewind();
+  bool const header = format.options.header;
+  auto source = std::make_unique<TextSource>(
+      data::TextFile(name, [bytes] { return std::make_unique<SharedBytes>(bytes); }), format);
+  if (source->is_empty()) {
+    throw data::DataError(
+        fmt::format("{}: expected rows{}, found none", name, header ? " after the header" : ""));
+  }
+  return source;
+}
+
+}  // namespace msstream::datasets

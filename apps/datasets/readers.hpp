@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "datasets/table.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+namespace msstream::datasets {
+
+/// The text formats that can be read.
+enum class DataFormat : std::uint8_t {
+  automatic,   ///< recognised from the first line
+  census,      ///< Census-Income (KDD): 42 fields, separated by commas and spaces, no header
+  criteo_csv,  ///< CSV with the header `Id,Label,I1..I13,C1..C26`
+  criteo_tsv,  ///< label, 13 numbers, 26 hexadecimal words, separated by tabs, no header
+};
+
+/// Returns the name of the format for users: `auto`, `census`, `criteo-csv`, `criteo-tsv`.
+[[nodiscard]] std::string_view name_of(DataFormat format);
+
+struct ReaderOptions {
+  DataFormat format = DataFormat::automatic;
+  /// Adds a second label, "never married", from field 7, which then is no input. For census data
+  /// only. The two labels are the tasks of the MMoE paper (Ma et al. 2018, section 5).
+  bool never_married_task = false;
+  /// The number of bytes that a task parses, at least 1. A line is never divided.
+  std::size_t chunk_bytes = std::size_t{1} << 20U;
+};
+
+/// Opens a data file, which may be gzip-compressed: the contents decide, not the name.
+///
+/// Categorical values become keys (see categorical_key). Continuous values of census data stay as
+/// they are; those of Criteo data become log(1 + max(x, 0)), or 0 if missing. The caller should
+/// standardise them next.
+///
+/// Values separated by commas may be quoted as in RFC 4180: separators and line ends inside quotes
+/// are part of the value, and two quotes stand for one. Between tabs, quotes are text. Line ends
+/// may be LF or CRLF, the last one may be missing, blank lines do not count as rows, and a byte
+/// order mark (UTF-8) is skipped. A gzip file may have several members, and zeros after the last
+/// one. All other unexpected content is a DataError, `file:line: column N (name): expected …, found
+/// '…'`, from this function or from the source's next() and tasks: a missing or unreadable file, a
+/// folder, no rows, too few or too many fields, a bad number or label, a number beyond 1e12, a
+/// quote that is not closed, a line of more than 16 MiB, a NUL byte, a damaged or truncated gzip
+/// stream. Throws std::invalid_argument for options that cannot be satisfied.
+[[nodiscard]] std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
+                                                   ReaderOptions const& options = {});
+
+}  // namespace msstream::datasets

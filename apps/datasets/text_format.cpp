@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/text_format.hpp"
+
+#include "datasets/categorical_key.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/data/detail/csv_record.hpp>
+#include <msstream/data/detail/text_values.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace msstream::datasets {
+
+namespace {
+
+using data::detail::split_record;
+
+constexpr std::size_t kMaritalStatus = 7;
+constexpr std::size_t kInstanceWeight = 24;
+constexpr std::size_t kIncome = 41;
+constexpr std::array<std::size_t, 7> kCensusNumbers{0, 5, 16, 17, 18, 30, 39};
+
+constexpr std::array<std::string_view, 42> kCensusNames{"age",
+                                                        "class of worker",
+                                                        "industry code",
+                                                        "occupation code",
+                                                        "education",
+                                                        "wage per hour",
+                                                        "enrolled in education",
+                                                        "marital status",
+                                                        "major industry",
+                                                        "major occupation",
+                                                        "race",
+                                                        "hispanic origin",
+                                                        "sex",
+                                                        "member of a labor union",
+                                                        "reason for unemployment",
+                                                        "full or part time",
+                                                        "capital gains",
+                                                        "capital losses",
+                                                        "dividends",
+                                                        "tax filer status",
+                                                        "region of previous residence",
+                                                        "state of previous residence",
+                                                        "household status",
+                                                        "household summary",
+                                                        "instance weight",
+                                                        "migration between areas",
+                                                        "migration between regions",
+                                                        "migration within region",
+                                                        "same house a year ago",
+                                                        "previous residence in sunbelt",
+                                                        "persons working for employer",
+                                                        "family members under 18",
+                                                        "father's birth country",
+                                                        "mother's birth country",
+                                                        "birth country",
+                                                        "citizenship",
+                                                        "own business",
+                                                        "veteran's questionnaire",
+                                                        "veteran's benefits",
+                                                        "weeks worked",
+                                                        "year",
+                                                        "income"};
+
+/// The largest accepted number. Numbers beyond it are errors in the data: in float32 their squares
+/// and differences would be infinite.
+constexpr float kLargestNumber = 1e12F;
+
+std::optional<float> to_number(std::string_view value) {
+  auto const number = data::detail::parse_number<float>(value);
+  return number && std::abs(*number) <= kLargestNumber ? number : std::nullopt;
+}
+
+std::optional<float> to_logged(std::string_view value) {
+  auto const number =
+      value.empty() ? std::optional(0.0F) : data::detail::parse_number<float>(value);
+  return number ? std::optional(std::log1p(std::max(*number, 0.0F))) : std::nullopt;
+}
+
+std::optional<float> to_income(std::string_view value) {
+  value = value.substr(0, value.find_last_not_of(". ") + 1);
+  if (value == "- 50000") {
+    return 0.0F;
+  }
+  return value == "50000+" ? std::optional(1.0F) : std::nullopt;
+}
+
+std::optional<float> to_zero_one(std::string_view value) {
+  if (value == "0") {
+    return 0.0F;
+  }
+  return value == "1" ? std::optional(1.0F) : std::nullopt;
+}
+
+data::TextColumn keys_of(std::vector<std::string> fields) {
+  return {.name = "keys",
+          .type = data::ColumnType::hashed,
+          .fields = std::move(fields),
+          .to_int = [](std::string_view value) { return std::optional(categorical_key(value)); }};
+}
+
+data::TextColumn floats_of(std::string name,
+                           std::vector<std::string> fields,
+                           data::TextColumn::ToFloat to_float,
+                           std::string expected) {
+  return {.name = std::move(name),
+          .fields = std::move(fields),
+          .to_float = std::move(to_float),
+          .expected = std::move(expected)};
+}
+
+TextFormat census(bool never_married_task) {
+  TextFormat format;
+  auto& schema = format.schema;
+  auto& options = format.options;
+  options.header = false;
+  options.trim_spaces = true;
+  options.names.assign(kCensusNames.begin(), kCensusNames.end());
+  for (std::size_t i = 0; i < kCensusNames.size(); ++i) {
+    bool const is_label = i == kIncome || (never_married_task && i == kMaritalStatus);
+    if (std::ranges::count(kCensusNumbers, i) != 0) {
+      schema.continuous.emplace_back(kCensusNames[i]);
+    } else if (i != kInstanceWeight && !is_label) {
+      schema.categorical.emplace_back(kCensusNames[i]);
+    }
+  }
+  schema.labels.emplace_back(kCensusNames[kIncome]);
+  options.columns = {
+      keys_of(schema.categorical),
+      floats_of("continuous", schema.continuous, to_number, "a number from -1e12 to 1e12"),
+      floats_of("label", schema.labels, to_income, "'- 50000.' or '50000+.'")};
+  if (never_married_task) {
+    schema.labels.emplace_back("never married");
+    options.columns.push_back(floats_of(
+        "second label",
+        {std::string(kCensusNames[kMaritalStatus])},
+        [](std::string_view value) {
+          return std::optional(value == "Never married" ? 1.0F : 0.0F);
+        },
+        "a marital status"));
+  }
+  return format;
+}
+
+TextFormat criteo(bool tabs) {
+  TextFormat format;
+  auto& schema = format.schema;
+  format.tabs = tabs;
+  schema.labels = {"Label"};
+  schema.continuous = data::numbered_names("I", 1, 13);
+  schema.categorical = data::numbered_names("C", 1, 26);
+  auto& options = format.options;
+  options.header = !tabs;
+  if (!tabs) {
+    options.names.emplace_back("Id");
+  }
+  for (auto const* names : {&schema.labels, &schema.continuous, &schema.categorical}) {
+    options.names.insert(options.names.end(), names->begin(), names->end());
+  }
+  options.columns = {keys_of(schema.categorical),
+                     floats_of("continuous", schema.continuous, to_logged, "a number or nothing"),
+                     floats_of("label", schema.labels, to_zero_one, "0 or 1")};
+  return format;
+}
+
+}  // namespace
+
+std::string_view name_of(DataFormat format) {
+  switch (format) {
+    case DataFormat::automatic:
+      return "auto";
+    case DataFormat::census:
+      return "census";
+    case DataFormat::criteo_csv:
+      return "criteo-csv";
+    case DataFormat::criteo_tsv:
+      return "criteo-tsv";
+  }
+  return "unknown";
+}
+
+TextFormat text_format(ReaderOptions const& options, DataFormat format) {
+  require(!options.never_married_task || format == DataFormat::census,
+          "the never-married task needs census data, found {}",
+          name_of(format));
+  auto chosen = format == DataFormat::census ? census(options.never_married_task)
+                                             : criteo(format != DataFormat::criteo_csv);
+  chosen.options.chunk_bytes = options.chunk_bytes;
+  return chosen;
+}
+
+DataFormat recognise_format(std::string_view first_record) {
+  auto const values = split_record(first_record, {',', false}).values;
+  if (values.size() == 40 + 1 && values[0].text == "Id" && values[1].text == "Label") {
+    return DataFormat::criteo_csv;
+  }
+  if (split_record(first_record, {',', true}).values.size() == kCensusNames.size()) {
+    return DataFormat::census;
+  }
+  return std::ranges::count(first_record, '\t') == 39 ? DataFormat::criteo_tsv
+                                                      : DataFormat::automatic;
+}
+
+}  // namespace msstream::datasets

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/data/reader.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace msstream::data {
+
+/// A column whose values are one after the other in a file of their own, as numpy's tofile() writes
+/// them: in the byte order of this machine, without a header.
+struct BinaryColumn {
+  /// The type of the values in the file. Integers become a column of type int64.
+  enum class Stored : std::uint8_t { float32, int32, int64 };
+
+  std::string name;
+  std::filesystem::path path;
+  Stored stored = Stored::float32;
+  std::int64_t width = 1;  ///< values in each row, at least 1; or kJagged
+  /// The file of a jagged column's offsets, [rows + 1] int64, which ascend from 0.
+  std::filesystem::path offsets = {};
+};
+
+/// Reads columns that are stored in raw binary files. A position is a row's number, so that seeking
+/// costs nothing.
+///
+/// Throws DataError, which names the file, if a file cannot be read, if files have different
+/// numbers of rows, and if offsets do not ascend within the values.
+class BinaryReader final : public Reader {
+ public:
+  struct Options {
+    std::int64_t chunk_rows = 8'192;  ///< that a task reads, at least 1
+  };
+
+  /// Opens all files. Throws std::invalid_argument for columns or options that cannot be satisfied.
+  BinaryReader(std::vector<BinaryColumn> columns, Options const& options);
+  explicit BinaryReader(std::vector<BinaryColumn> columns)
+      : BinaryReader(std::move(columns), Options{}) {}
+  ~BinaryReader() override;
+
+  [[nodiscard]] std::int64_t rows() const noexcept;
+  [[nodiscard]] Schema const& schema() const override;
+  bool next(Chunk& chunk) override;
+  [[nodiscard]] Position position() const override;
+  void seek(Position const& position) override;
+  [[nodiscard]] Task next_task() override;
+
+ private:
+  struct Files;
+  std::shared_ptr<Files const> files_;
+  std::int64_t chunk_rows_;
+  std::int64_t row_ = 0;
+};
+
+}  // namespace msstream::data

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/data/schema.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace msstream::data {
+
+/// Some consecutive rows in memory, stored by column. A Reader appends the values of its rows to
+/// the columns.
+///
+/// The values of a column that is not jagged are [rows, width]. Those of a jagged column are [sum
+/// of the rows' values]; row r has the values [offsets[r], offsets[r + 1]), and offsets[0] is 0.
+class Chunk {
+ public:
+  /// Makes a chunk without rows.
+  explicit Chunk(Schema schema) : Chunk(std::make_shared<Schema const>(std::move(schema))) {}
+  explicit Chunk(std::shared_ptr<Schema const> schema);
+
+  [[nodiscard]] Schema const& schema() const noexcept { return *schema_; }
+  /// Returns the number of rows in the first column.
+  [[nodiscard]] std::int64_t rows() const noexcept;
+
+  /// Returns the values of a float32 column. Throws std::invalid_argument for a column of another
+  /// type, and if there is no such column.
+  [[nodiscard]] std::vector<float>& floats(std::size_t column);
+  [[nodiscard]] std::vector<float> const& floats(std::size_t column) const;
+  [[nodiscard]] std::vector<float>& floats(std::string_view column);
+  [[nodiscard]] std::vector<float> const& floats(std::string_view column) const;
+
+  /// Returns the values of a column of type int64 or hashed. Throws std::invalid_argument for a
+  /// column of another type, and if there is no such column.
+  [[nodiscard]] std::vector<std::int64_t>& ints(std::size_t column);
+  [[nodiscard]] std::vector<std::int64_t> const& ints(std::size_t column) const;
+  [[nodiscard]] std::vector<std::int64_t>& ints(std::string_view column);
+  [[nodiscard]] std::vector<std::int64_t> const& ints(std::string_view column) const;
+
+  /// Returns the offsets of a jagged column, which begin with 0. A reader appends the number of
+  /// values so far after each row. Throws std::invalid_argument for a column that is not jagged,
+  /// and if there is no such column.
+  [[nodiscard]] std::vector<std::int64_t>& offsets(std::size_t column);
+  [[nodiscard]] std::vector<std::int64_t> const& offsets(std::size_t column) const;
+  [[nodiscard]] std::vector<std::int64_t>& offsets(std::string_view column);
+  [[nodiscard]] std::vector<std::int64_t> const& offsets(std::string_view column) const;
+
+  /// Removes all rows, and keeps the memory for others.
+  void clear() noexcept;
+
+  /// Throws DataError, which names the column, unless all columns have equally many rows and the
+  /// offsets of jagged ones ascend from 0 to the number of values.
+  void check() const;
+
+ private:
+  struct Values {
+    std::vector<float> floats;
+    std::vector<std::int64_t> ints;
+    std::vector<std::int64_t> offsets;
+  };
+  /// Returns the values of a column. Throws std::invalid_argument unless it has those that are
+  /// `wanted`.
+  [[nodiscard]] Values const& values(std::size_t column, detail::ColumnPart wanted) const;
+  [[nodiscard]] Values& values(std::size_t column, detail::ColumnPart wanted);
+
+  std::shared_ptr<Schema const> schema_;
+  std::vector<Values> values_;
+};
+
+}  // namespace msstream::data

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/data/batch.hpp>
+#include <msstream/data/reader.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+
+namespace msstream::data {
+
+/// What becomes of the rows at the end of an epoch that do not fill a batch.
+enum class LastBatch : std::uint8_t {
+  partial,  ///< a batch with fewer rows
+  padded,  ///< a batch with the shape of the others, in which zeros follow the rows; jagged columns
+           ///< have rows without values
+  dropped,  ///< no batch. If rows are shuffled, the rows left out differ from epoch to epoch
+};
+
+/// As LoaderOptions::shuffle_rows, all rows of an epoch.
+inline constexpr std::int64_t kWholeEpoch = std::numeric_limits<std::int64_t>::max();
+
+struct LoaderOptions {
+  std::int64_t batch_rows = 512;  ///< rows in a batch of one rank
+  std::int64_t epochs = 1;
+  /// The number of consecutive rows that are shuffled among each other, rounded up to whole batches
+  /// of all ranks. 0: the rows keep their order. A window of rows is in memory while it is used,
+  /// and the next one while it is read. If an epoch is no longer than a window, its rows stay in
+  /// memory, and are read once.
+  std::int64_t shuffle_rows = 0;
+  std::uint64_t seed = 1;
+  LastBatch last_batch = LastBatch::partial;
+  /// The number of this process among those that share the rows, and their count. Rows are divided
+  /// into batches of ranks * batch_rows; rank r gets the r-th part of each. So all ranks have
+  /// equally many batches, which together are the batches of one rank with ranks * batch_rows rows.
+  int rank = 0;
+  int ranks = 1;
+  int threads = 2;        ///< that parse and gather rows, at least 1
+  int batches_ahead = 4;  ///< batches that are made before they are requested, at least 1
+  /// The place to continue from; null: the start of the data.
+  std::optional<LoaderPosition> start = {};
+};
+
+namespace detail {
+
+class LoaderEngine;
+using NewBatchMemory = std::function<std::unique_ptr<BatchMemory>()>;
+
+}  // namespace detail
+
+/// Makes batches of the rows of a reader, ahead of their use, in worker threads.
+///
+/// The batches depend on the rows, the seed, the sizes and the ranks alone, and not on the number
+/// of threads or the chunks of the reader. The order of an epoch depends on the seed and the epoch.
+///
+/// next() and stop() may be called from different threads. The destructor waits for the calls of
+/// the reader that are in progress.
+class Loader {
+ public:
+  /// Starts the threads. The loader owns the reader, or shares it if the caller keeps a pointer;
+  /// nothing else may use the reader while the loader exists. Throws std::invalid_argument for
+  /// options outside their ranges, and for a position of other settings.
+  explicit Loader(std::shared_ptr<Reader> reader, LoaderOptions const& options = {});
+  /// Uses a reader that the caller owns, and that outlives the loader.
+  explicit Loader(Reader& reader, LoaderOptions const& options = {});
+  /// Makes batches in memory of the caller's. For use by the library only.
+  Loader(std::shared_ptr<Reader> reader,
+         LoaderOptions const& options,
+         detail::NewBatchMemory new_memory);
+  Loader(Loader&&) noexcept;
+  Loader& operator=(Loader&&) noexcept;
+  ~Loader();
+
+  [[nodiscard]] Schema const& schema() const noexcept;
+
+  /// Returns the next batch, or null after the last one and after stop(). Blocks until the batch is
+  /// made. If the reader threw, the batches of complete windows in front of the error come first;
+  /// then every call rethrows the exception. Throws DataError if an epoch has no batch.
+  [[nodiscard]] std::optional<Batch> next();
+
+  /// Returns the place behind the last batch that next() has returned, as LoaderOptions::start.
+  [[nodiscard]] LoaderPosition position() const;
+
+  /// Ends the making of batches. A call of next() that is waiting returns null.
+  void stop();
+
+ private:
+  std::unique_ptr<detail::LoaderEngine> engine_;
+};
+
+}  // namespace msstream::data

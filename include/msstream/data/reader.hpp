@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/data/chunk.hpp>
+#include <msstream/data/schema.hpp>
+
+#include <cstdint>
+#include <functional>
+
+namespace msstream::data {
+
+/// A source of rows in order, which users implement for data of their own. The library implements
+/// it for files: CsvReader, TsvReader, LibSvmReader, BinaryReader and ParquetReader.
+///
+/// A Loader calls the functions of a reader from its threads, but never two of them at the same
+/// time; only the tasks of next_task() run beside each other and beside the reader.
+class Reader {
+ public:
+  /// A place in front of a row. What the numbers mean is known to the reader alone, except that
+  /// Position() is the beginning. A small reader needs only `offset`, for example a row's number.
+  struct Position {
+    std::int64_t file = 0;
+    std::int64_t offset = 0;
+    std::int64_t line = 0;
+    friend bool operator==(Position const&, Position const&) = default;
+  };
+  /// A function that appends rows to a chunk without rows.
+  using Task = std::function<void(Chunk&)>;
+
+  Reader() = default;
+  Reader(Reader const&) = delete;
+  Reader& operator=(Reader const&) = delete;
+  virtual ~Reader() = default;
+
+  /// Returns the columns of the rows, always the same ones.
+  [[nodiscard]] virtual Schema const& schema() const = 0;
+
+  /// Appends the next rows to `chunk`, which has no rows, and returns true; false if there are no
+  /// more rows. A chunk of some thousand rows costs the least per row. An exception ends the
+  /// reading, and is passed on to the caller of the loader.
+  virtual bool next(Chunk& chunk) = 0;
+
+  /// Returns the place in front of the rows that next() or next_task() returns next.
+  [[nodiscard]] virtual Position position() const = 0;
+
+  /// Continues at a place that position() has returned, in this process or an earlier one.
+  virtual void seek(Position const& position) = 0;
+
+  /// Returns a task that appends the next rows to a chunk, or an empty function if there are no
+  /// more rows. Tasks may run in any order, on any threads, at the same time, and while the reader
+  /// reads on; they do not outlive the reader. A reader that spends its time on parsing overrides
+  /// the function, to let threads share that work: it reads the bytes now and parses them in the
+  /// task. By default, calls next() now, and the task passes its rows on.
+  [[nodiscard]] virtual Task next_task();
+};
+
+}  // namespace msstream::data

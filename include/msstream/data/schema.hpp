@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msstream::data {
+
+/// The type of the values of a column.
+enum class ColumnType : std::uint8_t {
+  float32,
+  int64,
+  hashed,  ///< strings, of which each becomes the int64 that string_key() returns
+};
+
+/// Returns the name of the type, as in messages.
+[[nodiscard]] std::string_view to_string(ColumnType type);
+
+/// The width of a column that has any number of values in a row.
+inline constexpr std::int64_t kJagged = 0;
+
+/// A named column: values of one type, in each row `width` of them.
+struct Column {
+  std::string name;
+  ColumnType type = ColumnType::float32;
+  std::int64_t width = 1;  ///< values in each row, at least 1; or kJagged
+
+  [[nodiscard]] bool is_jagged() const noexcept { return width == kJagged; }
+  [[nodiscard]] bool is_float() const noexcept { return type == ColumnType::float32; }
+  friend bool operator==(Column const&, Column const&) = default;
+};
+
+/// The columns of the rows of a reader, in their order.
+class Schema {
+ public:
+  /// Throws std::invalid_argument unless there is a column, and all columns have different names
+  /// and a width of at least 0.
+  explicit Schema(std::vector<Column> columns);
+
+  [[nodiscard]] std::vector<Column> const& columns() const noexcept { return columns_; }
+  /// Returns the index of the column. Throws std::invalid_argument, which lists the columns that
+  /// there are, if no column has that name.
+  [[nodiscard]] std::size_t index_of(std::string_view name) const;
+
+  friend bool operator==(Schema const&, Schema const&) = default;
+
+ private:
+  std::vector<Column> columns_;
+};
+
+namespace detail {
+
+/// The values of a column that a caller asks for.
+enum class ColumnPart : std::uint8_t { floats, ints, offsets };
+
+/// Throws std::invalid_argument unless the column has such values.
+void require_part(Column const& column, ColumnPart wanted);
+
+/// Returns the index of the column. Throws std::invalid_argument if there is no such column, or if
+/// it does not have such values.
+[[nodiscard]] std::size_t index_with_part(Schema const& schema,
+                                          std::string_view name,
+                                          ColumnPart wanted);
+
+}  // namespace detail
+
+}  // namespace msstream::data

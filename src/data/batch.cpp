@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/detail/require.hpp>
+#include <msstream/data/batch.hpp>
+#include <msstream/data/detail/text_values.hpp>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace msstream::data {
+
+namespace {
+
+/// Calls `visit(name, number)` for each number of a position, in the order of its text.
+template <class Position, class Visit>
+void visit_numbers(Position& position, Visit&& visit) {
+  visit("epoch", position.epoch);
+  visit("window", position.window);
+  visit("batch", position.batch);
+  visit("batches", position.batches);
+  visit("samples", position.samples);
+  visit("file", position.reader.file);
+  visit("offset", position.reader.offset);
+  visit("line", position.reader.line);
+  visit("skipped", position.skipped);
+  visit("seed", position.seed);
+  visit("window_rows", position.window_rows);
+  visit("batch_rows", position.batch_rows);
+}
+
+}  // namespace
+
+std::string to_string(LoaderPosition const& position) {
+  std::string text;
+  visit_numbers(position, [&](std::string_view name, auto number) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, number);
+  });
+  return text;
+}
+
+LoaderPosition LoaderPosition::parse(std::string_view text) {
+  LoaderPosition position;
+  std::string_view rest = text;
+  visit_numbers(position, [&](std::string_view name, auto& number) {
+    auto const word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    bool good = word.size() > name.size() && word.starts_with(name) && word[name.size()] == '=';
+    if (good) {
+      auto const value = detail::parse_number<std::remove_reference_t<decltype(number)>>(
+          word.substr(name.size() + 1));
+      good = value && *value >= 0;
+      number = value.value_or(0);
+    }
+    require(good,
+            "position: expected {}=number, found {} in {}",
+            name,
+            detail::shown(word),
+            detail::shown(text));
+  });
+  require(rest.empty(), "position: expected nothing more, found {}", detail::shown(rest));
+  return position;
+}
+
+std::span<float const> Batch::floats(std::string_view column) const {
+  auto const& place =
+      staged_->places[detail::index_with_part(schema(), column, detail::ColumnPart::floats)];
+  return {staged_->floats + place.first, place.count};
+}
+
+std::span<std::int64_t const> Batch::ints(std::string_view column) const {
+  auto const& place =
+      staged_->places[detail::index_with_part(schema(), column, detail::ColumnPart::ints)];
+  return {staged_->ints + place.first, place.count};
+}
+
+std::span<std::int64_t const> Batch::offsets(std::string_view column) const {
+  auto const& place =
+      staged_->places[detail::index_with_part(schema(), column, detail::ColumnPart::offsets)];
+  return {staged_->ints + place.first_offset, static_cast<std::size_t>(shape_rows()) + 1};
+}
+
+}  // namespace msstream::data

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/detail/require.hpp>
+#include <msstream/data/chunk.hpp>
+#include <msstream/data/data_error.hpp>
+
+#include <fmt/core.h>
+
+#include <utility>
+
+namespace msstream::data {
+
+Chunk::Chunk(std::shared_ptr<Schema const> schema)
+    : schema_(std::move(schema)), values_(schema_->columns().size()) {
+  clear();
+}
+
+std::int64_t Chunk::rows() const noexcept {
+  auto const& column = schema_->columns().front();
+  auto const& first = values_.front();
+  if (column.is_jagged()) {
+    return static_cast<std::int64_t>(first.offsets.size()) - 1;
+  }
+  auto const count = column.is_float() ? first.floats.size() : first.ints.size();
+  return static_cast<std::int64_t>(count) / column.width;
+}
+
+Chunk::Values const& Chunk::values(std::size_t column, detail::ColumnPart wanted) const {
+  require(column < values_.size(), "there is no column {} of {}", column, values_.size());
+  detail::require_part(schema_->columns()[column], wanted);
+  return values_[column];
+}
+
+Chunk::Values& Chunk::values(std::size_t column, detail::ColumnPart wanted) {
+  static_cast<void>(std::as_const(*this).values(column, wanted));
+  return values_[column];
+}
+
+std::vector<float>& Chunk::floats(std::size_t column) {
+  return values(column, detail::ColumnPart::floats).floats;
+}
+std::vector<float> const& Chunk::floats(std::size_t column) const {
+  return values(column, detail::ColumnPart::floats).floats;
+}
+std::vector<float>& Chunk::floats(std::string_view column) {
+  return floats(schema_->index_of(column));
+}
+std::vector<float> const& Chunk::floats(std::string_view column) const {
+  return floats(schema_->index_of(column));
+}
+std::vector<std::int64_t>& Chunk::ints(std::size_t column) {
+  return values(column, detail::ColumnPart::ints).ints;
+}
+std::vector<std::int64_t> const& Chunk::ints(std::size_t column) const {
+  return values(column, detail::ColumnPart::ints).ints;
+}
+std::vector<std::int64_t>& Chunk::ints(std::string_view column) {
+  return ints(schema_->index_of(column));
+}
+std::vector<std::int64_t> const& Chunk::ints(std::string_view column) const {
+  return ints(schema_->index_of(column));
+}
+std::vector<std::int64_t>& Chunk::offsets(std::size_t column) {
+  return values(column, detail::ColumnPart::offsets).offsets;
+}
+std::vector<std::int64_t> const& Chunk::offsets(std::size_t column) const {
+  return values(column, detail::ColumnPart::offsets).offsets;
+}
+std::vector<std::int64_t>& Chunk::offsets(std::string_view column) {
+  return offsets(schema_->index_of(column));
+}
+std::vector<std::int64_t> const& Chunk::offsets(std::string_view column) const {
+  return offsets(schema_->index_of(column));
+}
+
+void Chunk::clear() noexcept {
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    values_[i].floats.clear();
+    values_[i].ints.clear();
+    values_[i].offsets.clear();
+    if (schema_->columns()[i].is_jagged()) {
+      values_[i].offsets.push_back(0);
+    }
+  }
+}
+
+void Chunk::check() const {
+  auto const all = rows();
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    auto const& column = schema_->columns()[i];
+    auto const& found = values_[i];
+    auto const count =
+        static_cast<std::int64_t>(column.is_float() ? found.floats.size() : found.ints.size());
+    auto const expect = [&](bool holds, std::string_view expected) {
+      if (!holds) {
+        throw DataError(fmt::format(
+            "reader: column '{}' has {} values{}; expected {}",
+            column.name,
+            count,
+            column.is_jagged() ? fmt::format(" and {} offsets", found.offsets.size()) : "",
+            expected));
+      }
+    };
+    if (!column.is_jagged()) {
+      expect(count == all * column.width, fmt::format("{} in each of {} rows", column.width, all));
+      continue;
+    }
+    expect(static_cast<std::int64_t>(found.offsets.size()) == all + 1,
+           fmt::format("{} offsets for {} rows", all + 1, all));
+    bool ascend = found.offsets.front() == 0 && found.offsets.back() == count;
+    for (std::size_t row = 1; row < found.offsets.size(); ++row) {
+      ascend = ascend && found.offsets[row - 1] <= found.offsets[row];
+    }
+    expect(ascend, "offsets that ascend from 0 to the number of values");
+  }
+}
+
+}  // namespace msstream::data

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/loader_engine.hpp"
+
+#include "data/batch_order.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/base/detail/start_thread.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace msstream::data::detail {
+
+namespace {
+
+LoaderOptions checked(LoaderOptions options) {
+  constexpr std::int64_t most_rows = std::int64_t{1} << 31U;
+  require(options.batch_rows >= 1 && options.batch_rows <= most_rows,
+          "loader: batch_rows is {}; expected 1 to 2^31",
+          options.batch_rows);
+  require(options.epochs >= 0, "loader: epochs is {}; expected at least 0", options.epochs);
+  require(options.shuffle_rows >= 0,
+          "loader: shuffle_rows is {}; expected at least 0",
+          options.shuffle_rows);
+  require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks,
+          "loader: rank {} of {} ranks; expected at least one rank, and a rank from 0",
+          options.rank,
+          options.ranks);
+  require(options.threads >= 1, "loader: threads is {}; expected at least 1", options.threads);
+  require(options.batches_ahead >= 1,
+          "loader: batches_ahead is {}; expected at least 1",
+          options.batches_ahead);
+  return options;
+}
+
+/// Returns the place to start from, with the settings that determine the batches.
+LoaderPosition settings_of(LoaderOptions const& options) {
+  LoaderPosition settings = options.start.value_or(LoaderPosition());
+  auto const batch_rows = options.batch_rows * options.ranks;
+  auto const whole = kWholeEpoch / batch_rows * batch_rows;
+  auto const window_rows =
+      options.shuffle_rows >= whole
+          ? whole
+          : std::max<std::int64_t>(1, (options.shuffle_rows + batch_rows - 1) / batch_rows) *
+                batch_rows;
+  if (options.start) {
+    require(settings.seed == options.seed,
+            "loader: the position is of seed {}, the options of seed {}",
+            settings.seed,
+            options.seed);
+    require(settings.batch_rows == batch_rows,
+            "loader: the position is of batches of {} rows on all ranks, the options of {}",
+            settings.batch_rows,
+            batch_rows);
+    require(settings.window_rows == window_rows,
+            "loader: the position is of windows of {} rows to shuffle, the options of {}",
+            settings.window_rows,
+            window_rows);
+  }
+  settings.seed = options.seed;
+  settings.batch_rows = batch_rows;
+  settings.window_rows = window_rows;
+  return settings;
+}
+
+/// Memory of the process, for batches that are not uploaded.
+class HostMemory final : public BatchMemory {
+ public:
+  std::int64_t* ints(std::size_t count) override { return grown(ints_, count); }
+  float* floats(std::size_t count) override { return grown(floats_, count); }
+
+ private:
+  template <class T>
+  static T* grown(std::vector<T>& memory, std::size_t count) {
+    if (memory.size() < count) {
+      memory.resize(count);
+    }
+    return memory.data();
+  }
+
+  std::vector<std::int64_t> ints_;
+  std::vector<float> floats_;
+};
+
+}  // namespace
+
+LoaderEngine::LoaderEngine(std::shared_ptr<Reader> reader,
+                           LoaderOptions const& options,
+                           NewBatchMemory new_memory)
+    : reader_(std::move(reader)),
+      schema_(std::make_shared<Schema const>(reader_->schema())),
+      options_(checked(options)),
+      new_memory_(std::move(new_memory)),
+      settings_(settings_of(options_)),
+      given_(settings_),
+      windows_(settings_, options_.epochs, options_.last_batch),
+      shuffled_(options_.shuffle_rows > 0) {
+  if (options_.start) {
+    reader_->seek(settings_.reader);
+  }
+  if (!new_memory_) {
+    new_memory_ = [] { return std::make_unique<HostMemory>(); };
+  }
+  try {
+    for (int i = 0; i < options_.threads; ++i) {
+      workers_.push_back(msstream::detail::start_thread<std::jthread>("reading batches ahead",
+                                                                      [this] { work(); }));
+    }
+  } catch (...) {  // the system has no more threads: stops the workers that run
+    stop();
+    throw;
+  }
+}
+
+LoaderEngine::~LoaderEngine() {
+  stop();
+}
+
+void LoaderEngine::stop() {
+  {
+    std::lock_guard const lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+}
+
+LoaderPosition LoaderEngine::position() const {
+  std::lock_guard const lock(mutex_);
+  return given_;
+}
+
+std::optional<Batch> LoaderEngine::next() {
+  Lock lock(mutex_);
+  changed_.wait(lock, [this] {
+    bool const made = !slots_.empty() && (slots_.front()->batch || slots_.front()->failure);
+    return stopping_ || made || is_at_end();
+  });
+  if (stopping_) {
+    return std::nullopt;
+  }
+  if (slots_.empty()) {
+    if (failure_) {
+      std::rethrow_exception(failure_);
+    }
+    return std::nullopt;
+  }
+  if (slots_.front()->failure) {
+    std::rethrow_exception(slots_.front()->failure);
+  }
+  Batch batch(std::move(slots_.front()->batch));
+  slots_.pop_front();
+  given_ = batch.after();
+  lock.unlock();
+  changed_.notify_all();
+  return batch;
+}
+
+bool LoaderEngine::is_at_end() const {
+  return slots_.empty() && windows_.ready_is_empty() && (failure_ || windows_.is_over());
+}
+
+void LoaderEngine::work() {
+  Lock lock(mutex_);
+  while (!stopping_) {
+    try {
+      if (!make_batch(lock) && !make_order(lock) && !read_chunk(lock)) {
+        changed_.wait(lock);
+      }
+    } catch (...) {  // no memory for the loader's own lists
+      if (!lock.owns_lock()) {
+        lock.lock();
+      }
+      fail(std::current_exception());
+      changed_.notify_all();
+    }
+  }
+}
+
+std::shared_ptr<StagedBatch> LoaderEngine::new_batch() {
+  auto staged = std::make_unique<StagedBatch>();
+  staged->schema = schema_;
+  {
+    std::lock_guard const lock(free_->mutex);
+    if (!free_->memory.empty()) {
+      staged->memory = std::move(free_->memory.back());
+      free_->memory.pop_back();
+    }
+  }
+  if (!staged->memory) {
+    staged->memory = new_memory_();
+  }
+  return {staged.release(), [free = free_](StagedBatch* batch) {
+            std::unique_ptr<StagedBatch> const owner(batch);
+            std::lock_guard const lock(free->mutex);
+            free->memory.push_back(std::move(batch->memory));
+          }};
+}
+
+bool LoaderEngine::make_batch(Lock& lock) {
+  bool const ahead = slots_.size() >= static_cast<std::size_t>(options_.batches_ahead);
+  if (ahead || windows_.ready_is_empty()) {
+    return false;
+  }
+  auto const window = windows_.ready().front();
+  if (shuffled_ && window->order != ReadyWindow::Order::complete) {
+    return false;
+  }
+  auto const number = window->next_batch++;
+  if (window->next_batch == window->batches) {
+    windows_.ready().pop_front();
+  }
+  auto const slot = slots_.emplace_back(std::make_shared<Slot>());
+  lock.unlock();
+  changed_.notify_all();  // the window may have made room for another
+  try {
+    auto const rows = settings_.batch_rows;
+    auto const first = number * rows;
+    auto const count = std::min(rows, window->rows.rows - first);
+    auto const part = [&](std::int64_t rank) { return count * rank / options_.ranks; };
+    auto const begin = part(options_.rank);
+    auto const own = part(options_.rank + 1) - begin;
+    auto batch = new_batch();
+    gather(window->rows,
+           first + begin,
+           own,
+           options_.last_batch == LastBatch::padded ? options_.batch_rows : own,
+           *batch);
+    batch->before = window->start;
+    batch->before.batch += number;
+    batch->before.batches += number;
+    batch->first_sample = window->start.samples + first + begin;
+    batch->after = batch->before;
+    ++batch->after.batch;
+    ++batch->after.batches;
+    if (number + 1 == window->batches) {
+      batch->after = window->end;
+    }
+    lock.lock();
+    slot->batch = std::move(batch);
+  } catch (...) {
+    if (!lock.owns_lock()) {
+      lock.lock();
+    }
+    slot->failure = std::current_exception();
+  }
+  changed_.notify_all();
+  return true;
+}
+
+bool LoaderEngine::make_order(Lock& lock) {
+  if (!shuffled_) {
+    return false;
+  }
+  auto& ready = windows_.ready();
+  auto const found = std::ranges::find_if(
+      ready, [](auto const& window) { return window->order == ReadyWindow::Order::missing; });
+  if (found == ready.end()) {
+    return false;
+  }
+  auto const window = *found;
+  window->order = ReadyWindow::Order::in_progress;
+  lock.unlock();
+  std::exception_ptr failure;
+  try {
+    window->rows.order = shuffled_order(static_cast<std::uint32_t>(window->rows.rows),
+                                        settings_.seed,
+                                        static_cast<std::uint64_t>(window->start.epoch),
+                                        static_cast<std::uint64_t>(window->start.window));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock.lock();
+  if (failure) {
+    fail(failure);
+    ready.clear();
+  }
+  window->order = ReadyWindow::Order::complete;
+  changed_.notify_all();
+  return true;
+}
+
+bool LoaderEngine::may_read() const {
+  if (reading_ || failure_ || at_end_of_epoch_ || windows_.is_over() || windows_.has_all_rows()) {
+    return false;
+  }
+  // Reads so far ahead that another window is complete when the one in use ends, and that there are
+  // rows for the batches that are to be made ahead.
+  auto const unread = static_cast<std::int64_t>(pending_.size());
+  if (unread > 2 * options_.threads) {
+    return false;
+  }
+  auto const known = windows_.rows_ahead() + unread * rows_per_chunk_;
+  auto const batches = static_cast<std::int64_t>(options_.batches_ahead) * settings_.batch_rows;
+  constexpr std::int64_t most = std::int64_t{1} << 60U;
+  auto const wanted = std::max(2 * std::min(settings_.window_rows, most),
+                               batches + options_.threads * rows_per_chunk_);
+  return known < wanted || windows_.ready_is_empty();
+}
+
+bool LoaderEngine::read_chunk(Lock& lock) {
+  if (windows_.has_all_rows() && windows_.ready().size() < 2 && !windows_.is_over() && !failure_) {
+    windows_.repeat();
+    changed_.notify_all();
+    return true;
+  }
+  if (!may_read()) {
+    return false;
+  }
+  reading_ = true;
+  auto const entry = std::make_shared<PendingChunk>();
+  pending_.push_back(entry);
+  lock.unlock();
+  Reader::Task task;
+  bool ended = false;
+  try {
+    entry->begin = reader_->position();
+    task = reader_->next_task();
+    ended = !task;
+  } catch (...) {
+    entry->failure = std::current_exception();
+  }
+  lock.lock();
+  reading_ = false;
+  at_end_of_epoch_ = ended || entry->failure;
+  lock.unlock();
+  changed_.notify_all();
+  if (task) {
+    try {
+      entry->chunk = std::make_shared<Chunk>(schema_);
+      task(*entry->chunk);
+      entry->chunk->check();
+    } catch (...) {
+      entry->failure = std::current_exception();
+    }
+  }
+  lock.lock();
+  entry->complete = true;
+  join_chunks();
+  changed_.notify_all();
+  return true;
+}
+
+void LoaderEngine::join_chunks() {
+  while (!pending_.empty() && pending_.front()->complete && !failure_) {
+    auto const entry = pending_.front();
+    pending_.pop_front();
+    try {
+      if (entry->failure) {
+        std::rethrow_exception(entry->failure);
+      }
+      if (entry->chunk) {
+        rows_per_chunk_ = std::max<std::int64_t>(1, entry->chunk->rows());
+        windows_.add(entry->chunk, entry->begin);
+        continue;
+      }
+      windows_.end_epoch();
+      if (!windows_.is_over() && !windows_.has_all_rows()) {
+        reader_->seek({});
+        at_end_of_epoch_ = false;
+      }
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+}
+
+void LoaderEngine::fail(std::exception_ptr failure) {
+  failure_ = std::move(failure);
+  pending_.clear();
+}
+
+}  // namespace msstream::data::detail

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/data/reader.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace msstream::data {
+
+Reader::Task Reader::next_task() {
+  // A task is a std::function, which must be copyable, so that it shares the rows.
+  auto read = std::make_shared<Chunk>(schema());
+  if (!next(*read)) {
+    return {};
+  }
+  return [read](Chunk& chunk) { chunk = std::move(*read); };
+}
+
+}  // namespace msstream::data

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/data/batch.hpp>
+#include <msstream/data/chunk.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace msstream::data::detail {
+
+/// Consecutive rows of an epoch that are shuffled among each other and divided into batches. Refers
+/// to the chunks that the reader gave, without copying rows.
+struct RowWindow {
+  /// Rows of a chunk from `begin` on. The first of them is row number `first` of the window.
+  struct Part {
+    std::shared_ptr<Chunk const> chunk;
+    std::int64_t begin;
+    std::int64_t first;
+  };
+  std::vector<Part> parts;
+  std::int64_t rows = 0;
+  std::vector<std::uint32_t> order;  ///< the row at each place; empty if rows keep their order
+};
+
+/// Copies `count` rows of the window, from place `first` on, to `batch`, whose columns get
+/// `shape_rows` rows; those behind the copied ones are zero.
+void gather(RowWindow const& window,
+            std::int64_t first,
+            std::int64_t count,
+            std::int64_t shape_rows,
+            StagedBatch& batch);
+
+}  // namespace msstream::data::detail

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/detail/require.hpp>
+#include <msstream/data/schema.hpp>
+
+#include <fmt/core.h>
+
+#include <set>
+#include <utility>
+
+namespace msstream::data {
+
+std::string_view to_string(ColumnType type) {
+  switch (type) {
+    case ColumnType::float32:
+      return "float32";
+    case ColumnType::int64:
+      return "int64";
+    case ColumnType::hashed:
+      return "hashed";
+  }
+  return "unknown";
+}
+
+Schema::Schema(std::vector<Column> columns) : columns_(std::move(columns)) {
+  require(!columns_.empty(), "schema: expected at least one column");
+  std::set<std::string_view> names;
+  for (auto const& column : columns_) {
+    require(!column.name.empty(), "schema: a column has no name");
+    require(names.insert(column.name).second, "schema: two columns are named '{}'", column.name);
+    require(column.width >= 0,
+            "schema: column '{}' has a width of {}; expected at least 1, or kJagged",
+            column.name,
+            column.width);
+  }
+}
+
+std::size_t Schema::index_of(std::string_view name) const {
+  std::string known;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (columns_[i].name == name) {
+      return i;
+    }
+  }
+  for (auto const& column : columns_) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", column.name);
+  }
+  require(false, "there is no column '{}'; the columns are {}", name, known);
+  return 0;
+}
+
+namespace detail {
+
+void require_part(Column const& column, ColumnPart wanted) {
+  if (wanted == ColumnPart::offsets) {
+    require(column.is_jagged(), "column '{}' is not jagged, and has no offsets", column.name);
+    return;
+  }
+  require(column.is_float() == (wanted == ColumnPart::floats),
+          "column '{}' has values of type {}; asked for {}",
+          column.name,
+          to_string(column.type),
+          wanted == ColumnPart::floats ? "floats" : "integers");
+}
+
+std::size_t index_with_part(Schema const& schema, std::string_view name, ColumnPart wanted) {
+  auto const index = schema.index_of(name);
+  require_part(schema.columns()[index], wanted);
+  return index;
+}
+
+}  // namespace detail
+
+}  // namespace msstream::data

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/data/detail/line_chunks.hpp>
+#include <msstream/data/text_reader.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace msstream::data::detail {
+
+/// A list of text files, read in chunks of whole records. The state is a file that is open, and the
+/// chunk of it that begins behind the header, or that no file is open and the next one is number
+/// file_.
+class TextFiles {
+ public:
+  TextFiles(std::vector<TextFile> files, std::size_t chunk_bytes, std::optional<Quoting> quoting);
+  TextFiles(TextFiles const&) = delete;
+  TextFiles& operator=(TextFiles const&) = delete;
+  virtual ~TextFiles() = default;
+
+  [[nodiscard]] Reader::Task next_task();
+  [[nodiscard]] Reader::Position position() const;
+  void seek(Reader::Position const& position);
+
+ protected:
+  /// Prepares the parsing of a file that is about to be read, and removes its header from the chunk
+  /// `first`, its first one with text; there may be none.
+  virtual void begin_file(std::size_t file, std::optional<LineChunk>& first) = 0;
+  /// Returns the task that parses records of a file.
+  [[nodiscard]] virtual Reader::Task task_of(std::size_t file, LineChunk records) = 0;
+  /// Returns the name of the file for messages.
+  [[nodiscard]] std::string const& name_of(std::size_t file) const { return files_[file].name; }
+
+  /// Opens the next file. A constructor calls it, to report early what is wrong.
+  void open();
+
+ private:
+  [[nodiscard]] LineChunks chunks_of(std::size_t file) const;
+
+  std::vector<TextFile> files_;
+  std::size_t chunk_bytes_;
+  std::optional<Quoting> quoting_;
+  std::vector<bool> began_;  ///< whether begin_file() was called for each file
+  std::size_t file_ = 0;
+  std::optional<LineChunks> chunks_;
+  std::optional<LineChunk> first_;
+};
+
+}  // namespace msstream::data::detail

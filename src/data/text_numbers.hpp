@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/data/detail/counter_random.hpp>
+#include <msstream/data/detail/text_values.hpp>
+#include <msstream/data/string_key.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+/// Conversions of short texts, eight bytes at a time in a 64-bit word (SWAR). All return what the
+/// byte-wise functions return.
+namespace msstream::data::detail {
+
+/// The memory that the texts are parts of, all of which may be read.
+struct TextMemory {
+  char const* begin;
+  char const* end;
+};
+
+/// Masks by number of bytes, from 0 to 8. Two loads are faster than shifts by a variable number of
+/// bits, of which a shift by 64 would also be undefined.
+struct WordMasks {
+  std::uint64_t lower[9] = {};  ///< of the lower bytes of a word
+  std::uint64_t zeros[9] = {};  ///< zeros ('0') in the bytes that are not the upper ones
+  constexpr WordMasks() {
+    for (unsigned bytes = 0; bytes < 9; ++bytes) {
+      for (unsigned i = 0; i < 8; ++i) {
+        lower[bytes] |= i < bytes ? std::uint64_t{0xFF} << (8 * i) : 0;
+        zeros[bytes] |= i < 8 - bytes ? std::uint64_t{'0'} << (8 * i) : 0;
+      }
+    }
+  }
+};
+inline constexpr WordMasks kWordMasks;
+
+/// Returns a text of up to 8 bytes in the lower bytes of a word, with zeros above them.
+[[nodiscard]] inline std::uint64_t lower_word(std::string_view text, TextMemory memory) noexcept {
+  std::uint64_t word = 0;
+  if (memory.end - text.data() >= 8) [[likely]] {
+    std::memcpy(&word, text.data(), 8);
+    return word & kWordMasks.lower[text.size()];
+  }
+  std::memcpy(&word, text.data(), text.size());
+  return word;
+}
+
+/// Returns a text of up to 8 bytes in the upper bytes of a word, with zeros ('0') below them.
+[[nodiscard]] inline std::uint64_t number_word(std::string_view text, TextMemory memory) noexcept {
+  std::uint64_t word = 0;
+  char const* const end = text.data() + text.size();
+  if (end - memory.begin >= 8) [[likely]] {
+    std::memcpy(&word, end - 8, 8);
+    word &= ~kWordMasks.lower[8 - text.size()];
+  } else if (!text.empty()) {
+    std::memcpy(reinterpret_cast<char*>(&word) + 8 - text.size(), text.data(), text.size());
+  }
+  return word | kWordMasks.zeros[text.size()];
+}
+
+/// Returns the number that eight decimal digits in a word spell, and writes whether a byte is no
+/// digit.
+[[nodiscard]] inline std::uint32_t number_of_digits(std::uint64_t word, bool& wrong) noexcept {
+  // A digit has the upper half 3, also after 6 is added. A carry into the next byte would need an
+  // upper half of 15.
+  constexpr std::uint64_t upper = 0xF0F0F0F0F0F0F0F0ULL;
+  wrong = (((word & upper) ^ 0x3030303030303030ULL) |
+           (((word + 0x0606060606060606ULL) & upper) ^ 0x3030303030303030ULL)) != 0;
+  // Joins neighbours: 8 digits, 4 numbers of two digits, 2 of four, 1 of eight.
+  std::uint64_t const low = word & 0x0F0F0F0F0F0F0F0FULL;
+  std::uint64_t const twos = ((low * 10) + (low >> 8U)) & 0x00FF00FF00FF00FFULL;
+  std::uint64_t const fours = (twos * 100 + (twos >> 16U)) & 0x0000FFFF0000FFFFULL;
+  return static_cast<std::uint32_t>(fours * 10'000 + (fours >> 32U));
+}
+
+// The functions below write a number, and return whether there is one. They return no
+// std::optional: g++ would keep it in memory, and wait for it there.
+
+/// Writes the number of type T that the text spells if it has up to 8 digits, with or without a
+/// sign, or `if_empty`, unless it is null, for an empty text. Returns false for other texts. Has no
+/// branch that depends on the digits, or on whether the text is empty.
+template <class T>
+[[nodiscard]] inline bool short_number(std::string_view text,
+                                       TextMemory memory,
+                                       T const* if_empty,
+                                       T& number) noexcept {
+  if (text.data() == memory.end) [[unlikely]] {
+    number = if_empty != nullptr ? *if_empty : T{};
+    return if_empty != nullptr;
+  }
+  bool const empty = text.empty();
+  // Behind an empty text is the byte that ends it.
+  std::size_t const sign = (*text.data() == '-') & !empty ? 1 : 0;
+  text.remove_prefix(sign);
+  if (text.size() > 8) [[unlikely]] {
+    return false;
+  }
+  bool wrong = false;
+  auto const value = static_cast<T>(number_of_digits(number_word(text, memory), wrong));
+  T const other = if_empty != nullptr ? *if_empty : T{};
+  T const signed_value = sign != 0 ? -value : value;
+  number = empty ? other : signed_value;
+  bool const has_value = !text.empty() | (empty & (if_empty != nullptr));
+  return has_value & (wrong ? false : true);
+}
+
+template <class T>
+[[nodiscard]] inline bool to_number(std::string_view text,
+                                    TextMemory memory,
+                                    T const* if_empty,
+                                    T& number) noexcept {
+  if constexpr (std::endian::native == std::endian::little) {
+    if (short_number<T>(text, memory, if_empty, number)) [[likely]] {
+      return true;
+    }
+  } else if (text.empty() && if_empty != nullptr) {
+    number = *if_empty;
+    return true;
+  }
+  auto const parsed = parse_number<T>(text);
+  number = parsed.value_or(T{});
+  return parsed.has_value();
+}
+
+/// Writes the number that the whole text spells, or `if_empty`, unless it is null, for an empty
+/// text.
+[[nodiscard]] inline bool to_int64(std::string_view text,
+                                   TextMemory memory,
+                                   std::int64_t const* if_empty,
+                                   std::int64_t& number) noexcept {
+  return to_number<std::int64_t>(text, memory, if_empty, number);
+}
+
+/// Writes the finite number that the whole text spells, rounded to the nearest float, or
+/// `if_empty`, unless it is null, for an empty text.
+[[nodiscard]] inline bool to_float32(std::string_view text,
+                                     TextMemory memory,
+                                     float const* if_empty,
+                                     float& number) noexcept {
+  return to_number<float>(text, memory, if_empty, number);
+}
+
+/// Returns string_key(text).
+[[nodiscard, gnu::always_inline]] inline std::int64_t fast_string_key(std::string_view text,
+                                                                      TextMemory memory) noexcept {
+  if constexpr (std::endian::native != std::endian::little) {
+    return string_key(text);
+  }
+  std::uint64_t hash = (text.size() + 1) * 0x9E3779B97F4A7C15ULL;
+  for (; text.size() > 8; text.remove_prefix(8)) {
+    hash = mix64(hash ^ lower_word(text.substr(0, 8), memory));
+  }
+  return std::bit_cast<std::int64_t>(mix64(hash ^ lower_word(text, memory)));
+}
+
+}  // namespace msstream::data::detail

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/text_files.hpp"
+#include "data/text_plan.hpp"
+
+#include <msstream/data/data_error.hpp>
+#include <msstream/data/detail/text_values.hpp>
+#include <msstream/data/text_reader.hpp>
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace msstream::data {
+
+namespace detail {
+
+namespace {
+
+/// Removes the first record, and returns it without its line end.
+std::string take_header(LineChunk& chunk, TextRules const& rules) {
+  std::string_view rest = chunk.lines;
+  std::string header(take_record(rest, rules.quoting()));
+  auto const taken = chunk.lines.size() - rest.size();
+  chunk.first_line += std::ranges::count(chunk.lines.substr(0, taken), '\n');
+  chunk.lines.erase(0, taken);
+  chunk.offset += static_cast<std::int64_t>(taken);
+  return header;
+}
+
+}  // namespace
+
+/// The rows of CSV or TSV files. Each file has a plan, from its header.
+class TextRows final : public TextFiles {
+ public:
+  TextRows(std::vector<TextFile> files, TextOptions options, TextRules rules)
+      : TextFiles(std::move(files), options.chunk_bytes, rules.quoting()),
+        schema_(schema_of(options)),
+        columns_(std::make_shared<std::vector<TextColumn>>(std::move(options.columns))),
+        header_(options.header),
+        names_(std::move(options.names)),
+        rules_(rules) {
+    open();
+  }
+
+  [[nodiscard]] Schema const& schema() const noexcept { return schema_; }
+
+ private:
+  void begin_file(std::size_t file, std::optional<LineChunk>& first) override {
+    plans_.resize(std::max(plans_.size(), file + 1));
+    auto const& name = name_of(file);
+    if (!header_) {
+      plans_[file] = plan_of(name, rules_, columns_, names_, 0);
+      return;
+    }
+    if (!first) {
+      throw DataError(fmt::format("{}: expected a header, found an empty file", name));
+    }
+    auto const line = first->first_line;
+    auto names = fields_of(take_header(*first, rules_), rules_);
+    if (!names_.empty() && names != names_) {
+      auto const joined = [&](std::vector<std::string> const& fields) {
+        return shown(fmt::format("{}", fmt::join(fields, std::string_view(&rules_.separator, 1))));
+      };
+      throw DataError(fmt::format(
+          "{}:{}: expected the header {}, found {}", name, line, joined(names_), joined(names)));
+    }
+    plans_[file] = plan_of(name, rules_, columns_, std::move(names), line);
+    skip_blank_lines(*first);
+    if (first->lines.empty()) {
+      first.reset();
+    }
+  }
+
+  [[nodiscard]] Reader::Task task_of(std::size_t file, LineChunk records) override {
+    return [plan = plans_[file], text = std::make_shared<LineChunk const>(std::move(records))](
+               Chunk& rows) { parse_rows(*plan, *text, rows); };
+  }
+
+  Schema schema_;
+  std::shared_ptr<std::vector<TextColumn> const> columns_;
+  bool header_;
+  std::vector<std::string> names_;
+  TextRules rules_;
+  std::vector<std::shared_ptr<TextPlan const>> plans_;
+};
+
+}  // namespace detail
+
+TextFile::TextFile(std::filesystem::path path)
+    : name(path.string()), open([path = std::move(path)] { return open_bytes(path); }) {}
+
+TextReader::TextReader(detail::TextKind kind, std::vector<TextFile> files, TextOptions options)
+    : rows_([&] {
+        bool const commas = kind == detail::TextKind::csv;
+        detail::TextRules const rules{commas ? ',' : '\t', commas, options.trim_spaces};
+        return std::make_unique<detail::TextRows>(std::move(files), std::move(options), rules);
+      }()) {}
+TextReader::~TextReader() = default;
+
+Schema const& TextReader::schema() const {
+  return rows_->schema();
+}
+
+bool TextReader::next(Chunk& chunk) {
+  auto const task = rows_->next_task();
+  if (!task) {
+    return false;
+  }
+  task(chunk);
+  return true;
+}
+
+Reader::Position TextReader::position() const {
+  return rows_->position();
+}
+
+void TextReader::seek(Position const& position) {
+  rows_->seek(position);
+}
+
+Reader::Task TextReader::next_task() {
+  return rows_->next_task();
+}
+
+std::vector<std::string> numbered_names(std::string_view prefix, int first, int last) {
+  std::vector<std::string> names;
+  for (int number = first; number <= last; ++number) {
+    names.push_back(fmt::format("{}{}", prefix, number));
+  }
+  return names;
+}
+
+}  // namespace msstream::data

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/loaded.hpp"
+#include "ops/ops_fixture.hpp"
+
+#include <msstream/data/device_loader.hpp>
+#include <msstream/stream/stream_pool.hpp>
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+#include <vector>
+
+namespace msstream::data {
+namespace {
+
+using testing::expect_refused;
+using testing::Floats;
+using testing::Integers;
+using testing::OpsTest;
+using testing::RuntimeNames;
+using testing::Runtimes;
+
+template <class T>
+std::vector<T> copied(std::span<T const> values) {
+  return {values.begin(), values.end()};
+}
+
+template <class R>
+using DeviceLoaderTest = OpsTest<R>;
+TYPED_TEST_SUITE(DeviceLoaderTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(DeviceLoaderTest, gives_the_batches_of_a_loader_in_host_memory) {
+  StreamPool pool(this->device(), {.groups = 2});
+  for (auto const last : {LastBatch::partial, LastBatch::padded}) {
+    LoaderOptions const options{
+        .batch_rows = 33, .epochs = 2, .shuffle_rows = 64, .last_batch = last, .threads = 3};
+    CountingReader host_reader(200);
+    CountingReader device_reader(200);
+    Loader on_host(host_reader, options);
+    DeviceLoader on_device(this->device(), pool[1], device_reader, options);
+    EXPECT_EQ(on_device.schema(), on_host.schema());
+    while (auto const expected = on_host.next()) {
+      auto const found = on_device.next();
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->rows(), expected->rows());
+      EXPECT_EQ(found->shape_rows(), expected->shape_rows());
+      EXPECT_EQ(found->index(), expected->index());
+      EXPECT_EQ(found->epoch(), expected->epoch());
+      EXPECT_EQ(found->first_sample(), expected->first_sample());
+      EXPECT_EQ(found->floats("pair").shape(), Shape({expected->shape_rows(), 2}));
+      EXPECT_EQ(found->ints("id").shape(), Shape({expected->shape_rows()}));
+      EXPECT_EQ(to_host(found->floats("pair")), copied(expected->floats("pair")));
+      EXPECT_EQ(to_host(found->ints("id")), copied(expected->ints("id")));
+      EXPECT_EQ(to_host(found->ints("bag")), copied(expected->ints("bag")));
+      EXPECT_EQ(to_host(found->offsets("bag")), copied(expected->offsets("bag")));
+      EXPECT_EQ(on_device.position(), on_host.position());
+    }
+    EXPECT_FALSE(on_device.next());
+  }
+}
+
+/// A reader whose columns show the layout of ids.
+class TwoTables final : public Reader {
+ public:
+  [[nodiscard]] Schema const& schema() const override { return schema_; }
+  bool next(Chunk& chunk) override {
+    if (read_) {
+      return false;
+    }
+    read_ = true;
+    chunk.ints("a") = {1, 2, 3};
+    chunk.floats("label") = {0, 1, 0};
+    chunk.ints("b") = {10, 11, 20, 21, 30, 31};
+    chunk.ints("bag") = {7};
+    chunk.offsets("bag") = {0, 0, 1, 1};
+    return true;
+  }
+  [[nodiscard]] Position position() const override { return {.offset = read_ ? 1 : 0}; }
+  void seek(Position const& position) override { read_ = position.offset != 0; }
+
+ private:
+  Schema schema_{{{"a", ColumnType::hashed},
+                  {"label"},
+                  {"b", ColumnType::hashed, 2},
+                  {"bag", ColumnType::int64, kJagged}}};
+  bool read_ = false;
+};
+
+TYPED_TEST(DeviceLoaderTest, ids_of_many_columns_are_stored_table_by_table) {
+  StreamPool pool(this->device(), {.groups = 1});
+  TwoTables reader;
+  DeviceLoader loader(this->device(), pool[0], reader, {.batch_rows = 3});
+  auto const batch = loader.next().value();
+  EXPECT_EQ(to_host(batch.ints("a", "b")), (Integers{1, 2, 3, 10, 11, 20, 21, 30, 31}));
+  EXPECT_EQ(to_host(batch.ints("b", "b")), (Integers{10, 11, 20, 21, 30, 31}));
+  EXPECT_EQ(batch.ints("b").shape(), Shape({3, 2}));
+  EXPECT_EQ(to_host(batch.floats("label")), (Floats{0, 1, 0}));
+  expect_refused([&] { static_cast<void>(batch.ints("b", "a")); }, "'b' is behind column 'a'");
+  expect_refused([&] { static_cast<void>(batch.ints("a", "bag")); }, "'bag' is jagged");
+  expect_refused([&] { static_cast<void>(batch.floats("a")); }, "'a'", "hashed", "floats");
+  expect_refused([&] { static_cast<void>(batch.ints("c")); }, "no column 'c'");
+}
+
+TYPED_TEST(DeviceLoaderTest, what_a_reader_throws_comes_in_the_place_of_its_batch) {
+  StreamPool pool(this->device(), {.groups = 1});
+  CountingReader reader(100, 1, [](std::int64_t row) {
+    if (row == 50) {
+      throw std::runtime_error("row 50 is broken");
+    }
+  });
+  DeviceLoader loader(this->device(), pool[0], reader, {.batch_rows = 10});
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(loader.next());
+  }
+  EXPECT_THROW(static_cast<void>(loader.next()), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(loader.next()), std::runtime_error);
+  EXPECT_EQ(loader.position().batches, 5);
+}
+
+TYPED_TEST(DeviceLoaderTest, batches_that_are_kept_stay_as_they_are) {
+  StreamPool pool(this->device(), {.groups = 1});
+  CountingReader reader(500);
+  std::vector<DeviceBatch<TypeParam>> kept;
+  {
+    DeviceLoader loader(this->device(), pool[0], reader, {.batch_rows = 20, .threads = 4});
+    while (auto batch = loader.next()) {
+      kept.push_back(std::move(*batch));
+    }
+  }
+  ASSERT_EQ(kept.size(), 25U);
+  std::int64_t id = 0;
+  for (auto const& batch : kept) {
+    for (auto const found : to_host(batch.ints("id"))) {
+      EXPECT_EQ(found, id++);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace msstream::data

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wdl_weights.hpp"
 
-#include "data/data_error.hpp"
 #include "data/initialiser.hpp"
-#include "data/safetensors.hpp"
+
+#include <msstream/checkpoint/safetensors.hpp>
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace serve_wdl {
 
 namespace data = ms::data;
-using data::DataError;
 
 namespace {
 
@@ -29,10 +29,11 @@ std::vector<std::string> lines_of(std::string_view lines) {
 }
 
 /// Loads the weights and biases of a dense layer, of any shape [inputs, outputs].
-WdlWeights::Layer load_layer(data::SafetensorsFile const& file, std::string const& name) {
+WdlWeights::Layer load_layer(ms::checkpoint::SafetensorsFile const& file, std::string const& name) {
   auto const shape = file.tensor(name + "/weight").shape;
   if (shape.size() != 2) {
-    throw DataError(fmt::format("tensor {}/weight has {} axes; expected two", name, shape.size()));
+    throw std::invalid_argument(
+        fmt::format("tensor {}/weight has {} axes; expected two", name, shape.size()));
   }
   return {shape[0],
           shape[1],
@@ -87,18 +88,18 @@ WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
 }
 
 WdlWeights load_weights(std::filesystem::path const& path) {
-  data::SafetensorsFile const file(path);
+  ms::checkpoint::SafetensorsFile const file(path);
   auto const& saved = file.metadata();
   auto const names = saved.find("field_names");
   if (names == saved.end()) {
-    throw DataError(fmt::format("{}: not a model of train_wdl: metadata 'field_names' is missing",
-                                path.string()));
+    throw std::invalid_argument(fmt::format(
+        "{}: not a model of train_wdl: metadata 'field_names' is missing", path.string()));
   }
   WdlWeights weights;
   for (auto const& field : lines_of(names->second)) {
     auto const shape = file.tensor("deep/" + field).shape;
     if (shape.size() != 2 || (!weights.tables.empty() && shape[1] != weights.embedding_dim)) {
-      throw DataError(
+      throw std::invalid_argument(
           fmt::format("{}: table deep/{} has not the others' width", path.string(), field));
     }
     weights.embedding_dim = shape[1];
@@ -110,7 +111,7 @@ WdlWeights load_weights(std::filesystem::path const& path) {
     weights.layers.push_back(load_layer(file, fmt::format("mlp/{}", i)));
   }
   if (weights.tables.empty() || weights.layers.empty() || weights.layers.back().outputs != 1) {
-    throw DataError(
+    throw std::invalid_argument(
         fmt::format("{}: not a model of train_wdl: tables or layers are missing", path.string()));
   }
   weights.linear = file.tensors().contains("linear/weight") ? load_layer(file, "linear")
@@ -119,10 +120,11 @@ WdlWeights load_weights(std::filesystem::path const& path) {
   auto inputs = weights.fields() * weights.embedding_dim + weights.continuous;
   for (auto const& layer : weights.layers) {
     if (layer.inputs != inputs) {
-      throw DataError(fmt::format("{}: a layer has {} inputs; what is before it gives {}",
-                                  path.string(),
-                                  layer.inputs,
-                                  inputs));
+      throw std::invalid_argument(
+          fmt::format("{}: a layer has {} inputs; what is before it gives {}",
+                      path.string(),
+                      layer.inputs,
+                      inputs));
     }
     inputs = layer.outputs;
   }

@@ -42,6 +42,7 @@ ROOMS = {
     "base": (0, "errors, shapes, element types, texts, JSON, options, closures, files; standard library, POSIX and fmt alone"),
     "order": (1, "positions, vector clocks, access logs, the order in which waits are tried; no threads, no CUDA"),
     "trace": (1, "names, NVTX ranges, recorded spans, reports"),
+    "report": (1, "reports of a run: the progress line, JSON, TensorBoard's event files"),
     "runtime": (2, "the `Runtime` concept, `Host`, `Cuda`, `Sim`, `Checked`, `Faulty`; names CUDA"),
     "stream": (3, "events, the dependency tracker, groups, pools, scopes, launch threads, assignments"),
     "kernels": (3, "kernels and their CPU twins; private; names CUDA"),
@@ -55,6 +56,7 @@ ROOMS = {
     "metrics": (7, "streaming metrics on the device"),
     "serve": (8, "inference pools"),
     "data": (8, "readers of files, the columns of their rows, shuffled batches, and their uploads"),
+    "checkpoint": (9, "safetensors files, saving and loading of named tensors, checkpoints written beside a training"),
 }
 STEPS = {room: step for room, (step, _) in ROOMS.items()}
 
@@ -79,7 +81,7 @@ MOST_FILES = 40
 # The content of each library in apps/, and the others that it may include.
 APPS = {
     "cli": ("options, reports, progress, and the files that a program writes", ()),
-    "datasets": ("data sets of the examples: their formats, generators, batches in memory, saved tensors", ()),
+    "datasets": ("data sets of the examples: their formats, generators, batches in memory", ()),
     "training": ("the driver of a training: batches on the device, steps, metrics, stream groups", ("cli", "datasets")),
     "load": ("the load generator: queries for an inference pool, and their measures", ("cli", "datasets")),
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/live_line.hpp"
 
+#include <msstream/report/progress_line.hpp>
+#include <msstream/report/text.hpp>
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,34 +13,35 @@
 
 namespace msstream::load {
 
-LiveLine::LiveLine(cli::ProgressStyle const& style, std::string title)
+LiveLine::LiveLine(report::ProgressLine::Style const& style, std::string title)
     : style_(style), title_(std::move(title)) {}
 
 LiveLine::~LiveLine() {
-  if (is_drawn_ && style_.kind == cli::ProgressStyle::Kind::bar) {
+  if (is_drawn_ && style_.kind == report::ProgressLine::Style::Kind::bar) {
     *style_.out << '\n';
     style_.out->flush();
   }
 }
 
 std::chrono::milliseconds LiveLine::period() const noexcept {
-  return std::chrono::milliseconds(style_.kind == cli::ProgressStyle::Kind::bar ? 100 : 1000);
+  return std::chrono::milliseconds(style_.kind == report::ProgressLine::Style::Kind::bar ? 100
+                                                                                         : 1000);
 }
 
 void LiveLine::show(LoadFigures const& figures) {
-  if (style_.kind == cli::ProgressStyle::Kind::quiet) {
+  if (style_.kind == report::ProgressLine::Style::Kind::quiet) {
     return;
   }
   auto const in_ms = [](std::chrono::nanoseconds time) {
-    return cli::fixed(std::chrono::duration<double, std::milli>(time).count(), 3);
+    return report::fixed(std::chrono::duration<double, std::milli>(time).count(), 3);
   };
   auto line = fmt::format("{}  {} q/s  p50 {} ms  p99 {} ms  in the pool {}",
                           title_,
-                          cli::grouped(std::llround(figures.queries_per_s)),
+                          report::grouped(std::llround(figures.queries_per_s)),
                           in_ms(figures.p50),
                           in_ms(figures.p99),
-                          cli::grouped(figures.in_pool));
-  if (style_.kind == cli::ProgressStyle::Kind::lines) {
+                          report::grouped(figures.in_pool));
+  if (style_.kind == report::ProgressLine::Style::Kind::lines) {
     *style_.out << line << '\n';
   } else {
     // Leaves the last column free: a terminal wraps after it.

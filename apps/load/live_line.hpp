@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cli/progress.hpp"
+#include <msstream/report/progress_line.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -22,7 +22,7 @@ struct LoadFigures {
 class LiveLine {
  public:
   /// Prepares the display. `title` is shown at the start of each line.
-  LiveLine(cli::ProgressStyle const& style, std::string title);
+  LiveLine(report::ProgressLine::Style const& style, std::string title);
   LiveLine(LiveLine const&) = delete;
   LiveLine& operator=(LiveLine const&) = delete;
   /// Moves the cursor to a new line if a line has been drawn on a terminal.
@@ -33,7 +33,7 @@ class LiveLine {
   void show(LoadFigures const& figures);
 
  private:
-  cli::ProgressStyle style_;
+  report::ProgressLine::Style style_;
   std::string title_;
   bool is_drawn_ = false;
 };

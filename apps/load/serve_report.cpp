@@ -2,8 +2,9 @@
 #include "load/serve_report.hpp"
 
 #include "cli/outputs.hpp"
-#include "cli/progress.hpp"
 #include "cli/report.hpp"
+
+#include <msstream/report/text.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -180,7 +181,7 @@ void conclude(ServeOptions const& options, Json const& report) {
   auto const& result = report.at("result");
   if (result.at("mismatches") != 0) {
     auto const number = [&](char const* of) {
-      return cli::grouped(result.at(of).get<std::int64_t>());
+      return report::grouped(result.at(of).get<std::int64_t>());
     };
     throw std::runtime_error(
         fmt::format("{} of {} answers differ from what the model says to the query alone",

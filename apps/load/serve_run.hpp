@@ -7,6 +7,7 @@
 #include "load/serve_trial.hpp"
 
 #include <msstream/memory/device.hpp>
+#include <msstream/report/progress_line.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -21,7 +22,7 @@ template <Runtime R>
 [[nodiscard]] nlohmann::ordered_json serve_workload(Workload<R> const& workload,
                                                     ServeOptions const& options,
                                                     LoadPlan const& plan) {
-  auto const style = cli::ProgressStyle::of_stderr(options.quiet);
+  auto const style = report::ProgressLine::Style::of_stderr(options.quiet);
   nlohmann::ordered_json report;
   auto const pool = try_serving(workload, options, options, plan, style, "pool");
   report["result"] = report_of(pool, workload.query_rows);

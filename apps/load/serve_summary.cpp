@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/progress.hpp"
 #include "load/serve_report.hpp"
+
+#include <msstream/report/text.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -14,14 +15,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string rounded_count(Json const& number) {
-  return cli::grouped(std::llround(number.get<double>()));
+  return report::grouped(std::llround(number.get<double>()));
 }
 std::string digits(Json const& number, int after_point) {
-  return number.is_null() ? "?" : cli::fixed(number.get<double>(), after_point);
+  return number.is_null() ? "?" : report::fixed(number.get<double>(), after_point);
 }
 std::string mebibytes(Json const& bytes) {
   constexpr double kMebibyte = 1 << 20;
-  return fmt::format("{} MiB", cli::fixed(bytes.get<double>() / kMebibyte, 1));
+  return fmt::format("{} MiB", report::fixed(bytes.get<double>() / kMebibyte, 1));
 }
 
 std::string times_table(Json const& result) {

@@ -8,6 +8,7 @@
 #include "load/trial_result.hpp"
 
 #include <msstream/memory/device.hpp>
+#include <msstream/report/progress_line.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -27,7 +28,7 @@ template <Runtime R>
                                       ServeSetting const& chosen,
                                       ServeOptions const& options,
                                       LoadPlan const& plan,
-                                      cli::ProgressStyle const& style,
+                                      report::ProgressLine::Style const& style,
                                       std::string const& title) {
   using Model = ServedModel<R>;
   Device<R> const device(device_options<R>(chosen));

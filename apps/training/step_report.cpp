@@ -2,9 +2,10 @@
 #include "training/step_report.hpp"
 
 #include "cli/outputs.hpp"
-#include "cli/progress.hpp"
 #include "cli/report.hpp"
 #include "training/percentile.hpp"
+
+#include <msstream/report/text.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -29,7 +30,7 @@ std::string in_ms(nlohmann::ordered_json const& ms) {
   if (ms.is_null()) {
     return "?";
   }
-  return cli::fixed(ms.get<double>(), 3);
+  return report::fixed(ms.get<double>(), 3);
 }
 
 char const* name_of(TriedGroups::Fastest fastest) {
@@ -45,7 +46,7 @@ char const* name_of(TriedGroups::Fastest fastest) {
 }
 
 std::string count_of(nlohmann::ordered_json const& number) {
-  return cli::grouped(number.get<std::int64_t>());
+  return report::grouped(number.get<std::int64_t>());
 }
 
 }  // namespace
@@ -103,7 +104,7 @@ std::string summary_of(nlohmann::ordered_json const& report) {
       count_of(report.at("operations")),
       count_of(waits.at("needed")),
       count_of(waits.at("issued")),
-      cli::grouped(report.at("peak_bytes").get<std::int64_t>() >> 20U));
+      report::grouped(report.at("peak_bytes").get<std::int64_t>() >> 20U));
   if (auto const found = report.find("predicted_ms"); found != report.end()) {
     lines += fmt::format("groups by a trace: predicted {} ms, on one group {} ms\n",
                          in_ms(found->at("chosen")),

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "cli/outputs.hpp"
-#include "cli/progress.hpp"
 #include "datasets/batch_loader.hpp"
 #include "training/choose_groups.hpp"
 #include "training/step_options.hpp"
 #include "training/step_report.hpp"
 #include "training/step_training.hpp"
 
+#include <msstream/report/progress_line.hpp>
 #include <msstream/step/auto_assignment.hpp>
 
 #include <fmt/core.h>
@@ -47,7 +47,7 @@ class StepRun {
       : options_(options),
         assignment_(prepare(build)),
         training_(options.setting(), options.rule(), build, assignment_),
-        style_(cli::ProgressStyle::of_stderr(options.quiet)),
+        style_(report::ProgressLine::Style::of_stderr(options.quiet)),
         last_step_(last_step),
         timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)) {
     style_.unit = unit;
@@ -62,16 +62,16 @@ class StepRun {
   /// is not finite.
   template <class Feed>
   void train(std::int64_t steps, std::int64_t rows_a_step, std::string title, Feed&& feed) {
-    cli::Progress progress(style_, std::move(title), steps * rows_a_step);
+    report::ProgressLine progress(std::move(title), steps * rows_a_step, style_);
     arrived_.reset();
     for (std::int64_t step = 1; step <= steps; ++step) {
       feed(training_.inputs());
       train_step();
       harvest(kStepsAhead, true);
-      progress.update(step * rows_a_step, latest_loss());
+      progress.update(step * rows_a_step, {{"loss", latest_loss()}});
     }
     harvest(0, false);
-    progress.finish(latest_loss());
+    progress.finish({{"loss", latest_loss()}});
   }
 
   /// Trains to the end of the next epoch of the plan, or to the last step. Returns the epoch's
@@ -119,9 +119,9 @@ class StepRun {
   std::optional<StreamAssignment> prepare(Build const& build) {
     auto assignment = options_.read_assignment();
     if (options_.chooses_groups()) {
-      auto style = cli::ProgressStyle::of_stderr(options_.quiet);
+      auto style = report::ProgressLine::Style::of_stderr(options_.quiet);
       style.unit = "trials";
-      cli::Progress progress(style, "choosing groups", kGroupTrials);
+      report::ProgressLine progress("choosing groups", kGroupTrials, style);
       progress.update(0);
       auto const choice = choose_groups<R>(
           options_.setting(), options_.rule(), build, [&](int done) { progress.update(done); });
@@ -222,7 +222,7 @@ class StepRun {
   StepMeasurements measured_;
   std::optional<StreamAssignment> assignment_;
   Training training_;
-  cli::ProgressStyle style_;
+  report::ProgressLine::Style style_;
   std::int64_t last_step_;
   std::int64_t timed_step_;
   std::int64_t steps_done_ = 0;

@@ -2,9 +2,10 @@
 #include "sweep.hpp"
 
 #include "cli/outputs.hpp"
-#include "cli/progress.hpp"
 #include "cli/report.hpp"
 #include "load/serve_report.hpp"
+
+#include <msstream/report/text.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -86,10 +87,10 @@ std::string sweep_table(Json const& points) {
   return table(points,
                "queries/s, replicas:",
                [](Json const& point) {
-                 return cli::grouped(std::llround(point.at("queries_per_s").get<double>()));
+                 return ms::report::grouped(std::llround(point.at("queries_per_s").get<double>()));
                }) +
          table(points, "p99, ms", [](Json const& point) {
-           return cli::fixed(point.at("latency_ms").at("p99").get<double>(), 3);
+           return ms::report::fixed(point.at("latency_ms").at("p99").get<double>(), 3);
          });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/progress.hpp"
 #include "sweep.hpp"
+
+#include <msstream/report/text.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -25,7 +26,7 @@ constexpr double kBetween = 110;
 constexpr double kLegendLine = 18;
 
 std::string tenths(double value) {
-  return ms::cli::fixed(value, 1);
+  return ms::report::fixed(value, 1);
 }
 
 /// Returns the distance between ticks: 1, 2 or 5 times a power of ten, such that about four ticks
@@ -44,9 +45,9 @@ double tick_below(double most) {
 
 std::string tick_text(double value, double step) {
   if (step >= 1) {
-    return ms::cli::grouped(std::llround(value));
+    return ms::report::grouped(std::llround(value));
   }
-  return ms::cli::fixed(value, static_cast<int>(std::ceil(-std::log10(step))));
+  return ms::report::fixed(value, static_cast<int>(std::ceil(-std::log10(step))));
 }
 
 /// The settings and the numbers of replicas in a sweep, which all lines of the picture share.
@@ -135,7 +136,7 @@ std::string panel(Json const& points,
                           colour,
                           sweep.settings[i],
                           point.at("replicas").get<int>(),
-                          ms::cli::fixed(figure(point), 3));
+                          ms::report::fixed(figure(point), 3));
     }
     out += fmt::format(R"(<polyline class="setting" points="{}" fill="none" stroke="{}" )"
                        R"(stroke-width="2"/>)"

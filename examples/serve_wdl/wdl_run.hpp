@@ -8,6 +8,7 @@
 #include "wdl_queries.hpp"
 
 #include <msstream/memory/device.hpp>
+#include <msstream/report/progress_line.hpp>
 
 #include <fmt/core.h>
 
@@ -70,7 +71,7 @@ class WdlWorkload {
 
 template <ms::Runtime R>
 std::vector<SweepPoint> sweep(ms::load::Workload<R> const& workload, WdlOptions const& options) {
-  auto const style = ms::cli::ProgressStyle::of_stderr(options.quiet);
+  auto const style = ms::report::ProgressLine::Style::of_stderr(options.quiet);
   std::vector<SweepPoint> points;
   for (auto const& [name, setting] : sweep_settings(options)) {
     for (auto const replicas : options.sweep_replicas) {

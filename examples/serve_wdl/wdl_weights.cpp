@@ -2,20 +2,19 @@
 #include "wdl_weights.hpp"
 
 #include "datasets/initialiser.hpp"
-#include "datasets/safetensors.hpp"
 
-#include <msstream/data/data_error.hpp>
+#include <msstream/checkpoint/safetensors.hpp>
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace serve_wdl {
 
 namespace data = ms::data;
-using data::DataError;
 
 namespace {
 
@@ -30,10 +29,10 @@ std::vector<std::string> lines_of(std::string_view lines) {
 }
 
 /// Loads the weights and biases of a dense layer, of any shape [inputs, outputs].
-WdlWeights::Layer load_layer(datasets::SafetensorsFile const& file, std::string const& name) {
+WdlWeights::Layer load_layer(ms::checkpoint::SafetensorsFile const& file, std::string const& name) {
   auto const shape = file.tensor(name + "/weight").shape;
   if (shape.size() != 2) {
-    throw data::DataError(
+    throw std::invalid_argument(
         fmt::format("tensor {}/weight has {} axes; expected two", name, shape.size()));
   }
   return {shape[0],
@@ -89,18 +88,18 @@ WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
 }
 
 WdlWeights load_weights(std::filesystem::path const& path) {
-  datasets::SafetensorsFile const file(path);
+  ms::checkpoint::SafetensorsFile const file(path);
   auto const& saved = file.metadata();
   auto const names = saved.find("field_names");
   if (names == saved.end()) {
-    throw data::DataError(fmt::format(
+    throw std::invalid_argument(fmt::format(
         "{}: not a model of train_wdl: metadata 'field_names' is missing", path.string()));
   }
   WdlWeights weights;
   for (auto const& field : lines_of(names->second)) {
     auto const shape = file.tensor("deep/" + field).shape;
     if (shape.size() != 2 || (!weights.tables.empty() && shape[1] != weights.embedding_dim)) {
-      throw data::DataError(
+      throw std::invalid_argument(
           fmt::format("{}: table deep/{} has not the others' width", path.string(), field));
     }
     weights.embedding_dim = shape[1];
@@ -112,7 +111,7 @@ WdlWeights load_weights(std::filesystem::path const& path) {
     weights.layers.push_back(load_layer(file, fmt::format("mlp/{}", i)));
   }
   if (weights.tables.empty() || weights.layers.empty() || weights.layers.back().outputs != 1) {
-    throw data::DataError(
+    throw std::invalid_argument(
         fmt::format("{}: not a model of train_wdl: tables or layers are missing", path.string()));
   }
   weights.linear = file.tensors().contains("linear/weight") ? load_layer(file, "linear")
@@ -121,10 +120,11 @@ WdlWeights load_weights(std::filesystem::path const& path) {
   auto inputs = weights.fields() * weights.embedding_dim + weights.continuous;
   for (auto const& layer : weights.layers) {
     if (layer.inputs != inputs) {
-      throw data::DataError(fmt::format("{}: a layer has {} inputs; what is before it gives {}",
-                                        path.string(),
-                                        layer.inputs,
-                                        inputs));
+      throw std::invalid_argument(
+          fmt::format("{}: a layer has {} inputs; what is before it gives {}",
+                      path.string(),
+                      layer.inputs,
+                      inputs));
     }
     inputs = layer.outputs;
   }

@@ -42,7 +42,7 @@ struct WdlWeights {
 
 /// Returns random weights of the shape that the options give. The values depend only on the seed.
 [[nodiscard]] WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed);
-/// Loads the weights that train_wdl saved. Throws DataError for any other file.
+/// Loads the weights that train_wdl saved. Throws std::invalid_argument for any other file.
 [[nodiscard]] WdlWeights load_weights(std::filesystem::path const& path);
 /// Returns the weights that the options choose, from a file or random. Each `variant` gives other
 /// weights of the same shape.

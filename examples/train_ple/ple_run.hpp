@@ -9,6 +9,7 @@
 #include "training/step_run.hpp"
 
 #include <msstream/memory/device.hpp>
+#include <msstream/report/text.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -176,7 +177,7 @@ class PleTraining {
       return;
     }
     auto const four_digits = [](nlohmann::ordered_json const& value) {
-      return ms::cli::fixed(value.get<double>(), 4);
+      return ms::report::fixed(value.get<double>(), 4);
     };
     std::string line = fmt::format("epoch {}: loss {}",
                                    result["epoch"].template get<std::int64_t>(),
@@ -186,7 +187,7 @@ class PleTraining {
       line += task["test_auc"].is_null() ? "?" : four_digits(task["test_auc"]);
     }
     auto const rate = static_cast<std::int64_t>(result["rows_per_s"].template get<double>());
-    ms::cli::print(fmt::format("{}, {} rows/s\n", line, ms::cli::grouped(rate)));
+    ms::cli::print(fmt::format("{}, {} rows/s\n", line, ms::report::grouped(rate)));
   }
 
   PleOptions const& options_;

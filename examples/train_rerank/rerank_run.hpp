@@ -10,6 +10,7 @@
 #include "training/step_run.hpp"
 
 #include <msstream/memory/device.hpp>
+#include <msstream/report/text.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -153,12 +154,12 @@ class RerankTraining {
         line += fmt::format("{}{}{}",
                             std::exchange(separator, ", "),
                             name,
-                            ms::cli::fixed(found->template get<double>(), 4));
+                            ms::report::fixed(found->template get<double>(), 4));
       }
     }
     if (auto const found = result.find("lists_per_s"); found != result.end()) {
       auto const rate = static_cast<std::int64_t>(found->template get<double>());
-      line += fmt::format("{}{} lists/s", separator, ms::cli::grouped(rate));
+      line += fmt::format("{}{} lists/s", separator, ms::report::grouped(rate));
     }
     if (!line.empty()) {
       ms::cli::print(fmt::format("{}{}\n", when, line));

@@ -5,16 +5,12 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
 #include <string>
 
 namespace train_wdl {
 
-namespace data = msstream::data;
-
-datasets::TensorMetadata checkpoint_metadata(TrainOptions const& options,
-                                             TrainingData const& data,
-                                             std::int64_t step) {
+ms::checkpoint::Metadata checkpoint_metadata(TrainOptions const& options,
+                                             TrainingData const& data) {
   std::string layers;
   for (auto const width : options.layers) {
     layers += fmt::format("{}{}", layers.empty() ? "" : ",", width);
@@ -24,11 +20,10 @@ datasets::TensorMetadata checkpoint_metadata(TrainOptions const& options,
     field_names += fmt::format("{}{}", field_names.empty() ? "" : "\n", field);
   }
   return {{"format", "msstream train_wdl 1"},
-          {"step", std::to_string(step)},
           {"batch", std::to_string(options.batch)},
           {"seed", std::to_string(options.seed)},
           {"holdout", fmt::format("{}", options.holdout)},
-          {"optimizer", std::string(msstream::training::name_of(options.optimizer))},
+          {"optimizer", std::string(ms::training::name_of(options.optimizer))},
           {"embedding_dim", std::to_string(options.embedding_dim)},
           {"layers", layers},
           {"rows", std::to_string(data.dataset.rows())},
@@ -37,31 +32,22 @@ datasets::TensorMetadata checkpoint_metadata(TrainOptions const& options,
           {"continuous", std::to_string(data.dataset.schema().continuous.size())}};
 }
 
-std::int64_t step_of_checkpoint(datasets::SafetensorsFile const& file,
-                                TrainOptions const& options,
-                                TrainingData const& data) {
+void require_same_run(TrainOptions const& options, TrainingData const& data) {
+  ms::checkpoint::SafetensorsFile const file(options.resume);
   auto const& saved = file.metadata();
-  for (auto const& [name, mine] : checkpoint_metadata(options, data, 0)) {
+  for (auto const& [name, mine] : checkpoint_metadata(options, data)) {
     auto const found = saved.find(name);
-    msstream::require(found != saved.end(),
-                      "{}: not a model of train_wdl: metadata '{}' is missing",
-                      options.resume,
-                      name);
-    msstream::require(name == "step" || found->second == mine,
-                      "{}: was trained with {} = {}, this run has {}",
-                      options.resume,
-                      name,
-                      found->second,
-                      mine);
+    ms::require(found != saved.end(),
+                "{}: not a model of train_wdl: metadata '{}' is missing",
+                options.resume,
+                name);
+    ms::require(found->second == mine,
+                "{}: was trained with {} = {}, this run has {}",
+                options.resume,
+                name,
+                found->second,
+                mine);
   }
-  auto const& digits = saved.at("step");
-  std::int64_t step = -1;
-  auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  msstream::require(error == std::errc{} && end == digits.data() + digits.size() && step >= 0,
-                    "{}: metadata 'step' is '{}'; expected a number of at least 0",
-                    options.resume,
-                    digits);
-  return step;
 }
 
 }  // namespace train_wdl

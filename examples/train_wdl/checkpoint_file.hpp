@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "datasets/safetensors.hpp"
 #include "train_options.hpp"
 #include "training_data.hpp"
 
-#include <cstdint>
+#include <msstream/checkpoint/safetensors.hpp>
 
 namespace train_wdl {
 
-/// Returns the metadata of a checkpoint: its step, and the options that must be equal in a run that
-/// resumes from it.
-[[nodiscard]] msstream::datasets::TensorMetadata checkpoint_metadata(TrainOptions const& options,
-                                                                     TrainingData const& data,
-                                                                     std::int64_t step);
+/// Returns the texts of a checkpoint: the options that must be equal in a run that resumes from it.
+[[nodiscard]] ms::checkpoint::Metadata checkpoint_metadata(TrainOptions const& options,
+                                                           TrainingData const& data);
 
-/// Returns the step of a checkpoint. Throws std::invalid_argument, whose message says what differs,
-/// if the file does not fit the options of this run.
-[[nodiscard]] std::int64_t step_of_checkpoint(msstream::datasets::SafetensorsFile const& file,
-                                              TrainOptions const& options,
-                                              TrainingData const& data);
+/// Throws std::invalid_argument, whose message says what differs, if the file to resume from does
+/// not fit the options of this run.
+void require_same_run(TrainOptions const& options, TrainingData const& data);
 
 }  // namespace train_wdl

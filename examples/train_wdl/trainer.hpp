@@ -3,13 +3,14 @@
 
 #include "checkpoint.hpp"
 #include "cli/outputs.hpp"
-#include "cli/progress.hpp"
 #include "train_options.hpp"
 #include "training/device_feed.hpp"
 #include "wide_deep.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/report/progress_line.hpp>
+#include <msstream/report/text.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -47,7 +48,7 @@ class Trainer {
         tape_(device_),
         model_(device_, shape_of(options, data)),
         optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
-        progress_style_(ms::cli::ProgressStyle::of_stderr(options.quiet)) {
+        progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
     model_.visit_parameters(
         [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
         [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
@@ -60,7 +61,7 @@ class Trainer {
 
   nlohmann::ordered_json run() {
     if (!options_.resume.empty()) {
-      step_ = load_checkpoint(options_, data_, device_, model_, optimizer_);
+      step_ = load_checkpoint(options_, data_, model_, optimizer_);
       ms::require(
           step_ <= last_step(),
           "{}: is at step {}, beyond the {} that this run is for; raise --epochs or --steps",
@@ -130,8 +131,8 @@ class Trainer {
     std::int64_t const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
     std::int64_t const rows_to_do =
         std::min((end - step_) * plan_.batch_rows, static_cast<std::int64_t>(plan_.rows.size()));
-    ms::cli::Progress progress(
-        progress_style_, fmt::format("epoch {}/{}", epoch + 1, options_.epochs), rows_to_do);
+    ms::report::ProgressLine progress(
+        fmt::format("epoch {}/{}", epoch + 1, options_.epochs), rows_to_do, progress_style_);
     std::int64_t rows = 0;
     auto const started = Clock::now();
     while (step_ < end) {
@@ -141,12 +142,11 @@ class Trainer {
       ++step_;
       harvest_losses(kStepsAhead);
       progress.update(
-          rows,
-          losses_.empty() ? std::nullopt : std::optional(static_cast<double>(losses_.back())));
+          rows, {{"loss", losses_.empty() ? std::nullopt : std::optional<double>(losses_.back())}});
     }
     harvest_losses(0);
     double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
-    progress.finish(static_cast<double>(losses_.back()));
+    progress.finish({{"loss", losses_.back()}});
 
     auto result = test();
     result["epoch"] = epoch + 1;
@@ -223,7 +223,7 @@ class Trainer {
       return;
     }
     auto const four_digits = [](nlohmann::ordered_json const& value) {
-      return ms::cli::fixed(value.get<double>(), 4);
+      return ms::report::fixed(value.get<double>(), 4);
     };
     std::string line = fmt::format("epoch {}: ", result["epoch"].get<std::int64_t>());
     if (!result["test_auc"].is_null()) {
@@ -233,7 +233,7 @@ class Trainer {
       line += fmt::format("log loss {}, ", four_digits(result["test_logloss"]));
     }
     auto const rate = static_cast<std::int64_t>(result["rows_per_s"].get<double>());
-    ms::cli::print(fmt::format("{}{} rows/s\n", line, ms::cli::grouped(rate)));
+    ms::cli::print(fmt::format("{}{} rows/s\n", line, ms::report::grouped(rate)));
   }
 
   static constexpr std::int64_t kTestBatchRows = 4096;
@@ -247,8 +247,8 @@ class Trainer {
   ms::GradientTape<R> tape_;
   WideDeep<R> model_;
   ms::Optimizer<R> optimizer_;
-  ms::cli::ProgressStyle progress_style_;
-  ms::datasets::BatchPlan plan_;
+  ms::report::ProgressLine::Style progress_style_;
+  ms::data::BatchPlan plan_;
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;

@@ -16,7 +16,7 @@ struct FirstCharacter {
   bool valid;
 };
 
-FirstCharacter first_character(std::string_view text) {
+FirstCharacter first_character(std::string_view text) noexcept {
   auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   auto const lead = byte(0);
   if (lead < 0x80) {
@@ -48,6 +48,17 @@ void append_digits(std::string& out, Number number) {
 }
 
 }  // namespace
+
+bool is_utf8(std::string_view text) noexcept {
+  while (!text.empty()) {
+    auto const first = first_character(text);
+    if (!first.valid) {
+      return false;
+    }
+    text.remove_prefix(first.bytes);
+  }
+  return true;
+}
 
 void JsonWriter::key(std::string_view name) {
   separate();

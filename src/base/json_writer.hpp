@@ -10,6 +10,9 @@
 
 namespace msstream::detail {
 
+/// Returns whether a text is valid UTF-8.
+[[nodiscard]] bool is_utf8(std::string_view text) noexcept;
+
 /// Appends a JSON text to a string, value by value:
 ///
 ///     JsonWriter json(out);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the reader of safetensors files. A file must either be refused by a DataError that
-// contains its name, or be read as a model that can be saved, read back unchanged, and saved again
-// as the same bytes.
+// Fuzzes the reader of safetensors files. A file must either be refused by an exception whose
+// message begins with its name, or be read as a model. If its element types are those of this
+// library, the model can be saved, read back unchanged, and saved again as the same bytes.
 #include "saved_model.hpp"
 
-#include <msstream/data/data_error.hpp>
-
+#include <algorithm>
 #include <optional>
+#include <stdexcept>
 
 namespace {
 
@@ -16,7 +16,7 @@ using fuzz::expect;
 std::optional<fuzz::Model> load(std::filesystem::path const& path) {
   try {
     return fuzz::load_model(path);
-  } catch (data::DataError const& error) {
+  } catch (std::invalid_argument const& error) {
     std::string_view const message = error.what();
     expect(message.starts_with(path.string() + ": "), "the file is not named: {}", message);
     expect(message.size() < path.string().size() + 1000, "a message of {} bytes", message.size());
@@ -38,13 +38,18 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
     for (auto const extent : tensor.shape) {
       elements *= static_cast<std::uint64_t>(extent);
     }
-    expect(elements * bytes_of(tensor.dtype) == tensor.bytes.size(), "shape and bytes of {}", name);
+    expect(!tensor.dtype || elements * bytes_of(*tensor.dtype) == tensor.bytes.size(),
+           "shape and bytes of {}",
+           name);
     data_bytes += tensor.bytes.size();
   }
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes, sizeof header_bytes);
   expect(sizeof header_bytes + header_bytes + data_bytes == count, "the tensors do not fill it");
 
+  if (std::ranges::any_of(model->tensors, [](auto const& item) { return !item.second.dtype; })) {
+    return 0;
+  }
   auto const saved = folder / "saved";
   fuzz::save_model(saved, *model);
   expect(load(saved) == model, "it does not come back as it was saved");

@@ -33,8 +33,10 @@ class Bytes {
 fuzz::OwnedTensor tensor_of(Bytes& input) {
   constexpr std::array dtypes{
       DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::int64, DType::uint8};
-  fuzz::OwnedTensor tensor{dtypes[input.byte() % dtypes.size()], {}, {}};
-  std::size_t count = bytes_of(tensor.dtype);
+  constexpr std::array words{"F32", "F16", "BF16", "I32", "I64", "U8"};
+  auto const type = input.byte() % dtypes.size();
+  fuzz::OwnedTensor tensor{words[type], dtypes[type], {}, {}};
+  std::size_t count = bytes_of(dtypes[type]);
   for (int rank = input.byte() % 5; rank > 0; --rank) {
     tensor.shape.push_back(input.byte() % 5);
     count *= static_cast<std::size_t>(tensor.shape.back());

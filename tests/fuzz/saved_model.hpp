@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "datasets/safetensors.hpp"
 #include "fuzz.hpp"
 #include "scratch_folder.hpp"
+
+#include <msstream/checkpoint/safetensors.hpp>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,8 @@ namespace msstream::fuzz {
 
 /// A tensor in host memory that owns its bytes.
 struct OwnedTensor {
-  DType dtype;
+  std::string type;  ///< in the words of the format
+  std::optional<DType> dtype;
   std::vector<std::int64_t> shape;
   std::vector<std::byte> bytes;
   friend bool operator==(OwnedTensor const&, OwnedTensor const&) = default;
@@ -26,30 +29,32 @@ struct OwnedTensor {
 /// The tensors and the metadata of a safetensors file, held in memory.
 struct Model {
   std::map<std::string, OwnedTensor> tensors;
-  datasets::TensorMetadata metadata;
+  checkpoint::Metadata metadata;
   friend bool operator==(Model const&, Model const&) = default;
 };
 
 /// Reads a model from a safetensors file. Throws the exceptions of SafetensorsFile.
 [[nodiscard]] inline Model load_model(std::filesystem::path const& path) {
-  datasets::SafetensorsFile const file(path);
+  checkpoint::SafetensorsFile const file(path);
   Model model{{}, file.metadata()};
   for (auto const& [name, tensor] : file.tensors()) {
-    model.tensors.emplace(
-        name, OwnedTensor{tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
+    OwnedTensor owned{tensor.type, tensor.dtype, tensor.shape, {}};
+    owned.bytes.resize(static_cast<std::size_t>(tensor.bytes));
+    file.read(tensor, 0, owned.bytes);
+    model.tensors.emplace(name, std::move(owned));
   }
   return model;
 }
 
 /// Writes a model to a safetensors file. Throws the exceptions of save_safetensors().
 inline void save_model(std::filesystem::path const& path, Model const& model) {
-  std::vector<datasets::SavedTensor> saved;
+  std::vector<checkpoint::HostTensor> saved;
   for (auto const& [name, tensor] : model.tensors) {
     saved.emplace_back(name, tensor.shape, std::span<std::uint8_t const>());
-    saved.back().dtype = tensor.dtype;
+    saved.back().dtype = tensor.dtype.value();
     saved.back().bytes = tensor.bytes;
   }
-  datasets::save_safetensors(path, saved, model.metadata);
+  checkpoint::save_safetensors(path, saved, model.metadata);
 }
 
 [[nodiscard]] inline std::string bytes_of_file(std::filesystem::path const& path) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/load_watch.hpp"
 
+#include <msstream/report/progress_line.hpp>
 #include <msstream/serve/answer.hpp>
 
 #include <gtest/gtest.h>
@@ -91,7 +92,7 @@ TEST(LoadClient, of_an_open_load_counts_latency_from_the_arrival) {
 TEST(LoadWatch, has_a_sample_of_the_first_answers_however_soon_the_load_is_over) {
   Asking asking({.clients = 1, .iterations = 1});
   LookAtMemory const memory = [] { return MemoryTaken{}; };
-  LiveLine line(cli::ProgressStyle::of_stderr(true), "a load");
+  LiveLine line(report::ProgressLine::Style::of_stderr(true), "a load");
   LoadWatch<FakePool> watch(asking.pool, asking.clients, asking.plan, 1, memory, line);
   while (Clock::now() < watch.next()) {
     std::this_thread::yield();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/safetensors.hpp"
 #include "ops/ops_fixture.hpp"
 
+#include <msstream/checkpoint/safetensors.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/ids.hpp>
 #include <msstream/ops/jagged.hpp>
@@ -66,7 +66,7 @@ class TorchResultsTest : public OpsTest<R> {
     return file_->values<T>(name, file_->tensor(name).shape);
   }
   Floats floats(std::string const& name) const {
-    switch (file_->tensor(name).dtype) {
+    switch (file_->tensor(name).dtype.value()) {
       case DType::float16:
         return widened(values<float16>(name));
       case DType::bfloat16:
@@ -134,7 +134,7 @@ class TorchResultsTest : public OpsTest<R> {
     return out;
   }
 
-  std::optional<datasets::SafetensorsFile> file_;
+  std::optional<checkpoint::SafetensorsFile> file_;
 };
 TYPED_TEST_SUITE(TorchResultsTest, Runtimes, RuntimeNames);
 

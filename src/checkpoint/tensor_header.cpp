@@ -1,49 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/tensor_header.hpp"
+#include "checkpoint/tensor_header.hpp"
 
-#include <msstream/data/data_error.hpp>
+#include <msstream/base/detail/require.hpp>
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
+#include <stdexcept>
+#include <utility>
 
-namespace msstream::datasets {
+namespace msstream::detail {
+
+namespace {
+
+constexpr std::array<FormatType, 20> kFormatTypes{{
+    {"F32", 32, DType::float32},  {"F16", 16, DType::float16},  {"BF16", 16, DType::bfloat16},
+    {"I32", 32, DType::int32},    {"I64", 64, DType::int64},    {"U8", 8, DType::uint8},
+    {"BOOL", 8, std::nullopt},    {"I8", 8, std::nullopt},      {"I16", 16, std::nullopt},
+    {"U16", 16, std::nullopt},    {"U32", 32, std::nullopt},    {"U64", 64, std::nullopt},
+    {"F64", 64, std::nullopt},    {"C64", 64, std::nullopt},    {"F8_E5M2", 8, std::nullopt},
+    {"F8_E4M3", 8, std::nullopt}, {"F8_E8M0", 8, std::nullopt}, {"F6_E2M3", 6, std::nullopt},
+    {"F6_E3M2", 6, std::nullopt}, {"F4", 4, std::nullopt},
+}};
+
+}  // namespace
 
 std::string_view tensor_word(DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-      return "F32";
-    case DType::float16:
-      return "F16";
-    case DType::bfloat16:
-      return "BF16";
-    case DType::int32:
-      return "I32";
-    case DType::int64:
-      return "I64";
-    case DType::uint8:
-      return "U8";
-  }
-  return "";
+  auto const* const found =
+      std::ranges::find(kFormatTypes, std::optional(dtype), &FormatType::dtype);
+  return found->word;
 }
 
-std::optional<DType> dtype_of_word(std::string_view word) {
-  for (auto const dtype : {DType::float32,
-                           DType::float16,
-                           DType::bfloat16,
-                           DType::int32,
-                           DType::int64,
-                           DType::uint8}) {
-    if (tensor_word(dtype) == word) {
-      return dtype;
-    }
-  }
-  return std::nullopt;
+std::optional<FormatType> format_type(std::string_view word) {
+  auto const* const found = std::ranges::find(kFormatTypes, word, &FormatType::word);
+  return found != kFormatTypes.end() ? std::optional(*found) : std::nullopt;
 }
 
-std::optional<std::uint64_t> tensor_bytes(DType dtype, std::span<std::int64_t const> shape) {
+std::optional<std::uint64_t> tensor_bytes(unsigned element_bits,
+                                          std::span<std::int64_t const> shape) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (std::ranges::any_of(shape, [](auto extent) { return extent < 0; })) {
     return std::nullopt;
@@ -52,15 +49,15 @@ std::optional<std::uint64_t> tensor_bytes(DType dtype, std::span<std::int64_t co
   if (std::ranges::find(shape, 0) != shape.end()) {
     return 0;
   }
-  std::uint64_t bytes = bytes_of(dtype);
+  std::uint64_t bits = element_bits;
   for (auto const extent : shape) {
     auto const factor = static_cast<std::uint64_t>(extent);
-    if (bytes > most / factor) {
+    if (bits > most / factor) {
       return std::nullopt;
     }
-    bytes *= factor;
+    bits *= factor;
   }
-  return bytes;
+  return bits % 8 == 0 ? std::optional(bits / 8) : std::nullopt;
 }
 
 std::string shortened(std::string_view value) {
@@ -77,15 +74,6 @@ std::string shortened(std::string_view value) {
   return kept < value.size() ? out + "…" : out;
 }
 
-bool is_utf8(std::string const& value) {
-  try {
-    (void)nlohmann::json(value).dump();
-    return true;
-  } catch (nlohmann::json::type_error const&) {
-    return false;
-  }
-}
-
 std::string describe_shape(std::span<std::int64_t const> shape) {
   std::string out = "[";
   for (auto const extent : shape) {
@@ -100,7 +88,7 @@ nlohmann::json parse_strictly(std::string_view json) {
   std::vector<std::set<std::string>> open_objects;
   auto const refuse_odd = [&](int depth, Event event, nlohmann::json& parsed) {
     if (depth > deepest) {
-      throw data::DataError(fmt::format("values nest deeper than {}", deepest));
+      throw std::invalid_argument(fmt::format("values nest deeper than {}", deepest));
     }
     if (event == Event::object_start) {
       open_objects.emplace_back();
@@ -108,7 +96,7 @@ nlohmann::json parse_strictly(std::string_view json) {
       open_objects.pop_back();
     } else if (event == Event::key &&
                !open_objects.back().insert(parsed.get<std::string>()).second) {
-      throw data::DataError(
+      throw std::invalid_argument(
           fmt::format("the key '{}' is there twice", shortened(parsed.get<std::string>())));
     }
     return true;
@@ -116,8 +104,8 @@ nlohmann::json parse_strictly(std::string_view json) {
   try {
     return nlohmann::json::parse(json, refuse_odd);
   } catch (nlohmann::json::exception const& error) {
-    throw data::DataError(fmt::format("the header is no JSON: {}", shortened(error.what())));
+    throw std::invalid_argument(fmt::format("the header is no JSON: {}", shortened(error.what())));
   }
 }
 
-}  // namespace msstream::datasets
+}  // namespace msstream::detail

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/checkpoint/safetensors.hpp>
+#include <msstream/checkpoint/tensors.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Checkpoints: named tensors of a device and texts, in safetensors files, which Python's
+/// `safetensors` reads and writes too.
+///
+///     checkpoint::Tensors const tensors(parameters, optimizer);
+///     checkpoint::save("model.safetensors", tensors, {.step = 1000});
+///     auto const loaded = checkpoint::load("model.safetensors", tensors);   // loaded.step == 1000
+namespace msstream::checkpoint {
+
+/// What a checkpoint has besides its tensors.
+struct Header {
+  std::int64_t step = 0;
+  /// Texts by name, such as the position in the data, a vocabulary, or a reader's state as JSON.
+  /// The names `step`, `metric` and `sequence` are the library's.
+  Metadata metadata = {};
+  /// The value by which a Writer keeps the best checkpoints. Empty or NaN: never among the best.
+  std::optional<double> metric = {};
+};
+
+/// Saves the tensors as they are after all work issued so far. The file is replaced as a whole: see
+/// OutputFile. Blocks the host until the file is complete; takes no device memory, and two chunks
+/// of pinned memory of at most 16 MiB each. No other thread may issue work that writes the tensors
+/// meanwhile. Throws std::invalid_argument for a header that cannot be saved (a reserved name, text
+/// that is not UTF-8, more than 100 million bytes), std::system_error if the file cannot be
+/// written, and failures of the work; the earlier file then stays. Throws std::logic_error in a
+/// capture.
+void save(std::filesystem::path const& path,
+          Tensors const& tensors,
+          Header const& header = {},
+          std::source_location issued_at = std::source_location::current());
+
+struct LoadOptions {
+  /// Patterns of names, in which `*` stands for any characters and `?` for one. Only tensors whose
+  /// name matches one of them are loaded, and all others are left alone, here and in the file. If
+  /// empty, all tensors are loaded.
+  std::vector<std::string> only = {};
+  /// Patterns of names that are left alone although `only` selects them.
+  std::vector<std::string> except = {};
+  /// Whether tensors that the file lacks keep their elements. If false, the file is refused.
+  bool allow_missing = false;
+  /// Whether tensors of the file that are not wanted are passed over. If false, the file is
+  /// refused.
+  bool allow_unexpected = false;
+};
+
+/// What load() found in a file.
+struct Loaded {
+  std::int64_t step = 0;                     ///< 0 if the file says none
+  Metadata metadata = {};                    ///< without the library's own texts
+  std::optional<double> metric = {};         ///< see Header::metric
+  std::vector<std::string> tensors = {};     ///< the tensors that were loaded
+  std::vector<std::string> missing = {};     ///< those that the file lacks
+  std::vector<std::string> unexpected = {};  ///< those that only the file has
+};
+
+/// Loads the elements of the tensors from a safetensors file, saved by this library or another
+/// program. Work that is issued afterwards sees the new elements. Blocks the host until the file
+/// has been read; takes two chunks of pinned memory of at most 16 MiB each.
+///
+/// Throws std::invalid_argument, and changes nothing, if the file is not valid or does not fit: the
+/// message lists by name the tensors that are missing, unexpected, of another shape or of another
+/// element type, frozen tensors, and patterns that select no tensor. Throws std::system_error if
+/// the file cannot be read; if that happens in the middle, which the message says, some tensors
+/// have been loaded and others not. Throws std::logic_error in a capture.
+Loaded load(std::filesystem::path const& path,
+            Tensors const& tensors,
+            LoadOptions const& options = {},
+            std::source_location issued_at = std::source_location::current());
+
+/// Returns the checkpoint that a Writer with these options wrote last; empty if there is none, also
+/// if there is no such folder.
+[[nodiscard]] std::optional<std::filesystem::path> latest(std::filesystem::path const& folder,
+                                                          std::string_view name = "checkpoint");
+/// Returns the checkpoint with the best metric, of equal ones the first; empty if none has a
+/// metric.
+[[nodiscard]] std::optional<std::filesystem::path> best(std::filesystem::path const& folder,
+                                                        std::string_view name = "checkpoint",
+                                                        bool higher_is_better = true);
+
+}  // namespace msstream::checkpoint

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+namespace checkpoint {
+
+class Tensors;
+
+}  // namespace checkpoint
+
+namespace detail {
+
+/// A tensor on a device, with the name that it has in a checkpoint.
+struct NamedTensor {
+  std::string name;
+  AnyTensor tensor;
+};
+
+/// Adds each tensor that it is called with to a list. Every function that visits named tensors
+/// takes it.
+struct TensorAdder {
+  checkpoint::Tensors* to;
+
+  template <Element T, class R>
+  void operator()(std::string name, Tensor<T, R> const& tensor) const;
+};
+
+template <class Source>
+concept VisitsState = requires(Source const& source, TensorAdder const& adder) {
+  source.visit_state(adder);
+};
+template <class Source>
+concept VisitsTensors = requires(Source const& source, TensorAdder const& adder) {
+  source.visit(adder);
+};
+template <class Source>
+concept CallsVisitor = requires(Source const& source, TensorAdder const& adder) {
+  source(adder);
+};
+
+}  // namespace detail
+
+namespace checkpoint {
+
+/// Something that names the tensors that it has, by one of `visit_state(visit)` (an Optimizer),
+/// `visit(visit)` (a store of parameters) and a call with `visit` (a lambda). It calls
+/// `visit(name, tensor)` for each tensor.
+template <class T>
+concept Source = detail::VisitsState<T> || detail::VisitsTensors<T> || detail::CallsVisitor<T>;
+
+/// The tensors of a checkpoint, by name: what save(), load() and Writer take.
+///
+///     checkpoint::Tensors tensors(parameters, optimizer);
+///     tensors.add("random", random_state);
+///
+/// Holds handles of the tensors, which share their elements, so one list serves a whole training:
+/// make it when all parameters have been made and added to their optimizer. Not synchronised.
+class Tensors {
+ public:
+  Tensors() = default;
+  template <Source... Sources>
+    requires(sizeof...(Sources) > 0)
+  explicit Tensors(Sources const&... sources) { (add(sources), ...); }
+
+  /// Adds all tensors of a source. Throws like the other add().
+  template <Source S>
+  Tensors& add(S const& source) {
+    detail::TensorAdder const adder{this};
+    if constexpr (detail::VisitsState<S>) {
+      source.visit_state(adder);
+    } else if constexpr (detail::VisitsTensors<S>) {
+      source.visit(adder);
+    } else {
+      source(adder);
+    }
+    return *this;
+  }
+  /// Adds a tensor. Throws std::invalid_argument for a name that is in the list already, the name
+  /// `__metadata__`, a name that is not UTF-8, and a tensor of another device than the others.
+  template <Element T, class R>
+  Tensors& add(std::string name, Tensor<T, R> const& tensor) {
+    add_any(std::move(name), tensor.any());
+    return *this;
+  }
+
+  [[nodiscard]] std::size_t count() const noexcept { return tensors_.size(); }
+  /// Returns the bytes of all tensors together.
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+
+  /// Returns the tensors in the order in which they were added. For use by the library only.
+  [[nodiscard]] std::vector<detail::NamedTensor> const& any() const noexcept { return tensors_; }
+
+ private:
+  void add_any(std::string name, detail::AnyTensor const& tensor);
+
+  std::vector<detail::NamedTensor> tensors_;
+};
+
+}  // namespace checkpoint
+
+template <Element T, class R>
+void detail::TensorAdder::operator()(std::string name, Tensor<T, R> const& tensor) const {
+  to->add(std::move(name), tensor);
+}
+
+}  // namespace msstream

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/data_plan.hpp"
+#include "checkpoint/name_pattern.hpp"
+#include "memory/device/device_state.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/checkpoint/checkpoint.hpp>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace msstream::detail {
+
+namespace {
+
+using checkpoint::Loaded;
+using checkpoint::LoadOptions;
+using checkpoint::SafetensorsFile;
+
+/// A tensor to load, and the one of the file that has its elements.
+struct LoadedPair {
+  AnyTensor const* to;
+  SafetensorsFile::Tensor const* from;
+};
+
+bool matches_any(std::vector<std::string> const& patterns, std::string_view name) {
+  return std::ranges::any_of(patterns,
+                             [&](auto const& pattern) { return matches_pattern(pattern, name); });
+}
+
+bool is_selected(LoadOptions const& options, std::string_view name) {
+  return (options.only.empty() || matches_any(options.only, name)) &&
+         !matches_any(options.except, name);
+}
+
+/// Lists names for a message, at most twenty.
+std::string list_of(std::vector<std::string> const& names) {
+  constexpr std::size_t most = 20;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    list += fmt::format("{}{}", i == 0 ? "" : ", ", shortened(names[i]));
+  }
+  return names.size() > most ? fmt::format("{} and {} more", list, names.size() - most) : list;
+}
+
+/// Returns what is wrong with the tensor of the file; empty if nothing is.
+std::string difference(AnyTensor const& tensor, SafetensorsFile::Tensor const& found) {
+  std::vector<std::int64_t> shape;
+  for (std::size_t i = 0; i < tensor.shape().rank(); ++i) {
+    shape.push_back(tensor.shape()[i]);
+  }
+  if (found.dtype == tensor.dtype() && found.shape == shape) {
+    return {};
+  }
+  return fmt::format("expected {} {}, found {} {}",
+                     tensor_word(tensor.dtype()),
+                     describe_shape(shape),
+                     found.type,
+                     shortened(describe_shape(found.shape)));
+}
+
+/// Compares the file with the tensors, and returns what to load. Throws std::invalid_argument with
+/// everything that differs.
+std::vector<LoadedPair> compare(SafetensorsFile const& file,
+                                checkpoint::Tensors const& tensors,
+                                LoadOptions const& options,
+                                Loaded& loaded) {
+  std::vector<LoadedPair> pairs;
+  std::vector<std::string> others;
+  std::vector<std::string> frozen;
+  std::map<std::string_view, bool> selected;
+  for (auto const& [name, tensor] : tensors.any()) {
+    if (!selected.emplace(name, is_selected(options, name)).first->second) {
+      continue;
+    }
+    auto const found = file.tensors().find(name);
+    if (found == file.tensors().end()) {
+      loaded.missing.push_back(name);
+      continue;
+    }
+    if (auto what = difference(tensor, found->second); !what.empty()) {
+      others.push_back(fmt::format("{} ({})", shortened(name), what));
+    }
+    if (tensor.immutable()) {
+      frozen.push_back(name);
+    }
+    loaded.tensors.push_back(name);
+    pairs.push_back({&tensor, &found->second});
+  }
+  for (auto const& [name, ignored] : file.tensors()) {
+    if (is_selected(options, name) && !selected.contains(name)) {
+      loaded.unexpected.push_back(name);
+    }
+  }
+  std::vector<std::string> idle;
+  for (auto const& patterns : {options.only, options.except}) {
+    for (auto const& pattern : patterns) {
+      bool const selects = std::ranges::any_of(
+          tensors.any(), [&](auto const& named) { return matches_pattern(pattern, named.name); });
+      bool const in_file = std::ranges::any_of(
+          file.tensors(), [&](auto const& item) { return matches_pattern(pattern, item.first); });
+      if (!selects && !in_file) {
+        idle.push_back(pattern);
+      }
+    }
+  }
+
+  std::string problems;
+  auto const tell = [&](std::vector<std::string> const& names, std::string_view what) {
+    if (!names.empty()) {
+      problems += fmt::format("{}{}: {}", problems.empty() ? "" : "; ", what, list_of(names));
+    }
+  };
+  tell(idle, "patterns that match no tensor");
+  tell(options.allow_missing ? std::vector<std::string>() : loaded.missing, "missing in the file");
+  tell(options.allow_unexpected ? std::vector<std::string>() : loaded.unexpected,
+       "only in the file");
+  tell(others, "of another shape or type");
+  tell(frozen, "frozen, so that they cannot be loaded");
+  require(problems.empty(),
+          "{}: the checkpoint does not fit, and nothing was loaded: {}",
+          file.path().string(),
+          problems);
+  return pairs;
+}
+
+/// Uploads the elements of the file in chunks, of which one is copied while the next one is read.
+class Upload {
+ public:
+  Upload(SafetensorsFile const& file,
+         std::shared_ptr<DeviceState> const& device,
+         std::uint64_t largest,
+         std::source_location issued_at)
+      : file_(file),
+        device_(device),
+        sizes_(ChunkSizes::of(4 * ChunkSizes::kLargest, largest)),
+        issued_at_(issued_at) {
+    for (auto& chunk : chunks_) {
+      chunk.emplace(device, sizes_.chunk_bytes, 1);
+    }
+  }
+
+  void upload(LoadedPair const& pair) {
+    for (std::uint64_t begin = 0; begin < pair.from->bytes;) {
+      auto const bytes = std::min<std::uint64_t>(sizes_.chunk_bytes, pair.from->bytes - begin);
+      upload(pair, begin, static_cast<std::size_t>(bytes));
+      begin += bytes;
+    }
+  }
+
+ private:
+  void upload(LoadedPair const& pair, std::uint64_t begin, std::size_t bytes) {
+    auto const& pinned = *chunks_[next_];
+    if (copied_[next_]) {
+      device_->context->tracker->synchronize(*copied_[next_]);
+    }
+    pinned.host_uses(AccessMode::write);
+    file_.read(*pair.from, begin, {static_cast<std::byte*>(pinned.data()), bytes});
+    auto* const target = static_cast<std::byte*>(pair.to->data()) + begin;
+    AnyUses read(AccessMode::read);
+    AnyUses written(AccessMode::write);
+    read.add(*pinned.block(), pinned.data(), bytes);
+    written.add(*pair.to->block(), target, bytes);
+    copied_[next_] = issue_copies("checkpoint_h2d",
+                                  CopyKind::h2d,
+                                  read,
+                                  written,
+                                  {{target, pinned.data(), bytes}},
+                                  *device_,
+                                  issued_at_);
+    next_ = 1 - next_;
+  }
+
+  SafetensorsFile const& file_;
+  std::shared_ptr<DeviceState> const& device_;
+  ChunkSizes sizes_;
+  std::source_location issued_at_;
+  std::optional<AnyPinnedArray> chunks_[2];
+  std::optional<order::Position> copied_[2];
+  std::size_t next_ = 0;
+};
+
+void upload_all(SafetensorsFile const& file,
+                std::vector<LoadedPair> pairs,
+                std::source_location issued_at) {
+  std::ranges::stable_sort(pairs, {}, [](LoadedPair const& pair) { return pair.from->begin; });
+  std::uint64_t largest = 0;
+  for (auto const& pair : pairs) {
+    largest = std::max(largest, pair.from->bytes);
+  }
+  if (largest == 0) {
+    return;
+  }
+  Upload upload(file, pairs.front().to->device(), largest, issued_at);
+  try {
+    for (auto const& pair : pairs) {
+      upload.upload(pair);
+    }
+  } catch (std::system_error const& error) {
+    throw std::system_error(
+        error.code(),
+        fmt::format("{}: cannot be read to the end; some tensors have been loaded and others not",
+                    file.path().string()));
+  }
+}
+
+}  // namespace
+
+}  // namespace msstream::detail
+
+namespace msstream::checkpoint {
+
+Loaded load(std::filesystem::path const& path,
+            Tensors const& tensors,
+            LoadOptions const& options,
+            std::source_location issued_at) {
+  if (tensors.count() > 0) {
+    detail::require_outside_capture(*tensors.any().front().tensor.device(), "checkpoint::load");
+  }
+  SafetensorsFile const file(path);
+  auto header = detail::header_of(file);
+  Loaded loaded{
+      .step = header.step, .metadata = std::move(header.metadata), .metric = header.metric};
+  detail::upload_all(file, detail::compare(file, tensors, options, loaded), issued_at);
+  return loaded;
+}
+
+}  // namespace msstream::checkpoint

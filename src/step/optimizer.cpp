@@ -108,10 +108,11 @@ class Optimizer<AnyRuntime>::State {
   }
 
   void add(Parameters<AnyRuntime> const& parameters, std::source_location issued_at) {
+    using Kind = Parameters<AnyRuntime>::Kind;
     auto const for_each_new = [&](auto const& function) {
-      parameters.for_each([&](std::string const& name, AnyTensor const& tensor, bool is_table) {
-        if (!tensor.immutable() && !owns(name, tensor)) {
-          function(name, tensor, is_table);
+      parameters.for_each([&](std::string const& name, AnyTensor const& tensor, Kind kind) {
+        if (kind != Kind::buffer && !tensor.immutable() && !owns(name, tensor)) {
+          function(name, tensor, kind == Kind::table);
         }
       });
     };

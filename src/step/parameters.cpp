@@ -34,14 +34,14 @@ class Parameters<AnyRuntime>::State {
       return made.tensor;
     }
     require(!wanted.name.empty(), "Parameters: a name is empty; expected at least one character");
-    require(!wanted.is_table || wanted.shape.rank() == 2,
+    require(wanted.kind != Kind::table || wanted.shape.rank() == 2,
             "Parameters: table \"{}\" of shape {}; expected [rows, width]",
             wanted.name,
             wanted.shape);
     AnyTensor tensor(device_, wanted.dtype, wanted.shape);
     detail::fill_with_initial_values(
         tensor, initializer, {seed_, wanted.name}, wanted.name, issued_at);
-    made_.push_back({wanted.name, tensor, wanted.is_table});
+    made_.push_back({wanted.name, tensor, wanted.kind});
     try {
       by_name_.emplace(wanted.name, made_.size() - 1);
     } catch (...) {
@@ -84,10 +84,10 @@ class Parameters<AnyRuntime>::State {
   struct Made {
     std::string name;
     AnyTensor tensor;
-    bool is_table;
+    Kind kind;
 
     [[nodiscard]] Entry entry() const {
-      return {name, tensor.shape(), tensor.dtype(), is_table, tensor.immutable()};
+      return {name, tensor.shape(), tensor.dtype(), kind, tensor.immutable()};
     }
   };
   [[nodiscard]] std::vector<Made> const& made() const noexcept { return made_; }
@@ -96,7 +96,7 @@ class Parameters<AnyRuntime>::State {
 
  private:
   static void require_same(Entry const& made, Entry const& wanted) {
-    require(made.is_table == wanted.is_table,
+    require(made.kind == wanted.kind,
             "Parameters: \"{}\" is a {}; it was asked for as a {}",
             made.name,
             kind_of(made),
@@ -113,7 +113,9 @@ class Parameters<AnyRuntime>::State {
             wanted.dtype);
   }
   [[nodiscard]] static char const* kind_of(Entry const& entry) noexcept {
-    return entry.is_table ? "table" : "dense parameter";
+    return entry.kind == Kind::dense   ? "dense parameter"
+           : entry.kind == Kind::table ? "table"
+                                       : "buffer";
   }
   [[nodiscard]] static std::regex compiled(std::string const& names) {
     try {
@@ -181,27 +183,20 @@ int Body::freeze(std::string const& names) {
 }
 
 void Body::for_each(
-    std::function<void(std::string const&, AnyTensor const&, bool)> const& visit) const {
+    std::function<void(std::string const&, AnyTensor const&, Kind)> const& visit) const {
   for (auto const& parameter : state_->made()) {
-    visit(parameter.name, parameter.tensor, parameter.is_table);
+    visit(parameter.name, parameter.tensor, parameter.kind);
   }
 }
 
-AnyTensor Body::dense(std::string_view name,
-                      Shape const& shape,
-                      Initializer const& initializer,
-                      std::source_location issued_at) {
+AnyTensor Body::make_or_find(Kind kind,
+                             DType dtype,
+                             std::string_view name,
+                             Shape const& shape,
+                             Initializer const& initializer,
+                             std::source_location issued_at) {
   return state_->make_or_find(
-      {std::string(name), shape, DType::float32, false, false}, initializer, issued_at);
-}
-
-AnyTensor Body::table(DType dtype,
-                      std::string_view name,
-                      Shape const& shape,
-                      Initializer const& initializer,
-                      std::source_location issued_at) {
-  return state_->make_or_find(
-      {std::string(name), shape, dtype, true, false}, initializer, issued_at);
+      {std::string(name), shape, dtype, kind, false}, initializer, issued_at);
 }
 
 AnyTensor Body::find(std::string_view name, DType dtype) const {

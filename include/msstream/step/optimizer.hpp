@@ -104,9 +104,10 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
     Body::add_table(std::move(name), table.any(), issued_at);
   }
 
-  /// Adds every parameter and table of the store that is not frozen and that the optimizer does not
-  /// have yet, under its name. Parameters that the store gets later are not added by themselves;
-  /// call again. Throws what add() and add_table() throw for one of them, before any is added.
+  /// Adds every dense parameter and table of the store that is not frozen and that the optimizer
+  /// does not have yet, under its name. Parameters that the store gets later are not added by
+  /// themselves; call again. Throws what add() and add_table() throw for one of them, before any is
+  /// added.
   void add(Parameters<R> const& parameters,
            std::source_location issued_at = std::source_location::current()) {
     Body::add(static_cast<Parameters<detail::AnyRuntime> const&>(parameters), issued_at);

@@ -21,8 +21,8 @@ struct ParametersOptions {
   std::uint64_t seed = 0;
 };
 
-/// The parameters of a model, by name: dense weights and embedding tables. Makes them with their
-/// first values, finds them again, lists them, and freezes them. An Optimizer takes the store
+/// The parameters of a model, by name: dense weights, embedding tables and buffers. Makes them with
+/// their first values, finds them again, lists them, and freezes them. An Optimizer takes the store
 /// whole.
 ///
 /// The first values of a parameter depend on the seed, its name, its shape and its initializer
@@ -35,12 +35,17 @@ class Parameters;
 template <>
 class Parameters<detail::AnyRuntime> {
  public:
+  enum class Kind : std::uint8_t {
+    dense,   ///< made by dense(): all elements are updated in each step
+    table,   ///< made by table(): the gradient is row-sparse
+    buffer,  ///< made by buffer(): no optimizer updates it
+  };
   /// A parameter of the store, for lists.
   struct Entry {
     std::string name;
     Shape shape;
     DType dtype;
-    bool is_table;  ///< made by table(): its gradient is row-sparse
+    Kind kind;
     bool is_frozen;
   };
 
@@ -60,22 +65,18 @@ class Parameters<detail::AnyRuntime> {
   /// or matches no name.
   int freeze(std::string const& names);
 
-  /// Passes each parameter to `visit(name, tensor, is_table)`, in the order in which they were
-  /// made.
+  /// Passes each parameter to `visit(name, tensor, kind)`, in the order in which they were made.
   void for_each(
-      std::function<void(std::string const&, detail::AnyTensor const&, bool)> const& visit) const;
+      std::function<void(std::string const&, detail::AnyTensor const&, Kind)> const& visit) const;
 
   // The implementations of functions of Parameters<R>, which documents them.
 
-  [[nodiscard]] detail::AnyTensor dense(std::string_view name,
-                                        Shape const& shape,
-                                        Initializer const& initializer,
-                                        std::source_location issued_at);
-  [[nodiscard]] detail::AnyTensor table(DType dtype,
-                                        std::string_view name,
-                                        Shape const& shape,
-                                        Initializer const& initializer,
-                                        std::source_location issued_at);
+  [[nodiscard]] detail::AnyTensor make_or_find(Kind kind,
+                                               DType dtype,
+                                               std::string_view name,
+                                               Shape const& shape,
+                                               Initializer const& initializer,
+                                               std::source_location issued_at);
   [[nodiscard]] detail::AnyTensor find(std::string_view name, DType dtype) const;
 
  private:
@@ -102,7 +103,8 @@ class Parameters : public Parameters<detail::AnyRuntime> {
       Shape const& shape,
       Initializer const& initializer = init::xavier_uniform(),
       std::source_location issued_at = std::source_location::current()) {
-    return {detail::OfKnownType(), Body::dense(name, shape, initializer, issued_at)};
+    return {detail::OfKnownType(),
+            Body::make_or_find(Kind::dense, DType::float32, name, shape, initializer, issued_at)};
   }
   /// Returns the embedding table [rows, width] of this name, of float32, float16 or bfloat16: a new
   /// one with its first values, or the one that exists. Throws what dense() throws.
@@ -113,7 +115,19 @@ class Parameters : public Parameters<detail::AnyRuntime> {
       Shape const& shape,
       Initializer const& initializer = init::uniform(-0.05F, 0.05F),
       std::source_location issued_at = std::source_location::current()) {
-    return {detail::OfKnownType(), Body::table(dtype_of<T>, name, shape, initializer, issued_at)};
+    return {detail::OfKnownType(),
+            Body::make_or_find(Kind::table, dtype_of<T>, name, shape, initializer, issued_at)};
+  }
+  /// Returns the buffer of this name, a tensor that belongs to the model and its checkpoints but
+  /// that no optimizer updates, such as running statistics: a new one with its first values, or the
+  /// one that exists. Throws what dense() throws.
+  [[nodiscard]] Tensor<float, R> buffer(
+      std::string_view name,
+      Shape const& shape,
+      Initializer const& initializer = init::zeros(),
+      std::source_location issued_at = std::source_location::current()) {
+    return {detail::OfKnownType(),
+            Body::make_or_find(Kind::buffer, DType::float32, name, shape, initializer, issued_at)};
   }
   /// Returns the parameter of this name. Throws std::invalid_argument, with the names that exist,
   /// if there is none, and if it has another type.
@@ -126,7 +140,7 @@ class Parameters : public Parameters<detail::AnyRuntime> {
   /// checkpoints: a reader or a writer of tensors of float32, float16 and bfloat16.
   template <class Visit>
   void visit_state(Visit&& visit) const {
-    Body::for_each([&](std::string const& name, detail::AnyTensor const& any, bool) {
+    Body::for_each([&](std::string const& name, detail::AnyTensor const& any, Kind) {
       switch (any.dtype()) {
         case DType::float16:
           return visit(name, Tensor<float16, R>(detail::OfKnownType(), any));

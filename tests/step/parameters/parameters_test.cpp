@@ -133,11 +133,11 @@ TYPED_TEST(ParametersTest, entries_list_what_was_made) {
   ASSERT_EQ(entries.size(), 2U);
   EXPECT_EQ(entries[0].name, "w");
   EXPECT_EQ(entries[0].shape, (Shape{2, 3}));
-  EXPECT_FALSE(entries[0].is_table);
+  EXPECT_EQ(entries[0].kind, Parameters<TypeParam>::Kind::dense);
   EXPECT_FALSE(entries[0].is_frozen);
   EXPECT_EQ(entries[1].name, "t");
   EXPECT_EQ(entries[1].dtype, DType::bfloat16);
-  EXPECT_TRUE(entries[1].is_table);
+  EXPECT_EQ(entries[1].kind, Parameters<TypeParam>::Kind::table);
   EXPECT_TRUE(entries[1].is_frozen);
 }
 
@@ -153,6 +153,10 @@ TYPED_TEST(ParametersTest, mistakes_are_refused_by_name_and_change_nothing) {
     (void)parameters.table("top/weight", {2, 3});
   }),
               HasSubstr("\"top/weight\" is a dense parameter; it was asked for as a table"));
+  EXPECT_THAT(this->message_of([&] {
+    (void)parameters.buffer("top/weight", {2, 3});
+  }),
+              HasSubstr("it was asked for as a buffer"));
   EXPECT_THAT(this->message_of([&] { (void)parameters.template find<float16>("top/weight"); }),
               HasSubstr("\"top/weight\" is of float32; it was asked for as float16"));
   EXPECT_THAT(this->message_of([&] { (void)parameters.find("top/wieght"); }),
@@ -181,6 +185,7 @@ TYPED_TEST(ParametersTest, an_optimizer_takes_the_store_whole_without_what_is_fr
   DenseStack const frozen(parameters, "bottom", 3, {4});
   DenseStack const trained(parameters, "top", 4, {2, 1});
   auto const table = parameters.table("table", {5, 3});
+  auto const buffer = parameters.buffer("statistics", {3});
   EXPECT_EQ(parameters.freeze("bottom/.*"), 2);
   Optimizer<TypeParam> optimizer(this->device(),
                                  {.kind = ops::OptimizerKind::sgd, .learning_rate = 0.1F});
@@ -197,6 +202,7 @@ TYPED_TEST(ParametersTest, an_optimizer_takes_the_store_whole_without_what_is_fr
   optimizer.step(tape);
   EXPECT_EQ(to_host(parameters.find("bottom/0/weight")), before);
   EXPECT_NE(to_host(table), table_before);
+  EXPECT_THAT(to_host(buffer), Each(0.0F));
   EXPECT_NEAR(to_host(parameters.find("top/1/bias"))[0], -0.1F * gradient[0], 1e-7);
 }
 

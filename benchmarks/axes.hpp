@@ -177,4 +177,12 @@ struct Rows {
   static constexpr std::int64_t kHotness = 16;
 };
 
+/// The batches of metrics, the examples that a metric keeps (more than all updates add), and the
+/// examples of a value.
+struct Metrics {
+  static constexpr std::array<std::int64_t, 3> kBatches{512, 4096, 65'536};
+  static constexpr std::int64_t kCapacity = std::int64_t{1} << 25U;
+  static constexpr std::int64_t kExamples = std::int64_t{1} << 20U;
+};
+
 }  // namespace benchmarks::axes

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "metrics/metric_references.hpp"
-#include "ops/ops_fixture.hpp"
+#include "metrics/metrics_fixture.hpp"
 
 #include <msstream/metrics/auc.hpp>
 #include <msstream/metrics/calibration.hpp>
@@ -20,60 +19,11 @@
 namespace msstream::metrics::testing {
 namespace {
 
-using msstream::testing::expect_refused;
-using msstream::testing::OpsTest;
-using msstream::testing::Random;
 using msstream::testing::RuntimeNames;
 using msstream::testing::Runtimes;
 
 constexpr std::int64_t kSizes[] = {1, 2, 31, 32, 33, 127, 255, 256, 257, 4097, 20'000};
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Returns examples whose labels depend on their logits. Scores are multiples of 1 / steps.
-Examples random_examples(Random& random, std::int64_t count, float steps, bool weighted) {
-  Examples examples;
-  for (std::int64_t i = 0; i < count; ++i) {
-    float const logit = std::round(random.real(-4.0F, 2.0F) * steps) / steps;
-    examples.scores.push_back(logit);
-    examples.labels.push_back(random.real(0.0F, 1.0F) < probability(logit) ? 1.0F : 0.0F);
-    if (weighted) {
-      examples.weights.push_back(random.integer(0, 9) == 0 ? 0.0F : random.real(0.0F, 3.0F));
-    }
-  }
-  return examples;
-}
-
-Examples with_probabilities(Examples examples) {
-  for (auto& score : examples.scores) {
-    score = static_cast<float>(probability(score));
-  }
-  return examples;
-}
-
-void expect_value(std::optional<double> actual, std::optional<double> expected, double tolerance) {
-  ASSERT_EQ(actual.has_value(), expected.has_value());
-  if (expected) {
-    EXPECT_NEAR(*actual, *expected, tolerance);
-  }
-}
-
-template <class R>
-class MetricsTest : public OpsTest<R> {
- protected:
-  /// Copies examples [begin, end) to the device.
-  Batch<R> batch(Examples const& examples, std::size_t begin, std::size_t end) const {
-    auto const part = [&](Floats const& values) {
-      return this->put(Floats(values.begin() + static_cast<std::ptrdiff_t>(begin),
-                              values.begin() + static_cast<std::ptrdiff_t>(end)));
-    };
-    Batch<R> batch{.scores = part(examples.scores), .labels = part(examples.labels)};
-    if (!examples.weights.empty()) {
-      batch.weights = part(examples.weights);
-    }
-    return batch;
-  }
-  Batch<R> batch(Examples const& examples) const { return batch(examples, 0, examples.count()); }
-};
 TYPED_TEST_SUITE(MetricsTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(MetricsTest, auc_equals_its_definition_with_ties_and_weights) {
@@ -395,97 +345,6 @@ TYPED_TEST(MetricsTest, empty_batches_change_nothing) {
   both.update(this->batch({{1, 2}, {0, 1}}));
   both.update(this->batch({{}, {}}));
   EXPECT_EQ(auc.value(), 1.0);
-}
-
-TYPED_TEST(MetricsTest, a_full_metric_says_so_by_its_name) {
-  Auc const auc(this->device(), {.name = "auc of clicks", .capacity = 5});
-  auto const batch = this->batch({{1, 2, 3}, {0, 1, 1}});
-  auc.update(batch);
-  auc.update(batch);
-  EXPECT_THAT(msstream::testing::message_of<std::length_error>([&] { (void)auc.value(); }),
-              ::testing::AllOf(::testing::HasSubstr("auc of clicks"),
-                               ::testing::HasSubstr("6 examples"),
-                               ::testing::HasSubstr("capacity of 5")));
-  auc.reset();
-  auc.update(batch);
-  EXPECT_EQ(auc.value(), 1.0);
-}
-
-TYPED_TEST(MetricsTest, bad_numbers_are_reported) {
-  auto const nan = std::nanf("");
-  Auc const auc(this->device(), {.capacity = 100, .weighted = true});
-  BucketedAuc const bucketed(this->device(), {.input = Input::probabilities, .weighted = true});
-  LogLoss const log_loss(this->device());
-  MetricSet const all(auc, bucketed, log_loss);
-  auto const expect_told = [&](auto const& metric, Examples const& examples, char const* what) {
-    all.reset();
-    all.update(this->batch({{0.5F, 0.25F}, {0, 1}, {1, 1}}));
-    all.update(this->batch(examples));
-    expect_refused([&] { (void)metric.value(); }, metric.name(), "1 examples", what);
-    all.reset();
-    EXPECT_FALSE(metric.value());
-  };
-  for (auto const& metric :
-       {Metric<TypeParam>(auc), Metric<TypeParam>(bucketed), Metric<TypeParam>(log_loss)}) {
-    expect_told(metric, {{0.5F, nan}, {0, 1}, {1, 1}}, "NaN");
-    expect_told(metric, {{0.5F, 0.5F}, {nan, 1}, {1, 1}}, "labels");
-    expect_told(metric, {{0.5F, 0.5F}, {0, 1.5F}, {1, 1}}, "labels");
-    expect_told(metric, {{0.5F, 0.5F}, {0, 1}, {1, nan}}, "weights");
-    expect_told(metric, {{0.5F, 0.5F}, {0, 1}, {-1, 1}}, "weights");
-    expect_told(metric, {{0.5F, 0.5F}, {0, 1}, {kInfinity, 1}}, "weights");
-  }
-  expect_told(bucketed, {{1.5F, 0.5F}, {0, 1}, {1, 1}}, "probabilities");
-  Ndcg const ndcg(this->device());
-  ndcg.update({.scores = this->put(Floats{1, nan, 1}),
-               .labels = this->put(Floats{1, 1, 1}),
-               .offsets = this->put(Integers{0, 1, 3})});
-  expect_refused([&] { (void)ndcg.value(); }, "ndcg", "1 examples", "NaN");
-  ndcg.reset();
-  ndcg.update({.scores = this->put(Floats{1, 1, 1}),
-               .labels = this->put(Floats{1, -1, 31}),
-               .offsets = this->put(Integers{0, 3})});
-  expect_refused([&] { (void)ndcg.value(); }, "ndcg", "2 examples", "labels");
-}
-
-TYPED_TEST(MetricsTest, refusals_name_the_metric_and_change_nothing) {
-  auto const& device = this->device();
-  auto const batch = this->batch({{1, 2}, {0, 1}});
-  Auc const auc(device, {.capacity = 4});
-  Auc const weighted(device, {.name = "weighed", .capacity = 4, .weighted = true});
-  GroupedAuc const grouped(device, {.capacity = 4});
-  Ndcg const ndcg(device);
-  LogLoss const log_loss(device);
-  expect_refused([&] { auc.update(this->put(Floats{1, 2}), this->put(Floats{1})); }, "auc", 2, 1);
-  expect_refused([&] { auc.update(this->batch({{1}, {1}, {1}})); }, "auc", "with weights");
-  expect_refused([&] { weighted.update(batch); }, "weighed", "without weights");
-  expect_refused([&] { grouped.update(batch); }, "grouped_auc", "Batch::users");
-  expect_refused([&] { ndcg.update(batch); }, "ndcg", "Batch::offsets");
-  auto bad = batch;
-  bad.count = this->put(Integers{1, 2});
-  expect_refused([&] { log_loss.update(bad); }, "log_loss", "scalar");
-  bad = batch;
-  bad.weights = this->put(Floats{1});
-  expect_refused([&] { log_loss.update(bad); }, "log_loss", "weights");
-  bad = batch;
-  bad.users = this->put(Integers{1});
-  expect_refused([&] { grouped.update(bad); }, "grouped_auc", "users");
-  // A set updates none of its metrics if one of them rejects the batch.
-  expect_refused([&] { MetricSet(log_loss, grouped).update(batch); }, "grouped_auc");
-  EXPECT_FALSE(log_loss.value());
-  expect_refused([&] { update({auc.with(batch), auc.with(batch)}); }, "auc", "twice");
-  expect_refused([&] { MetricSet(auc, Auc(device, {.capacity = 1})); }, "auc", "two metrics");
-  EXPECT_FALSE(auc.value());
-  Device<TypeParam> const other;
-  expect_refused([&] { LogLoss(other).update(batch); }, "log_loss", "another device");
-
-  expect_refused([&] { Auc(device, {.capacity = 0}); }, "auc", "capacity", 0);
-  expect_refused([&] { Auc(device, {.name = ""}); }, "name");
-  expect_refused([&] { GroupedAuc(device, {.capacity = std::int64_t{1} << 31}); }, "capacity");
-  expect_refused([&] { BucketedAuc(device, {.buckets = 1000}); }, "bucketed_auc", 1000);
-  expect_refused([&] { LogLoss(device, {.epsilon = 0.0}); }, "log_loss", "epsilon");
-  expect_refused([&] { NormalizedEntropy(device, {.epsilon = 0.5}); }, "epsilon");
-  expect_refused([&] { Accuracy(device, {.threshold = 1.0}); }, "accuracy", "threshold");
-  expect_refused([&] { Ndcg(device, {.places = 0}); }, "ndcg", "places");
 }
 
 TYPED_TEST(MetricsTest, a_set_of_more_metrics_than_a_launch_takes) {

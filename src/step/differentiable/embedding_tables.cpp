@@ -19,7 +19,7 @@
 namespace msstream::ops::detail {
 namespace {
 
-[[nodiscard]] AnyTensor weights_of(EmbeddingTable<AnyRuntime> const& table) {
+[[nodiscard]] AnyTensor weights_of_table(EmbeddingTable<AnyRuntime> const& table) {
   return std::visit([](auto const& weights) { return weights.any(); }, table.weights);
 }
 
@@ -62,7 +62,7 @@ void add_table_gradients(AnyTape& playing,
                          AnyBags const& bags,
                          Floats const& gradient,
                          std::source_location issued_at) {
-  auto const weights = weights_of(table);
+  auto const weights = weights_of_table(table);
   auto const rows = weights.shape()[0];
   if (bags.weights && table.pooling == Pooling::sum &&
       playing.wants_gradient(bags.weights->any())) {
@@ -101,7 +101,7 @@ Floats embedding_lookup(AnyTape& tape,
       [tables, bags, issued_at](AnyTape& playing, Floats const& gradient) {
         std::vector<std::int64_t> widths;
         for (std::int64_t t = 0; t < tables.tables(); ++t) {
-          widths.push_back(weights_of(tables.table(t)).shape()[1]);
+          widths.push_back(weights_of_table(tables.table(t)).shape()[1]);
         }
         auto const parts =
             split(gradient, widths, std::vector<bool>(widths.size(), true), issued_at);

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The msstream side of docs/coming-from-pytorch.md: each part is compiled, and runs.
+#include "teach.hpp"
+
+#include <msstream/checkpoint/checkpoint.hpp>
+#include <msstream/metrics/auc.hpp>
+#include <msstream/msstream.hpp>
+#include <msstream/step/dense_stack.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace ms = msstream;
+
+namespace {
+
+void parameters(ms::Device<> const& device) {
+  ms::Parameters params(device, {.seed = 42});
+  auto const weight = params.dense("fc/weight", {13, 64}, ms::init::he_normal());
+  auto const bias = params.dense("fc/bias", {64}, ms::init::zeros());
+  auto const table = params.table("users", {10'000, 16}, ms::init::normal(0.0F, 0.01F));
+  ms::DenseStack const mlp(params, "mlp", 13, {64, 32, 1});
+
+  for (auto const& entry : params.entries()) {
+    teach::expect(!entry.name.empty() && entry.shape.count() > 0, "a parameter");
+  }
+  params.freeze("mlp/.*");
+  teach::expect(params.count() == 13 * 64 + 64 + 160'000 + 13 * 64 + 64 + 64 * 32 + 32 + 32 + 1,
+                "the number of elements");
+}
+
+void step(ms::Device<> const& device) {
+  ms::Parameters params(device);
+  ms::DenseStack const model(params, "model", 4, {8, 1});
+  auto const x = ms::ops::random_normal(device, {32, 4}, {1, "x"});
+  auto const y = ms::zeros<float>(device, {32, 1});
+
+  ms::Optimizer optimizer(device, {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F});
+  optimizer.add(params);
+  ms::GradientTape tape(device);
+  for (int i = 0; i < 3; ++i) {
+    auto const loss = ms::ops::mean_bce_with_logits(tape, model(tape, x), y);
+    tape.backward(loss);
+    optimizer.step(tape);
+    tape.clear();
+  }
+
+  auto const scores = ms::ops::sigmoid(model(ms::no_tape, x));
+  teach::expect(ms::to_host(scores).size() == 32, "a score for each row");
+}
+
+void tables(ms::Device<> const& device) {
+  ms::GradientTape tape(device);
+  ms::Parameters params(device);
+  auto const table = params.table("items", {100, 8});
+  auto const ids = ms::to_device(device, std::vector<std::int64_t>{1, 2, 3, 5}, {4});
+  auto const offsets = ms::to_device(device, std::vector<std::int64_t>{0, 3, 4}, {3});
+
+  auto const rows = ms::ops::gather_rows(tape, table, ids);
+  auto const bags = ms::ops::embedding_lookup(
+      tape, table, ms::ops::Bags<>(ids, offsets), {.pooling = ms::ops::Pooling::mean});
+  auto const padded = ms::ops::jagged_to_dense(tape, rows, offsets, 3);
+  teach::expect(padded.shape() == ms::Shape{2, 3, 8} && bags.shape() == ms::Shape{2, 8}, "shapes");
+
+  ms::ops::EmbeddingTables<> const tables(
+      device, {{.weights = table}, {.weights = params.table("users", {50, 16}), .hotness = 3}});
+  auto const all_ids = ms::to_device(device, std::vector<std::int64_t>(8, 1), {8});
+  auto const pooled = ms::ops::embedding_lookup(tape, tables, ms::ops::TableBags<>{all_ids, 2});
+  teach::expect(pooled.shape() == ms::Shape{2, 24}, "the columns of both tables");
+}
+
+void layers(ms::Device<> const& device) {
+  ms::GradientTape tape(device);
+  ms::Parameters params(device);
+  ms::RandomGenerator random(device, {.seed = 7});
+  auto const x = params.dense("x", {4, 8}, ms::init::normal());
+  auto const weight = params.dense("weight", {8}, ms::init::ones());
+  auto const bias = params.dense("bias", {8}, ms::init::zeros());
+  ms::ops::RunningStatistics<> const running{params.buffer("mean", {8}),
+                                             params.buffer("var", {8}, ms::init::ones())};
+
+  auto const dropped = ms::ops::dropout(tape, x, {.rate = 0.1F}, random, "dropout");
+  random.advance();  // once a step
+  auto const normed = ms::ops::batch_norm(tape, x, weight, bias, running);
+  auto const unit = ms::ops::l2_normalize(tape, x);
+  auto const activated = ms::ops::gelu(tape, ms::ops::silu(tape, ms::ops::tanh(tape, x)));
+  auto const both = ms::ops::concat(tape, std::vector{dropped, normed, unit, activated});
+  teach::expect(both.shape() == ms::Shape{4, 32}, "four times eight columns");
+}
+
+void streams(ms::Device<> const& device) {
+  ms::StreamPool pool(device, {.groups = 2});
+  auto const x = ms::zeros<float>(device, {4, 8});
+  std::vector<ms::Tensor<float>> parts;
+  for (int i = 0; i < 2; ++i) {
+    ms::StreamScope const branch(pool[i], {.include_grad = true});
+    parts.push_back(ms::ops::relu(x));
+  }
+  auto const sum = ms::ops::add(parts);  // waits for both branches
+  teach::expect(ms::to_host(sum)[0] == 0.0F, "a sum of zeros");
+}
+
+void metrics_and_files(ms::Device<> const& device) {
+  ms::Parameters params(device);
+  auto const weight = params.dense("weight", {4, 1});
+  auto const path = std::filesystem::temp_directory_path() / "from_pytorch.safetensors";
+
+  ms::checkpoint::save(path, ms::checkpoint::Tensors(params), {.step = 10});
+  auto const loaded = ms::checkpoint::load(path, ms::checkpoint::Tensors(params));
+  teach::expect(loaded.step == 10, "the step");
+
+  ms::metrics::Auc const auc(device);
+  auc.update(ms::to_device(device, std::vector<float>{-1, 2, 0}, {3}),
+             ms::to_device(device, std::vector<float>{0, 1, 0}, {3}));
+  teach::expect(auc.value().value() == 1.0, "an AUC of 1");
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+
+int main() {
+  return teach::run([] {
+    ms::Device<> const device;
+    parameters(device);
+    step(device);
+    tables(device);
+    layers(device);
+    streams(device);
+    metrics_and_files(device);
+  });
+}

@@ -43,6 +43,23 @@ void TapeState::record(std::string_view name,
                    std::move(looked_up),
                    std::move(backward),
                    issued_at});
+  if (searches != nullptr) {
+    auto const& node = nodes.back();
+    searches->search(
+        FiniteSearches::Locator::Phase::forward, node.name, node.output.any(), {}, issued_at);
+  }
+}
+
+void TapeState::search_gradient(AnyTensor const& gradient,
+                                std::optional<TensorOf<std::int64_t>> const& row_count,
+                                std::source_location issued_at) {
+  if (searches != nullptr) {
+    searches->search(FiniteSearches::Locator::Phase::backward,
+                     playing == nullptr ? "loss" : playing->name,
+                     gradient,
+                     row_count,
+                     playing == nullptr ? issued_at : playing->issued_at);
+  }
 }
 
 void TapeState::keep_unreached(std::optional<LookedUp> looked_up) {
@@ -113,7 +130,7 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
   if (!state.recorded.contains(detail::MemoryRange::of(loss.any()))) {
     throw std::logic_error("backward from a tensor that this tape did not record");
   }
-  state.played_back = true;
+  ++state.backward_count;
   state.stepped.clear();
   detail::GradientScopes scopes;
   {
@@ -140,7 +157,9 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
       auto const gradient =
           detail::total_of(state.taken, range, node.issued_at).reshaped(node.output.shape());
       state.taken.clear();
+      state.playing = &node;
       node.play_back(*this, gradient);
+      state.playing = nullptr;
     }
   }
   state.unique_rows.clear();
@@ -159,6 +178,7 @@ void detail::AnyTape::add_gradient(detail::Floats const& tensor,
   }
   auto const range = detail::MemoryRange::of(tensor.any());
   state_->refuse_results_within(range, tensor.shape());
+  state_->search_gradient(gradient.any(), {}, issued_at);
   if (auto* const found = state_->gradients.find(range)) {
     found->value.add(gradient, issued_at);
   } else {
@@ -179,6 +199,7 @@ void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
         detail::Floats(table), detail::dense_of(gradient, table.shape()[0], issued_at), issued_at);
     return;
   }
+  state_->search_gradient(gradient.values.any(), gradient.count, issued_at);
   auto* lookups = state_->row_gradients.find(range);
   if (lookups == nullptr) {
     lookups = &state_->row_gradients.emplace(range, {table.block(), {}});
@@ -193,6 +214,10 @@ ops::UniqueRows<detail::AnyRuntime> const& detail::AnyTape::unique_rows(
     ops::Pooling pooling,
     std::source_location issued_at) {
   return state_->unique_rows.of(bags, rows, pooling, issued_at);
+}
+
+std::int64_t detail::AnyTape::backward_count() const noexcept {
+  return state_->backward_count;
 }
 
 void detail::AnyTape::note_step(
@@ -218,7 +243,11 @@ void detail::AnyTape::clear() {
   state_->recorded.clear();
   state_->unreached.clear();
   state_->stepped.clear();
-  state_->played_back = false;
+  state_->backward_count = 0;
+  state_->playing = nullptr;
+  if (state_->searches != nullptr) {
+    state_->searches->begin_step();
+  }
 }
 
 }  // namespace msstream

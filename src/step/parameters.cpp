@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/initial_values.hpp"
+#include "step/name_pattern.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/step/parameters.hpp>
@@ -66,7 +67,7 @@ class Parameters<AnyRuntime>::State {
   }
 
   int freeze(std::string const& names) {
-    std::regex const expression = compiled(names);
+    auto const expression = detail::name_pattern("Parameters::freeze", names);
     int frozen = 0;
     for (auto& parameter : made_) {
       if (std::regex_match(parameter.name, expression)) {
@@ -116,14 +117,6 @@ class Parameters<AnyRuntime>::State {
     return entry.kind == Kind::dense   ? "dense parameter"
            : entry.kind == Kind::table ? "table"
                                        : "buffer";
-  }
-  [[nodiscard]] static std::regex compiled(std::string const& names) {
-    try {
-      return std::regex(names);
-    } catch (std::regex_error const& error) {
-      detail::throw_invalid_argument(fmt::format(
-          "Parameters::freeze: \"{}\" is no regular expression: {}", names, error.what()));
-    }
   }
   /// Returns up to eight names for messages.
   [[nodiscard]] std::string names_for_messages() const {

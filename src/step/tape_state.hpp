@@ -2,6 +2,7 @@
 #pragma once
 
 #include "step/by_memory.hpp"
+#include "step/finite_searches.hpp"
 #include "step/gradient_sum.hpp"
 #include "step/gradient_terms.hpp"
 #include "step/grouped_ids.hpp"
@@ -61,6 +62,10 @@ struct TapeState {
               std::optional<LookedUp> looked_up,
               AnyTape::Backward backward,
               std::source_location issued_at);
+  /// Searches a gradient for NaN and infinity, if the tape has a NonFiniteLocator.
+  void search_gradient(AnyTensor const& gradient,
+                       std::optional<TensorOf<std::int64_t>> const& row_count,
+                       std::source_location issued_at);
   /// Records that a lookup has no gradient, for error messages. Ignores a lookup in the result of a
   /// recorded operation, because that operation then has no gradient either.
   void keep_unreached(std::optional<LookedUp> looked_up);
@@ -72,7 +77,7 @@ struct TapeState {
   [[nodiscard]] std::vector<LookupOfTable> lookups_of(AnyTensor const& table) const;
 
   std::shared_ptr<DeviceState> device;
-  bool played_back = false;  ///< whether backward() was called after clear()
+  std::int64_t backward_count = 0;  ///< the number of backward() calls since clear()
   std::vector<Node> nodes;
   HeldSums gradients;
   std::vector<HeldSums::Entry> taken;                 ///< gradients of the current node's output
@@ -83,6 +88,8 @@ struct TapeState {
   std::vector<std::shared_ptr<OwnedParameters const>> stepped;
   GroupedIds unique_rows;
   SeedGradient seed;
+  std::unique_ptr<FiniteSearches> searches;  ///< null without a NonFiniteLocator
+  Node const* playing = nullptr;             ///< the operation that is played back
 };
 
 }  // namespace msstream::detail

@@ -87,6 +87,9 @@ class GradientTape<detail::AnyRuntime> {
   void for_each_unreached_table(
       std::function<void(detail::MemoryRange const&, Shape const&)> const& function) const;
 
+  /// Returns the number of backward() calls since clear(), whose gradients the tape has added up.
+  [[nodiscard]] std::int64_t backward_count() const noexcept;
+
   /// Records that an optimizer has applied the gradients of the last backward() to its parameters;
   /// called by optimizers. Keeps no tensor.
   void note_step(std::shared_ptr<detail::OwnedParameters const> const& parameters) const;
@@ -138,6 +141,7 @@ class GradientTape<detail::AnyRuntime> {
   [[nodiscard]] std::optional<RowGradientPart> row_gradient_sum(
       detail::AnyTensor const& table, std::source_location issued_at) const;
   void require_row_gradients(detail::AnyTensor const& table) const;
+  [[nodiscard]] detail::TapeState& state() const noexcept { return *state_; }
 
  protected:
   explicit GradientTape(std::shared_ptr<detail::DeviceState> device);

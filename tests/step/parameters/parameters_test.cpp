@@ -206,6 +206,27 @@ TYPED_TEST(ParametersTest, an_optimizer_takes_the_store_whole_without_what_is_fr
   EXPECT_NEAR(to_host(parameters.find("top/1/bias"))[0], -0.1F * gradient[0], 1e-7);
 }
 
+TYPED_TEST(ParametersTest, an_optimizer_takes_parameters_of_a_name_with_numbers_of_their_own) {
+  Parameters parameters(this->device());
+  DenseStack const stack(parameters, "mlp", 3, {2, 1}, {.bias = init::ones()});
+  Optimizer<TypeParam> optimizer(
+      this->device(),
+      {.kind = ops::OptimizerKind::adamw, .learning_rate = 0.0F, .weight_decay = 0.5F});
+  optimizer.add(parameters, ".*/bias", {.learning_rate = 0.0F});
+  optimizer.add(parameters);
+  optimizer.set_learning_rate(0.1F);
+  auto const bias = to_host(parameters.find("mlp/1/bias"));
+  auto const weight = to_host(parameters.find("mlp/1/weight"));
+  GradientTape tape(this->device());
+  auto const x = this->put(this->random.reals(4 * 3), {4, 3});
+  tape.backward(ops::mean(tape, stack(tape, x)));
+  optimizer.step(tape);
+  EXPECT_EQ(to_host(parameters.find("mlp/1/bias")), bias);
+  EXPECT_NE(to_host(parameters.find("mlp/1/weight")), weight);
+  EXPECT_THAT(this->message_of([&] { optimizer.add(parameters, "[", {}); }),
+              HasSubstr("Optimizer::add: \"[\" is no regular expression"));
+}
+
 TYPED_TEST(ParametersTest, an_optimizer_refuses_a_store_whole) {
   Parameters parameters(this->device());
   auto const first = parameters.dense("first", {2, 2});

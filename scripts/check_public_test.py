@@ -70,12 +70,12 @@ class CheckPublic(unittest.TestCase):
         self.assertEqual(self.found(sound), [])
         problems = self.found({**sound, "base/d.hpp": "enum Another {};\n"})
         self.assertEqual(len(problems), 1, problems)
-        self.assertIn("171 public types; at most 170. The headers with the most: a.hpp (169)", problems[0])
+        self.assertIn(f"{check_public.MOST_TYPES + 1} public types; at most {check_public.MOST_TYPES}. The headers with the most: a.hpp ({check_public.MOST_TYPES - 1})", problems[0])
 
     def test_headers_have_a_budget(self):
         headers = {f"base/h{k}.hpp": "" for k in range(check_public.MOST_HEADERS)}
         self.assertEqual(self.found({**headers, "base/detail/h.hpp": "", "base/page.md": ""}), [])
-        self.assertEqual(self.found({**headers, "base/h.cuh": ""}), ["include/msstream: 113 public headers; at most 112"])
+        self.assertEqual(self.found({**headers, "base/h.cuh": ""}), [f"include/msstream: {check_public.MOST_HEADERS + 1} public headers; at most {check_public.MOST_HEADERS}"])
 
     def test_rooms_of_trainers_have_a_budget_of_their_own(self):
         headers = {f"metrics/h{k}.hpp": "" for k in range(check_public.MOST_TRAINER_HEADERS)}

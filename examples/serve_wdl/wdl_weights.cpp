@@ -14,7 +14,7 @@
 
 namespace serve_wdl {
 
-namespace data = ms::data;
+namespace datasets = ms::datasets;
 
 namespace {
 

@@ -248,7 +248,7 @@ class Trainer {
   WideDeep<R> model_;
   ms::Optimizer<R> optimizer_;
   ms::report::ProgressLine::Style progress_style_;
-  ms::data::BatchPlan plan_;
+  ms::datasets::BatchPlan plan_;
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;

@@ -104,7 +104,7 @@ template <class T>
   T const other = if_empty != nullptr ? *if_empty : T{};
   T const signed_value = sign != 0 ? -value : value;
   number = empty ? other : signed_value;
-  bool const has_value = !text.empty() | (empty & (if_empty != nullptr));
+  bool const has_value = (!text.empty()) | (empty & (if_empty != nullptr));
   return has_value & (wrong ? false : true);
 }
 

@@ -116,16 +116,16 @@ std::unique_ptr<data::Reader> reader_of(data::TextFile file, TextFormat const& f
   return std::make_unique<data::CsvReader>(std::move(file), format.options);
 }
 
-/// Takes the rows of a chunk of the library, whose columns TextFormat describes.
-RowBlock block_of(Chunk& chunk) {
-  RowBlock block;
-  block.rows = chunk.rows();
-  block.keys = std::move(chunk.ints("keys"));
-  block.continuous = std::move(chunk.floats("continuous"));
+/// Returns the rows of a chunk of the library, whose columns TextFormat describes.
+RowBlock block_of(Chunk const& chunk) {
+  auto const& keys = chunk.ints("keys");
+  auto const& continuous = chunk.floats("continuous");
   auto const& labels = chunk.floats("label");
+  RowBlock block{
+      chunk.rows(), {keys.begin(), keys.end()}, {continuous.begin(), continuous.end()}, {}};
   constexpr std::size_t second_label = 3;
   if (chunk.schema().columns().size() <= second_label) {
-    block.labels = std::move(chunk.floats("label"));
+    block.labels.assign(labels.begin(), labels.end());
     return block;
   }
   for (std::size_t row = 0; row < labels.size(); ++row) {

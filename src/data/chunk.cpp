@@ -24,51 +24,51 @@ std::int64_t Chunk::rows() const noexcept {
   return static_cast<std::int64_t>(count) / column.width;
 }
 
-Chunk::Values const& Chunk::values(std::size_t column, detail::ColumnPart wanted) const {
+Chunk::Held const& Chunk::values(std::size_t column, detail::ColumnPart wanted) const {
   require(column < values_.size(), "there is no column {} of {}", column, values_.size());
   detail::require_part(schema_->columns()[column], wanted);
   return values_[column];
 }
 
-Chunk::Values& Chunk::values(std::size_t column, detail::ColumnPart wanted) {
+Chunk::Held& Chunk::values(std::size_t column, detail::ColumnPart wanted) {
   static_cast<void>(std::as_const(*this).values(column, wanted));
   return values_[column];
 }
 
-std::vector<float>& Chunk::floats(std::size_t column) {
+Values<float>& Chunk::floats(std::size_t column) {
   return values(column, detail::ColumnPart::floats).floats;
 }
-std::vector<float> const& Chunk::floats(std::size_t column) const {
+Values<float> const& Chunk::floats(std::size_t column) const {
   return values(column, detail::ColumnPart::floats).floats;
 }
-std::vector<float>& Chunk::floats(std::string_view column) {
+Values<float>& Chunk::floats(std::string_view column) {
   return floats(schema_->index_of(column));
 }
-std::vector<float> const& Chunk::floats(std::string_view column) const {
+Values<float> const& Chunk::floats(std::string_view column) const {
   return floats(schema_->index_of(column));
 }
-std::vector<std::int64_t>& Chunk::ints(std::size_t column) {
+Values<std::int64_t>& Chunk::ints(std::size_t column) {
   return values(column, detail::ColumnPart::ints).ints;
 }
-std::vector<std::int64_t> const& Chunk::ints(std::size_t column) const {
+Values<std::int64_t> const& Chunk::ints(std::size_t column) const {
   return values(column, detail::ColumnPart::ints).ints;
 }
-std::vector<std::int64_t>& Chunk::ints(std::string_view column) {
+Values<std::int64_t>& Chunk::ints(std::string_view column) {
   return ints(schema_->index_of(column));
 }
-std::vector<std::int64_t> const& Chunk::ints(std::string_view column) const {
+Values<std::int64_t> const& Chunk::ints(std::string_view column) const {
   return ints(schema_->index_of(column));
 }
-std::vector<std::int64_t>& Chunk::offsets(std::size_t column) {
+Values<std::int64_t>& Chunk::offsets(std::size_t column) {
   return values(column, detail::ColumnPart::offsets).offsets;
 }
-std::vector<std::int64_t> const& Chunk::offsets(std::size_t column) const {
+Values<std::int64_t> const& Chunk::offsets(std::size_t column) const {
   return values(column, detail::ColumnPart::offsets).offsets;
 }
-std::vector<std::int64_t>& Chunk::offsets(std::string_view column) {
+Values<std::int64_t>& Chunk::offsets(std::string_view column) {
   return offsets(schema_->index_of(column));
 }
-std::vector<std::int64_t> const& Chunk::offsets(std::string_view column) const {
+Values<std::int64_t> const& Chunk::offsets(std::string_view column) const {
   return offsets(schema_->index_of(column));
 }
 

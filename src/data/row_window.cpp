@@ -36,7 +36,7 @@ std::vector<Source> sources_of(RowWindow const& window, std::int64_t first, std:
 }
 
 template <class T>
-std::vector<T> const& values_of(Chunk const& chunk, std::size_t column) {
+Values<T> const& values_of(Chunk const& chunk, std::size_t column) {
   if constexpr (std::is_same_v<T, float>) {
     return chunk.floats(column);
   } else {

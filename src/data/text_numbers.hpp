@@ -20,6 +20,19 @@ namespace msstream::data::detail {
 struct TextMemory {
   char const* begin;
   char const* end;
+
+  /// Returns whether the eight bytes up to the end of a text, or those from its begin on, may be
+  /// read.
+  [[nodiscard]] bool has_word_before(char const* text_end) const { return text_end - begin >= 8; }
+  [[nodiscard]] bool has_word_at(char const* text_begin) const { return end - text_begin >= 8; }
+};
+
+/// The memory around texts that are not near its ends.
+struct WideMemory {
+  char const* begin;
+  char const* end;
+  [[nodiscard]] static bool has_word_before(char const*) { return true; }
+  [[nodiscard]] static bool has_word_at(char const*) { return true; }
 };
 
 /// Masks by number of bytes, from 0 to 8. Two loads are faster than shifts by a variable number of
@@ -39,9 +52,10 @@ struct WordMasks {
 inline constexpr WordMasks kWordMasks;
 
 /// Returns a text of up to 8 bytes in the lower bytes of a word, with zeros above them.
-[[nodiscard]] inline std::uint64_t lower_word(std::string_view text, TextMemory memory) noexcept {
+template <class Memory>
+[[nodiscard]] inline std::uint64_t lower_word(std::string_view text, Memory memory) noexcept {
   std::uint64_t word = 0;
-  if (memory.end - text.data() >= 8) [[likely]] {
+  if (memory.has_word_at(text.data())) [[likely]] {
     std::memcpy(&word, text.data(), 8);
     return word & kWordMasks.lower[text.size()];
   }
@@ -50,10 +64,11 @@ inline constexpr WordMasks kWordMasks;
 }
 
 /// Returns a text of up to 8 bytes in the upper bytes of a word, with zeros ('0') below them.
-[[nodiscard]] inline std::uint64_t number_word(std::string_view text, TextMemory memory) noexcept {
+template <class Memory>
+[[nodiscard]] inline std::uint64_t number_word(std::string_view text, Memory memory) noexcept {
   std::uint64_t word = 0;
   char const* const end = text.data() + text.size();
-  if (end - memory.begin >= 8) [[likely]] {
+  if (memory.has_word_before(end)) [[likely]] {
     std::memcpy(&word, end - 8, 8);
     word &= ~kWordMasks.lower[8 - text.size()];
   } else if (!text.empty()) {
@@ -83,9 +98,9 @@ inline constexpr WordMasks kWordMasks;
 /// Writes the number of type T that the text spells if it has up to 8 digits, with or without a
 /// sign, or `if_empty`, unless it is null, for an empty text. Returns false for other texts. Has no
 /// branch that depends on the digits, or on whether the text is empty.
-template <class T>
+template <class T, class Memory>
 [[nodiscard]] inline bool short_number(std::string_view text,
-                                       TextMemory memory,
+                                       Memory memory,
                                        T const* if_empty,
                                        T& number) noexcept {
   if (text.data() == memory.end) [[unlikely]] {
@@ -104,13 +119,13 @@ template <class T>
   T const other = if_empty != nullptr ? *if_empty : T{};
   T const signed_value = sign != 0 ? -value : value;
   number = empty ? other : signed_value;
-  bool const has_value = (!text.empty()) | (empty & (if_empty != nullptr));
-  return has_value & (wrong ? false : true);
+  wrong |= text.empty() & !(empty & (if_empty != nullptr));
+  return !wrong;
 }
 
-template <class T>
+template <class T, class Memory>
 [[nodiscard]] inline bool to_number(std::string_view text,
-                                    TextMemory memory,
+                                    Memory memory,
                                     T const* if_empty,
                                     T& number) noexcept {
   if constexpr (std::endian::native == std::endian::little) {
@@ -128,8 +143,9 @@ template <class T>
 
 /// Writes the number that the whole text spells, or `if_empty`, unless it is null, for an empty
 /// text.
+template <class Memory>
 [[nodiscard]] inline bool to_int64(std::string_view text,
-                                   TextMemory memory,
+                                   Memory memory,
                                    std::int64_t const* if_empty,
                                    std::int64_t& number) noexcept {
   return to_number<std::int64_t>(text, memory, if_empty, number);
@@ -137,16 +153,18 @@ template <class T>
 
 /// Writes the finite number that the whole text spells, rounded to the nearest float, or
 /// `if_empty`, unless it is null, for an empty text.
+template <class Memory>
 [[nodiscard]] inline bool to_float32(std::string_view text,
-                                     TextMemory memory,
+                                     Memory memory,
                                      float const* if_empty,
                                      float& number) noexcept {
   return to_number<float>(text, memory, if_empty, number);
 }
 
 /// Returns string_key(text).
+template <class Memory>
 [[nodiscard, gnu::always_inline]] inline std::int64_t fast_string_key(std::string_view text,
-                                                                      TextMemory memory) noexcept {
+                                                                      Memory memory) noexcept {
   if constexpr (std::endian::native != std::endian::little) {
     return string_key(text);
   }

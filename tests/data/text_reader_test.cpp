@@ -244,7 +244,7 @@ TEST_F(TextReaderTest, continues_at_every_position_in_any_of_several_files) {
     CsvReader fresh(files, options);
     for (auto* const moved : {static_cast<Reader*>(&fresh), static_cast<Reader*>(&reader)}) {
       moved->seek(positions[i]);
-      std::vector<std::int64_t> expected;
+      Values<std::int64_t> expected;
       for (std::int64_t id = rows[i] + 1; id <= 5; ++id) {
         expected.push_back(id);
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/data/detail/uninitialised_allocator.hpp>
 #include <msstream/data/schema.hpp>
 
 #include <cstddef>
@@ -10,6 +11,10 @@
 #include <vector>
 
 namespace msstream::data {
+
+/// The values of a column: a vector in which resize() leaves new elements uninitialised.
+template <class T>
+using Values = std::vector<T, detail::UninitialisedAllocator<T>>;
 
 /// Some consecutive rows in memory, stored by column. A Reader appends the values of its rows to
 /// the columns.
@@ -28,25 +33,25 @@ class Chunk {
 
   /// Returns the values of a float32 column. Throws std::invalid_argument for a column of another
   /// type, and if there is no such column.
-  [[nodiscard]] std::vector<float>& floats(std::size_t column);
-  [[nodiscard]] std::vector<float> const& floats(std::size_t column) const;
-  [[nodiscard]] std::vector<float>& floats(std::string_view column);
-  [[nodiscard]] std::vector<float> const& floats(std::string_view column) const;
+  [[nodiscard]] Values<float>& floats(std::size_t column);
+  [[nodiscard]] Values<float> const& floats(std::size_t column) const;
+  [[nodiscard]] Values<float>& floats(std::string_view column);
+  [[nodiscard]] Values<float> const& floats(std::string_view column) const;
 
   /// Returns the values of a column of type int64 or hashed. Throws std::invalid_argument for a
   /// column of another type, and if there is no such column.
-  [[nodiscard]] std::vector<std::int64_t>& ints(std::size_t column);
-  [[nodiscard]] std::vector<std::int64_t> const& ints(std::size_t column) const;
-  [[nodiscard]] std::vector<std::int64_t>& ints(std::string_view column);
-  [[nodiscard]] std::vector<std::int64_t> const& ints(std::string_view column) const;
+  [[nodiscard]] Values<std::int64_t>& ints(std::size_t column);
+  [[nodiscard]] Values<std::int64_t> const& ints(std::size_t column) const;
+  [[nodiscard]] Values<std::int64_t>& ints(std::string_view column);
+  [[nodiscard]] Values<std::int64_t> const& ints(std::string_view column) const;
 
   /// Returns the offsets of a jagged column, which begin with 0. A reader appends the number of
   /// values so far after each row. Throws std::invalid_argument for a column that is not jagged,
   /// and if there is no such column.
-  [[nodiscard]] std::vector<std::int64_t>& offsets(std::size_t column);
-  [[nodiscard]] std::vector<std::int64_t> const& offsets(std::size_t column) const;
-  [[nodiscard]] std::vector<std::int64_t>& offsets(std::string_view column);
-  [[nodiscard]] std::vector<std::int64_t> const& offsets(std::string_view column) const;
+  [[nodiscard]] Values<std::int64_t>& offsets(std::size_t column);
+  [[nodiscard]] Values<std::int64_t> const& offsets(std::size_t column) const;
+  [[nodiscard]] Values<std::int64_t>& offsets(std::string_view column);
+  [[nodiscard]] Values<std::int64_t> const& offsets(std::string_view column) const;
 
   /// Removes all rows, and keeps the memory for others.
   void clear() noexcept;
@@ -56,18 +61,18 @@ class Chunk {
   void check() const;
 
  private:
-  struct Values {
-    std::vector<float> floats;
-    std::vector<std::int64_t> ints;
-    std::vector<std::int64_t> offsets;
+  struct Held {
+    Values<float> floats;
+    Values<std::int64_t> ints;
+    Values<std::int64_t> offsets;
   };
   /// Returns the values of a column. Throws std::invalid_argument unless it has those that are
   /// `wanted`.
-  [[nodiscard]] Values const& values(std::size_t column, detail::ColumnPart wanted) const;
-  [[nodiscard]] Values& values(std::size_t column, detail::ColumnPart wanted);
+  [[nodiscard]] Held const& values(std::size_t column, detail::ColumnPart wanted) const;
+  [[nodiscard]] Held& values(std::size_t column, detail::ColumnPart wanted);
 
   std::shared_ptr<Schema const> schema_;
-  std::vector<Values> values_;
+  std::vector<Held> values_;
 };
 
 }  // namespace msstream::data

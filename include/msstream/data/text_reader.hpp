@@ -50,7 +50,7 @@ struct TextOptions {
   std::vector<std::string> names = {};
   bool trim_spaces = false;  ///< ignores spaces around a value, also before its quote
   /// The bytes that a task parses, at least 1. A line is never divided.
-  std::size_t chunk_bytes = std::size_t{1} << 20U;
+  std::size_t chunk_bytes = std::size_t{1} << 18U;
 };
 
 /// A text file: its name for messages, and a function that opens it, each time from its start.

@@ -18,6 +18,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   load     all tests of the host runtime three times, beside four busy processes
   core     all tests of the host runtime, on one processor
   fuzz     a minute of each fuzz target
+  python   checkpoints and event files, beside the newest safetensors and TensorBoard from PyPI; left out without a network
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
 
@@ -74,6 +75,21 @@ core() {
 
 fuzz() { "$root/scripts/fuzz.sh" 60; }
 
+python() {
+  local folder=$root/build/python
+  if ! { python3 -m venv "$folder" && "$folder/bin/python" -m pip install --quiet numpy safetensors tensorboard; }; then
+    say "left out: numpy, safetensors and tensorboard cannot be installed from PyPI"
+    return
+  fi
+  choose_preset
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build test_checkpoint test_report
+  local room
+  for room in checkpoint report; do
+    MSSTREAM_TEST_PYTHON=$folder/bin/python "$root/build/$preset/tests/test_$room" --gtest_filter='Python*'
+  done
+}
+
 captures() {
   choose_preset
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
@@ -98,12 +114,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load core fuzz captures gpu)
+parts=(headers tidy asan tsan load core fuzz python captures gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | core | fuzz | captures | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | core | fuzz | python | captures | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

@@ -32,7 +32,8 @@ std::string load_text(WdlOptions const& options) {
     return fmt::format("queries arrive at random, at {} times the peak", plan.load_factor);
   }
   if (plan.mode == LoadMode::open) {
-    return fmt::format("{} queries/s arrive at random", ms::report::grouped(std::llround(plan.rate)));
+    return fmt::format("{} queries/s arrive at random",
+                       ms::report::grouped(std::llround(plan.rate)));
   }
   auto const each = plan.in_flight == 1 ? "" : fmt::format(" with {} queries each", plan.in_flight);
   return fmt::format("{}{}{}", plan.clients, plan.clients == 1 ? " client" : " clients", each);

@@ -19,6 +19,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   core     all tests of the host runtime, on one processor
   fuzz     a minute of each fuzz target
   sklearn  the recorded numbers of scikit-learn, beside those of the newest one from PyPI; left out without a network
+  python   checkpoints and event files, beside the newest safetensors and TensorBoard from PyPI; left out without a network
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
 
@@ -84,6 +85,21 @@ sklearn() {
   "$folder/bin/python" -B "$root/tests/metrics/sklearn_values.py" --check
 }
 
+python() {
+  local folder=$root/build/python
+  if ! { python3 -m venv "$folder" && "$folder/bin/python" -m pip install --quiet numpy safetensors tensorboard; }; then
+    say "left out: numpy, safetensors and tensorboard cannot be installed from PyPI"
+    return
+  fi
+  choose_preset
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build test_checkpoint test_report
+  local room
+  for room in checkpoint report; do
+    MSSTREAM_TEST_PYTHON=$folder/bin/python "$root/build/$preset/tests/test_$room" --gtest_filter='Python*'
+  done
+}
+
 captures() {
   choose_preset
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
@@ -108,12 +124,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load core fuzz sklearn captures gpu)
+parts=(headers tidy asan tsan load core fuzz sklearn python captures gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | core | fuzz | sklearn | captures | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | core | fuzz | sklearn | python | captures | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

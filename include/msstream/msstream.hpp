@@ -6,6 +6,7 @@
 /// fail (runtime/checked.hpp, sim.hpp and faulty.hpp), interop and DLPack, the raw allocator, and
 /// the automatic choice of groups (step/auto_assignment.hpp).
 
+#include <msstream/checkpoint/writer.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/metrics/auc.hpp>
 #include <msstream/metrics/calibration.hpp>
@@ -35,6 +36,9 @@
 #include <msstream/ops/schedule.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/ops/table_batch.hpp>
+#include <msstream/report/progress_line.hpp>
+#include <msstream/report/run_report.hpp>
+#include <msstream/report/tensorboard.hpp>
 #include <msstream/serve/inference_pool.hpp>
 #include <msstream/step/batch_parts.hpp>
 #include <msstream/step/captured_step.hpp>

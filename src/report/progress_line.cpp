@@ -89,6 +89,13 @@ void ProgressLine::set(std::string_view name, double value) {
   set_one(name, value);
 }
 
+void ProgressLine::start_at(std::int64_t done) {
+  std::lock_guard const guard(mutex_);
+  first_ = done;
+  done_ = total_ ? std::min(done, *total_) : done;
+  tenths_shown_ = total_ ? 10 * done_ / *total_ : 0;
+}
+
 void ProgressLine::update(std::int64_t done, std::initializer_list<Metric> metrics) {
   std::lock_guard const guard(mutex_);
   done_ = total_ ? std::min(done, *total_) : done;
@@ -168,7 +175,7 @@ std::string ProgressLine::bar(std::size_t width) const {
 
 std::string ProgressLine::figures(Clock::time_point now) const {
   double const seconds = std::chrono::duration<double>(now - started_).count();
-  double const speed = seconds > 0 ? static_cast<double>(done_) / seconds : 0.0;
+  double const speed = seconds > 0 ? static_cast<double>(done_ - std::min(first_, done_)) / seconds : 0.0;
   std::string out = total_ ? fmt::format("{}%  ", 100 * done_ / *total_)
                            : fmt::format("{} {}  ", grouped(done_), style_.unit);
   out += fmt::format("{} {}/s", grouped(std::llround(speed)), style_.unit);

@@ -450,7 +450,6 @@ TYPED_TEST(WriterTest, is_refused_in_a_capture_and_copies_between_replays) {
   }
 }
 
-#if !defined(__SANITIZE_THREAD__)
 /// The folder of the test below, in the process that is killed and in the one that looks
 /// afterwards.
 class SharedFolder {
@@ -520,7 +519,6 @@ TEST(WriterDeathTest, a_process_that_is_killed_leaves_the_earlier_checkpoint_who
                                               "checkpoint-000000002.safetensors"))
       << "what the killed process left has been removed";
 }
-#endif
 
 }  // namespace
 }  // namespace msstream::testing

@@ -148,6 +148,17 @@ TEST_F(ProgressLineTest, counts_if_the_end_is_not_known) {
   EXPECT_EQ(out_.str(), "\repoch 1/2  12 rows  12 rows/s\x1b[K");
 }
 
+TEST_F(ProgressLineTest, what_an_earlier_run_has_done_does_not_count_for_the_speed) {
+  auto shown = progress(Kind::lines);
+  shown.start_at(500);
+  pass(1000);
+  shown.update(501);
+  EXPECT_EQ(out_.str(), "") << "no tenth is complete";
+  pass(1000);
+  shown.update(600);
+  EXPECT_EQ(out_.str(), "epoch 1/2  60%  50 rows/s  left 0:08\n");
+}
+
 TEST_F(ProgressLineTest, takes_updates_of_several_threads) {
   auto shown = progress(Kind::bar);
   std::vector<std::thread> threads;

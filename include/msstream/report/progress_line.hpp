@@ -69,6 +69,8 @@ class ProgressLine {
   /// Moves the cursor to a new line after a bar, also if an exception ends the loop.
   ~ProgressLine();
 
+  /// Sets what an earlier run has done already, which does not count for the speed.
+  void start_at(std::int64_t done);
   /// Sets what is done so far and the values of metrics, and shows them if that is due. A metric
   /// keeps its value until it gets another one; metrics are shown in the order in which they first
   /// got one.
@@ -92,6 +94,7 @@ class ProgressLine {
   std::optional<std::int64_t> total_;
   std::function<Clock::time_point()> now_;
   Clock::time_point started_;
+  std::int64_t first_ = 0;  ///< what an earlier run has done
   std::int64_t done_ = 0;
   std::vector<std::pair<std::string, double>> metrics_;
   std::optional<Clock::time_point> drawn_;

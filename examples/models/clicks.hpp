@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/data/reader.hpp>
+#include <msstream/data/device_loader.hpp>
 
 #include <algorithm>
 #include <array>
@@ -94,8 +94,23 @@ class Reader final : public ms::data::Reader {
   std::int64_t row_;
 };
 
-inline std::shared_ptr<Reader> rows(std::int64_t begin, std::int64_t end) {
-  return std::make_shared<Reader>(begin, end);
+/// Returns the shape of the table of each field.
+inline std::vector<ms::Shape> table_shapes(std::int64_t width) {
+  return std::vector<ms::Shape>(kFields, {kRowsOfTable, width});
+}
+
+/// A row to ask a served model about.
+struct Query {
+  std::vector<float> dense = std::vector<float>(kNumbers, 0.5F);
+  std::vector<std::int64_t> ids = std::vector<std::int64_t>(kFields, 7);
+};
+
+/// Returns the rows [begin, end) in batches on the device.
+inline ms::data::DeviceLoader<> batches(ms::Device<> const& device,
+                                        ms::StreamGroup<> const& group,
+                                        std::int64_t begin,
+                                        std::int64_t end) {
+  return {device, group, std::make_shared<Reader>(begin, end), {.batch_rows = 512}};
 }
 
 }  // namespace clicks

@@ -9,6 +9,7 @@
 #include <msstream/step/dense_stack.hpp>
 
 namespace ms = msstream;
+namespace ops = ms::ops;
 
 #include "histories.hpp"
 
@@ -30,11 +31,11 @@ struct DiceLayer {
         running{parameters.buffer(name + "/mean", {out}),
                 parameters.buffer(name + "/variance", {out}, ms::init::ones())} {}
   auto operator()(auto& tape, ms::Tensor<float> const& input) const {
-    return ms::ops::dice(tape, layer(tape, input), weight, running);
+    return ops::dice(tape, layer(tape, input), weight, running);
   }
   ms::DenseStack<> layer;
   ms::Tensor<float> weight;
-  ms::ops::RunningStatistics<> running;
+  ops::RunningStatistics<> running;
 };
 
 struct Din {
@@ -51,23 +52,23 @@ struct Din {
                ms::Tensor<std::int64_t> const& offsets,
                ms::Tensor<std::int64_t> const& item) const {
     auto const batch = item.count();
-    auto const past = ms::ops::jagged_to_dense(
-        tape, ms::ops::gather_rows(tape, items, history), offsets, kLongest, 0.0F);
-    auto const wanted = ms::ops::gather_rows(tape, items, item);
+    auto const past =
+        ops::jagged_to_dense(tape, ops::gather_rows(tape, items, history), offsets, kLongest, 0.0F);
+    auto const wanted = ops::gather_rows(tape, items, item);
     auto const beside = wanted.reshaped({batch, 1, kWidth});
     // A weight for each item of the history, by the item, the wanted one, and their product.
     auto const flat = [&](ms::Tensor<float> const& rows) {
       return rows.reshaped({batch * kLongest, kWidth});
     };
-    auto const pairs = ms::ops::concat(tape,
-                                       std::vector{flat(past),
-                                                   flat(ms::ops::subtract(tape, past, beside)),
-                                                   flat(ms::ops::multiply(tape, past, beside))});
+    auto const pairs = ops::concat(tape,
+                                   std::vector{flat(past),
+                                               flat(ops::subtract(tape, past, beside)),
+                                               flat(ops::multiply(tape, past, beside))});
     auto const weights = score(tape, attention(tape, pairs)).reshaped({batch, kLongest, 1});
     // Items beyond the end of a history are rows of zeros, so their weights do not matter.
-    auto const interest = ms::ops::sum(tape, ms::ops::multiply(tape, past, weights), 1);
-    auto const features = std::vector{interest, wanted, ms::ops::multiply(tape, interest, wanted)};
-    return logit(tape, hidden(tape, ms::ops::concat(tape, features)));
+    auto const interest = ops::sum(tape, ops::multiply(tape, past, weights), 1);
+    auto const features = std::vector{interest, wanted, ops::multiply(tape, interest, wanted)};
+    return logit(tape, hidden(tape, ops::concat(tape, features)));
   }
   auto forward(auto& tape, ms::data::DeviceBatch<> const& batch) const {
     return forward(tape, batch.ints("history"), batch.offsets("history"), batch.ints("item"));
@@ -85,29 +86,28 @@ int main() {
   ms::StreamPool pool(device, {.groups = 1});
   ms::Parameters parameters(device, {.seed = 1});
   Din const model(parameters);
-  ms::Optimizer optimizer(device, {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 3e-3F});
+  ms::Optimizer optimizer(device, {.kind = ops::OptimizerKind::adam, .learning_rate = 3e-3F});
   optimizer.add(parameters);
   ms::GradientTape tape(device);
 
-  ms::data::DeviceLoader batches(
-      device, pool[0], histories::users(0, 100'000, true), {.batch_rows = 256});
+  auto batches = histories::batches(device, pool[0], 0, 100'000, true);
   ms::report::ProgressLine progress("training", 100'000);
-  std::int64_t step = 0;
   while (auto const batch = batches.next()) {
     tape.backward(
-        ms::ops::mean_bce_with_logits(tape, model.forward(tape, *batch), batch->floats("label")));
+        ops::mean_bce_with_logits(tape, model.forward(tape, *batch), batch->floats("label")));
     optimizer.step(tape);
     tape.clear();
-    progress.update(256 * ++step);
+    progress.update(batch->first_sample() + batch->rows());
   }
-  ms::checkpoint::save("din.safetensors", ms::checkpoint::Tensors(parameters), {.step = step});
+  ms::checkpoint::save(
+      "din.safetensors", ms::checkpoint::Tensors(parameters), {.step = batches.position().batches});
 
   ms::Parameters loaded(device);
   Din const served(loaded);
   ms::checkpoint::load("din.safetensors", ms::checkpoint::Tensors(loaded));
   loaded.freeze(".*");
   ms::metrics::Auc const auc(device);
-  ms::data::DeviceLoader held_out(device, pool[0], histories::users(100'000, 110'000, true));
+  auto held_out = histories::batches(device, pool[0], 100'000, 110'240, true);
   while (auto const batch = held_out.next()) {
     auc.update(served.forward(ms::no_tape, *batch), batch->floats("label"));
   }

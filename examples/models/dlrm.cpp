@@ -9,6 +9,7 @@
 #include <msstream/step/dense_stack.hpp>
 
 namespace ms = msstream;
+namespace ops = ms::ops;
 
 #include "clicks.hpp"
 
@@ -19,18 +20,9 @@ namespace ms = msstream;
 
 constexpr std::int64_t kWidth = 16;
 
-std::vector<ms::ops::EmbeddingTable<>> make_tables(ms::Parameters<>& parameters) {
-  std::vector<ms::ops::EmbeddingTable<>> tables;
-  for (int field = 0; field < clicks::kFields; ++field) {
-    tables.push_back(
-        {parameters.table("table/" + std::to_string(field), {clicks::kRowsOfTable, kWidth})});
-  }
-  return tables;
-}
-
 struct Dlrm {
   Dlrm(ms::Device<> const& device, ms::Parameters<>& parameters)
-      : tables(device, make_tables(parameters)),
+      : tables(device, parameters.tables("table", clicks::table_shapes(kWidth))),
         bottom(parameters, "bottom", clicks::kNumbers, {64, kWidth}, {.last = relu}),
         top(parameters, "top", kWidth + 27 * 26 / 2, {64, 32, 1}) {}
 
@@ -39,20 +31,20 @@ struct Dlrm {
   auto forward(auto& tape,
                ms::Tensor<float> const& dense,
                ms::Tensor<std::int64_t> const& ids) const {
-    auto const rows = ms::ops::embedding_lookup(tape, tables, {ids, dense.shape()[0]});
-    return top(tape, ms::ops::dot_interaction(tape, bottom(tape, dense), rows));
+    auto const rows = ops::embedding_lookup(tape, tables, {ids, dense.shape()[0]});
+    return top(tape, ops::dot_interaction(tape, bottom(tape, dense), rows));
   }
   auto forward(auto& tape, ms::data::DeviceBatch<> const& batch) const {
     return forward(tape, batch.floats("dense"), batch.ints("id0", "id25"));
   }
   auto operator()(ms::serve::Inputs<> const& inputs) const {
     auto const ids = inputs.get<std::int64_t>("ids");
-    return ms::ops::sigmoid(
+    return ops::sigmoid(
         forward(ms::no_tape, inputs.get<float>("dense"), ids.reshaped({ids.count()})));
   }
 
-  static constexpr auto relu = ms::ops::Activation::relu;
-  ms::ops::EmbeddingTables<> tables;
+  static constexpr auto relu = ops::Activation::relu;
+  ops::EmbeddingTables<> tables;
   ms::DenseStack<> bottom;
   ms::DenseStack<> top;
 };
@@ -62,28 +54,26 @@ int main() {
   ms::StreamPool pool(device, {.groups = 2});
   ms::Parameters parameters(device, {.seed = 1});
   auto const model = std::make_shared<Dlrm>(device, parameters);
-  ms::Optimizer optimizer(device,
-                          {.kind = ms::ops::OptimizerKind::adagrad, .learning_rate = 0.03F});
+  ms::Optimizer optimizer(device, {.kind = ops::OptimizerKind::adagrad, .learning_rate = 0.03F});
   optimizer.add(parameters);
   ms::GradientTape tape(device);
 
-  auto const train_rows = clicks::rows(0, 300'000);
-  ms::data::DeviceLoader batches(device, pool[0], train_rows, {.batch_rows = 512});
+  auto batches = clicks::batches(device, pool[0], 0, 300'000);
   ms::report::ProgressLine progress("training", 300'000);
-  std::int64_t step = 0;
   while (auto const batch = batches.next()) {
     auto const logits = model->forward(tape, *batch);
-    auto const loss = ms::ops::mean_bce_with_logits(tape, logits, batch->floats("label"));
+    auto const loss = ops::mean_bce_with_logits(tape, logits, batch->floats("label"));
     tape.backward(loss);
     optimizer.step(tape);
     tape.clear();
-    progress.update(512 * ++step);
+    progress.update(batch->first_sample() + batch->rows());
   }
-  ms::checkpoint::save(
-      "dlrm.safetensors", ms::checkpoint::Tensors(parameters, optimizer), {.step = step});
+  ms::checkpoint::save("dlrm.safetensors",
+                       ms::checkpoint::Tensors(parameters, optimizer),
+                       {.step = batches.position().batches});
 
   ms::metrics::Auc const auc(device);
-  ms::data::DeviceLoader held_out(device, pool[0], clicks::rows(300'000, 320'000));
+  auto held_out = clicks::batches(device, pool[0], 300'000, 320'000);
   while (auto const batch = held_out.next()) {
     auc.update(model->forward(ms::no_tape, *batch), batch->floats("label"));
   }
@@ -97,8 +87,7 @@ int main() {
                   ms::serve::field<std::int64_t>(
                       "ids", clicks::kFields, ms::serve::Field::Order::columns)},
        .outputs_per_row = 1});
-  std::vector<float> const dense(clicks::kNumbers, 0.5F);
-  std::vector<std::int64_t> const ids(clicks::kFields, 7);
-  auto const answer = server.submit({.rows = 1, .values = {dense, ids}}).get();
+  clicks::Query const query;
+  auto const answer = server.submit({.rows = 1, .values = {query.dense, query.ids}}).get();
   std::printf("probability of a click: %.4f\n", answer.values[0]);
 }

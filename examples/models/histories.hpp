@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/data/reader.hpp>
+#include <msstream/data/device_loader.hpp>
+#include <msstream/ops/bags.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -86,8 +87,20 @@ class Reader final : public ms::data::Reader {
   std::int64_t user_;
 };
 
-inline std::shared_ptr<Reader> users(std::int64_t begin, std::int64_t end, bool clicks = false) {
-  return std::make_shared<Reader>(begin, end, clicks);
+inline ms::ops::Bags<> history_of(ms::data::DeviceBatch<> const& batch) {
+  return {batch.ints("history"), batch.offsets("history")};
+}
+
+/// Returns the users [begin, end) in full batches of 256 on the device.
+inline ms::data::DeviceLoader<> batches(ms::Device<> const& device,
+                                        ms::StreamGroup<> const& group,
+                                        std::int64_t begin,
+                                        std::int64_t end,
+                                        bool clicks = false) {
+  return {device,
+          group,
+          std::make_shared<Reader>(begin, end, clicks),
+          {.batch_rows = 256, .last_batch = ms::data::LastBatch::dropped}};
 }
 
 }  // namespace histories

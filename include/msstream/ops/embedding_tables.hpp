@@ -119,9 +119,27 @@ class EmbeddingTables : public EmbeddingTables<detail::AnyRuntime> {
                   std::vector<EmbeddingTable<R>> const& tables,
                   std::source_location issued_at = std::source_location::current())
       : Body(device.state(), {tables.begin(), tables.end()}, issued_at) {}
+  /// Makes tables of one pooling and of one id per bag, as the other constructor does.
+  template <Element T>
+  EmbeddingTables(Device<R> const& device,
+                  std::vector<Tensor<T, R>> const& tables,
+                  Pooling pooling = Pooling::sum,
+                  std::source_location issued_at = std::source_location::current())
+      : EmbeddingTables(device, described(tables, pooling), issued_at) {}
 
   [[nodiscard]] EmbeddingTable<R> table(std::int64_t number) const {
     return detail::typed<R>(Body::table(number));
+  }
+
+ private:
+  template <Element T>
+  static std::vector<EmbeddingTable<R>> described(std::vector<Tensor<T, R>> const& tables,
+                                                  Pooling pooling) {
+    std::vector<EmbeddingTable<R>> all;
+    for (auto const& table : tables) {
+      all.push_back({.weights = table, .pooling = pooling});
+    }
+    return all;
   }
 };
 

@@ -118,6 +118,22 @@ class Parameters : public Parameters<detail::AnyRuntime> {
     return {detail::OfKnownType(),
             Body::make_or_find(Kind::table, dtype_of<T>, name, shape, initializer, issued_at)};
   }
+  /// Returns a table of each shape, with the names `<name>/0`, `<name>/1` and so on, as table()
+  /// does.
+  template <Element T = float>
+    requires std::constructible_from<ops::AnyTable<R>, Tensor<T, R>>
+  [[nodiscard]] std::vector<Tensor<T, R>> tables(
+      std::string_view name,
+      std::vector<Shape> const& shapes,
+      Initializer const& initializer = init::uniform(-0.05F, 0.05F),
+      std::source_location issued_at = std::source_location::current()) {
+    std::vector<Tensor<T, R>> all;
+    for (auto const& shape : shapes) {
+      auto const own = std::string(name) + "/" + std::to_string(all.size());
+      all.push_back(table<T>(own, shape, initializer, issued_at));
+    }
+    return all;
+  }
   /// Returns the buffer of this name, a tensor that belongs to the model and its checkpoints but
   /// that no optimizer updates, such as running statistics: a new one with its first values, or the
   /// one that exists. Throws what dense() throws.

@@ -8,6 +8,7 @@
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <numeric>
 #include <source_location>
 #include <span>
 #include <vector>
@@ -76,6 +77,17 @@ template <Element T, Runtime R>
   auto const staged = detail::download(tensor.any(), issued_at);
   auto const* const elements = static_cast<T const*>(staged.data());
   return {elements, elements + staged.count()};
+}
+
+/// Makes a tensor [count] with the elements 0, 1, …, count - 1.
+template <Runtime R>
+[[nodiscard]] Tensor<std::int64_t, R> arange(
+    Device<R> const& device,
+    std::int64_t count,
+    std::source_location issued_at = std::source_location::current()) {
+  std::vector<std::int64_t> elements(static_cast<std::size_t>(count));
+  std::iota(elements.begin(), elements.end(), 0);
+  return to_device(device, elements, {count}, issued_at);
 }
 
 /// Sets every byte of the tensor to `value`, on the group's compute stream.

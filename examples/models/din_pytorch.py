@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program din.cpp in PyTorch, for comparison: the same model, training and evaluation."""
+import torch
+from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torcheval.metrics.functional import binary_auroc
+
+from batches import histories
+
+ITEMS, WIDTH, LONGEST = 1000, 16, 32
+
+
+class Dice(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width, affine=False)
+        self.weight = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        p = torch.sigmoid(self.norm(x))
+        return x * (p + self.weight * (1 - p))
+
+
+def dice_layer(inputs, outputs):
+    return nn.Sequential(nn.Linear(inputs, outputs), Dice(outputs))
+
+
+class Din(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.items = nn.Embedding(ITEMS, WIDTH)
+        self.attention = dice_layer(3 * WIDTH, 36)
+        self.score = nn.Linear(36, 1)
+        self.hidden = dice_layer(3 * WIDTH, 64)
+        self.logit = nn.Linear(64, 1)
+
+    def forward(self, history, offsets, item):
+        rows = torch.nested.nested_tensor_from_jagged(self.items(history), offsets)
+        past = rows.to_padded_tensor(0.0, (item.shape[0], LONGEST, WIDTH))
+        wanted = self.items(item)
+        beside = wanted[:, None, :].expand_as(past)
+        pairs = torch.cat([past, past - beside, past * beside], dim=2).reshape(-1, 3 * WIDTH)
+        weights = self.score(self.attention(pairs)).reshape(-1, LONGEST, 1)
+        interest = (past * weights).sum(dim=1)
+        features = torch.cat([interest, wanted, interest * wanted], dim=1)
+        return self.logit(self.hidden(features))
+
+
+def main():
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = Din().to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for history, offsets, items, labels in histories(0, 100_000, 256, device, clicks=True):
+        optimizer.zero_grad()
+        binary_cross_entropy_with_logits(model(history, offsets, items), labels).backward()
+        optimizer.step()
+    torch.save(model.state_dict(), "din.pt")
+    served = Din().to(device)
+    served.load_state_dict(torch.load("din.pt"))
+    served.eval()
+    logits, targets = [], []
+    with torch.no_grad():
+        for history, offsets, items, labels in histories(100_000, 110_240, 256, device, clicks=True):
+            logits.append(served(history, offsets, items))
+            targets.append(labels)
+    auc = binary_auroc(torch.cat(logits).flatten(), torch.cat(targets).flatten())
+    print(f"held-out AUC {auc:.4f}")
+
+
+main()

@@ -27,14 +27,13 @@ def collapsed(text, opening, closing):
     return "".join(out)
 
 
-def body_of(name, header):
-    """Returns the text between the braces of the class and whether it begins as public; None without a definition."""
+def bodies_of(name, header):
+    """Yields, for each definition of the class and its specialisations, the text between the braces and whether it
+    begins as public."""
     text = re.sub(r"//[^\n]*|^#[^\n]*", "", header, flags=re.MULTILINE)
-    found = re.search(rf"^(class|struct) {name}\b[^;{{]*{{", text, re.MULTILINE)
-    if found is None:
-        return None
-    opened = text[found.end() - 1:]
-    return opened[1:len(opened) - len(after_brackets(opened)) - 1], found.group(1) == "struct"
+    for found in re.finditer(rf"^(class|struct) {name}\b[^;{{]*{{", text, re.MULTILINE):
+        opened = text[found.end() - 1:]
+        yield opened[1:len(opened) - len(after_brackets(opened)) - 1], found.group(1) == "struct"
 
 
 def after_brackets(text):
@@ -48,11 +47,14 @@ def after_brackets(text):
 
 
 def public_members(name, header):
-    """Returns the names of public constructors, functions, types and data; of the operators, only operator[]."""
-    found = body_of(name, header)
-    if found is None:
-        return None
-    text, is_public = found
+    """Returns the names of public constructors, functions, types and data; of the operators, only operator[]. Returns
+    None without a definition."""
+    bodies = list(bodies_of(name, header))
+    return set().union(*(members_of(*body) for body in bodies)) if bodies else None
+
+
+def members_of(text, is_public):
+    """Returns the names of the public members in the body of a class."""
     text = text.replace("operator[]", "operator_index")
     text = re.sub(r"operator\s*[^\s\w(]+", "operator_other", text)
     text = collapsed(collapsed(text, "{", "}"), "(", ")")

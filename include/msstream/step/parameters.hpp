@@ -89,8 +89,6 @@ class Parameters : public Parameters<detail::AnyRuntime> {
   using Body = Parameters<detail::AnyRuntime>;
 
  public:
-  using runtime_type = R;
-
   explicit Parameters(Device<R> const& device, ParametersOptions const& options = {})
       : Body(device.state(), options) {}
 

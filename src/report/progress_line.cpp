@@ -175,7 +175,8 @@ std::string ProgressLine::bar(std::size_t width) const {
 
 std::string ProgressLine::figures(Clock::time_point now) const {
   double const seconds = std::chrono::duration<double>(now - started_).count();
-  double const speed = seconds > 0 ? static_cast<double>(done_ - std::min(first_, done_)) / seconds : 0.0;
+  double const speed =
+      seconds > 0 ? static_cast<double>(done_ - std::min(first_, done_)) / seconds : 0.0;
   std::string out = total_ ? fmt::format("{}%  ", 100 * done_ / *total_)
                            : fmt::format("{} {}  ", grouped(done_), style_.unit);
   out += fmt::format("{} {}/s", grouped(std::llround(speed)), style_.unit);

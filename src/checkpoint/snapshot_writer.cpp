@@ -196,6 +196,7 @@ void SnapshotWriter::give_up() {
     job_->given_up = true;
     changed_.notify_all();
     changed_.wait(lock, [&] { return !job_; });
+    failure_ = nullptr;  // save() throws what went wrong first
   }
 }
 

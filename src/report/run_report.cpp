@@ -49,15 +49,20 @@ class RunReport::State {
   }
 
  private:
+  struct Member;
   struct Node {
     enum class Kind : std::uint8_t { object, list, value };
 
     Kind kind = Kind::object;
-    std::vector<std::pair<std::string, Node>> members;  ///< of an object
+    std::vector<Member> members;  ///< of an object
     Held value;
     std::vector<Entry> entries;  ///< of a list
     std::size_t every = 1;       ///< the list has entries 0, every, 2 · every …
     std::size_t appended = 0;
+  };
+  struct Member {
+    std::string name;
+    Node node;
   };
 
   static std::string_view name_of(Node::Kind kind) {
@@ -89,8 +94,8 @@ class RunReport::State {
       auto const name = rest.substr(0, end);
       require(!name.empty(), "RunReport: the path '{}' has an empty name", path);
       if (node != nullptr) {
-        auto const found = std::ranges::find(node->members, name, &Member::first);
-        node = found != node->members.end() ? &found->second : nullptr;
+        auto const found = std::ranges::find(node->members, name, &Member::name);
+        node = found != node->members.end() ? &found->node : nullptr;
       }
       auto const expected = is_last ? kind : Node::Kind::object;
       require(node == nullptr || node->kind == expected,
@@ -105,16 +110,14 @@ class RunReport::State {
       rest.remove_prefix(end + 1);
     }
   }
-  using Member = std::pair<std::string, Node>;
-
   static Node& member(Node& of, std::string_view name, Node::Kind kind) {
-    auto const found = std::ranges::find(of.members, name, &Member::first);
+    auto const found = std::ranges::find(of.members, name, &Member::name);
     if (found != of.members.end()) {
-      return found->second;
+      return found->node;
     }
-    auto& made = of.members.emplace_back(std::string(name), Node());
-    made.second.kind = kind;
-    return made.second;
+    auto& made = of.members.emplace_back(Member{std::string(name), {}});
+    made.node.kind = kind;
+    return made.node;
   }
 
   void append_entry(std::string_view path, Entry entry) {

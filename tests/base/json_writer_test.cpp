@@ -191,5 +191,15 @@ TEST(JsonWriter, writes_json_whatever_the_bytes) {
   }
 }
 
+TEST(IsUtf8, agrees_with_what_is_written_unchanged) {
+  for (auto const* text : {"", "a", "grüße", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBF"}) {
+    EXPECT_TRUE(is_utf8(text)) << text;
+  }
+  for (auto const* text :
+       {"\xff", "a\x80", "\xC3", "\xC0\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80"}) {
+    EXPECT_FALSE(is_utf8(text)) << ::testing::PrintToString(text);
+  }
+}
+
 }  // namespace
 }  // namespace msstream::detail

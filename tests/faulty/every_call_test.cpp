@@ -52,6 +52,12 @@ TYPED_TEST(EveryCallTest, training_may_fail) {
 TYPED_TEST(EveryCallTest, training_on_shared_launch_threads_may_fail) {
   EveryCall(training<TypeParam>(LaunchThreads::shared)).run();
 }
+TYPED_TEST(EveryCallTest, checkpoints_may_fail) {
+  EveryCall(checkpoints<TypeParam>(1 << 20)).run();
+}
+TYPED_TEST(EveryCallTest, checkpoints_copied_to_the_host_directly_may_fail) {
+  EveryCall(checkpoints<TypeParam>(0)).run();
+}
 
 }  // namespace
 }  // namespace msstream::testing

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/temporary_folder.hpp"
 #include "faulty/every_call.hpp"
 #include "faulty/world.hpp"
 
+#include <msstream/checkpoint/writer.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/tensor/publish.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace msstream::testing {
@@ -205,6 +209,56 @@ Scenario<Inner> captured_step() {
             }
           },
           [](World<Inner>& world) { world.kept.reset(); }};
+}
+
+/// A scenario that writes checkpoints beside other work, and loads them. Of the tensor, as many
+/// bytes as `device_bytes` allows are copied within the device first. The writer is kept, because
+/// its destructor makes calls whose failures no caller hears.
+template <Runtime Inner>
+Scenario<Inner> checkpoints(std::size_t device_bytes) {
+  struct Kept {
+    TemporaryFolder folder;
+    std::optional<checkpoint::Writer> writer;
+  };
+  return {"checkpoints",
+          [device_bytes](World<Inner>& world) {
+            constexpr std::int64_t kCount = 2000;
+            world.open({.groups = 2});
+            StreamScope const scope((*world.pool)[0]);
+            auto const x = to_device<float>(*world.device, ascending(kCount), {kCount});
+            world.left_behind.push_back(x);
+            checkpoint::Tensors const tensors([&](auto const& visit) { visit("x", x); });
+            auto const kept = std::make_shared<Kept>();
+            world.kept = kept;
+            kept->writer.emplace(tensors,
+                                 checkpoint::WriterOptions{.folder = kept->folder.path(),
+                                                           .device_bytes = device_bytes,
+                                                           .pinned_bytes = 4096});
+            auto& writer = *kept->writer;
+            for (int step = 1; step <= 2; ++step) {
+              writer.save({.step = step});
+              fill_bytes(x, 0);
+            }
+            writer.wait();
+            checkpoint::load(writer.path_of(1), tensors);
+            auto const first = to_host(x);
+            checkpoint::load(writer.path_of(2), tensors);
+            ASSERT_EQ(first, ascending(kCount));
+            ASSERT_THAT(to_host(x), ::testing::Each(0.0F));
+          },
+          [](World<Inner>& world) {
+            // The writer writes again, if it could be made.
+            if (auto* const kept = static_cast<Kept*>(world.kept.get());
+                kept != nullptr && kept->writer) {
+              try {
+                kept->writer->wait();
+              } catch (CudaError const&) {  // NOLINT(bugprone-empty-catch): of the scenario
+              }
+              kept->writer->save({.step = 3});
+              kept->writer->wait();
+            }
+            world.kept.reset();
+          }};
 }
 
 }  // namespace msstream::testing

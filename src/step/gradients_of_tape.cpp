@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Defines the functions of GradientTape that return gradients after backward().
+#include "ops/embedding_gradient/merged_gradients.hpp"
 #include "step/cut_off.hpp"
 #include "step/engine_queries.hpp"
 #include "step/tape_state.hpp"
@@ -17,6 +18,7 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream {
@@ -26,7 +28,8 @@ std::vector<TapeState::LookupOfTable> TapeState::lookups_of(AnyTensor const& tab
   std::vector<LookupOfTable> lookups;
   auto const range = MemoryRange::of(table);
   row_gradients.for_each_overlap(range, [&](auto const& entry) {
-    for (auto const& [shape, part] : entry.value.value) {
+    for (auto const& lookup : entry.value.value) {
+      auto const& shape = lookup.table;
       auto const offset = static_cast<std::int64_t>(entry.range.begin - range.begin);
       auto const row_bytes = shape[1] * static_cast<std::int64_t>(bytes_of(table.dtype()));
       bool const is_whole = entry.range == range && shape == table.shape();
@@ -38,7 +41,7 @@ std::vector<TapeState::LookupOfTable> TapeState::lookups_of(AnyTensor const& tab
                         shape,
                         table.shape()));
       }
-      lookups.push_back({&part, is_whole ? 0 : offset / row_bytes, is_whole});
+      lookups.push_back({&lookup, is_whole ? 0 : offset / row_bytes, is_whole});
     }
   });
   return lookups;
@@ -54,7 +57,8 @@ detail::Floats detail::AnyTape::gradient(detail::Floats const& tensor,
       range, [&](auto const& entry) { terms.add(entry.range, entry.value.value.sum()); });
   state_->row_gradients.for_each_overlap(range, [&](auto const& entry) {
     for (auto const& lookup : entry.value.value) {
-      terms.add(entry.range, detail::dense_of(lookup.part.rows, lookup.table[0], issued_at));
+      auto const rows = ops::detail::own_rows(lookup.rows, lookup.table[1], issued_at);
+      terms.add(entry.range, detail::dense_of(rows, lookup.table[0], issued_at));
     }
   });
   if (terms.empty()) {
@@ -88,12 +92,11 @@ std::string detail::AnyTape::why_no_gradient(detail::AnyTensor const& tensor) co
 std::vector<detail::AnyTape::RowGradientPart> detail::AnyTape::row_gradients(
     detail::AnyTensor const& table, std::source_location issued_at) const {
   std::vector<RowGradientPart> parts;
-  for (auto const& lookup : state_->lookups_of(table)) {
-    parts.push_back(*lookup.part);
-    if (!lookup.is_whole) {
-      parts.back().rows = ops::detail::merge_row_gradients(
-          std::vector{lookup.part->rows}, table.shape()[0], {lookup.first_row}, issued_at);
-    }
+  for (auto const& [lookup, first_row, is_whole] : state_->lookups_of(table)) {
+    auto rows = is_whole ? ops::detail::own_rows(lookup->rows, table.shape()[1], issued_at)
+                         : ops::detail::merged_gradients(
+                               std::vector{lookup->rows}, table.shape(), {first_row}, issued_at);
+    parts.push_back({std::move(rows), lookup->group});
   }
   return parts;
 }
@@ -104,22 +107,23 @@ std::optional<detail::AnyTape::RowGradientPart> detail::AnyTape::row_gradient_su
   if (lookups.empty()) {
     return std::nullopt;
   }
-  auto const& group = lookups.front().part->group;
-  if (lookups.size() == 1 && lookups.front().is_whole) {
-    return *lookups.front().part;
-  }
-  std::vector<ops::RowGradients<detail::AnyRuntime>> rows;
-  std::vector<std::int64_t> first_rows;
-  for (auto const& lookup : lookups) {
-    rows.push_back(lookup.part->rows);
-    first_rows.push_back(lookup.first_row);
-  }
+  auto const& group = lookups.front().lookup->group;
   std::optional<detail::AnyStreamScope> scope;
   if (group != nullptr) {
     scope.emplace(group, StreamScopeOptions{}, issued_at);
   }
-  return RowGradientPart{
-      ops::detail::merge_row_gradients(rows, table.shape()[0], first_rows, issued_at), group};
+  if (lookups.size() == 1 && lookups.front().is_whole) {
+    return RowGradientPart{
+        ops::detail::own_rows(lookups.front().lookup->rows, table.shape()[1], issued_at), group};
+  }
+  std::vector<ops::detail::TableGradient> rows;
+  std::vector<std::int64_t> first_rows;
+  for (auto const& lookup : lookups) {
+    rows.push_back(lookup.lookup->rows);
+    first_rows.push_back(lookup.first_row);
+  }
+  return RowGradientPart{ops::detail::merged_gradients(rows, table.shape(), first_rows, issued_at),
+                         group};
 }
 
 void detail::AnyTape::require_row_gradients(detail::AnyTensor const& table) const {

@@ -20,6 +20,19 @@
 #include <vector>
 
 namespace msstream {
+
+namespace ops {
+
+template <Runtime R>
+class EmbeddingTables;
+
+namespace detail {
+
+struct TablePart;
+
+}  // namespace detail
+}  // namespace ops
+
 namespace detail {
 
 class OwnedParameters;
@@ -107,6 +120,12 @@ class GradientTape<detail::AnyRuntime> {
                      detail::Floats output,
                      Backward backward,
                      std::source_location issued_at);
+  /// Records a lookup in many tables, whose backward calls add_row_gradient() for each of them.
+  void record_lookup(std::string_view name,
+                     ops::EmbeddingTables<detail::AnyRuntime> const& tables,
+                     detail::Floats output,
+                     Backward backward,
+                     std::source_location issued_at);
   void without_gradient(detail::AnyTensor const& tensor);
   [[nodiscard]] bool wants_gradient(detail::AnyTensor const& tensor) const;
   void backward(detail::Floats const& loss, std::source_location issued_at);
@@ -115,6 +134,10 @@ class GradientTape<detail::AnyRuntime> {
                     std::source_location issued_at);
   void add_row_gradient(detail::AnyTensor const& table,
                         ops::RowGradients<detail::AnyRuntime> gradient,
+                        std::source_location issued_at);
+  /// Adds the gradient of one table among those of many.
+  void add_row_gradient(detail::AnyTensor const& table,
+                        ops::detail::TablePart gradient,
                         std::source_location issued_at);
   /// Returns the ids of a lookup grouped by value. The reference is valid until the backward ends.
   ops::UniqueRows<detail::AnyRuntime> const& unique_rows(ops::Bags<detail::AnyRuntime> const& bags,

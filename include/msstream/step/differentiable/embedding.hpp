@@ -5,6 +5,7 @@
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_tables.hpp>
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
@@ -21,6 +22,11 @@ namespace detail {
                                       AnyTensor const& table,
                                       AnyBags const& bags,
                                       LookupOptions<AnyRuntime> options,
+                                      std::source_location issued_at);
+[[nodiscard]] Floats embedding_lookup(AnyTape& tape,
+                                      EmbeddingTables<AnyRuntime> const& tables,
+                                      TableBags<AnyRuntime> const& bags,
+                                      TablesLookupOptions<AnyRuntime> options,
                                       std::source_location issued_at);
 
 }  // namespace detail
@@ -62,6 +68,22 @@ template <Element T, Runtime R>
   return embedding_lookup(
              tape, tables.weights(), rows, LookupOptions<R>{.pooling = pooling}, issued_at)
       .reshaped({rows.bags() / tables.tables(), tables.tables() * tables.weights().shape()[1]});
+}
+
+/// Pools rows of many tables in one launch, as embedding_lookup() without a tape does; the tape
+/// records one operation, whose backward computes the gradients of all tables together, those of
+/// Pooling::max included. The gradient of each table is row-sparse: see
+/// GradientTape::row_gradients(). Optimizer::step() applies such gradients where they are;
+/// functions that return the gradient of one table copy its rows. The bags' weights have a gradient
+/// if all tables have Pooling::sum, unless they are excluded.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> embedding_lookup(
+    GradientTape<R>& tape,
+    EmbeddingTables<R> const& tables,
+    TableBags<R> const& bags,
+    TablesLookupOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::embedding_lookup(tape, tables, bags, options, issued_at));
 }
 
 /// Returns input.rows(begin, end). The tape records nothing, because the gradient of a view is

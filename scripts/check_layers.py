@@ -64,6 +64,7 @@ FAMILIES = {
     "random": (1, "random numbers by counter: fills, dropout, the state of a generator"),
     "elementwise": (1, "of elements and rows: arithmetic, reductions, softmax, layer norm, top k"),
     "optimizer": (1, "updates of dense parameters and of rows of tables, by the rules of optimizers"),
+    "normalize": (2, "batch norm, gates by the statistics of columns, rows divided by their norms"),
     "embedding": (2, "lookups in one table and in many; gathering and scattering rows"),
     "segment": (2, "reductions of segments of rows, and their gradients"),
     "jagged": (2, "jagged rows to dense ones and back, softmax of segments, lengths and offsets"),

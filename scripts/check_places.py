@@ -17,8 +17,8 @@ HEADERS = "include/msstream"
 # it issues from threads of its own.
 ROOMS = ("tensor", "ops", "step")
 # Matches issued_at as a whole argument of a call; inside another argument it belongs to another
-# call.
-PLACE = re.compile(r"[,(]\s*(?:\w+(?:\.|->))*issued_at(?=[,)])")
+# call. A function that passes all its arguments on, as `args...`, passes the location on too.
+PLACE = re.compile(r"[,(]\s*(?:(?:\w+(?:\.|->))*issued_at|args\.\.\.)(?=[,)])")
 OF_THE_LIBRARY = ("", "ops", "detail", "msstream", "msstream::ops", "msstream::detail", "ops::detail")
 CALL = re.compile(r"((?:\w+::)*)\b(\w+)\s*(?:<[\w\s,:]*>)?\(")
 # Members that issue nothing, but have the name of a member of another room's class that does.

@@ -112,12 +112,10 @@ __global__ void __launch_bounds__(kForwardThreads)
   int const tiles = classes * (classes + 1) / 2;
   int const pairs = static_cast<int>(pairs_of(layout.vectors));
   std::int64_t const output_width = layout.width + pairs;
-  load_vectors<kQuads>(
-      shared, layout, sample_floats, args.dense, args.embeddings, first, samples);
+  load_vectors<kQuads>(shared, layout, sample_floats, args.dense, args.embeddings, first, samples);
   __syncthreads();
   for_each_by_warps(samples, layout.width, [&](int sample, int column) {
-    args.output[(first + sample) * output_width + column] =
-        shared[sample * sample_floats + column];
+    args.output[(first + sample) * output_width + column] = shared[sample * sample_floats + column];
   });
   // The host gives a block at most as many samples as one round of tiles allows, or one sample.
   // Products of a later round go to global memory at once; those of the only round through shared
@@ -174,9 +172,8 @@ __global__ void __launch_bounds__(kForwardThreads)
     if (one_round) {
       __syncthreads();  // all threads have read the vectors, which the products overwrite
     }
-    auto* const products =
-        one_round ? shared + sample * sample_floats
-                  : args.output + (first + sample) * output_width + layout.width;
+    auto* const products = one_round ? shared + sample * sample_floats
+                                     : args.output + (first + sample) * output_width + layout.width;
 #pragma unroll
     for (int a = 0; a < kTile; ++a) {
 #pragma unroll
@@ -218,8 +215,7 @@ __global__ void __launch_bounds__(kBackwardThreads)
   int const matrix_stride = row_tiles * kTile;
   int const matrix_start = layout.vectors * layout.stride;
   std::int64_t const output_width = layout.width + pairs_of(layout.vectors);
-  load_vectors<kQuads>(
-      shared, layout, sample_floats, args.dense, args.embeddings, first, samples);
+  load_vectors<kQuads>(shared, layout, sample_floats, args.dense, args.embeddings, first, samples);
   for_each_by_warps(samples * layout.vectors, matrix_stride, [&](int row, int i) {
     int const sample = row / layout.vectors;
     int const j = row - sample * layout.vectors;
@@ -251,8 +247,7 @@ __global__ void __launch_bounds__(kBackwardThreads)
         for (int a = 0; a < kTile; ++a) {
 #pragma unroll
           for (int lane = 0; lane < kTile; ++lane) {
-            parts[a].lanes[lane] =
-                fmaf(factors.lanes[a], vector.lanes[lane], parts[a].lanes[lane]);
+            parts[a].lanes[lane] = fmaf(factors.lanes[a], vector.lanes[lane], parts[a].lanes[lane]);
           }
         }
       }
@@ -274,8 +269,8 @@ __global__ void __launch_bounds__(kBackwardThreads)
       float* to = nullptr;
       if (vector > 0) {
         if (args.embeddings_gradient != nullptr) {
-          to = args.embeddings_gradient +
-               (row * (layout.vectors - 1) + vector - 1) * layout.width + column;
+          to = args.embeddings_gradient + (row * (layout.vectors - 1) + vector - 1) * layout.width +
+               column;
         }
       } else if (args.dense_gradient != nullptr) {
         to = args.dense_gradient + row * layout.width + column;
@@ -351,8 +346,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     auto const sample = at / sample_width;
     auto const vector = (at - sample * sample_width) / args.width;
     auto const column = at - sample * sample_width - vector * args.width;
-    float* const to =
-        vector == 0 ? args.dense_gradient : args.embeddings_gradient;
+    float* const to = vector == 0 ? args.dense_gradient : args.embeddings_gradient;
     if (to == nullptr) {
       continue;
     }
@@ -381,8 +375,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 /// Returns the number of blocks of a grid-stride loop over `items` elements.
 unsigned blocks_of_loop(std::int64_t items) {
   constexpr std::int64_t kMostBlocks = 1 << 16;
-  return static_cast<unsigned>(
-      std::min(ceil_div<std::int64_t>(items, kBlockThreads), kMostBlocks));
+  return static_cast<unsigned>(std::min(ceil_div<std::int64_t>(items, kBlockThreads), kMostBlocks));
 }
 
 /// Returns how many samples a block takes: enough to employ its threads once, where a sample
@@ -412,9 +405,9 @@ void dot_interaction(CudaStream stream, InteractionArgs const& args) {
     auto const tiles = pairs_of(classes + 1);
     auto const vector_floats = vectors * layout.stride;
     // The products of one round of tiles overwrite the vectors.
-    auto const sample_floats =
-        tiles <= kForwardThreads ? whole_quads(std::max(vector_floats, pairs_of(vectors)))
-                                 : vector_floats;
+    auto const sample_floats = tiles <= kForwardThreads
+                                   ? whole_quads(std::max(vector_floats, pairs_of(vectors)))
+                                   : vector_floats;
     if (sample_floats <= kMostSharedFloats) {
       bool const quads = args.width % kTile == 0 && quads_fit(args.dense, args.embeddings);
       auto const samples = samples_a_block(tiles, kForwardThreads, sample_floats);
@@ -442,11 +435,9 @@ void dot_interaction_gradient(CudaStream stream, InteractionGradientArgs const& 
     auto const row_tiles = ceil_div<std::int64_t>(vectors, kTile);
     auto const sample_floats = vectors * (layout.stride + row_tiles * kTile);
     if (sample_floats <= kMostSharedFloats) {
-      bool const quads = args.width % kTile == 0 &&
-                         quads_fit(args.dense,
-                                   args.embeddings,
-                                   args.dense_gradient,
-                                   args.embeddings_gradient);
+      bool const quads =
+          args.width % kTile == 0 &&
+          quads_fit(args.dense, args.embeddings, args.dense_gradient, args.embeddings_gradient);
       auto const samples =
           samples_a_block(row_tiles * layout.quads, 2 * kBackwardThreads, sample_floats);
       auto* const kernel =

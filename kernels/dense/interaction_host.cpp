@@ -69,8 +69,7 @@ void dot_interaction(HostStream stream, InteractionArgs const& args) {
               auto const* const vector = vector_of(args, sample, i);
               sum_in_parts(
                   part, output + args.width + pair_number(i, 0), i, args.width, [&](auto column) {
-                    add_multiple(
-                        part.data(), vector[column], columns.data() + column * vectors, i);
+                    add_multiple(part.data(), vector[column], columns.data() + column * vectors, i);
                   });
             }
           }

@@ -18,13 +18,13 @@ struct GradientOf {
 }  // namespace
 
 void unary(CudaStream stream, UnaryArgs const& args) {
-  with_function(args.function, args.epsilon, [&](auto function) {
+  with_function(args.function, args.parameter, args.limit, [&](auto function) {
     map(stream, "unary", function, args.output, args.count, args.input);
   });
 }
 
 void unary_gradient(CudaStream stream, UnaryGradientArgs const& args) {
-  with_function(args.function, args.epsilon, [&](auto function) {
+  with_function(args.function, args.parameter, args.limit, [&](auto function) {
     map(stream,
         "unary_gradient",
         GradientOf<decltype(function)>{function},

@@ -16,36 +16,44 @@ enum class UnaryFunction : std::uint8_t {
   relu,      ///< max(x, 0); NaN stays NaN
   exp,
   log,
+  tanh,
+  gelu,       ///< x Φ(x), for the standard normal distribution Φ
+  gelu_tanh,  ///< the approximation of gelu by a hyperbolic tangent
+  silu,       ///< x / (1 + exp(-x))
+  clamp,      ///< min(max(x, low), high); NaN stays NaN
+  add_scalar,
 };
 
 /// Returns whether the gradient of a function is computed from the function's output instead of its
 /// input.
 constexpr bool gradient_reads_output(UnaryFunction function) {
   return function == UnaryFunction::sqrt || function == UnaryFunction::relu ||
-         function == UnaryFunction::exp;
+         function == UnaryFunction::exp || function == UnaryFunction::tanh;
 }
 
 /// Computes output[i] = function(input[i]). The output may be the input.
 struct UnaryArgs {
   UnaryFunction function;
-  float epsilon;  ///< used by sqrt_abs
+  float parameter;  ///< the epsilon of sqrt_abs, the low bound of clamp, the term of add_scalar
   float const* input;
   float* output;
   std::int64_t count;
+  float limit = 0.0F;  ///< the high bound of clamp
 };
 void unary(HostStream stream, UnaryArgs const& args);
 void unary(CudaStream stream, UnaryArgs const& args);
 
 /// Computes the gradient of unary(): input_gradient[i] = output_gradient[i] * function'(saved[i]).
 /// The result may overwrite an input. The derivatives of abs, sqrt_abs and relu at 0 are taken as
-/// 0.
+/// 0, and that of clamp at its bounds as 1.
 struct UnaryGradientArgs {
   UnaryFunction function;
-  float epsilon;       ///< used by sqrt_abs
+  float parameter;     ///< the epsilon of sqrt_abs, the low bound of clamp
   float const* saved;  ///< the output if gradient_reads_output(function), otherwise the input
   float const* output_gradient;
   float* input_gradient;
   std::int64_t count;
+  float limit = 0.0F;  ///< the high bound of clamp
 };
 void unary_gradient(HostStream stream, UnaryGradientArgs const& args);
 void unary_gradient(CudaStream stream, UnaryGradientArgs const& args);

@@ -71,7 +71,8 @@ void launch_dropout(CudaStream stream,
   // One block even without elements, which stores the state.
   auto const grid = std::max(grid_for(blocks, kBlockThreads), 1U);
   kernel<<<grid, kBlockThreads, 0, stream>>>(
-      args, static_cast<Index>(std::max<std::int64_t>(blocks_a_sample, 1)),
+      args,
+      static_cast<Index>(std::max<std::int64_t>(blocks_a_sample, 1)),
       static_cast<Index>(blocks));
   check_launch("dropout");
 }

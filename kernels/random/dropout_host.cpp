@@ -22,24 +22,24 @@ void dropout(HostStream stream, DropoutArgs const& args) {
       *args.drawn = state;
     }
     auto const key = philox_key(state.seed, args.stream);
-    parallel_ranges(
-        args.samples,
-        grain_of(args.columns * std::int64_t{16}),
-        [&](std::int64_t begin, std::int64_t end) {
-          for (auto row = begin; row < end; ++row) {
-            auto const* const input = args.input + row * args.columns;
-            auto* const output = args.output + row * args.columns;
-            for (std::int64_t first = 0; first < args.columns; first += 4) {
-              auto const words =
-                  philox(dropout_counter(first / 4, args.first_sample + row, state.step), key);
-              auto const exist = std::min<std::int64_t>(4, args.columns - first);
-              for (std::int64_t k = 0; k < exist; ++k) {
-                output[first + k] =
-                    words.at[k] >= args.threshold ? input[first + k] * args.scale : 0.0F;
-              }
-            }
-          }
-        });
+    parallel_ranges(args.samples,
+                    grain_of(args.columns * std::int64_t{16}),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (auto row = begin; row < end; ++row) {
+                        auto const* const input = args.input + row * args.columns;
+                        auto* const output = args.output + row * args.columns;
+                        for (std::int64_t first = 0; first < args.columns; first += 4) {
+                          auto const words = philox(
+                              dropout_counter(first / 4, args.first_sample + row, state.step), key);
+                          auto const exist = std::min<std::int64_t>(4, args.columns - first);
+                          for (std::int64_t k = 0; k < exist; ++k) {
+                            output[first + k] = words.at[k] >= args.threshold
+                                                    ? input[first + k] * args.scale
+                                                    : 0.0F;
+                          }
+                        }
+                      }
+                    });
   });
 }
 

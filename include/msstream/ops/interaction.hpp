@@ -16,12 +16,11 @@ namespace detail {
 [[nodiscard]] Floats dot_interaction(Floats const& dense,
                                      Floats const& embeddings,
                                      std::source_location issued_at);
-[[nodiscard]] OperandGradients<AnyRuntime> dot_interaction_gradient(
-    Floats const& dense,
-    Floats const& embeddings,
-    Floats const& output_gradient,
-    WantedOperands wanted,
-    std::source_location issued_at);
+[[nodiscard]] OperandGradients<AnyRuntime> dot_interaction_gradient(Floats const& dense,
+                                                                    Floats const& embeddings,
+                                                                    Floats const& output_gradient,
+                                                                    WantedOperands wanted,
+                                                                    std::source_location issued_at);
 
 }  // namespace detail
 

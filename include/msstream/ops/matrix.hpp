@@ -33,6 +33,11 @@ namespace detail {
                                                        std::vector<bool> const& wanted,
                                                        std::source_location issued_at);
 
+/// Splits like split(), into one tensor [rows * width] that has the blocks one after the other.
+[[nodiscard]] Floats unpacked(Floats const& packed,
+                              std::span<std::int64_t const> widths,
+                              std::source_location issued_at);
+
 [[nodiscard]] Floats matmul(Floats const& left,
                             Floats const& right,
                             MatmulOptions const& options,

@@ -241,6 +241,9 @@ template <Runtime R>
   return {typed<R>(std::move(result.output)), typed<R>(std::move(result.drawn))};
 }
 
+/// Throws std::invalid_argument for options that dropout() refuses for an input of this shape.
+void require_dropout(char const* operation, Shape const& shape, DropoutOptions const& options);
+
 // The implementations of dropout() and dropout_gradient(), compiled once for all runtimes.
 
 [[nodiscard]] DropoutResult<AnyRuntime> dropout(Floats const& input,

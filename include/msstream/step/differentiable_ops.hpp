@@ -7,15 +7,19 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/matrix.hpp>
+#include <msstream/step/differentiable/activation.hpp>
 #include <msstream/step/differentiable/elementwise.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
 #include <msstream/step/differentiable/layers.hpp>
 #include <msstream/step/differentiable/loss.hpp>
 #include <msstream/step/differentiable/matrix.hpp>
 #include <msstream/step/differentiable/reduce.hpp>
+#include <msstream/step/differentiable/rows.hpp>
 #include <msstream/step/differentiable/segment.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
+#include <initializer_list>
 #include <source_location>
 #include <vector>
 
@@ -54,11 +58,54 @@ namespace detail {
                                           Floats const& labels,
                                           std::source_location issued_at);
 
+// The forms for NoTape, which are the operations without a tape.
+
+template <class... Args>
+[[nodiscard]] Floats dense(NoTape, Args const&... args) {
+  return dense(args...);
+}
+[[nodiscard]] inline Floats concat(NoTape,
+                                   std::vector<Floats> const& blocks,
+                                   std::source_location issued_at) {
+  return concat(blocks, issued_at);
+}
+[[nodiscard]] inline Floats add(NoTape,
+                                std::vector<Floats> const& terms,
+                                std::source_location issued_at) {
+  return add(terms, issued_at);
+}
+template <class... Args>
+[[nodiscard]] Floats scale(NoTape, Args const&... args) {
+  return scale(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats sigmoid(NoTape, Args const&... args) {
+  return sigmoid(args...);
+}
+[[nodiscard]] inline Floats sum(NoTape, Floats const& input, std::source_location issued_at) {
+  return sum(input, issued_at);
+}
+[[nodiscard]] inline Floats mean(NoTape, Floats const& input, std::source_location issued_at) {
+  return mean(input, issued_at);
+}
+[[nodiscard]] inline Floats bce_with_logits(NoTape,
+                                            Floats const& logits,
+                                            Floats const& labels,
+                                            std::source_location issued_at) {
+  return bce_with_logits(logits, labels, issued_at).losses;
+}
+[[nodiscard]] inline Floats mean_bce_with_logits(NoTape,
+                                                 Floats const& logits,
+                                                 Floats const& labels,
+                                                 std::source_location issued_at) {
+  return mean(bce_with_logits(logits, labels, issued_at).losses, issued_at);
+}
+
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> dense(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     Tensor<float, R> const& weight,
     Tensor<float, R> const& bias,
@@ -74,6 +121,20 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::concat(tape, detail::untyped(blocks), issued_at));
 }
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> concat(
+    NoTape tape,
+    std::vector<Tensor<float, R>> const& blocks,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::concat(tape, detail::untyped(blocks), issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> concat(
+    NoTape tape,
+    std::initializer_list<Tensor<float, R>> blocks,
+    std::source_location issued_at = std::source_location::current()) {
+  return concat(tape, std::vector<Tensor<float, R>>(blocks), issued_at);
+}
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> add(
@@ -82,35 +143,49 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::add(tape, detail::untyped(terms), issued_at));
 }
-
 template <Runtime R>
+[[nodiscard]] Tensor<float, R> add(
+    NoTape tape,
+    std::vector<Tensor<float, R>> const& terms,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::add(tape, detail::untyped(terms), issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> add(
+    NoTape tape,
+    std::initializer_list<Tensor<float, R>> terms,
+    std::source_location issued_at = std::source_location::current()) {
+  return add(tape, std::vector<Tensor<float, R>>(terms), issued_at);
+}
+
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> scale(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     float factor,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::scale(tape, input, factor, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sigmoid(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::sigmoid(tape, input, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sum(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::sum(tape, input, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> mean(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::mean(tape, input, issued_at));
@@ -118,9 +193,9 @@ template <Runtime R>
 
 /// Returns the losses of ops::bce_with_logits(), in the logits' shape; the tape records the
 /// backward. The labels get no gradient.
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> bce_with_logits(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& logits,
     Tensor<float, R> const& labels,
     std::source_location issued_at = std::source_location::current()) {
@@ -128,9 +203,9 @@ template <Runtime R>
 }
 
 /// Returns the mean over the batch of bce_with_logits(), a scalar loss.
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> mean_bce_with_logits(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& logits,
     Tensor<float, R> const& labels,
     std::source_location issued_at = std::source_location::current()) {

@@ -87,6 +87,8 @@ class GradientTape<detail::AnyRuntime> {
     bool outer_;
   };
 
+  /// Returns whether the tape records: false while a Pause lives.
+  [[nodiscard]] bool is_recording() const noexcept { return !paused_; }
   /// Returns whether backward() gave any element in the range of memory a gradient.
   [[nodiscard]] bool has_gradient(detail::MemoryRange const& elements) const;
   /// Calls function(range, shape) for each table or view of a table to which lookups gave a

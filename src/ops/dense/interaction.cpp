@@ -89,8 +89,7 @@ OperandGradients<AnyRuntime> dot_interaction_gradient(Floats const& dense,
     written.add(*gradients.left);
   }
   if (wanted.right) {
-    args.embeddings_gradient =
-        gradients.right.emplace(dense.device(), embeddings.shape()).data();
+    args.embeddings_gradient = gradients.right.emplace(dense.device(), embeddings.shape()).data();
     written.add(*gradients.right);
   }
   issue(

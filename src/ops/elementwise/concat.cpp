@@ -41,6 +41,39 @@ Floats concat(std::vector<Floats> const& blocks, std::source_location issued_at)
   return packed;
 }
 
+Floats unpacked(Floats const& packed,
+                std::span<std::int64_t const> widths,
+                std::source_location issued_at) {
+  require(packed.shape().rank() == 2, "split of a tensor of shape {}", packed.shape());
+  std::int64_t const rows = packed.shape()[0];
+  Floats blocks(packed.device(), {packed.count()});
+  std::int64_t total = 0;
+  std::vector<kernels::ColumnBlock> columns;
+  for (auto const width : widths) {
+    require(width >= 0, "split: a block of width {}", width);
+    require(total + width <= packed.shape()[1],
+            "split: widths sum to more than {} for a tensor of shape {}",
+            packed.shape()[1],
+            packed.shape());
+    columns.push_back({blocks.data() + total * rows, width});
+    total += width;
+  }
+  require(total == packed.shape()[1],
+          "split: widths sum to {} for a tensor of shape {}",
+          total,
+          packed.shape());
+  issue(
+      "split",
+      reads(packed),
+      writes(blocks),
+      [columns = std::move(columns), rows, source = packed.data()](auto stream) {
+        kernels::split_columns(stream, source, columns, rows);
+      },
+      {},
+      issued_at);
+  return blocks;
+}
+
 std::vector<std::optional<Floats>> split(Floats const& packed,
                                          std::span<std::int64_t const> widths,
                                          std::vector<bool> const& wanted,

@@ -2,6 +2,7 @@
 #include "elementwise/unary.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/ops/activation.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -16,9 +17,11 @@ namespace {
                            kernels::UnaryFunction function,
                            Floats const& input,
                            std::source_location issued_at,
-                           float epsilon = 0.0F) {
+                           float parameter = 0.0F,
+                           float limit = 0.0F) {
   Floats output(input.device(), input.shape());
-  kernels::UnaryArgs const args{function, epsilon, input.data(), output.data(), input.count()};
+  kernels::UnaryArgs const args{
+      function, parameter, input.data(), output.data(), input.count(), limit};
   issue(
       operation,
       reads(input),
@@ -34,15 +37,21 @@ namespace {
                                     Floats const& saved,
                                     Floats const& output_gradient,
                                     std::source_location issued_at,
-                                    float epsilon = 0.0F) {
+                                    float parameter = 0.0F,
+                                    float limit = 0.0F) {
   require(saved.shape() == output_gradient.shape(),
           "{}: {} and {}",
           operation,
           saved.shape(),
           output_gradient.shape());
   Floats gradient(saved.device(), saved.shape());
-  kernels::UnaryGradientArgs const args{
-      function, epsilon, saved.data(), output_gradient.data(), gradient.data(), saved.count()};
+  kernels::UnaryGradientArgs const args{function,
+                                        parameter,
+                                        saved.data(),
+                                        output_gradient.data(),
+                                        gradient.data(),
+                                        saved.count(),
+                                        limit};
   issue(
       operation,
       reads(saved, output_gradient),
@@ -136,6 +145,74 @@ Floats log_gradient(Floats const& input,
                     std::source_location issued_at) {
   return unary_gradient(
       "log_gradient", kernels::UnaryFunction::log, input, output_gradient, issued_at);
+}
+
+Floats tanh(Floats const& input, std::source_location issued_at) {
+  return unary("tanh", kernels::UnaryFunction::tanh, input, issued_at);
+}
+
+Floats tanh_gradient(Floats const& output,
+                     Floats const& output_gradient,
+                     std::source_location issued_at) {
+  return unary_gradient(
+      "tanh_gradient", kernels::UnaryFunction::tanh, output, output_gradient, issued_at);
+}
+
+Floats gelu(Floats const& input, std::source_location issued_at) {
+  return unary("gelu", kernels::UnaryFunction::gelu, input, issued_at);
+}
+
+Floats gelu_gradient(Floats const& input,
+                     Floats const& output_gradient,
+                     std::source_location issued_at) {
+  return unary_gradient(
+      "gelu_gradient", kernels::UnaryFunction::gelu, input, output_gradient, issued_at);
+}
+
+Floats gelu_tanh(Floats const& input, std::source_location issued_at) {
+  return unary("gelu_tanh", kernels::UnaryFunction::gelu_tanh, input, issued_at);
+}
+
+Floats gelu_tanh_gradient(Floats const& input,
+                          Floats const& output_gradient,
+                          std::source_location issued_at) {
+  return unary_gradient(
+      "gelu_tanh_gradient", kernels::UnaryFunction::gelu_tanh, input, output_gradient, issued_at);
+}
+
+Floats silu(Floats const& input, std::source_location issued_at) {
+  return unary("silu", kernels::UnaryFunction::silu, input, issued_at);
+}
+
+Floats silu_gradient(Floats const& input,
+                     Floats const& output_gradient,
+                     std::source_location issued_at) {
+  return unary_gradient(
+      "silu_gradient", kernels::UnaryFunction::silu, input, output_gradient, issued_at);
+}
+
+Floats clamp(Floats const& input, float low, float high, std::source_location issued_at) {
+  require(low <= high, "clamp: low {}, high {}; expected low <= high", low, high);
+  return unary("clamp", kernels::UnaryFunction::clamp, input, issued_at, low, high);
+}
+
+Floats clamp_gradient(Floats const& input,
+                      float low,
+                      float high,
+                      Floats const& output_gradient,
+                      std::source_location issued_at) {
+  require(low <= high, "clamp_gradient: low {}, high {}; expected low <= high", low, high);
+  return unary_gradient("clamp_gradient",
+                        kernels::UnaryFunction::clamp,
+                        input,
+                        output_gradient,
+                        issued_at,
+                        low,
+                        high);
+}
+
+Floats add_scalar(Floats const& input, float term, std::source_location issued_at) {
+  return unary("add_scalar", kernels::UnaryFunction::add_scalar, input, issued_at, term);
 }
 
 }  // namespace msstream::ops::detail

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/detail/require.hpp>
-#include <msstream/ops/random.hpp>
-#include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/tensor.hpp>
-
 #include "common/real_types.hpp"
 #include "random/dropout.hpp"
 #include "random/fill.hpp"
 #include "random/philox.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/ops/random.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -174,10 +174,7 @@ void fill_truncated_normal(AnyTensor const& tensor,
           "fill_truncated_normal: mean {}, deviation {}; expected finite numbers, deviation > 0",
           mean,
           deviation);
-  require(low < high,
-          "fill_truncated_normal: low {}, high {}; expected low < high",
-          low,
-          high);
+  require(low < high, "fill_truncated_normal: low {}, high {}; expected low < high", low, high);
   double const centre = mean;
   double const scale = deviation;
   double const from = (static_cast<double>(low) - centre) / scale;
@@ -202,6 +199,10 @@ void fill_truncated_normal(AnyTensor const& tensor,
         .first_probability = first,
         .probabilities = last - first},
        issued_at);
+}
+
+void require_dropout(char const* operation, Shape const& shape, DropoutOptions const& options) {
+  (void)dropout_args(operation, shape, options, {});
 }
 
 DropoutResult<AnyRuntime> dropout(Floats const& input,

@@ -88,4 +88,21 @@ Floats min(AnyTape& tape,
       tape, "min", input, min(input, axis, options, issued_at), axis, issued_at);
 }
 
+TopK<AnyRuntime> top_k(AnyTape& tape,
+                       Floats const& values,
+                       std::int64_t k,
+                       std::source_location issued_at) {
+  auto found = top_k(values, k, issued_at);
+  (void)recorded(
+      tape,
+      "top_k",
+      values,
+      found.values,
+      [indices = found.indices, columns = values.shape()[1], issued_at](Floats const& gradient) {
+        return top_k_gradient(gradient, indices, columns, issued_at);
+      },
+      issued_at);
+  return found;
+}
+
 }  // namespace msstream::ops::detail

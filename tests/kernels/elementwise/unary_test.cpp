@@ -16,7 +16,16 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kEpsilon = 0.25F;
+constexpr float kLimit = 1.5F;
+constexpr double kPi = 3.14159265358979323846;
 constexpr std::int64_t kUnaryCounts[] = {0, 1, 3, 4, 5, 1023, 1024, 4099};
+
+double normal_distribution(double x) {
+  return 0.5 * std::erfc(-x / std::sqrt(2.0));
+}
+double gate_by_tangent(double x) {
+  return 0.5 * (1 + std::tanh(std::sqrt(2 / kPi) * (x + 0.044715 * x * x * x)));
+}
 
 /// A reference for a unary function: its value and derivative in double, and the interval in which
 /// to compare them.
@@ -63,6 +72,45 @@ constexpr UnaryReference kUnaryReferences[] = {
      [](double x) { return 1 / x; },
      0.1F,
      9.0F},
+    {UnaryFunction::tanh,
+     [](double x) { return std::tanh(x); },
+     [](double x) { return 1 - std::tanh(x) * std::tanh(x); },
+     -3.0F,
+     3.0F},
+    {UnaryFunction::gelu,
+     [](double x) { return x * normal_distribution(x); },
+     [](double x) {
+       return normal_distribution(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * kPi);
+     },
+     -6.0F,
+     6.0F},
+    {UnaryFunction::gelu_tanh,
+     [](double x) { return x * gate_by_tangent(x); },
+     [](double x) {
+       double const gate = gate_by_tangent(x);
+       double const slope = 2 * std::sqrt(2 / kPi) * (1 + 3 * 0.044715 * x * x);
+       return gate + x * gate * (1 - gate) * slope;
+     },
+     -6.0F,
+     6.0F},
+    {UnaryFunction::silu,
+     [](double x) { return x / (1 + std::exp(-x)); },
+     [](double x) {
+       double const gate = 1 / (1 + std::exp(-x));
+       return gate * (1 + x * (1 - gate));
+     },
+     -6.0F,
+     6.0F},
+    {UnaryFunction::clamp,
+     [](double x) { return std::clamp(x, double{kEpsilon}, double{kLimit}); },
+     [](double x) { return x < double{kEpsilon} || x > double{kLimit} ? 0.0 : 1.0; },
+     -3.0F,
+     3.0F},
+    {UnaryFunction::add_scalar,
+     [](double x) { return x + double{kEpsilon}; },
+     [](double) { return 1.0; },
+     -3.0F,
+     3.0F},
 };
 
 template <class Stream>
@@ -76,7 +124,8 @@ class UnaryTest : public KernelTest<Stream> {
            kEpsilon,
            input.data(),
            output.data(),
-           static_cast<std::int64_t>(values.size())});
+           static_cast<std::int64_t>(values.size()),
+           kLimit});
     return this->read(output);
   }
   /// Returns the gradients of a unary function for an output gradient of 1.
@@ -88,7 +137,7 @@ class UnaryTest : public KernelTest<Stream> {
     auto const ones = this->upload(std::vector<float>(saved.size(), 1.0F));
     auto const gradient = this->floats(count);
     unary_gradient(this->stream(),
-                   {function, epsilon, input.data(), ones.data(), gradient.data(), count});
+                   {function, epsilon, input.data(), ones.data(), gradient.data(), count, kLimit});
     return this->read(gradient);
   }
 };
@@ -107,12 +156,13 @@ TYPED_TEST(UnaryTest, values_agree_with_double_also_unaligned_and_in_place) {
       auto const input = this->upload(values);
       auto const shifted = this->floats(count + 1);
       unary(this->stream(),
-            {reference.function, kEpsilon, input.data(), shifted.data() + 1, count});
+            {reference.function, kEpsilon, input.data(), shifted.data() + 1, count, kLimit});
       auto behind_first = this->read(shifted);
       EXPECT_TRUE(std::isnan(behind_first.front()));
       behind_first.erase(behind_first.begin());
       expect_within(behind_first, expected);
-      unary(this->stream(), {reference.function, kEpsilon, input.data(), input.data(), count});
+      unary(this->stream(),
+            {reference.function, kEpsilon, input.data(), input.data(), count, kLimit});
       expect_within(this->read(input), expected);
     }
   }
@@ -144,7 +194,8 @@ TYPED_TEST(UnaryTest, gradients_agree_with_double) {
                       saved_in.data(),
                       gradients_in.data(),
                       output.data(),
-                      count});
+                      count,
+                      kLimit});
       expect_within(this->read(output), expected);
     }
   }
@@ -194,6 +245,24 @@ TYPED_TEST(UnaryTest, not_a_number_stays_and_the_edges_are_what_the_functions_pr
   expect_within(this->outputs(UnaryFunction::exp, {-infinity, 1000.0F}), {0, kInfinity});
   expect_within(this->outputs(UnaryFunction::relu, {-infinity, -0.0F, infinity}),
                 {0, 0, kInfinity});
+  expect_within(this->outputs(UnaryFunction::tanh, {-infinity, 100.0F}), {-1, 1});
+  expect_within(this->outputs(UnaryFunction::clamp, {-infinity, infinity}),
+                {double{kEpsilon}, double{kLimit}});
+  for (auto const function : {UnaryFunction::gelu, UnaryFunction::gelu_tanh, UnaryFunction::silu}) {
+    expect_within(this->outputs(function, {-1e20F, -100.0F, 1e20F, infinity}),
+                  {0, 0, 1e20, kInfinity});
+    expect_within(this->derivatives(function, {-1e20F, -100.0F, 100.0F, 1e20F}), {0, 0, 1, 1});
+  }
+}
+
+TYPED_TEST(UnaryTest, the_derivative_of_a_clamp_is_one_at_its_bounds) {
+  EXPECT_EQ(this->derivatives(UnaryFunction::clamp, {0.0F, kEpsilon, 1.0F, kLimit, 2.0F}),
+            (std::vector{0.0F, 1.0F, 1.0F, 1.0F, 0.0F}));
+}
+
+TYPED_TEST(UnaryTest, small_results_of_gelu_keep_their_digits) {
+  auto const output = this->outputs(UnaryFunction::gelu, {-5.0F})[0];
+  EXPECT_NEAR(output / (-5 * normal_distribution(-5.0)), 1.0, 1e-5);
 }
 
 TYPED_TEST(UnaryTest, derivatives_at_zero_are_zero_where_there_is_a_kink) {

@@ -5,6 +5,7 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
 #include <source_location>
 
@@ -46,95 +47,144 @@ namespace detail {
                               float epsilon,
                               std::source_location issued_at);
 
+// The forms for NoTape, which are the operations without a tape.
+
+[[nodiscard]] inline Floats add(NoTape,
+                                Floats const& left,
+                                Floats const& right,
+                                std::source_location issued_at) {
+  return add(left, right, issued_at);
+}
+template <class... Args>
+[[nodiscard]] Floats subtract(NoTape, Args const&... args) {
+  return subtract(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats multiply(NoTape, Args const&... args) {
+  return multiply(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats divide(NoTape, Args const&... args) {
+  return divide(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats square(NoTape, Args const&... args) {
+  return square(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats sqrt(NoTape, Args const&... args) {
+  return sqrt(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats abs(NoTape, Args const&... args) {
+  return abs(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats relu(NoTape, Args const&... args) {
+  return relu(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats exp(NoTape, Args const&... args) {
+  return exp(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats log(NoTape, Args const&... args) {
+  return log(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats sqrt_abs(NoTape, Args const&... args) {
+  return sqrt_abs(args...);
+}
+
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> add(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& left,
     Tensor<float, R> const& right,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::add(tape, left, right, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> subtract(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& left,
     Tensor<float, R> const& right,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::subtract(tape, left, right, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> multiply(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& left,
     Tensor<float, R> const& right,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::multiply(tape, left, right, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> divide(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& left,
     Tensor<float, R> const& right,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::divide(tape, left, right, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> square(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::square(tape, input, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sqrt(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::sqrt(tape, input, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> abs(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::abs(tape, input, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> relu(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::relu(tape, input, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> exp(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::exp(tape, input, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> log(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::log(tape, input, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sqrt_abs(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     float epsilon,
     std::source_location issued_at = std::source_location::current()) {

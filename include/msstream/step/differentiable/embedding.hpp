@@ -8,6 +8,7 @@
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -29,23 +30,34 @@ namespace detail {
                                       TablesLookupOptions<AnyRuntime> options,
                                       std::source_location issued_at);
 
+// The forms for NoTape, which are the operations without a tape.
+
+[[nodiscard]] inline Floats embedding_lookup(NoTape,
+                                             AnyTensor const& table,
+                                             AnyBags const& bags,
+                                             LookupOptions<AnyRuntime> const& options,
+                                             std::source_location issued_at) {
+  return Floats(msstream::detail::OfKnownType(),
+                embedding_lookup(DType::float32, table, bags, options, issued_at));
+}
+
 }  // namespace detail
 
 /// Pools rows of `table` as embedding_lookup() without a tape does; the tape records the backward.
 /// The gradient of the table is row-sparse: see GradientTape::row_gradients(). The bags' weights
 /// have a gradient for Pooling::sum and Pooling::none, unless they are excluded.
-template <Element T, Runtime R>
+template <Element T, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<T, R> const& table,
     Bags<R> const& bags,
     LookupOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::embedding_lookup(tape, table.any(), bags, options, issued_at));
 }
-template <Element T, Runtime R>
+template <Element T, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<T, R> const& table,
     Tensor<std::int64_t, R> const& ids,
     Tensor<std::int64_t, R> const& offsets,
@@ -58,9 +70,9 @@ template <Element T, Runtime R>
 /// Pools rows of all tables of a TableBatch as embedding_lookup() without a tape does; the tape
 /// records the backward. The gradient is that of TableBatch::weights(), and is row-sparse: see
 /// GradientTape::row_gradients().
-template <Element T, Runtime R>
+template <Element T, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
-    GradientTape<R>& tape,
+    Tape& tape,
     TableBatch<T, R> const& tables,
     Bags<R> const& rows,
     Pooling pooling = Pooling::sum,
@@ -88,8 +100,8 @@ template <Runtime R>
 
 /// Returns input.rows(begin, end). The tape records nothing, because the gradient of a view is
 /// added to that of the whole tensor in any case.
-template <Element T, Runtime R>
-[[nodiscard]] Tensor<T, R> rows(GradientTape<R>& /*tape*/,
+template <Element T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> rows(Tape& /*tape*/,
                                 Tensor<T, R> const& input,
                                 std::int64_t begin,
                                 std::int64_t end) {

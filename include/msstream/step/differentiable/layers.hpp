@@ -3,22 +3,27 @@
 
 #include <msstream/ops/attention.hpp>
 #include <msstream/ops/detail/typed.hpp>
+#include <msstream/ops/interaction.hpp>
 #include <msstream/ops/layer_norm.hpp>
 #include <msstream/ops/mixture.hpp>
+#include <msstream/ops/normalize.hpp>
+#include <msstream/ops/random.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
 #include <source_location>
+#include <string_view>
 #include <vector>
 
-/// Differentiable forms of attention, layer norm and mixtures of experts, with a GradientTape as
-/// first argument. Each gives the output of the operation without a tape, and the tape records the
-/// backward.
+/// Differentiable forms of attention, normalisation, dropout, interactions and mixtures of experts,
+/// with a GradientTape or NoTape as first argument. Each gives the output of the operation without
+/// a tape, and the tape records the backward.
 namespace msstream::ops {
 
 namespace detail {
 
-// The implementations of the differentiable attention, layer norm and mixtures of experts, compiled
-// once for all runtimes.
+// The implementations of the differentiable operations of this header, compiled once for all
+// runtimes.
 
 [[nodiscard]] Floats attention_scores(AnyTape& tape,
                                       Floats const& queries,
@@ -49,11 +54,83 @@ namespace detail {
                                  Gates const& gates,
                                  std::source_location issued_at);
 
+[[nodiscard]] Floats dropout(AnyTape& tape,
+                             Floats const& input,
+                             DropoutOptions const& options,
+                             RandomGenerator<AnyRuntime> const& random,
+                             std::string_view name,
+                             std::source_location issued_at);
+[[nodiscard]] Floats dot_interaction(AnyTape& tape,
+                                     Floats const& dense,
+                                     Floats const& embeddings,
+                                     std::source_location issued_at);
+[[nodiscard]] Floats batch_norm(AnyTape& tape,
+                                Floats const& input,
+                                Floats const& gain,
+                                Floats const& shift,
+                                RunningStatistics<AnyRuntime> const& running,
+                                BatchNormOptions const& options,
+                                std::source_location issued_at);
+[[nodiscard]] Floats l2_normalize(AnyTape& tape,
+                                  Floats const& input,
+                                  float epsilon,
+                                  std::source_location issued_at);
+
+// The forms for NoTape, which are the operations without a tape.
+
+template <class... Args>
+[[nodiscard]] Floats attention_scores(NoTape, Args const&... args) {
+  return attention_scores(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats attention(NoTape, Args const&... args) {
+  return attention(args...);
+}
+[[nodiscard]] inline Floats layer_norm(NoTape,
+                                       Floats const& input,
+                                       Floats const& gain,
+                                       Floats const& shift,
+                                       float epsilon,
+                                       std::source_location issued_at) {
+  return layer_norm(input, gain, shift, epsilon, issued_at).output;
+}
+template <class... Args>
+[[nodiscard]] Floats mix_experts(NoTape, Args const&... args) {
+  return mix_experts(args...).output;
+}
+
+[[nodiscard]] inline Floats dropout(NoTape,
+                                    Floats const& input,
+                                    DropoutOptions const& options,
+                                    RandomGenerator<AnyRuntime> const& /*random*/,
+                                    std::string_view /*name*/,
+                                    std::source_location /*issued_at*/) {
+  require_dropout("dropout", input.shape(), options);
+  return input;
+}
+template <class... Args>
+[[nodiscard]] Floats dot_interaction(NoTape, Args const&... args) {
+  return dot_interaction(args...);
+}
+[[nodiscard]] inline Floats batch_norm(NoTape,
+                                       Floats const& input,
+                                       Floats const& gain,
+                                       Floats const& shift,
+                                       RunningStatistics<AnyRuntime> const& running,
+                                       BatchNormOptions const& options,
+                                       std::source_location issued_at) {
+  return batch_norm_inference(input, gain, shift, running, options, issued_at);
+}
+template <class... Args>
+[[nodiscard]] Floats l2_normalize(NoTape, Args const&... args) {
+  return l2_normalize(args...);
+}
+
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> attention_scores(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& queries,
     Tensor<float, R> const& keys,
     AttentionOptions<R> const& options = {},
@@ -61,9 +138,9 @@ template <Runtime R>
   return detail::typed<R>(detail::attention_scores(tape, queries, keys, options, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> attention(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& queries,
     Tensor<float, R> const& keys,
     Tensor<float, R> const& values,
@@ -74,9 +151,9 @@ template <Runtime R>
 
 /// Returns the output of ops::layer_norm(), without the rest of its result; the tape records the
 /// backward.
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> layer_norm(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     Tensor<float, R> const& gain,
     Tensor<float, R> const& shift,
@@ -105,6 +182,73 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
       detail::mix_experts(tape, detail::untyped(experts), logits, gates, issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> mix_experts(
+    NoTape tape,
+    std::vector<Tensor<float, R>> const& experts,
+    std::vector<GateLogits<R>> const& gates,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::mix_experts(tape, detail::untyped(experts), detail::untyped(gates), issued_at));
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> mix_experts(
+    NoTape tape,
+    std::vector<Tensor<float, R>> const& experts,
+    Tensor<float, R> const& logits,
+    Gates const& gates,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::mix_experts(tape, detail::untyped(experts), logits, gates, issued_at));
+}
+
+/// Returns the output of ops::dropout(); the tape records the backward, which drops what the
+/// forward dropped, even if the generator has been advanced since. With NoTape, and while a
+/// GradientTape::Pause lives, returns the input.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> dropout(
+    Tape& tape,
+    Tensor<float, R> const& input,
+    DropoutOptions const& options,
+    RandomGenerator<R> const& random,
+    std::string_view name,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::dropout(tape, input, options, random, name, issued_at));
+}
+
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> dot_interaction(
+    Tape& tape,
+    Tensor<float, R> const& dense,
+    Tensor<float, R> const& embeddings,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::dot_interaction(tape, dense, embeddings, issued_at));
+}
+
+/// Returns the output of ops::batch_norm(), which also updates the running statistics; the tape
+/// records the backward. With NoTape, and while a GradientTape::Pause lives, returns
+/// ops::batch_norm_inference().
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> batch_norm(
+    Tape& tape,
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& gain,
+    Tensor<float, R> const& shift,
+    RunningStatistics<R> const& running,
+    BatchNormOptions const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::batch_norm(tape, input, gain, shift, running, options, issued_at));
+}
+
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> l2_normalize(
+    Tape& tape,
+    Tensor<float, R> const& input,
+    float epsilon = 1e-12F,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::l2_normalize(tape, input, epsilon, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -4,6 +4,7 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -28,18 +29,33 @@ namespace detail {
                                                 CrossEntropyOptions<AnyRuntime> const& options,
                                                 std::source_location issued_at);
 
+// The forms for NoTape, which are the operations without a tape.
+
+template <class... Args>
+[[nodiscard]] Floats softmax(NoTape, Args const&... args) {
+  return softmax(args...);
+}
+[[nodiscard]] inline Floats mean_softmax_cross_entropy(
+    NoTape,
+    Floats const& logits,
+    TensorOf<std::int64_t> const& classes,
+    CrossEntropyOptions<AnyRuntime> const& options,
+    std::source_location issued_at) {
+  return mean(softmax_cross_entropy(logits, classes, options, issued_at).losses, issued_at);
+}
+
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> softmax(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::softmax(tape, input, issued_at));
 }
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> softmax(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     Tensor<std::int64_t, R> const& lengths,
     std::source_location issued_at = std::source_location::current()) {
@@ -48,9 +64,9 @@ template <Runtime R>
 
 /// Returns the mean over the batch of softmax_cross_entropy(), a scalar loss. An example whose
 /// class is out of range counts in the batch, with a loss of 0.
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> mean_softmax_cross_entropy(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& logits,
     Tensor<std::int64_t, R> const& classes,
     CrossEntropyOptions<R> const& options = {},

@@ -4,6 +4,7 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -14,8 +15,8 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The implementations of the differentiable sum(), mean(), max() and min() over an axis, compiled
-// once for all runtimes.
+// The implementations of the differentiable sum(), mean(), max() and min() over an axis and of
+// top_k(), compiled once for all runtimes.
 
 [[nodiscard]] Floats sum(AnyTape& tape,
                          Floats const& input,
@@ -37,12 +38,47 @@ namespace detail {
                          std::int64_t axis,
                          ReduceOptions options,
                          std::source_location issued_at);
+[[nodiscard]] TopK<AnyRuntime> top_k(AnyTape& tape,
+                                     Floats const& values,
+                                     std::int64_t k,
+                                     std::source_location issued_at);
+
+// The forms for NoTape, which are the operations without a tape.
+
+[[nodiscard]] inline Floats sum(NoTape,
+                                Floats const& input,
+                                std::int64_t axis,
+                                ReduceOptions options,
+                                std::source_location issued_at) {
+  return sum(input, axis, options, issued_at);
+}
+[[nodiscard]] inline Floats mean(NoTape,
+                                 Floats const& input,
+                                 std::int64_t axis,
+                                 ReduceOptions options,
+                                 std::source_location issued_at) {
+  return mean(input, axis, options, issued_at);
+}
+template <class... Args>
+[[nodiscard]] Floats max(NoTape, Args const&... args) {
+  return max(args...);
+}
+template <class... Args>
+[[nodiscard]] Floats min(NoTape, Args const&... args) {
+  return min(args...);
+}
+[[nodiscard]] inline TopK<AnyRuntime> top_k(NoTape,
+                                            Floats const& values,
+                                            std::int64_t k,
+                                            std::source_location issued_at) {
+  return top_k(values, k, issued_at);
+}
 
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sum(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::int64_t axis,
     ReduceOptions options = {},
@@ -50,9 +86,9 @@ template <Runtime R>
   return detail::typed<R>(detail::sum(tape, input, axis, options, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> mean(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::int64_t axis,
     ReduceOptions options = {},
@@ -60,9 +96,9 @@ template <Runtime R>
   return detail::typed<R>(detail::mean(tape, input, axis, options, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> max(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::int64_t axis,
     ReduceOptions options = {},
@@ -70,14 +106,23 @@ template <Runtime R>
   return detail::typed<R>(detail::max(tape, input, axis, options, issued_at));
 }
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> min(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& input,
     std::int64_t axis,
     ReduceOptions options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::min(tape, input, axis, options, issued_at));
+}
+
+/// Returns top_k() of the values; the tape records the backward of the values found.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] TopK<R> top_k(Tape& tape,
+                            Tensor<float, R> const& values,
+                            std::int64_t k,
+                            std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::top_k(tape, values, k, issued_at));
 }
 
 }  // namespace msstream::ops

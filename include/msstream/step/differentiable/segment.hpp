@@ -5,6 +5,7 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 
 #include <source_location>
 #include <type_traits>
@@ -24,11 +25,18 @@ namespace detail {
                                     SegmentOptions const& options,
                                     std::source_location issued_at);
 
+// The forms for NoTape, which are the operations without a tape.
+
+template <class... Args>
+[[nodiscard]] Floats segment_reduce(NoTape, Args const&... args) {
+  return segment_reduce(args...);
+}
+
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> segment_reduce(
-    GradientTape<R>& tape,
+    Tape& tape,
     Tensor<float, R> const& values,
     std::type_identity_t<Segments<R>> const& segments,
     SegmentReduction reduction,

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "normalize/batch_norm.hpp"
+#include "normalize/batch_norm_math.hpp"
+#include "normalize/column_tiles.cuh"
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+/// The deviations of a column's elements from its first one, and their squares.
+struct DeviationTerms {
+  float const* input;
+  std::int64_t width;
+
+  struct OfColumn {
+    float const* input;
+    std::int64_t width;
+    double pivot;
+    __device__ void operator()(std::int64_t row, double (&sums)[2]) const {
+      double const deviation = static_cast<double>(input[row * width]) - pivot;
+      sums[0] += deviation;
+      sums[1] += deviation * deviation;
+    }
+  };
+  __device__ OfColumn of_column(std::int64_t column) const {
+    return {input + column, width, static_cast<double>(input[column])};
+  }
+};
+struct FinishStatistics {
+  ColumnStatisticsArgs args;
+  __device__ void operator()(std::int64_t column, double const (&sums)[2]) const {
+    double const pivot = args.rows > 0 ? static_cast<double>(args.input[column]) : 0.0;
+    finish_statistics(args, column, pivot, sums[0], sums[1]);
+  }
+};
+
+struct NormFunction {
+  BatchNormArgs args;
+
+  struct OfColumn {
+    float const* input;
+    float* output;
+    std::int64_t width;
+    ColumnNorm norm;
+    float gain;
+    float shift;
+    __device__ void operator()(std::int64_t row) const {
+      output[row * width] = norm(input[row * width]) * gain + shift;
+    }
+  };
+  __device__ OfColumn of_column(std::int64_t column) const {
+    return {args.input + column,
+            args.output + column,
+            args.width,
+            ColumnNorm(args.moments, args.width, column),
+            args.gain[column],
+            args.shift[column]};
+  }
+};
+
+struct NormGradientTerms {
+  BatchNormGradientArgs args;
+
+  struct OfColumn {
+    float const* input;
+    float const* gradient;
+    std::int64_t width;
+    ColumnNorm norm;
+    __device__ void operator()(std::int64_t row, double (&sums)[2]) const {
+      double const dy = gradient[row * width];
+      sums[0] += dy;
+      sums[1] += dy * static_cast<double>(norm(input[row * width]));
+    }
+  };
+  __device__ OfColumn of_column(std::int64_t column) const {
+    return {args.input + column,
+            args.output_gradient + column,
+            args.width,
+            ColumnNorm({args.statistics, nullptr, nullptr, 0.0F}, args.width, column)};
+  }
+};
+struct FinishNormGradient {
+  BatchNormGradientArgs args;
+  __device__ void operator()(std::int64_t column, double const (&sums)[2]) const {
+    args.shift_gradient[column] = static_cast<float>(sums[0]);
+    args.gain_gradient[column] = static_cast<float>(sums[1]);
+  }
+};
+struct NormInputGradient {
+  BatchNormGradientArgs args;
+
+  struct OfColumn {
+    float const* input;
+    float const* gradient;
+    float* output;
+    std::int64_t width;
+    ColumnNorm norm;
+    float factor;
+    float mean_shift;
+    float mean_gain;
+    __device__ void operator()(std::int64_t row) const {
+      auto const at = row * width;
+      output[at] = factor * (gradient[at] - mean_shift - norm(input[at]) * mean_gain);
+    }
+  };
+  __device__ OfColumn of_column(std::int64_t column) const {
+    ColumnNorm const norm({args.statistics, nullptr, nullptr, 0.0F}, args.width, column);
+    auto const rows = static_cast<float>(args.rows);
+    return {args.input + column,
+            args.output_gradient + column,
+            args.input_gradient + column,
+            args.width,
+            norm,
+            args.gain[column] * norm.reciprocal,
+            args.shift_gradient[column] / rows,
+            args.gain_gradient[column] / rows};
+  }
+};
+
+}  // namespace
+
+std::size_t column_statistics_workspace_bytes(CudaStream /*stream*/,
+                                              std::int64_t rows,
+                                              std::int64_t width) {
+  return column_sums_workspace_bytes(2, rows, width);
+}
+void column_statistics(CudaStream stream, ColumnStatisticsArgs const& args) {
+  sum_columns<2>(stream,
+                 "column_statistics",
+                 args.rows,
+                 args.width,
+                 args.workspace,
+                 DeviationTerms{args.input, args.width},
+                 FinishStatistics{args});
+}
+
+void batch_norm(CudaStream stream, BatchNormArgs const& args) {
+  map_columns(stream, "batch_norm", args.rows, args.width, NormFunction{args});
+}
+
+std::size_t batch_norm_gradient_workspace_bytes(CudaStream /*stream*/,
+                                                std::int64_t rows,
+                                                std::int64_t width) {
+  return column_sums_workspace_bytes(2, rows, width);
+}
+void batch_norm_gradient(CudaStream stream, BatchNormGradientArgs const& args) {
+  sum_columns<2>(stream,
+                 "batch_norm_gradient",
+                 args.rows,
+                 args.width,
+                 args.workspace,
+                 NormGradientTerms{args},
+                 FinishNormGradient{args});
+  if (args.input_gradient != nullptr) {
+    map_columns(stream, "batch_norm_gradient", args.rows, args.width, NormInputGradient{args});
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// Computes the mean and the variance of each column, in float64, and updates running statistics:
+/// running = (1 - momentum) * running + momentum * (the batch's), with the variance of the batch
+/// divided by rows - 1, if there is more than one row. Without rows, the running statistics do not
+/// change, the means are 0 and the reciprocals 1.
+struct ColumnStatisticsArgs {
+  float const* input;  ///< [rows, width]
+  std::int64_t rows;
+  std::int64_t width;
+  float epsilon;
+  float momentum;
+  /// [3, width]: the means, their rounding errors, and 1 / sqrt(variance + epsilon), for the
+  /// variance divided by rows.
+  float* statistics;
+  float* running_mean;      ///< [width]
+  float* running_variance;  ///< [width]
+  void* workspace;          ///< column_statistics_workspace_bytes(), aligned to 8 bytes
+};
+std::size_t column_statistics_workspace_bytes(HostStream stream,
+                                              std::int64_t rows,
+                                              std::int64_t width);
+std::size_t column_statistics_workspace_bytes(CudaStream stream,
+                                              std::int64_t rows,
+                                              std::int64_t width);
+void column_statistics(HostStream stream, ColumnStatisticsArgs const& args);
+void column_statistics(CudaStream stream, ColumnStatisticsArgs const& args);
+
+/// The statistics by which columns are normalised: those of a batch, or running ones if
+/// `statistics` is null.
+struct ColumnMoments {
+  float const* statistics;  ///< [3, width], as in ColumnStatisticsArgs
+  float const* running_mean;
+  float const* running_variance;
+  float epsilon;  ///< used with running statistics
+};
+
+/// Computes output[r, c] = n * gain[c] + shift[c], for the normalised n = (x - mean) * reciprocal.
+struct BatchNormArgs {
+  float const* input;  ///< [rows, width]
+  float const* gain;   ///< [width]
+  float const* shift;  ///< [width]
+  ColumnMoments moments;
+  float* output;  ///< [rows, width]
+  std::int64_t rows;
+  std::int64_t width;
+};
+void batch_norm(HostStream stream, BatchNormArgs const& args);
+void batch_norm(CudaStream stream, BatchNormArgs const& args);
+
+/// Computes the gradients of batch_norm() by the statistics of the batch: shift_gradient = sum of
+/// dy, gain_gradient = sum of dy * n, and dx = gain * reciprocal * (dy - (shift_gradient + n *
+/// gain_gradient) / rows).
+struct BatchNormGradientArgs {
+  float const* input;
+  float const* gain;
+  float const* statistics;
+  float const* output_gradient;
+  std::int64_t rows;
+  std::int64_t width;
+  void* workspace;        ///< batch_norm_gradient_workspace_bytes(), aligned to 8 bytes
+  float* input_gradient;  ///< null if not wanted
+  float* gain_gradient;
+  float* shift_gradient;
+};
+std::size_t batch_norm_gradient_workspace_bytes(HostStream stream,
+                                                std::int64_t rows,
+                                                std::int64_t width);
+std::size_t batch_norm_gradient_workspace_bytes(CudaStream stream,
+                                                std::int64_t rows,
+                                                std::int64_t width);
+void batch_norm_gradient(HostStream stream, BatchNormGradientArgs const& args);
+void batch_norm_gradient(CudaStream stream, BatchNormGradientArgs const& args);
+
+}  // namespace msstream::ops::kernels

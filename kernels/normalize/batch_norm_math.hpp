@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/host_device.hpp"
+#include "common/long_sum.hpp"
+#include "normalize/batch_norm.hpp"
+
+#include <cmath>
+
+/// The formulae of batch normalisation that the host and CUDA implementations share.
+namespace msstream::ops::kernels {
+
+/// The normalisation of one column.
+struct ColumnNorm {
+  SplitFloat mean;
+  float reciprocal;
+
+  MSSTREAM_HOST_DEVICE ColumnNorm(ColumnMoments const& moments,
+                                  std::int64_t width,
+                                  std::int64_t column)
+      : mean{}, reciprocal(1.0F) {
+    if (moments.statistics != nullptr) {
+      mean = {moments.statistics[column], moments.statistics[width + column]};
+      reciprocal = moments.statistics[2 * width + column];
+    } else {
+      mean = {moments.running_mean[column], 0.0F};
+      reciprocal = 1.0F / std::sqrt(moments.running_variance[column] + moments.epsilon);
+    }
+  }
+  [[nodiscard]] MSSTREAM_HOST_DEVICE float operator()(float x) const {
+    return mean.deviation_of(x) * reciprocal;
+  }
+};
+
+/// Stores the statistics of a column from the sums of the deviations from `pivot`, any number near
+/// the elements, and of their squares.
+MSSTREAM_HOST_DEVICE inline void finish_statistics(ColumnStatisticsArgs const& args,
+                                                   std::int64_t column,
+                                                   double pivot,
+                                                   double sum,
+                                                   double squares) {
+  auto* const statistics = args.statistics + column;
+  if (args.rows == 0) {
+    statistics[0] = 0.0F;
+    statistics[args.width] = 0.0F;
+    statistics[2 * args.width] = 1.0F;
+    return;
+  }
+  auto const rows = static_cast<double>(args.rows);
+  double const from_pivot = sum / rows;
+  double const mean = pivot + from_pivot;
+  double const deviations = squares - sum * from_pivot;
+  double const variance = (deviations < 0.0 ? 0.0 : deviations) / rows;  // NaN stays NaN
+  auto const rounded = static_cast<float>(mean);
+  statistics[0] = rounded;
+  statistics[args.width] = static_cast<float>(mean - static_cast<double>(rounded));
+  statistics[2 * args.width] =
+      static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(args.epsilon)));
+  double const unbiased = args.rows > 1 ? variance * rows / (rows - 1.0) : variance;
+  double const share = args.momentum;
+  auto const update = [&](float& running, double batch) {
+    running = static_cast<float>((1.0 - share) * static_cast<double>(running) + share * batch);
+  };
+  update(args.running_mean[column], mean);
+  update(args.running_variance[column], unbiased);
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/elementwise/normalize.hpp"
+
+#include "normalize/l2_normalize.hpp"
+#include "ops/common/workspace.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/ops/normalize.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <source_location>
+
+namespace msstream::ops::detail {
+namespace {
+
+/// Throws std::invalid_argument unless gain and shift are [width] for an input [..., width].
+[[nodiscard]] RowsAndWidth require_columns(char const* operation,
+                                           Shape const& input,
+                                           Shape const& gain,
+                                           Shape const& shift) {
+  auto const sizes = rows_and_width(operation, input);
+  require(gain == Shape{sizes.width} && shift == Shape{sizes.width},
+          "{}: input {}, gain {}, shift {}; expected [..., width] and twice [width]",
+          operation,
+          input,
+          gain,
+          shift);
+  return sizes;
+}
+
+void require_norm_epsilon(char const* operation, float epsilon) {
+  require(std::isfinite(epsilon) && epsilon > 0.0F,
+          "{}: epsilon {}; expected a number in (0, infinity)",
+          operation,
+          epsilon);
+}
+
+}  // namespace
+
+RowsAndWidth rows_and_width(char const* operation, Shape const& shape) {
+  require(shape.rank() > 0, "{}: input {}; expected [..., width]", operation, shape);
+  std::int64_t rows = 1;
+  for (std::size_t d = 0; d + 1 < shape.rank(); ++d) {
+    rows *= shape[d];
+  }
+  return {rows, shape[shape.rank() - 1]};
+}
+
+void require_batch_norm(char const* operation,
+                        std::int64_t width,
+                        RunningStatistics<AnyRuntime> const& running,
+                        BatchNormOptions const& options) {
+  require(running.mean.shape() == Shape{width} && running.variance.shape() == Shape{width},
+          "{}: running mean {} and variance {}; expected [{}]",
+          operation,
+          running.mean.shape(),
+          running.variance.shape(),
+          width);
+  require(options.momentum >= 0.0F && options.momentum <= 1.0F,
+          "{}: momentum of {}; expected a number in [0, 1]",
+          operation,
+          options.momentum);
+  require(std::isfinite(options.epsilon) && options.epsilon >= 0.0F,
+          "{}: epsilon of {}; expected a number in [0, infinity)",
+          operation,
+          options.epsilon);
+}
+
+Floats column_statistics(char const* operation,
+                         Floats const& input,
+                         RowsAndWidth const& sizes,
+                         RunningStatistics<AnyRuntime> const& running,
+                         BatchNormOptions const& options,
+                         std::source_location issued_at) {
+  auto const& device = input.device();
+  Floats statistics(device, {3, sizes.width});
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::column_statistics_workspace_bytes(
+                                  stream, sizes.rows, sizes.width);
+                            }));
+  kernels::ColumnStatisticsArgs const args{input.data(),
+                                           sizes.rows,
+                                           sizes.width,
+                                           options.epsilon,
+                                           options.momentum,
+                                           statistics.data(),
+                                           running.mean.data(),
+                                           running.variance.data(),
+                                           workspace.data()};
+  issue(
+      operation,
+      reads(input),
+      workspace.with(writes(statistics, running.mean, running.variance)),
+      [args](auto stream) { kernels::column_statistics(stream, args); },
+      {},
+      issued_at);
+  return statistics;
+}
+
+BatchNormResult<AnyRuntime> batch_norm(Floats const& input,
+                                       Floats const& gain,
+                                       Floats const& shift,
+                                       RunningStatistics<AnyRuntime> const& running,
+                                       BatchNormOptions const& options,
+                                       std::source_location issued_at) {
+  auto const sizes = require_columns("batch_norm", input.shape(), gain.shape(), shift.shape());
+  require_batch_norm("batch_norm", sizes.width, running, options);
+  auto statistics =
+      column_statistics("batch_norm_statistics", input, sizes, running, options, issued_at);
+  Floats output(input.device(), input.shape());
+  kernels::BatchNormArgs const args{input.data(),
+                                    gain.data(),
+                                    shift.data(),
+                                    {statistics.data(), nullptr, nullptr, 0.0F},
+                                    output.data(),
+                                    sizes.rows,
+                                    sizes.width};
+  issue(
+      "batch_norm",
+      reads(input, gain, shift, statistics),
+      writes(output),
+      [args](auto stream) { kernels::batch_norm(stream, args); },
+      {},
+      issued_at);
+  return {output, statistics};
+}
+
+Floats batch_norm_inference(Floats const& input,
+                            Floats const& gain,
+                            Floats const& shift,
+                            RunningStatistics<AnyRuntime> const& running,
+                            BatchNormOptions const& options,
+                            std::source_location issued_at) {
+  constexpr char const* kName = "batch_norm_inference";
+  auto const sizes = require_columns(kName, input.shape(), gain.shape(), shift.shape());
+  require_batch_norm(kName, sizes.width, running, options);
+  Floats output(input.device(), input.shape());
+  kernels::BatchNormArgs const args{input.data(),
+                                    gain.data(),
+                                    shift.data(),
+                                    moments_of(running, options),
+                                    output.data(),
+                                    sizes.rows,
+                                    sizes.width};
+  issue(
+      kName,
+      reads(input, gain, shift, running.mean, running.variance),
+      writes(output),
+      [args](auto stream) { kernels::batch_norm(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+LayerNormGradients<AnyRuntime> batch_norm_gradient(Floats const& input,
+                                                   Floats const& gain,
+                                                   Floats const& statistics,
+                                                   Floats const& output_gradient,
+                                                   WantedOfLayerNorm wanted,
+                                                   std::source_location issued_at) {
+  constexpr char const* kName = "batch_norm_gradient";
+  auto const sizes = require_columns(kName, input.shape(), gain.shape(), gain.shape());
+  require(output_gradient.shape() == input.shape() && statistics.shape() == (Shape{3, sizes.width}),
+          "{}: input {}, output gradient {}, statistics {}",
+          kName,
+          input.shape(),
+          output_gradient.shape(),
+          statistics.shape());
+  LayerNormGradients<AnyRuntime> gradients;
+  if (!wanted.input && !wanted.parameters) {
+    return gradients;
+  }
+  auto const& device = input.device();
+  gradients.gain.emplace(device, Shape{sizes.width});
+  gradients.shift.emplace(device, Shape{sizes.width});
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::batch_norm_gradient_workspace_bytes(
+                                  stream, sizes.rows, sizes.width);
+                            }));
+  kernels::BatchNormGradientArgs args{input.data(),
+                                      gain.data(),
+                                      statistics.data(),
+                                      output_gradient.data(),
+                                      sizes.rows,
+                                      sizes.width,
+                                      workspace.data(),
+                                      nullptr,
+                                      gradients.gain->data(),
+                                      gradients.shift->data()};
+  auto written = workspace.with(writes(*gradients.gain, *gradients.shift));
+  if (wanted.input) {
+    args.input_gradient = gradients.input.emplace(device, input.shape()).data();
+    written.add(*gradients.input);
+  }
+  issue(
+      kName,
+      reads(input, gain, statistics, output_gradient),
+      written,
+      [args](auto stream) { kernels::batch_norm_gradient(stream, args); },
+      {},
+      issued_at);
+  return gradients;
+}
+
+Floats l2_normalize(Floats const& input, float epsilon, std::source_location issued_at) {
+  auto const sizes = rows_and_width("l2_normalize", input.shape());
+  require_norm_epsilon("l2_normalize", epsilon);
+  Floats output(input.device(), input.shape());
+  kernels::L2NormalizeArgs const args{
+      input.data(), output.data(), sizes.rows, sizes.width, epsilon};
+  issue(
+      "l2_normalize",
+      reads(input),
+      writes(output),
+      [args](auto stream) { kernels::l2_normalize(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+Floats l2_normalize_gradient(Floats const& input,
+                             Floats const& output_gradient,
+                             float epsilon,
+                             std::source_location issued_at) {
+  constexpr char const* kName = "l2_normalize_gradient";
+  auto const sizes = rows_and_width(kName, input.shape());
+  require_norm_epsilon(kName, epsilon);
+  require(input.shape() == output_gradient.shape(),
+          "{}: input {}, output gradient {}",
+          kName,
+          input.shape(),
+          output_gradient.shape());
+  Floats gradient(input.device(), input.shape());
+  kernels::L2NormalizeGradientArgs const args{
+      input.data(), output_gradient.data(), gradient.data(), sizes.rows, sizes.width, epsilon};
+  issue(
+      kName,
+      reads(input, output_gradient),
+      writes(gradient),
+      [args](auto stream) { kernels::l2_normalize_gradient(stream, args); },
+      {},
+      issued_at);
+  return gradient;
+}
+
+}  // namespace msstream::ops::detail

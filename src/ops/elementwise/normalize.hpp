@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "normalize/batch_norm.hpp"
+
+#include <msstream/ops/normalize.hpp>
+
+#include <cstdint>
+#include <source_location>
+
+namespace msstream::ops::detail {
+
+/// The sizes of a matrix [..., width]: all but the last dimension are rows.
+struct RowsAndWidth {
+  std::int64_t rows;
+  std::int64_t width;
+};
+/// Returns the sizes of `shape`. Throws std::invalid_argument for a shape without dimensions.
+[[nodiscard]] RowsAndWidth rows_and_width(char const* operation, Shape const& shape);
+
+/// Throws std::invalid_argument unless the options are in their ranges, and the running statistics
+/// are [width] each.
+void require_batch_norm(char const* operation,
+                        std::int64_t width,
+                        RunningStatistics<AnyRuntime> const& running,
+                        BatchNormOptions const& options);
+
+/// Issues the computation of the batch's statistics, which also updates the running ones, and
+/// returns the former, [3, width].
+[[nodiscard]] Floats column_statistics(char const* operation,
+                                       Floats const& input,
+                                       RowsAndWidth const& sizes,
+                                       RunningStatistics<AnyRuntime> const& running,
+                                       BatchNormOptions const& options,
+                                       std::source_location issued_at);
+
+/// Returns the running statistics as a kernel takes them.
+[[nodiscard]] inline kernels::ColumnMoments moments_of(RunningStatistics<AnyRuntime> const& running,
+                                                       BatchNormOptions const& options) {
+  return {nullptr, running.mean.data(), running.variance.data(), options.epsilon};
+}
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/recorded.hpp"
+
+#include <msstream/ops/interaction.hpp>
+#include <msstream/ops/normalize.hpp>
+#include <msstream/ops/random.hpp>
+#include <msstream/step/differentiable/layers.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/tensor/detail/typed.hpp>
+
+#include <source_location>
+#include <string>
+#include <string_view>
+
+namespace msstream::ops::detail {
+
+Floats dropout(AnyTape& tape,
+               Floats const& input,
+               DropoutOptions const& options,
+               RandomGenerator<AnyRuntime> const& random,
+               std::string_view name,
+               std::source_location issued_at) {
+  if (!tape.is_recording() || options.rate == 0.0F) {
+    require_dropout("dropout", input.shape(), options);
+    return input;
+  }
+  auto const result = dropout(input, options, random, name, issued_at);
+  return recorded(
+      tape,
+      "dropout",
+      input,
+      result.output,
+      [drawn = result.drawn, options, name = std::string(name), issued_at](Floats const& gradient) {
+        return dropout_gradient(gradient, drawn, options, name, issued_at);
+      },
+      issued_at);
+}
+
+Floats dot_interaction(AnyTape& tape,
+                       Floats const& dense,
+                       Floats const& embeddings,
+                       std::source_location issued_at) {
+  return recorded(
+      tape,
+      "dot_interaction",
+      dense,
+      embeddings,
+      dot_interaction(dense, embeddings, issued_at),
+      [dense, embeddings, issued_at](Floats const& gradient, WantedOperands wanted) {
+        return dot_interaction_gradient(dense, embeddings, gradient, wanted, issued_at);
+      },
+      issued_at);
+}
+
+Floats batch_norm(AnyTape& tape,
+                  Floats const& input,
+                  Floats const& gain,
+                  Floats const& shift,
+                  RunningStatistics<AnyRuntime> const& running,
+                  BatchNormOptions const& options,
+                  std::source_location issued_at) {
+  if (!tape.is_recording()) {
+    return batch_norm_inference(input, gain, shift, running, options, issued_at);
+  }
+  auto const result = batch_norm(input, gain, shift, running, options, issued_at);
+  tape.record(
+      "batch_norm",
+      result.output,
+      [input, gain, shift, statistics = result.statistics, issued_at](AnyTape& playing,
+                                                                      Floats const& gradient) {
+        WantedOfLayerNorm const wanted{.input = playing.wants_gradient(input.any()),
+                                       .parameters = playing.wants_gradient(gain.any()) ||
+                                                     playing.wants_gradient(shift.any())};
+        auto const gradients =
+            batch_norm_gradient(input, gain, statistics, gradient, wanted, issued_at);
+        if (gradients.input) {
+          playing.add_gradient(input, *gradients.input, issued_at);
+        }
+        if (gradients.gain) {
+          playing.add_gradient(gain, *gradients.gain, issued_at);
+          playing.add_gradient(shift, *gradients.shift, issued_at);
+        }
+      },
+      issued_at);
+  return result.output;
+}
+
+Floats l2_normalize(AnyTape& tape,
+                    Floats const& input,
+                    float epsilon,
+                    std::source_location issued_at) {
+  return recorded(
+      tape,
+      "l2_normalize",
+      input,
+      l2_normalize(input, epsilon, issued_at),
+      [input, epsilon, issued_at](Floats const& gradient) {
+        return l2_normalize_gradient(input, gradient, epsilon, issued_at);
+      },
+      issued_at);
+}
+
+}  // namespace msstream::ops::detail

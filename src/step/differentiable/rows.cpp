@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/recorded.hpp"
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/ops/bags.hpp>
+#include <msstream/ops/choices.hpp>
+#include <msstream/ops/embedding.hpp>
+#include <msstream/step/differentiable/rows.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/tensor/detail/typed.hpp>
+
+#include <cstdint>
+#include <source_location>
+#include <utility>
+
+namespace msstream::ops::detail {
+
+Floats gather_rows(AnyTape& tape,
+                   Floats const& table,
+                   AnyTensor const& ids,
+                   DeviceCount<AnyRuntime> const& count,
+                   std::source_location issued_at) {
+  auto gathered = gather_rows(NoTape(), table, ids, count, issued_at);
+  if (!tape.wants_gradient(table.any())) {
+    return gathered;
+  }
+  // Each id is a bag of its own, so that the gradient is that of a lookup.
+  auto const flat = ids.reshaped({ids.count()});
+  AnyBags bags(flat.dtype() == DType::int32 ? AnyIds(TensorOf<std::int32_t>(flat))
+                                            : AnyIds(TensorOf<std::int64_t>(flat)));
+  bags.bag_count = count;
+  tape.record_lookup(
+      "gather_rows",
+      table.any(),
+      gathered,
+      [table, bags, issued_at](AnyTape& playing, Floats const& gradient) {
+        std::int64_t const rows = table.shape()[0];
+        auto const& unique = playing.unique_rows(bags, rows, Pooling::sum, issued_at);
+        auto const rows_of_bags = gradient.reshaped({bags.bags(), table.shape()[1]});
+        playing.add_row_gradient(
+            table.any(),
+            embedding_gradient(bags, unique, rows, Pooling::sum, rows_of_bags.any(), {}, issued_at),
+            issued_at);
+      },
+      issued_at);
+  return gathered;
+}
+
+Floats scatter_rows(AnyTape& tape,
+                    Floats const& values,
+                    AnyTensor const& ids,
+                    std::int64_t rows,
+                    DeviceCount<AnyRuntime> const& count,
+                    std::source_location issued_at) {
+  return recorded(
+      tape,
+      "scatter_rows",
+      values,
+      scatter_rows(NoTape(), values, ids, rows, count, issued_at),
+      [ids, count, issued_at](Floats const& gradient) {
+        return Floats(msstream::detail::OfKnownType(),
+                      scatter_rows_gradient(gradient.any(), ids, count, issued_at));
+      },
+      issued_at);
+}
+
+Floats jagged_to_dense(AnyTape& tape,
+                       Floats const& values,
+                       TensorOf<std::int64_t> const& offsets,
+                       std::int64_t max_length,
+                       float padding,
+                       OffsetPolicy<AnyRuntime> const& policy,
+                       std::source_location issued_at) {
+  return recorded(
+      tape,
+      "jagged_to_dense",
+      values,
+      jagged_to_dense(NoTape(), values, offsets, max_length, padding, policy, issued_at),
+      [offsets, capacity = values.shape()[0], issued_at](Floats const& gradient) {
+        return dense_to_jagged(NoTape(), gradient, offsets, capacity, {}, issued_at);
+      },
+      issued_at);
+}
+
+Floats dense_to_jagged(AnyTape& tape,
+                       Floats const& dense,
+                       TensorOf<std::int64_t> const& offsets,
+                       std::int64_t capacity,
+                       OffsetPolicy<AnyRuntime> const& policy,
+                       std::source_location issued_at) {
+  return recorded(
+      tape,
+      "dense_to_jagged",
+      dense,
+      dense_to_jagged(NoTape(), dense, offsets, capacity, policy, issued_at),
+      [offsets, max_length = dense.shape()[1], issued_at](Floats const& gradient) {
+        return jagged_to_dense(NoTape(), gradient, offsets, max_length, 0.0F, {}, issued_at);
+      },
+      issued_at);
+}
+
+Floats jagged_softmax(AnyTape& tape,
+                      Floats const& values,
+                      TensorOf<std::int64_t> const& offsets,
+                      OffsetPolicy<AnyRuntime> const& policy,
+                      std::source_location issued_at) {
+  auto const output = jagged_softmax(values, offsets, policy, issued_at);
+  return recorded(
+      tape,
+      "jagged_softmax",
+      values,
+      output,
+      [output, offsets, issued_at](Floats const& gradient) {
+        return jagged_softmax_gradient(output, gradient, offsets, issued_at);
+      },
+      issued_at);
+}
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "normalize/batch_norm.hpp"
+
+#include "kernels/expect_within.hpp"
+#include "kernels/kernel_fixture.hpp"
+#include "normalize/gates.hpp"
+#include "normalize/l2_normalize.hpp"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+using Numbers = std::vector<double>;
+
+constexpr float kBatchEpsilon = 1e-3F;
+constexpr float kBatchMomentum = 0.25F;
+
+struct MatrixSizes {
+  std::int64_t rows;
+  std::int64_t width;
+};
+/// Sizes of one chunk of rows and of several, with columns that fill a tile and others.
+constexpr MatrixSizes kMatrices[] = {{1, 1},
+                                     {2, 3},
+                                     {31, 32},
+                                     {33, 31},
+                                     {64, 33},
+                                     {65, 1},
+                                     {127, 200},
+                                     {4097, 5},
+                                     {1000, 129},
+                                     {20'001, 2}};
+
+/// The statistics of columns in double.
+struct Columns64 {
+  MatrixSizes sizes;
+  Numbers means;
+  Numbers variances;
+
+  Columns64(MatrixSizes of, std::vector<float> const& input) : sizes(of) {
+    for (std::int64_t c = 0; c < sizes.width; ++c) {
+      double sum = 0;
+      for (std::int64_t r = 0; r < sizes.rows; ++r) {
+        sum += input[static_cast<std::size_t>(r * sizes.width + c)];
+      }
+      double const mean = sum / static_cast<double>(sizes.rows);
+      double squares = 0;
+      for (std::int64_t r = 0; r < sizes.rows; ++r) {
+        double const d = input[static_cast<std::size_t>(r * sizes.width + c)] - mean;
+        squares += d * d;
+      }
+      means.push_back(mean);
+      variances.push_back(squares / static_cast<double>(sizes.rows));
+    }
+  }
+  [[nodiscard]] double reciprocal(std::size_t c) const {
+    return 1 / std::sqrt(variances[c] + double{kBatchEpsilon});
+  }
+  [[nodiscard]] double normal(std::size_t c, double x) const {
+    return (x - means[c]) * reciprocal(c);
+  }
+};
+
+template <class Stream>
+class BatchNormTest : public KernelTest<Stream> {
+ protected:
+  struct Statistics {
+    Buffer<float> of_batch;
+    Buffer<float> mean;
+    Buffer<float> variance;
+  };
+  Statistics statistics(MatrixSizes sizes, Buffer<float> const& input) {
+    auto const width = static_cast<std::size_t>(sizes.width);
+    Statistics made{this->floats(3 * sizes.width),
+                    this->upload(std::vector<float>(width, 0.5F)),
+                    this->upload(std::vector<float>(width, 2.0F))};
+    auto const workspace =
+        this->workspace(column_statistics_workspace_bytes(this->stream(), sizes.rows, sizes.width));
+    column_statistics(this->stream(),
+                      {input.data(),
+                       sizes.rows,
+                       sizes.width,
+                       kBatchEpsilon,
+                       kBatchMomentum,
+                       made.of_batch.data(),
+                       made.mean.data(),
+                       made.variance.data(),
+                       workspace.data()});
+    this->synchronise();
+    return made;
+  }
+  template <class Function>
+  static Numbers each(MatrixSizes sizes, Function const& function) {
+    Numbers out;
+    for (std::int64_t i = 0; i < sizes.rows * sizes.width; ++i) {
+      out.push_back(
+          function(static_cast<std::size_t>(i), static_cast<std::size_t>(i % sizes.width)));
+    }
+    return out;
+  }
+};
+TYPED_TEST_SUITE(BatchNormTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(BatchNormTest, statistics_and_output_agree_with_double) {
+  for (auto const& sizes : kMatrices) {
+    for (float const centre : {0.0F, 1000.0F}) {
+      SCOPED_TRACE(fmt::format("{} x {} about {}", sizes.rows, sizes.width, centre));
+      auto const count = sizes.rows * sizes.width;
+      auto const values = this->random.reals(count, centre - 2, centre + 2);
+      auto const input = this->upload(values);
+      auto const statistics = this->statistics(sizes, input);
+      Columns64 const expected(sizes, values);
+      auto const found = this->read(statistics.of_batch);
+      Numbers running_means;
+      Numbers running_variances;
+      for (std::size_t c = 0; c < expected.means.size(); ++c) {
+        auto const width = expected.means.size();
+        EXPECT_NEAR(double{found[c]} + found[width + c], expected.means[c], 1e-9 * (1 + centre));
+        EXPECT_NEAR(found[2 * width + c] / expected.reciprocal(c), 1.0, 1e-6);
+        double const n = static_cast<double>(sizes.rows);
+        double const unbiased = sizes.rows > 1 ? expected.variances[c] * n / (n - 1) : 0.0;
+        running_means.push_back(0.75 * 0.5 + 0.25 * expected.means[c]);
+        running_variances.push_back(0.75 * 2.0 + 0.25 * unbiased);
+      }
+      expect_within(this->read(statistics.mean), running_means);
+      expect_within(this->read(statistics.variance), running_variances);
+
+      auto const gains = this->random.reals(sizes.width);
+      auto const shifts = this->random.reals(sizes.width);
+      auto const gain = this->upload(gains);
+      auto const shift = this->upload(shifts);
+      auto const output = this->guarded(count);
+      batch_norm(this->stream(),
+                 {input.data(),
+                  gain.data(),
+                  shift.data(),
+                  {statistics.of_batch.data(), nullptr, nullptr, 0.0F},
+                  output.data(),
+                  sizes.rows,
+                  sizes.width});
+      expect_within(this->read(output),
+                    this->each(sizes,
+                               [&](std::size_t i, std::size_t c) {
+                                 return expected.normal(c, values[i]) * gains[c] + shifts[c];
+                               }),
+                    2e-6);
+    }
+  }
+}
+
+TYPED_TEST(BatchNormTest, running_statistics_normalise_as_well) {
+  MatrixSizes const sizes{33, 31};
+  auto const values = this->random.reals(33 * 31);
+  auto const means = this->random.reals(31);
+  auto const variances = this->random.reals(31, 0.1F, 2.0F);
+  auto const ones = this->upload(std::vector<float>(31, 1.0F));
+  auto const zeros = this->upload(std::vector<float>(31, 0.0F));
+  auto const input = this->upload(values);
+  auto const mean = this->upload(means);
+  auto const variance = this->upload(variances);
+  auto const output = this->guarded(33 * 31);
+  batch_norm(this->stream(),
+             {input.data(),
+              ones.data(),
+              zeros.data(),
+              {nullptr, mean.data(), variance.data(), kBatchEpsilon},
+              output.data(),
+              33,
+              31});
+  expect_within(this->read(output),
+                this->each(sizes,
+                           [&](std::size_t i, std::size_t c) {
+                             return (values[i] - means[c]) /
+                                    std::sqrt(variances[c] + double{kBatchEpsilon});
+                           }),
+                2e-6);
+}
+
+TYPED_TEST(BatchNormTest, without_rows_the_running_statistics_stay) {
+  auto const input = this->floats(0);
+  auto const statistics = this->statistics({0, 3}, input);
+  EXPECT_EQ(this->read(statistics.of_batch), (std::vector<float>{0, 0, 0, 0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(this->read(statistics.mean), std::vector<float>(3, 0.5F));
+  EXPECT_EQ(this->read(statistics.variance), std::vector<float>(3, 2.0F));
+}
+
+TYPED_TEST(BatchNormTest, gradients_agree_with_double) {
+  for (auto const& sizes : kMatrices) {
+    SCOPED_TRACE(fmt::format("{} x {}", sizes.rows, sizes.width));
+    auto const count = sizes.rows * sizes.width;
+    auto const values = this->random.reals(count, -1.0F, 3.0F);
+    auto const gradients = this->random.reals(count);
+    auto const gains = this->random.reals(sizes.width);
+    auto const input = this->upload(values);
+    auto const statistics = this->statistics(sizes, input);
+    auto const gain = this->upload(gains);
+    auto const gradient = this->upload(gradients);
+    auto const workspace = this->workspace(
+        batch_norm_gradient_workspace_bytes(this->stream(), sizes.rows, sizes.width));
+    auto const of_input = this->guarded(count);
+    auto const of_gain = this->guarded(sizes.width);
+    auto const of_shift = this->guarded(sizes.width);
+    batch_norm_gradient(this->stream(),
+                        {input.data(),
+                         gain.data(),
+                         statistics.of_batch.data(),
+                         gradient.data(),
+                         sizes.rows,
+                         sizes.width,
+                         workspace.data(),
+                         of_input.data(),
+                         of_gain.data(),
+                         of_shift.data()});
+    Columns64 const columns(sizes, values);
+    Numbers gain_sums(static_cast<std::size_t>(sizes.width), 0.0);
+    Numbers shift_sums(static_cast<std::size_t>(sizes.width), 0.0);
+    (void)this->each(sizes, [&](std::size_t i, std::size_t c) {
+      gain_sums[c] += gradients[i] * columns.normal(c, values[i]);
+      shift_sums[c] += gradients[i];
+      return 0.0;
+    });
+    // Normalised elements have errors of a few units, which add up in the gain's gradient.
+    expect_within(this->read(of_gain), gain_sums, 1e-5);
+    expect_within(this->read(of_shift), shift_sums);
+    double const n = static_cast<double>(sizes.rows);
+    expect_within(this->read(of_input),
+                  this->each(sizes,
+                             [&](std::size_t i, std::size_t c) {
+                               return gains[c] * columns.reciprocal(c) *
+                                      (gradients[i] - shift_sums[c] / n -
+                                       columns.normal(c, values[i]) * gain_sums[c] / n);
+                             }),
+                  1e-5);
+  }
+}
+
+TYPED_TEST(BatchNormTest, gates_agree_with_double) {
+  for (auto const& sizes : kMatrices) {
+    for (auto const kind : {Gate::prelu, Gate::dice}) {
+      for (bool const one_weight : {false, true}) {
+        SCOPED_TRACE(fmt::format(
+            "{} x {}, dice {}, one {}", sizes.rows, sizes.width, kind == Gate::dice, one_weight));
+        auto const count = sizes.rows * sizes.width;
+        auto const values = this->random.reals(count, -2.0F, 2.0F);
+        auto const gradients = this->random.reals(count);
+        auto const weights = this->random.reals(one_weight ? 1 : sizes.width);
+        auto const input = this->upload(values);
+        auto const statistics = this->statistics(sizes, input);
+        auto const weight = this->upload(weights);
+        auto const gradient = this->upload(gradients);
+        auto const output = this->guarded(count);
+        gate(this->stream(),
+             {kind,
+              input.data(),
+              weight.data(),
+              one_weight,
+              {statistics.of_batch.data(), nullptr, nullptr, 0.0F},
+              output.data(),
+              sizes.rows,
+              sizes.width});
+        Columns64 const columns(sizes, values);
+        auto const weight_of = [&](std::size_t c) { return double{weights[one_weight ? 0 : c]}; };
+        auto const open = [&](std::size_t i, std::size_t c) {
+          return kind == Gate::prelu ? (values[i] > 0 ? 1.0 : 0.0)
+                                     : 1 / (1 + std::exp(-columns.normal(c, values[i])));
+        };
+        expect_within(this->read(output),
+                      this->each(sizes,
+                                 [&](std::size_t i, std::size_t c) {
+                                   double const g = open(i, c);
+                                   return values[i] * (g + weight_of(c) * (1 - g));
+                                 }),
+                      2e-6);
+
+        auto const workspace =
+            this->workspace(gate_gradient_workspace_bytes(this->stream(), sizes.rows, sizes.width));
+        auto const of_input = this->guarded(count);
+        auto const of_weight = this->guarded(one_weight ? 1 : sizes.width);
+        gate_gradient(this->stream(),
+                      {kind,
+                       input.data(),
+                       weight.data(),
+                       one_weight,
+                       statistics.of_batch.data(),
+                       gradient.data(),
+                       sizes.rows,
+                       sizes.width,
+                       workspace.data(),
+                       of_input.data(),
+                       of_weight.data()});
+        Numbers weight_sums(weights.size(), 0.0);
+        Numbers sums(columns.means.size(), 0.0);
+        Numbers products(columns.means.size(), 0.0);
+        auto const of_normal = [&](std::size_t i, std::size_t c) {
+          double const g = open(i, c);
+          return kind == Gate::dice
+                     ? double{gradients[i]} * values[i] * (1 - weight_of(c)) * g * (1 - g)
+                     : 0.0;
+        };
+        (void)this->each(sizes, [&](std::size_t i, std::size_t c) {
+          weight_sums[one_weight ? 0 : c] += double{gradients[i]} * values[i] * (1 - open(i, c));
+          sums[c] += of_normal(i, c);
+          products[c] += of_normal(i, c) * columns.normal(c, values[i]);
+          return 0.0;
+        });
+        expect_within(this->read(of_weight), weight_sums, 1e-5);
+        double const n = static_cast<double>(sizes.rows);
+        expect_within(this->read(of_input),
+                      this->each(sizes,
+                                 [&](std::size_t i, std::size_t c) {
+                                   double const g = open(i, c);
+                                   double const through =
+                                       columns.reciprocal(c) *
+                                       (of_normal(i, c) - sums[c] / n -
+                                        columns.normal(c, values[i]) * products[c] / n);
+                                   return gradients[i] * (g + weight_of(c) * (1 - g)) +
+                                          (kind == Gate::dice ? through : 0.0);
+                                 }),
+                      1e-5);
+      }
+    }
+  }
+}
+
+TYPED_TEST(BatchNormTest, rows_divided_by_their_norms_agree_with_double) {
+  for (auto const& sizes : kMatrices) {
+    SCOPED_TRACE(fmt::format("{} x {}", sizes.rows, sizes.width));
+    auto const count = sizes.rows * sizes.width;
+    auto values = this->random.reals(count);
+    // The first row is shorter than epsilon.
+    for (std::int64_t c = 0; c < sizes.width; ++c) {
+      values[static_cast<std::size_t>(c)] *= 1e-6F;
+    }
+    constexpr float kLeastNorm = 1e-3F;
+    auto const gradients = this->random.reals(count);
+    auto const input = this->upload(values);
+    auto const gradient = this->upload(gradients);
+    auto const output = this->guarded(count);
+    auto const of_input = this->guarded(count);
+    l2_normalize(this->stream(),
+                 {input.data(), output.data(), sizes.rows, sizes.width, kLeastNorm});
+    l2_normalize_gradient(
+        this->stream(),
+        {input.data(), gradient.data(), of_input.data(), sizes.rows, sizes.width, kLeastNorm});
+    Numbers expected;
+    Numbers expected_gradient;
+    for (std::int64_t r = 0; r < sizes.rows; ++r) {
+      double squares = 0;
+      double products = 0;
+      for (auto i = r * sizes.width; i < (r + 1) * sizes.width; ++i) {
+        auto const at = static_cast<std::size_t>(i);
+        squares += double{values[at]} * values[at];
+        products += double{values[at]} * gradients[at];
+      }
+      double const norm = std::max(std::sqrt(squares), double{kLeastNorm});
+      bool const is_short = std::sqrt(squares) <= double{kLeastNorm};
+      for (auto i = r * sizes.width; i < (r + 1) * sizes.width; ++i) {
+        auto const at = static_cast<std::size_t>(i);
+        expected.push_back(values[at] / norm);
+        expected_gradient.push_back(
+            (gradients[at] - (is_short ? 0.0 : values[at] * products / squares)) / norm);
+      }
+    }
+    expect_within(this->read(output), expected);
+    expect_within(this->read(of_input), expected_gradient);
+  }
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training/update_options.hpp"
 
+#include <msstream/ops/optimizer.hpp>
+
 #include <nlohmann/json.hpp>
 
 namespace msstream::training {
@@ -16,23 +18,7 @@ void add_options(cli::Options& options, UpdateOptions& chosen) {
 }
 
 nlohmann::ordered_json describe(UpdateOptions const& chosen) {
-  return {{"optimizer", name_of(chosen.optimizer)}, {"lr", chosen.learning_rate}};
-}
-
-std::string_view name_of(ops::OptimizerKind kind) {
-  switch (kind) {
-    case ops::OptimizerKind::sgd:
-      return "sgd";
-    case ops::OptimizerKind::momentum:
-      return "momentum";
-    case ops::OptimizerKind::adagrad:
-      return "adagrad";
-    case ops::OptimizerKind::rowwise_adagrad:
-      return "rowwise_adagrad";
-    case ops::OptimizerKind::adam:
-      break;
-  }
-  return "adam";
+  return {{"optimizer", ops::name_of(chosen.optimizer)}, {"lr", chosen.learning_rate}};
 }
 
 }  // namespace msstream::training

@@ -7,8 +7,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <string_view>
-
 /// The command-line options for the update rule, with their defaults, which training programs
 /// share.
 namespace msstream::training {
@@ -24,8 +22,5 @@ void add_options(cli::Options& options, UpdateOptions& chosen);
 
 /// Returns the options as JSON, for a program's report.
 [[nodiscard]] nlohmann::ordered_json describe(UpdateOptions const& chosen);
-
-/// Returns the choice as users spell it on the command line, such as `adam`.
-[[nodiscard]] std::string_view name_of(ops::OptimizerKind kind);
 
 }  // namespace msstream::training

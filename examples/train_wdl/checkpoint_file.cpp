@@ -2,6 +2,7 @@
 #include "checkpoint_file.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/ops/optimizer.hpp>
 
 #include <fmt/core.h>
 
@@ -28,7 +29,7 @@ data::TensorMetadata checkpoint_metadata(TrainOptions const& options,
           {"batch", std::to_string(options.batch)},
           {"seed", std::to_string(options.seed)},
           {"holdout", fmt::format("{}", options.holdout)},
-          {"optimizer", std::string(msstream::training::name_of(options.optimizer))},
+          {"optimizer", std::string(msstream::ops::name_of(options.optimizer))},
           {"embedding_dim", std::to_string(options.embedding_dim)},
           {"layers", layers},
           {"rows", std::to_string(data.dataset.rows())},

@@ -92,12 +92,12 @@ __global__ void __launch_bounds__(kGroupedThreads)
         },
         [&](WarpRange const& range, std::int64_t column, Columns<4> const& sum) {
           auto const target = sink.target_of(static_cast<std::int32_t>(range.rank));
-          typename Sink::Ahead ahead;
-          ahead.load(sink, target, column);
+          typename Sink::Ahead ahead[1];
+          ahead[0].load(sink, target, column);
           Columns<4> const sums[] = {sum};
           float squares[1];
-          sink.squares(sums, squares, shape);
-          sink.finish(step, ahead, target, column, sum, squares[0], shape.width);
+          sink.squares(step, ahead, sums, squares, shape);
+          sink.finish(step, ahead[0], target, column, sum, squares[0], shape.width);
         });
     __syncthreads();  // all threads have read the shared ranges
   }

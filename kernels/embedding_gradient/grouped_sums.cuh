@@ -92,7 +92,7 @@ __device__ bool sum_part(GroupedPlaces const& places,
           sum = Columns<4>{};
         }
       }
-      sink.squares(loaded, squares, shape);
+      sink.squares(step, ahead, loaded, squares, shape);
 #pragma unroll
       for (int k = 0; k < kInFlight; ++k) {
         if (auto const target = now[k].target_again(); target >= 0) {

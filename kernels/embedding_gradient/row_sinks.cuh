@@ -33,7 +33,11 @@ struct StoreSums {
   __device__ Step step() const { return {}; }
   __device__ std::int64_t target_of(std::int32_t rank) const { return rank; }
   template <int Count>
-  __device__ void squares(Columns<4> const (&)[Count], float (&)[Count], RowLanes const&) const {}
+  __device__ void squares(Step const&,
+                          Ahead const (&)[Count],
+                          Columns<4> const (&)[Count],
+                          float (&)[Count],
+                          RowLanes const&) const {}
   __device__ void finish(Step const&,
                          Ahead&,
                          std::int64_t row,
@@ -66,6 +70,7 @@ struct MoveRows {
   DeviceTable<Weight> table;
   std::int64_t const* ids;  ///< row of the table for each rank
   OptimizerRule rule;
+  GroupNumbers numbers;
   StepState const* state;
 
   using Step = StepRule;
@@ -75,17 +80,19 @@ struct MoveRows {
       columns.load(sink.table, row, column);
     }
   };
-  __device__ Step step() const { return rule_of_step<Kind>(rule, state); }
+  __device__ Step step() const { return rule_of_step<Kind>(rule, numbers, state); }
   __device__ std::int64_t target_of(std::int32_t rank) const { return __ldg(ids + rank); }
   template <int Count>
-  __device__ void squares(Columns<4> const (&sums)[Count],
+  __device__ void squares(Step const& step,
+                          Ahead const (&ahead)[Count],
+                          Columns<4> const (&sums)[Count],
                           float (&squares)[Count],
                           RowLanes const& shape) const {
     if constexpr (has_row_state<Kind>) {
       using Row = RowInMotion<Kind, Weight, kIsWhole>;
 #pragma unroll
       for (int k = 0; k < Count; ++k) {
-        squares[k] = Row::squares_of(sums[k]);
+        squares[k] = ahead[k].columns.squares_of(step, sums[k]);
       }
       Row::sum_over_lanes(squares, shape);
     }

@@ -12,14 +12,19 @@
 namespace msstream::ops::kernels {
 namespace {
 
+/// Returns whether the rule has one number of state per row.
+bool has_state_of_rows(OptimizerKind kind) {
+  return kind == OptimizerKind::rowwise_adagrad || kind == OptimizerKind::partial_rowwise_adam;
+}
+
 /// Returns whether one kernel can both sum the gradients and update the rows. If not, the gradients
 /// are written to the workspace, from which update_rows() reads them. Does not depend on pointers,
 /// so that the workspace can be sized without them.
 bool is_fused(OptimizerKind kind, RowGradientArgs const& args) {
   constexpr std::int64_t kWidestOfLanes = 128;
   return args.pooling != Pooling::max && args.gradient_dtype == DType::float32 &&
-         args.width % 4 == 0 && !has_few_places(args.bags) &&
-         (kind != OptimizerKind::rowwise_adagrad || args.width <= kWidestOfLanes);
+         args.width % 4 == 0 && !has_few_places(args.bags) && kind != OptimizerKind::lamb &&
+         (!has_state_of_rows(kind) || args.width <= kWidestOfLanes);
 }
 
 /// Returns whether four columns of a row can be loaded with one access from each of the arrays of
@@ -28,10 +33,10 @@ bool is_whole(EmbeddingUpdateArgs const& args, OptimizerKind kind) {
   auto const fits = [](void const* data, std::size_t bytes) {
     return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
   };
-  bool const has_row_state = kind == OptimizerKind::rowwise_adagrad;
   return fits(args.gradient.output_gradient, 16) &&
          fits(args.table, 4 * bytes_of(args.table_dtype)) &&
-         (has_row_state || fits(args.state0, 16)) && fits(args.state1, 16);
+         (kind == OptimizerKind::rowwise_adagrad || fits(args.state0, 16)) &&
+         (kind == OptimizerKind::partial_rowwise_adam || fits(args.state1, 16));
 }
 
 /// The workspace of an embedding update.
@@ -72,6 +77,7 @@ void launch(CudaStream stream,
           {static_cast<Weight*>(args.table), args.state0, args.state1, gradient.width},
           args.unique_ids,
           rule,
+          args.numbers,
           step},
       gradient.width,
       *memory.borders);
@@ -88,6 +94,7 @@ void update_by_gradients(CudaStream stream,
   embedding_row_gradients(stream, gradient);
   RowUpdate const update{.table = args.table,
                          .dtype = args.table_dtype,
+                         .numbers = args.numbers,
                          .width = gradient.width,
                          .row_ids = args.unique_ids,
                          .row_count = gradient.unique_count,
@@ -123,9 +130,11 @@ void embedding_update(CudaStream stream,
                                 " that are not aligned to four elements");
   }
   with_kind(rule.kind, [&](auto kind) {
-    with_real_type("embedding_update: a table", args.table_dtype, [&](auto type) {
-      launch<kind(), typename decltype(type)::type>(stream, rule, step, args, *memory.fused);
-    });
+    if constexpr (!has_trust_ratio<kind()>) {
+      with_real_type("embedding_update: a table", args.table_dtype, [&](auto type) {
+        launch<kind(), typename decltype(type)::type>(stream, rule, step, args, *memory.fused);
+      });
+    }
   });
 }
 

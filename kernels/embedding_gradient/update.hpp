@@ -18,7 +18,7 @@ namespace msstream::ops::kernels {
 ///
 /// The CUDA implementation nevertheless writes gradients into the workspace for Pooling::max, for
 /// an output gradient that is not float32, for up to 2,048 positions of ids, for widths that are
-/// not a multiple of 4, and for a width above 128 with a rule that has one state per row.
+/// not a multiple of 4, for a width above 128 with a rule that has one state per row, and for LAMB.
 struct EmbeddingUpdateArgs {
   RowGradientArgs gradient;        ///< row_gradients is unused; the workspace is that of the update
   std::int64_t const* unique_ids;  ///< [places], from deduplicate()
@@ -27,6 +27,7 @@ struct EmbeddingUpdateArgs {
   DType table_dtype;  ///< float32, float16 or bfloat16
   float* state0;      ///< as in RowUpdate; 16-byte aligned if the table must be aligned
   float* state1;
+  GroupNumbers numbers = {};
 };
 /// Returns the bytes of workspace that embedding_update() needs, without a query of the device.
 std::size_t embedding_update_workspace_bytes(HostStream stream,

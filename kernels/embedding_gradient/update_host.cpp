@@ -30,9 +30,11 @@ RowMover row_mover(OptimizerKind kind, DType dtype) {
   return mover;
 }
 
-StepRule step_rule_of(OptimizerRule const& rule, StepState const* step) {
+StepRule step_rule_of(OptimizerRule const& rule,
+                      GroupNumbers const& numbers,
+                      StepState const* step) {
   StepRule of_step{};
-  with_kind(rule.kind, [&](auto kind) { of_step = rule_of_step<kind()>(rule, step); });
+  with_kind(rule.kind, [&](auto kind) { of_step = rule_of_step<kind()>(rule, numbers, step); });
   return of_step;
 }
 
@@ -68,7 +70,8 @@ void embedding_update(HostStream stream,
   with_row_gradients(
       args.gradient, [&]<class Gradients>(std::type_identity<Gradients>, auto const& bags) {
         stream.run([mover, rule, step, args, bags] {
-          update_rows_of(mover, step_rule_of(rule, step), args, Gradients(args.gradient, bags));
+          update_rows_of(
+              mover, step_rule_of(rule, args.numbers, step), args, Gradients(args.gradient, bags));
         });
       });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
+#include "optimizer/lamb.hpp"
 #include "optimizer/optimizer.hpp"
 #include "optimizer/optimizer_math.hpp"
 
@@ -9,10 +10,6 @@
 namespace msstream::ops::kernels {
 
 namespace {
-
-__global__ void advance_kernel(OptimizerRule const rule, StepState* state) {
-  advance(rule, *state);
-}
 
 struct TensorPiece {
   DenseUpdate update;
@@ -42,7 +39,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   if constexpr (has_state1<Kind>) {
     state1 = place.load(update.state1);
   }
-  StepRule const step_rule = rule_of_step<Kind>(rule, step);
+  StepRule const step_rule = rule_of_step<Kind>(rule, update.numbers, step);
   for (int k = 0; k < 4; ++k) {
     move<Kind>(step_rule, gradient.lanes[k], weight.lanes[k], state0.lanes[k], state1.lanes[k]);
   }
@@ -57,15 +54,15 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 }  // namespace
 
-void advance_step(CudaStream stream, OptimizerRule const& rule, StepState* state) {
-  advance_kernel<<<1, 1, 0, stream.handle>>>(rule, state);
-  check_launch("advance_step");
-}
-
 void update_dense(CudaStream stream,
                   OptimizerRule const& rule,
                   StepState const* step,
-                  std::span<DenseUpdate const> updates) {
+                  std::span<DenseUpdate const> updates,
+                  void* workspace) {
+  if (rule.kind == OptimizerKind::lamb) {
+    update_dense_by_lamb(stream, rule, step, updates, static_cast<double*>(workspace));
+    return;
+  }
   TensorTable table;
   auto const launch = [&] {
     if (table.count == 0) {

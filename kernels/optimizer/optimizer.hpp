@@ -3,24 +3,82 @@
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
+#include <msstream/ops/schedule.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace msstream::ops::kernels {
 
-/// The step counter and Adam's corrections, in device memory, so that a replay of a captured step
-/// uses current values.
+/// The step counter and what updates read in each step, in device memory, so that a replay of a
+/// captured step uses current values.
 struct StepState {
-  std::int64_t step;  ///< t, the number of steps; 0 before the first
-  float correction1;  ///< Adam's c1 = 1 / (1 - b1^t)
-  float correction2;  ///< Adam's c2 = 1 / (1 - b2^t)
-  std::int64_t reserved;
+  std::int64_t step = 0;     ///< t, the number of steps; 0 before the first
+  float correction1 = 1.0F;  ///< Adam's c1 = 1 / (1 - b1^t)
+  float correction2 = 1.0F;  ///< Adam's c2 = 1 / (1 - b2^t)
+  float rate = 1.0F;         ///< factor of learning rates: base_rate times the schedule's factor
+  float base_rate = 1.0F;    ///< factor of learning rates before the schedule
+  float gradient_factor = 1.0F;  ///< factor of gradients: 1 / micro-batches
+  float norm_scale = 1.0F;       ///< factor of gradients, by which their global norm is clipped
+  double norm = 0.0;             ///< global norm before it was clipped; 0 if it is not computed
 };
-/// Increments the optimizer's step counter and computes Adam's corrections from it, in float64.
-void advance_step(HostStream stream, OptimizerRule const& rule, StepState* state);
-void advance_step(CudaStream stream, OptimizerRule const& rule, StepState* state);
+
+/// What a step of an optimizer depends on besides its StepState.
+struct StepAdvance {
+  OptimizerRule rule;
+  Schedule::Numbers schedule = {};
+  float const* table = nullptr;  ///< the factors of a tabulated schedule
+  float gradient_factor = 1.0F;
+  double clip_norm = std::numeric_limits<double>::infinity();
+};
+/// Sets the state of an optimizer before its first step.
+void reset_step(HostStream stream, float base_rate, StepState* state);
+void reset_step(CudaStream stream, float base_rate, StepState* state);
+/// Sets the factor of the rates of later steps. The schedule multiplies it.
+void set_base_rate(HostStream stream, float base_rate, StepState* state);
+void set_base_rate(CudaStream stream, float base_rate, StepState* state);
+/// Increments the optimizer's step counter, and computes Adam's corrections and the rate from it,
+/// in float64.
+void advance_step(HostStream stream, StepAdvance const& advance, StepState* state);
+void advance_step(CudaStream stream, StepAdvance const& advance, StepState* state);
+template <class Stream>
+void advance_step(Stream stream, OptimizerRule const& rule, StepState* state) {
+  advance_step(stream, StepAdvance{rule}, state);
+}
+
+/// A gradient that is a part of a global norm.
+struct NormPart {
+  float const* gradient;
+  std::int64_t count;  ///< number of elements
+  std::int64_t const*
+      row_count;       ///< device scalar: only so many rows exist; null if all elements do
+  std::int64_t width;  ///< elements of a row
+  float clip_value;    ///< elements are clipped before they are squared
+};
+/// Returns the bytes of workspace that advance_step_by_norm() needs.
+[[nodiscard]] std::size_t norm_workspace_bytes(std::span<NormPart const> parts);
+/// Like advance_step(), and computes the global norm of all parts, and from it the factor of
+/// gradients. The squares are added in float64 in an order that depends on the sizes alone.
+void advance_step_by_norm(HostStream stream,
+                          StepAdvance const& advance,
+                          std::span<NormPart const> parts,
+                          void* workspace,
+                          StepState* state);
+void advance_step_by_norm(CudaStream stream,
+                          StepAdvance const& advance,
+                          std::span<NormPart const> parts,
+                          void* workspace,
+                          StepState* state);
+
+/// The numbers of a rule in which parameters of one launch may differ.
+struct GroupNumbers {
+  float rate = 1.0F;  ///< factor of the rule's learning rate
+  float weight_decay = 0.0F;
+  float clip_value = std::numeric_limits<float>::infinity();
+};
 
 struct DenseUpdate {
   float* weight;
@@ -28,20 +86,28 @@ struct DenseUpdate {
   float* state0;  ///< null if the rule has no state
   float* state1;
   std::int64_t count;
+  GroupNumbers numbers = {};
 };
+/// Returns the bytes of workspace that update_dense() needs: none, except for LAMB.
+[[nodiscard]] std::size_t dense_workspace_bytes(OptimizerKind kind,
+                                                std::span<DenseUpdate const> updates);
 /// Updates the weights and the optimizer state of any number of dense tensors, up to 48 per launch.
+/// LAMB has three launches instead of one.
 void update_dense(HostStream stream,
                   OptimizerRule const& rule,
                   StepState const* step,
-                  std::span<DenseUpdate const> updates);
+                  std::span<DenseUpdate const> updates,
+                  void* workspace = nullptr);
 void update_dense(CudaStream stream,
                   OptimizerRule const& rule,
                   StepState const* step,
-                  std::span<DenseUpdate const> updates);
+                  std::span<DenseUpdate const> updates,
+                  void* workspace = nullptr);
 
 struct RowUpdate {
   void* table;  ///< [rows, width] of `dtype`; computed in float, rounded to nearest even
   DType dtype;
+  GroupNumbers numbers = {};
   std::int64_t width;
   std::int64_t const* row_ids;    ///< distinct row indices of the table
   std::int64_t const* row_count;  ///< device scalar ≤ capacity: the number of row_ids that exist

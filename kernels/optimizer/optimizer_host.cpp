@@ -3,9 +3,13 @@
 #include "common/real_types.hpp"
 #include "optimizer/optimizer.hpp"
 #include "optimizer/optimizer_rows_host.hpp"
+#include "optimizer/square_sums_host.hpp"
 
 #include <msstream/base/dtype.hpp>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace msstream::ops::kernels {
@@ -46,21 +50,70 @@ void move_dense(StepRule const& rule, DenseUpdate const& update) {
   parallel_ranges(update.count, grain_of(kBytesOfMove<Kind, float>), move_some);
 }
 
+/// Updates a dense parameter by LAMB: the moments first, with the sums of the squares of weights
+/// and updates, and then the weights. `sums` has two numbers for each chunk.
+void move_dense_by_lamb(StepRule const& rule, DenseUpdate const& update, double* sums) {
+  auto const chunks = chunks_of(update.count, kLambChunk);
+  auto const for_chunks = [&](auto const& work) {
+    parallel_ranges(chunks,
+                    grain_of(kLambChunk * kBytesOfMove<OptimizerKind::lamb, float>),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (auto chunk = begin; chunk < end; ++chunk) {
+                        auto const first = chunk * kLambChunk;
+                        work(chunk, first, std::min(update.count, first + kLambChunk));
+                      }
+                    });
+  };
+  auto const update_of = [&](std::int64_t i) {
+    return lamb_update(rule, update.weight[i], update.state0[i], update.state1[i]);
+  };
+  for_chunks([&](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) {
+      Rounded const g{shaped(rule, update.gradient[i], update.weight[i])};
+      move_moments(rule, g, update.state0[i], update.state1[i]);
+    }
+    sums[chunk] = sum_of_chunk(begin, end, [&](auto i) { return update.weight[i]; });
+    sums[chunks + chunk] = sum_of_chunk(begin, end, update_of);
+  });
+  auto const rate = lamb_rate(
+      rule, trust_ratio(sum_of_chunks(sums, chunks), sum_of_chunks(sums + chunks, chunks)));
+  for_chunks([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) {
+      move_by_update(rate, update_of(i), update.weight[i]);
+    }
+  });
+}
+
 }  // namespace
 
-void advance_step(HostStream stream, OptimizerRule const& rule, StepState* state) {
-  stream.run([rule, state] { advance(rule, *state); });
+std::size_t dense_workspace_bytes(OptimizerKind kind, std::span<DenseUpdate const> updates) {
+  if (kind != OptimizerKind::lamb) {
+    return 0;
+  }
+  std::int64_t numbers = 0;
+  for (auto const& update : updates) {
+    numbers += 2 * chunks_of(update.count, kLambChunk) + 1;
+  }
+  return static_cast<std::size_t>(numbers) * sizeof(double);
 }
 
 void update_dense(HostStream stream,
                   OptimizerRule const& rule,
                   StepState const* step,
-                  std::span<DenseUpdate const> updates) {
-  stream.run([rule, step, updates = std::vector(updates.begin(), updates.end())] {
-    with_dense_kind(rule.kind, [&](auto kind) {
-      auto const step_rule = rule_of_step<kind()>(rule, step);
+                  std::span<DenseUpdate const> updates,
+                  void* workspace) {
+  stream.run([rule, step, updates = std::vector(updates.begin(), updates.end()), workspace] {
+    if (rule.kind == OptimizerKind::lamb) {
       for (auto const& update : updates) {
-        move_dense<kind()>(step_rule, update);
+        move_dense_by_lamb(rule_of_step<OptimizerKind::lamb>(rule, update.numbers, step),
+                           update,
+                           static_cast<double*>(workspace));
+      }
+      return;
+    }
+    with_dense_kind(rule.kind, [&](auto kind) {
+      for (auto const& update : updates) {
+        move_dense<kind()>(rule_of_step<kind()>(rule, update.numbers, step), update);
       }
     });
   });
@@ -73,8 +126,8 @@ void update_rows(HostStream stream,
   require_table_types(updates);
   stream.run([rule, step, updates = std::vector(updates.begin(), updates.end())] {
     with_kind(rule.kind, [&](auto kind) {
-      auto const step_rule = rule_of_step<kind()>(rule, step);
       for (auto const& update : updates) {
+        auto const step_rule = rule_of_step<kind()>(rule, update.numbers, step);
         with_real_type("update_rows: a table", update.dtype, [&](auto type) {
           move_rows<kind(), typename decltype(type)::type>(step_rule, update);
         });

@@ -5,6 +5,7 @@
 #include "common/real_types.hpp"
 #include "common/rounded.hpp"
 #include "optimizer/optimizer.hpp"
+#include "optimizer/schedule_math.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
@@ -18,13 +19,31 @@
 /// each rule operation for operation alike.
 namespace msstream::ops::kernels {
 
+/// Returns the kind whose kernels compute a rule: adam for adamw, which differs in two numbers.
+[[nodiscard]] constexpr OptimizerKind kernel_kind(OptimizerKind kind) noexcept {
+  return kind == OptimizerKind::adamw ? OptimizerKind::adam : kind;
+}
+
 template <OptimizerKind Kind>
 inline constexpr bool has_state0 = Kind != OptimizerKind::sgd;
 template <OptimizerKind Kind>
-inline constexpr bool has_state1 = Kind == OptimizerKind::adam;
-/// Whether the optimizer rule keeps one number of state per row, in state0.
+inline constexpr bool has_state1 =
+    Kind == OptimizerKind::adam || Kind == OptimizerKind::lamb || Kind == OptimizerKind::ftrl ||
+    Kind == OptimizerKind::partial_rowwise_adam;
+/// Whether state0 or state1 of a table has one number per row.
 template <OptimizerKind Kind>
-inline constexpr bool has_row_state = Kind == OptimizerKind::rowwise_adagrad;
+inline constexpr bool has_row_state0 = Kind == OptimizerKind::rowwise_adagrad;
+template <OptimizerKind Kind>
+inline constexpr bool has_row_state1 = Kind == OptimizerKind::partial_rowwise_adam;
+/// Whether the optimizer rule keeps one number of state per row, computed from the mean of the
+/// squares of the row's gradient.
+template <OptimizerKind Kind>
+inline constexpr bool has_row_state = has_row_state0<Kind> || has_row_state1<Kind>;
+/// Whether the rule needs norms of a whole row or of a whole dense parameter.
+template <OptimizerKind Kind>
+inline constexpr bool has_trust_ratio = Kind == OptimizerKind::lamb;
+template <OptimizerKind Kind>
+inline constexpr bool needs_whole_rows = has_row_state<Kind> || has_trust_ratio<Kind>;
 
 /// The constants of an optimizer rule in one step, which include Adam's corrections.
 struct StepRule {
@@ -34,28 +53,145 @@ struct StepRule {
   float epsilon;
   float correction1;
   float correction2;
+  float coupled_decay;    ///< d of d w, which is added to the gradient
+  float decoupled_decay;  ///< d of lr d w, which is subtracted from the weight
+  float gradient_factor;  ///< with which the gradient is multiplied before it is clipped by value
+  float clip_value;
+  float norm_scale;  ///< with which the gradient is multiplied afterwards
+  float l1;
+  float l2;
+  float ftrl_beta;
 };
 
-/// Returns the constants of an optimizer rule for a step. Only Adam reads `step`, which may be null
-/// for the other rules.
+/// Returns the constants of an optimizer rule for a step. A null `step` stands for a step with
+/// learning rate factor 1 and without corrections.
 template <OptimizerKind Kind>
 MSSTREAM_HOST_DEVICE inline StepRule rule_of_step(OptimizerRule const& rule,
+                                                  GroupNumbers const& group,
                                                   StepState const* step) {
-  StepRule out{rule.learning_rate, rule.beta1, rule.beta2, rule.epsilon, 1.0F, 1.0F};
-  if constexpr (Kind == OptimizerKind::adam) {
+  StepRule out{};
+  Rounded const rate = Rounded{rule.learning_rate} * Rounded{group.rate};
+  out.learning_rate = step == nullptr ? rate.value : (rate * Rounded{step->rate}).value;
+  out.beta1 = rule.beta1;
+  out.beta2 = rule.beta2;
+  out.epsilon = rule.epsilon;
+  out.gradient_factor = step == nullptr ? 1.0F : step->gradient_factor;
+  out.norm_scale = step == nullptr ? 1.0F : step->norm_scale;
+  out.clip_value = group.clip_value;
+  if constexpr (Kind == OptimizerKind::adam || Kind == OptimizerKind::lamb ||
+                Kind == OptimizerKind::partial_rowwise_adam) {
     out.correction1 = step->correction1;
     out.correction2 = step->correction2;
+  }
+  if constexpr (Kind == OptimizerKind::ftrl) {
+    out.l1 = rule.l1;
+    out.l2 = group.weight_decay;
+    out.ftrl_beta = rule.ftrl_beta;
+  } else if constexpr (Kind == OptimizerKind::lamb || Kind == OptimizerKind::lion) {
+    out.decoupled_decay = group.weight_decay;
+  } else {
+    bool const is_decoupled = OptimizerKind{rule.kind} == OptimizerKind::adamw;
+    out.coupled_decay = is_decoupled ? 0.0F : group.weight_decay;
+    out.decoupled_decay = is_decoupled ? group.weight_decay : 0.0F;
   }
   return out;
 }
 
+/// Returns an element of a gradient after the mean over micro-batches and clipping by value.
+MSSTREAM_HOST_DEVICE inline float clipped(float gradient, float factor, float clip_value) {
+  float const mean = (Rounded{gradient} * Rounded{factor}).value;
+  return mean > clip_value ? clip_value : mean < -clip_value ? -clip_value : mean;
+}
+/// Returns an element of the gradient that a rule uses: clipped by value and by the global norm,
+/// with the coupled weight decay.
+MSSTREAM_HOST_DEVICE inline float shaped(StepRule const& rule, float gradient, float weight) {
+  Rounded const g =
+      Rounded{clipped(gradient, rule.gradient_factor, rule.clip_value)} * Rounded{rule.norm_scale};
+  return rule.coupled_decay == 0.0F ? g.value
+                                    : (g + Rounded{rule.coupled_decay} * Rounded{weight}).value;
+}
+
+/// Updates Adam's moments by a gradient.
+MSSTREAM_HOST_DEVICE inline void move_moments(StepRule const& rule,
+                                              Rounded g,
+                                              float& first,
+                                              float& second) {
+  Rounded const beta1{rule.beta1};
+  Rounded const beta2{rule.beta2};
+  Rounded const one{1.0F};
+  first = (beta1 * Rounded{first} + (one - beta1) * g).value;
+  second = (beta2 * Rounded{second} + (one - beta2) * (g * g)).value;
+}
+/// Returns the bound of Adam's step, by which the first moment is divided.
+MSSTREAM_HOST_DEVICE inline Rounded adam_bound(StepRule const& rule, float second) {
+  return root(Rounded{second} * Rounded{rule.correction2}) + Rounded{rule.epsilon};
+}
+/// Returns the update of LAMB for one weight, without rate and trust ratio, from its new moments.
+MSSTREAM_HOST_DEVICE inline float lamb_update(StepRule const& rule,
+                                              float weight,
+                                              float first,
+                                              float second) {
+  Rounded const update = Rounded{rule.correction1} * Rounded{first} / adam_bound(rule, second);
+  return rule.decoupled_decay == 0.0F
+             ? update.value
+             : (update + Rounded{rule.decoupled_decay} * Rounded{weight}).value;
+}
+/// Returns the trust ratio of LAMB from the sums of the squares of weights and updates. `Number` is
+/// float or double.
+template <class Number>
+MSSTREAM_HOST_DEVICE inline float trust_ratio(Number weights, Number updates) {
+  return weights > Number{0} && updates > Number{0}
+             ? static_cast<float>(std::sqrt(weights) / std::sqrt(updates))
+             : 1.0F;
+}
+/// Moves a weight by LAMB's update. `rate` is the learning rate times the trust ratio.
+MSSTREAM_HOST_DEVICE inline void move_by_update(float rate, float update, float& weight) {
+  weight = (Rounded{weight} - Rounded{rate} * Rounded{update}).value;
+}
+MSSTREAM_HOST_DEVICE inline float lamb_rate(StepRule const& rule, float ratio) {
+  return (Rounded{rule.learning_rate} * Rounded{ratio}).value;
+}
+
+/// Returns 1, 0 or -1, and NaN for NaN.
+MSSTREAM_HOST_DEVICE inline float sign_of(float value) {
+  return value > 0.0F ? 1.0F : value < 0.0F ? -1.0F : value * 0.0F;
+}
+
+MSSTREAM_HOST_DEVICE inline void move_by_ftrl(
+    StepRule const& rule, Rounded g, float& weight, float& linear, float& squares) {
+  if (rule.learning_rate == 0.0F) {
+    return;
+  }
+  Rounded const rate{rule.learning_rate};
+  Rounded const square = g * g;
+  Rounded const before = root(Rounded{squares});
+  Rounded const sum = Rounded{squares} + square;
+  Rounded const after = root(sum);
+  // sqrt(n + g²) - sqrt(n) without cancellation
+  Rounded const roots = after + before;
+  Rounded const grown = roots.value == 0.0F ? roots : square / roots;
+  Rounded const z = Rounded{linear} + g - grown / rate * Rounded{weight};
+  linear = z.value;
+  squares = sum.value;
+  Rounded const bound = (Rounded{rule.ftrl_beta} + after) / rate + Rounded{rule.l2};
+  float const magnitude = z.value < 0.0F ? -z.value : z.value;
+  if (magnitude <= rule.l1) {
+    weight = 0.0F;
+  } else {
+    Rounded const beyond = z - Rounded{sign_of(z.value)} * Rounded{rule.l1};
+    Rounded const moved = beyond / bound;
+    weight = -moved.value;
+  }
+}
+
+/// Updates one weight and its optimizer state, by a rule that treats each weight alone.
 template <OptimizerKind Kind>
 MSSTREAM_HOST_DEVICE inline void move(
     StepRule const& rule, float gradient, float& weight, float& state0, float& state1) {
   Rounded const rate{rule.learning_rate};
   Rounded const beta1{rule.beta1};
   Rounded const epsilon{rule.epsilon};
-  Rounded const g{gradient};
+  Rounded const g{shaped(rule, gradient, weight)};
   Rounded const w{weight};
   if constexpr (Kind == OptimizerKind::sgd) {
     weight = (w - rate * g).value;
@@ -67,32 +203,69 @@ MSSTREAM_HOST_DEVICE inline void move(
     Rounded const squares = Rounded{state0} + g * g;
     state0 = squares.value;
     weight = (w - rate * g / (root(squares) + epsilon)).value;
-  } else {
-    static_assert(Kind == OptimizerKind::adam);
+  } else if constexpr (Kind == OptimizerKind::rmsprop) {
+    Rounded const beta2{rule.beta2};
+    Rounded const squares = beta2 * Rounded{state0} + (Rounded{1.0F} - beta2) * (g * g);
+    state0 = squares.value;
+    weight = (w - rate * g / (root(squares) + epsilon)).value;
+  } else if constexpr (Kind == OptimizerKind::lion) {
     Rounded const beta2{rule.beta2};
     Rounded const one{1.0F};
-    Rounded const mean = beta1 * Rounded{state0} + (one - beta1) * g;
-    Rounded const squares = beta2 * Rounded{state1} + (one - beta2) * (g * g);
-    state0 = mean.value;
-    state1 = squares.value;
-    Rounded const bound = root(squares * Rounded{rule.correction2}) + epsilon;
-    weight = (w - rate * Rounded{rule.correction1} * mean / bound).value;
+    Rounded const mean{state0};
+    Rounded const sign{sign_of((beta1 * mean + (one - beta1) * g).value)};
+    state0 = (beta2 * mean + (one - beta2) * g).value;
+    weight = rule.decoupled_decay == 0.0F
+                 ? (w - rate * sign).value
+                 : (w - rate * (sign + Rounded{rule.decoupled_decay} * w)).value;
+  } else if constexpr (Kind == OptimizerKind::ftrl) {
+    move_by_ftrl(rule, g, weight, state0, state1);
+  } else {
+    static_assert(Kind == OptimizerKind::adam);
+    move_moments(rule, g, state0, state1);
+    Rounded const step =
+        rate * Rounded{rule.correction1} * Rounded{state0} / adam_bound(rule, state1);
+    weight = rule.decoupled_decay == 0.0F
+                 ? (w - step).value
+                 : (w - (step + rate * Rounded{rule.decoupled_decay} * w)).value;
   }
 }
 
-/// Adds the mean of a row's squared gradients to the row's state, by the rule of row-wise Adagrad,
-/// and returns the rate with which move_by() updates the row's elements.
-MSSTREAM_HOST_DEVICE inline float row_rate(StepRule const& rule,
-                                           float sum_of_squares,
-                                           std::int64_t width,
-                                           float& row_state) {
+/// Adds the mean of a row's squared gradients to the row's state, and returns the number with which
+/// move_in_row() updates the row's elements: for row-wise Adagrad the rate, for partial row-wise
+/// Adam the bound of the step.
+template <OptimizerKind Kind>
+MSSTREAM_HOST_DEVICE inline float move_row_state(StepRule const& rule,
+                                                 float sum_of_squares,
+                                                 std::int64_t width,
+                                                 float& row_state) {
   Rounded const mean = Rounded{sum_of_squares} / Rounded{static_cast<float>(width)};
-  Rounded const state = Rounded{row_state} + mean;
-  row_state = state.value;
-  return (Rounded{rule.learning_rate} / (root(state) + Rounded{rule.epsilon})).value;
+  if constexpr (Kind == OptimizerKind::rowwise_adagrad) {
+    Rounded const state = Rounded{row_state} + mean;
+    row_state = state.value;
+    return (Rounded{rule.learning_rate} / (root(state) + Rounded{rule.epsilon})).value;
+  } else {
+    static_assert(Kind == OptimizerKind::partial_rowwise_adam);
+    Rounded const beta2{rule.beta2};
+    row_state = (beta2 * Rounded{row_state} + (Rounded{1.0F} - beta2) * mean).value;
+    return adam_bound(rule, row_state).value;
+  }
 }
-MSSTREAM_HOST_DEVICE inline void move_by(float rate, float gradient, float& weight) {
-  weight = (Rounded{weight} - Rounded{rate} * Rounded{gradient}).value;
+/// Updates one weight of a row, by a rule with one number of state per row.
+template <OptimizerKind Kind>
+MSSTREAM_HOST_DEVICE inline void move_in_row(
+    StepRule const& rule, float of_row, float gradient, float& weight, float& state0) {
+  Rounded const g{shaped(rule, gradient, weight)};
+  if constexpr (Kind == OptimizerKind::rowwise_adagrad) {
+    weight = (Rounded{weight} - Rounded{of_row} * g).value;
+  } else {
+    static_assert(Kind == OptimizerKind::partial_rowwise_adam);
+    Rounded const beta1{rule.beta1};
+    Rounded const mean = beta1 * Rounded{state0} + (Rounded{1.0F} - beta1) * g;
+    state0 = mean.value;
+    weight = (Rounded{weight} -
+              Rounded{rule.learning_rate} * Rounded{rule.correction1} * mean / Rounded{of_row})
+                 .value;
+  }
 }
 
 // Adds the square of a gradient to a lane's part of the sum of a row's squares. The order of the
@@ -113,21 +286,29 @@ MSSTREAM_HOST_DEVICE inline float add_square(float sum, float gradient) {
   return static_cast<int>(lanes);
 }
 
-/// Increments the step counter and computes Adam's corrections for the new step.
-MSSTREAM_HOST_DEVICE inline void advance(OptimizerRule const& rule, StepState& state) {
-  state.step += 1;
-  auto const t = static_cast<double>(state.step);
-  state.correction1 =
-      static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(rule.beta1), t)));
-  state.correction2 =
-      static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(rule.beta2), t)));
+/// Returns Adam's correction for a beta in step `step`, from 1.
+MSSTREAM_HOST_DEVICE inline float correction_of(float beta, std::int64_t step) {
+  return static_cast<float>(1.0 /
+                            (1.0 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
+}
+/// Returns the factor of the rates in step `step`, from 1.
+MSSTREAM_HOST_DEVICE inline float rate_of_step(StepAdvance const& advance,
+                                               float base_rate,
+                                               std::int64_t step) {
+  return static_cast<float>(static_cast<double>(base_rate) *
+                            schedule_factor(advance.schedule, advance.table, step - 1));
+}
+/// Returns the factor that brings a gradient with this sum of squares to at most the norm
+/// `clip_norm`. A sum that is NaN gives NaN.
+MSSTREAM_HOST_DEVICE inline float norm_scale_of(double clip_norm, double norm) {
+  return norm <= clip_norm ? 1.0F : static_cast<float>(clip_norm / norm);
 }
 
 /// Calls `function` with the optimizer kind as a compile-time constant, so that each kind has an
 /// instantiation of its own.
 template <class Function>
 void with_kind(OptimizerKind kind, Function&& function) {
-  switch (kind) {
+  switch (kernel_kind(kind)) {
     case OptimizerKind::sgd:
       return function(std::integral_constant<OptimizerKind, OptimizerKind::sgd>{});
     case OptimizerKind::momentum:
@@ -137,15 +318,27 @@ void with_kind(OptimizerKind kind, Function&& function) {
     case OptimizerKind::rowwise_adagrad:
       return function(std::integral_constant<OptimizerKind, OptimizerKind::rowwise_adagrad>{});
     case OptimizerKind::adam:
+    case OptimizerKind::adamw:
       return function(std::integral_constant<OptimizerKind, OptimizerKind::adam>{});
+    case OptimizerKind::lamb:
+      return function(std::integral_constant<OptimizerKind, OptimizerKind::lamb>{});
+    case OptimizerKind::ftrl:
+      return function(std::integral_constant<OptimizerKind, OptimizerKind::ftrl>{});
+    case OptimizerKind::rmsprop:
+      return function(std::integral_constant<OptimizerKind, OptimizerKind::rmsprop>{});
+    case OptimizerKind::lion:
+      return function(std::integral_constant<OptimizerKind, OptimizerKind::lion>{});
+    case OptimizerKind::partial_rowwise_adam:
+      return function(std::integral_constant<OptimizerKind, OptimizerKind::partial_rowwise_adam>{});
   }
 }
 /// Calls `function` with the optimizer kind that dense parameters use, as a compile-time constant.
-/// Dense parameters have no rows, so row-wise Adagrad becomes Adagrad.
+/// Dense parameters have no rows, so row-wise Adagrad becomes Adagrad, and partial row-wise Adam
+/// becomes Adam. Not called for LAMB, which has kernels of its own.
 template <class Function>
 void with_dense_kind(OptimizerKind kind, Function&& function) {
   with_kind(dense_kind(kind), [&](auto known) {
-    if constexpr (!has_row_state<known()>) {
+    if constexpr (!needs_whole_rows<known()>) {
       function(known);
     }
   });

@@ -90,46 +90,97 @@ struct RowInMotion {
   __device__ void load(DeviceTable<Weight> const& table, std::int64_t row, std::int64_t column) {
     auto const place = row * table.width;
     load_four<IsWhole, true>(table.weights + place, column, table.width, weights);
-    if constexpr (has_row_state<Kind>) {
+    if constexpr (has_row_state0<Kind>) {
       row_state = table.state0[row];
     } else if constexpr (has_state0<Kind>) {
       load_four<IsWhole, true>(table.state0 + place, column, table.width, state0);
     }
-    if constexpr (has_state1<Kind>) {
+    if constexpr (has_row_state1<Kind>) {
+      row_state = table.state1[row];
+    } else if constexpr (has_state1<Kind>) {
       load_four<IsWhole, true>(table.state1 + place, column, table.width, state1);
     }
   }
 
   /// Updates weights and optimizer state by a gradient. All lanes of the row must call
-  /// move_columns(). For the rule with one number of state per row, the lanes must hold the whole
-  /// row at once.
+  /// move_columns(). For a rule that needs whole rows, the lanes must hold the whole row at once;
+  /// `column` is the first column of the calling lane.
   __device__ void move_columns(StepRule const& rule,
                                Columns<4> const& gradient,
-                               RowLanes const& shape) {
-    float squares = 0.0F;
-    if constexpr (has_row_state<Kind>) {
-      squares = sum_over_lanes(squares_of(gradient), shape);
+                               RowLanes const& shape,
+                               std::int64_t column) {
+    if constexpr (has_trust_ratio<Kind>) {
+      move_moments_of(rule, gradient);
+      float sums[2] = {0.0F, 0.0F};
+      add_norms(rule, column, shape.width, sums);
+      sum_over_lanes(sums, shape);
+      move_by_ratio(rule, trust_ratio(sums[0], sums[1]));
+    } else {
+      float squares = 0.0F;
+      if constexpr (has_row_state<Kind>) {
+        squares = sum_over_lanes(squares_of(rule, gradient), shape);
+      }
+      move_columns(rule, gradient, squares, shape.width);
     }
-    move_columns(rule, gradient, squares, shape.width);
   }
   /// Updates weights and optimizer state by a gradient. `squares` is the sum of the squares of the
-  /// row's gradient, which only the rule with one number of state per row uses.
+  /// row's gradient, which only rules with one number of state per row use. Not for LAMB.
   __device__ void move_columns(StepRule const& rule,
                                Columns<4> const& gradient,
                                float squares,
                                std::int64_t width) {
-    float rate = 0.0F;
     if constexpr (has_row_state<Kind>) {
-      rate = row_rate(rule, squares, width, row_state);
+      move_columns_by(rule, gradient, move_row_state<Kind>(rule, squares, width, row_state));
+    } else {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        float weight = widen(weights.lanes[c]);
+        move<Kind>(rule, gradient.at[c], weight, state0.lanes[c], state1.lanes[c]);
+        weights.lanes[c] = narrowed<Weight>(weight);
+      }
     }
+  }
+  /// Updates the columns with the number that move_row_state() returned for their row.
+  __device__ void move_columns_by(StepRule const& rule, Columns<4> const& gradient, float of_row) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       float weight = widen(weights.lanes[c]);
-      if constexpr (has_row_state<Kind>) {
-        move_by(rate, gradient.at[c], weight);
-      } else {
-        move<Kind>(rule, gradient.at[c], weight, state0.lanes[c], state1.lanes[c]);
+      move_in_row<Kind>(rule, of_row, gradient.at[c], weight, state0.lanes[c]);
+      weights.lanes[c] = narrowed<Weight>(weight);
+    }
+  }
+
+  /// LAMB: updates the moments.
+  __device__ void move_moments_of(StepRule const& rule, Columns<4> const& gradient) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      Rounded const g{shaped(rule, gradient.at[c], widen(weights.lanes[c]))};
+      move_moments(rule, g, state0.lanes[c], state1.lanes[c]);
+    }
+  }
+  __device__ float update_of(StepRule const& rule, int c) const {
+    return lamb_update(rule, widen(weights.lanes[c]), state0.lanes[c], state1.lanes[c]);
+  }
+  /// LAMB: adds the squares of the weights and of their updates to the two sums.
+  __device__ void add_norms(StepRule const& rule,
+                            std::int64_t column,
+                            std::int64_t width,
+                            float (&sums)[2]) const {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (column + c < width) {
+        sums[0] = add_square(sums[0], widen(weights.lanes[c]));
+        sums[1] = add_square(sums[1], update_of(rule, c));
       }
+    }
+  }
+  /// LAMB: updates the weights from the new moments.
+  __device__ void move_by_ratio(StepRule const& rule, float ratio) {
+    float const rate = lamb_rate(rule, ratio);
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      float weight = widen(weights.lanes[c]);
+      move_by_update(rate, update_of(rule, c), weight);
       weights.lanes[c] = narrowed<Weight>(weight);
     }
   }
@@ -139,23 +190,32 @@ struct RowInMotion {
                         std::int64_t column) const {
     auto const place = row * table.width;
     store_four<IsWhole, true>(table.weights + place, column, table.width, weights);
+    store_state(table, row, column);
+  }
+  __device__ void store_state(DeviceTable<Weight> const& table,
+                              std::int64_t row,
+                              std::int64_t column) const {
+    auto const place = row * table.width;
     if constexpr (has_row_state<Kind>) {
       if (column == 0) {
-        table.state0[row] = row_state;
+        (has_row_state0<Kind> ? table.state0 : table.state1)[row] = row_state;
       }
-    } else if constexpr (has_state0<Kind>) {
+    }
+    if constexpr (has_state0<Kind> && !has_row_state0<Kind>) {
       store_four<IsWhole, true>(table.state0 + place, column, table.width, state0);
     }
-    if constexpr (has_state1<Kind>) {
+    if constexpr (has_state1<Kind> && !has_row_state1<Kind>) {
       store_four<IsWhole, true>(table.state1 + place, column, table.width, state1);
     }
   }
 
-  static __device__ float squares_of(Columns<4> const& gradient) {
+  /// Returns the sum of the squares of the gradient that the rule uses.
+  __device__ float squares_of(StepRule const& rule, Columns<4> const& gradient) const {
     float squares = 0.0F;
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      squares = add_square(squares, gradient.at[c]);
+      // Beyond the width, gradient and weights are 0.
+      squares = add_square(squares, shaped(rule, gradient.at[c], widen(weights.lanes[c])));
     }
     return squares;
   }

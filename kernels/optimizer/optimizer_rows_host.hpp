@@ -49,13 +49,15 @@ struct HostTable {
   std::int64_t width;
 };
 
-/// Returns the sum of the squares of a row's gradient, in the order that add_square() describes.
-inline float sum_of_squares(float const* gradient, std::int64_t width) {
+/// Returns the sum of the squares of value(c) for the columns c of a row, in the order that
+/// add_square() describes.
+template <class Value>
+float squares_of_row(std::int64_t width, Value const& value) {
   int const lanes = row_lanes(width);
   std::array<float, 32> sums{};
   for (std::int64_t c = 0; c < width; ++c) {
     auto& sum = sums[static_cast<std::size_t>(c / 4 % lanes)];
-    sum = add_square(sum, gradient[c]);
+    sum = add_square(sum, value(c));
   }
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     auto const before = sums;
@@ -68,6 +70,30 @@ inline float sum_of_squares(float const* gradient, std::int64_t width) {
   return sums[0];
 }
 
+/// Updates one row of a table by LAMB.
+template <class Weight>
+void move_row_by_lamb(StepRule const& rule,
+                      Weight* weights,
+                      float const* gradient,
+                      float* states0,
+                      float* states1,
+                      std::int64_t width) {
+  for (std::int64_t c = 0; c < width; ++c) {
+    Rounded const g{shaped(rule, gradient[c], to_float(weights[c]))};
+    move_moments(rule, g, states0[c], states1[c]);
+  }
+  auto const update_of = [&](std::int64_t c) {
+    return lamb_update(rule, to_float(weights[c]), states0[c], states1[c]);
+  };
+  auto const squares = squares_of_row(width, [&](auto c) { return to_float(weights[c]); });
+  auto const rate = lamb_rate(rule, trust_ratio(squares, squares_of_row(width, update_of)));
+  for (std::int64_t c = 0; c < width; ++c) {
+    float weight = to_float(weights[c]);
+    move_by_update(rate, update_of(c), weight);
+    weights[c] = from_float<Weight>(weight);
+  }
+}
+
 /// Updates one row of a table by its gradient [width].
 template <OptimizerKind Kind, class Weight>
 void move_row(StepRule const& rule,
@@ -76,21 +102,24 @@ void move_row(StepRule const& rule,
               float const* gradient) {
   auto const place = row * table.width;
   auto* const weights = static_cast<Weight*>(table.weights) + place;
-  if constexpr (has_row_state<Kind>) {
-    auto const rate =
-        row_rate(rule, sum_of_squares(gradient, table.width), table.width, table.state0[row]);
+  auto* const states0 = has_state0<Kind> && !has_row_state0<Kind> ? table.state0 + place : nullptr;
+  auto* const states1 = has_state1<Kind> && !has_row_state1<Kind> ? table.state1 + place : nullptr;
+  if constexpr (has_trust_ratio<Kind>) {
+    move_row_by_lamb(rule, weights, gradient, states0, states1, table.width);
+  } else if constexpr (has_row_state<Kind>) {
+    auto const squares = squares_of_row(
+        table.width, [&](auto c) { return shaped(rule, gradient[c], to_float(weights[c])); });
+    auto const of_row = move_row_state<Kind>(
+        rule, squares, table.width, (has_row_state0<Kind> ? table.state0 : table.state1)[row]);
     for (std::int64_t c = 0; c < table.width; ++c) {
       float weight = to_float(weights[c]);
-      move_by(rate, gradient[c], weight);
+      float unused = 0.0F;
+      move_in_row<Kind>(
+          rule, of_row, gradient[c], weight, has_row_state0<Kind> ? unused : states0[c]);
       weights[c] = from_float<Weight>(weight);
     }
   } else {
-    move_range<Kind>(rule,
-                     weights,
-                     gradient,
-                     has_state0<Kind> ? table.state0 + place : nullptr,
-                     has_state1<Kind> ? table.state1 + place : nullptr,
-                     table.width);
+    move_range<Kind>(rule, weights, gradient, states0, states1, table.width);
   }
 }
 

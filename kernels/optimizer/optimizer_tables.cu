@@ -58,18 +58,30 @@ __device__ __forceinline__ void move_rows(RowUpdate const& update,
   }
 }
 
-/// Updates the rows of a table by a rule with a rate per row, each row by a group of lanes in two
-/// passes: the first computes the row's rate, the second applies it. A row that the lanes hold at
+/// The columns of one row that a lane works on, one after the other: four at first_column, and
+/// again at every further `step`.
+template <class Function>
+__device__ __forceinline__ void for_columns(std::int64_t first_column,
+                                            std::int64_t width,
+                                            std::int64_t step,
+                                            Function const& function) {
+  for (auto column = first_column; column < width; column += step) {
+    function(column);
+  }
+}
+
+/// Updates the rows of a table by a rule that needs whole rows, each row by a group of lanes in two
+/// passes: the first adds the squares, the second updates the weights. A row that the lanes hold at
 /// once is read only once.
 template <OptimizerKind Kind, class Weight, bool IsWhole>
-__device__ __forceinline__ void move_rows_by_rate(RowUpdate const& update,
-                                                  StepRule const& step_rule,
-                                                  std::int64_t thread,
-                                                  std::int64_t threads) {
+__device__ __forceinline__ void move_whole_rows(RowUpdate const& update,
+                                                StepRule const& step_rule,
+                                                std::int64_t thread,
+                                                std::int64_t threads) {
   using Row = RowInMotion<Kind, Weight, IsWhole>;
   RowLanes const shape(update.width, 4);
   DeviceTable<Weight> const table{
-      static_cast<Weight*>(update.table), update.state0, nullptr, update.width};
+      static_cast<Weight*>(update.table), update.state0, update.state1, update.width};
   std::int64_t const step = 4 * shape.lanes();
   std::int64_t const first_column = 4 * shape.lane();
   auto const rows = *update.row_count;
@@ -81,33 +93,52 @@ __device__ __forceinline__ void move_rows_by_rate(RowUpdate const& update,
       load_four<IsWhole>(gradients, column, update.width, four);
       return unpacked(four);
     };
-    Row moving;
-    moving.load(table, row, first_column);
     if (update.width <= step) {
-      moving.move_columns(step_rule, gradient_at(first_column), shape);
+      Row moving;
+      moving.load(table, row, first_column);
+      moving.move_columns(step_rule, gradient_at(first_column), shape, first_column);
       moving.store(table, row, first_column);
       continue;
     }
-    float squares = 0.0F;
-    for (auto column = first_column; column < update.width; column += step) {
-      auto const gradient = gradient_at(column);
-      for (int c = 0; c < 4; ++c) {
-        squares = add_square(squares, gradient.at[c]);
-      }
-    }
-    float const rate =
-        row_rate(step_rule, Row::sum_over_lanes(squares, shape), update.width, moving.row_state);
-    float const row_state = moving.row_state;
-    for (auto column = first_column; column < update.width; column += step) {
-      auto const gradient = gradient_at(column);
-      moving.load(table, row, column);
-      for (int c = 0; c < 4; ++c) {
-        float weight = widen(moving.weights.lanes[c]);
-        move_by(rate, gradient.at[c], weight);
-        moving.weights.lanes[c] = narrowed<Weight>(weight);
-      }
-      moving.row_state = row_state;
-      moving.store(table, row, column);
+    if constexpr (has_trust_ratio<Kind>) {
+      float sums[2] = {0.0F, 0.0F};
+      for_columns(first_column, update.width, step, [&](std::int64_t column) {
+        Row moving;
+        moving.load(table, row, column);
+        moving.move_moments_of(step_rule, gradient_at(column));
+        moving.add_norms(step_rule, column, update.width, sums);
+        moving.store_state(table, row, column);
+      });
+      Row::sum_over_lanes(sums, shape);
+      float const ratio = trust_ratio(sums[0], sums[1]);
+      for_columns(first_column, update.width, step, [&](std::int64_t column) {
+        Row moving;
+        moving.load(table, row, column);
+        moving.move_by_ratio(step_rule, ratio);
+        moving.store(table, row, column);
+      });
+    } else {
+      float squares = 0.0F;
+      for_columns(first_column, update.width, step, [&](std::int64_t column) {
+        Pack<Weight, 4> weights{};
+        if (step_rule.coupled_decay != 0.0F) {
+          load_four<IsWhole>(table.weights + row * table.width, column, table.width, weights);
+        }
+        auto const gradient = gradient_at(column);
+        for (int c = 0; c < 4; ++c) {
+          squares = add_square(squares, shaped(step_rule, gradient.at[c], widen(weights.lanes[c])));
+        }
+      });
+      float row_state = (has_row_state0<Kind> ? table.state0 : table.state1)[row];
+      float const of_row = move_row_state<Kind>(
+          step_rule, Row::sum_over_lanes(squares, shape), update.width, row_state);
+      for_columns(first_column, update.width, step, [&](std::int64_t column) {
+        Row moving;
+        moving.load(table, row, column);
+        moving.move_columns_by(step_rule, gradient_at(column), of_row);
+        moving.row_state = row_state;
+        moving.store(table, row, column);
+      });
     }
   }
 }
@@ -117,8 +148,8 @@ __device__ __forceinline__ void move_any_rows(RowUpdate const& update,
                                               StepRule const& step_rule,
                                               std::int64_t thread,
                                               std::int64_t threads) {
-  if constexpr (has_row_state<Kind>) {
-    move_rows_by_rate<Kind, Weight, Lanes == 4>(update, step_rule, thread, threads);
+  if constexpr (needs_whole_rows<Kind>) {
+    move_whole_rows<Kind, Weight, Lanes == 4>(update, step_rule, thread, threads);
   } else {
     move_rows<Kind, Weight, Lanes>(update, step_rule, thread, threads);
   }
@@ -130,7 +161,7 @@ __global__ void __launch_bounds__(kBlockThreads)
                        OptimizerRule const rule,
                        StepState const* step) {
   move_any_rows<Kind, Weight, Lanes>(
-      update, rule_of_step<Kind>(rule, step), grid_thread(), grid_stride());
+      update, rule_of_step<Kind>(rule, update.numbers, step), grid_thread(), grid_stride());
 }
 
 struct RowsPiece {
@@ -151,7 +182,7 @@ __global__ void __launch_bounds__(kBlockThreads)
                          StepState const* step) {
   auto const& piece = piece_of_block(table.pieces, table.count);
   auto const threads = static_cast<std::int64_t>(piece.blocks) * blockDim.x;
-  StepRule const step_rule = rule_of_step<Kind>(rule, step);
+  StepRule const step_rule = rule_of_step<Kind>(rule, piece.update.numbers, step);
   if (piece.quads) {
     move_any_rows<Kind, Weight, 4>(piece.update, step_rule, piece_thread(piece), threads);
   } else {
@@ -161,7 +192,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 bool moves_quads(OptimizerKind kind, RowUpdate const& update) {
   auto const* const state0 = kind == OptimizerKind::rowwise_adagrad ? nullptr : update.state0;
-  return update.width % 4 == 0 && quads_fit(update.table, update.gradients, state0, update.state1);
+  auto const* const state1 = kind == OptimizerKind::partial_rowwise_adam ? nullptr : update.state1;
+  return update.width % 4 == 0 && quads_fit(update.table, update.gradients, state0, state1);
 }
 
 // The number of blocks that fills a large device. More blocks would find no work if only few of the
@@ -169,9 +201,11 @@ bool moves_quads(OptimizerKind kind, RowUpdate const& update) {
 constexpr unsigned kMostBlocks = 2048;
 
 unsigned row_blocks(OptimizerKind kind, RowUpdate const& update) {
-  auto const units_a_row = kind == OptimizerKind::rowwise_adagrad
-                               ? std::int64_t{row_lanes(update.width)}
-                               : update.width / (moves_quads(kind, update) ? 4 : 1);
+  bool const whole_rows = kind == OptimizerKind::rowwise_adagrad ||
+                          kind == OptimizerKind::partial_rowwise_adam ||
+                          kind == OptimizerKind::lamb;
+  auto const units_a_row = whole_rows ? std::int64_t{row_lanes(update.width)}
+                                      : update.width / (moves_quads(kind, update) ? 4 : 1);
   auto const units = update.capacity * units_a_row;
   return std::min(kMostBlocks, grid_for(units, kBlockThreads));
 }

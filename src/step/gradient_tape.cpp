@@ -142,7 +142,7 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
   if (!state.recorded.contains(detail::MemoryRange::of(loss.any()))) {
     throw std::logic_error("backward from a tensor that this tape did not record");
   }
-  state.played_back = true;
+  ++state.backward_count;
   state.stepped.clear();
   detail::GradientScopes scopes;
   {
@@ -232,6 +232,10 @@ ops::UniqueRows<detail::AnyRuntime> const& detail::AnyTape::unique_rows(
   return state_->unique_rows.of(bags, rows, pooling, issued_at);
 }
 
+std::int64_t detail::AnyTape::backward_count() const noexcept {
+  return state_->backward_count;
+}
+
 void detail::AnyTape::note_step(
     std::shared_ptr<detail::OwnedParameters const> const& parameters) const {
   auto& stepped = state_->stepped;
@@ -255,7 +259,7 @@ void detail::AnyTape::clear() {
   state_->recorded.clear();
   state_->unreached.clear();
   state_->stepped.clear();
-  state_->played_back = false;
+  state_->backward_count = 0;
 }
 
 }  // namespace msstream

@@ -81,9 +81,9 @@ bool detail::AnyTape::has_dense_gradient(detail::AnyTensor const& tensor) const 
 }
 
 std::string detail::AnyTape::why_no_gradient(detail::AnyTensor const& tensor) const {
-  return tensor.immutable()        ? "it is frozen"
-         : !wants_gradient(tensor) ? "it is excluded by without_gradient()"
-         : !state_->played_back    ? "backward() was not called"
+  return tensor.immutable()            ? "it is frozen"
+         : !wants_gradient(tensor)     ? "it is excluded by without_gradient()"
+         : state_->backward_count == 0 ? "backward() was not called"
          : state_->unreached.overlaps(detail::MemoryRange::of(tensor))
              ? fmt::format("it was looked up, but {}", detail::kCutOff)
              : detail::kCutOff;

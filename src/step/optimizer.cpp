@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/optimizer/optimizer_state.hpp"
 #include "step/cut_off.hpp"
 #include "step/owned_parameters.hpp"
 
@@ -10,6 +11,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <stdexcept>
@@ -26,6 +29,7 @@ using Tape = GradientTape<AnyRuntime>;
 /// Embedding tables that one operation updates together.
 struct Bunch {
   std::shared_ptr<detail::StreamGroup> group;  ///< null for the caller's group
+  std::string name;                            ///< that of the first table
   std::vector<ops::TableParameter<AnyRuntime>> tables = {};
 };
 
@@ -71,11 +75,13 @@ class Optimizer<AnyRuntime>::State {
     std::string name;
     detail::Floats weight;
     ops::OptimizerState<AnyRuntime> state;
+    ops::ParameterGroup group;
   };
   struct Table {
     std::string name;
     AnyTensor table;
     ops::OptimizerState<AnyRuntime> state;
+    ops::ParameterGroup group;
   };
 
  public:
@@ -85,48 +91,100 @@ class Optimizer<AnyRuntime>::State {
         std::source_location issued_at)
       : device_(std::move(device)),
         rule_((ops::require_rule("Optimizer", rule), rule)),
-        options_(options),
-        step_(device_.state(), issued_at) {}
+        update_rule_(rule_),
+        options_((require_options(options), options)),
+        step_(device_.state(), options_.schedule, rule_.learning_rate, issued_at) {
+    update_rule_.learning_rate = 1.0F;
+  }
 
-  void add(std::string name, detail::Floats const& weight, std::source_location issued_at) {
-    require_new(name, weight.any());
+  void add(std::string name,
+           detail::Floats const& weight,
+           ops::ParameterGroup const& group,
+           std::source_location issued_at) {
+    require_new(name, weight.any(), group);
     auto state = ops::detail::make_state(
         device_.state(), ops::dense_kind(rule_.kind), weight.shape(), issued_at);
-    dense_.push_back({name, weight, std::move(state)});
+    dense_.push_back({name, weight, std::move(state), group});
     owned_->add({std::move(name), weight.shape(), Range::of(weight.any()), false});
   }
-  void add_table(std::string name, AnyTensor const& table, std::source_location issued_at) {
+  void add_table(std::string name,
+                 AnyTensor const& table,
+                 ops::ParameterGroup const& group,
+                 std::source_location issued_at) {
     require(table.shape().rank() == 2,
             "Optimizer: table \"{}\" of shape {}; expected [rows, width]: add() is for parameters "
             "that are not looked up",
             name,
             table.shape());
-    require_new(name, table);
+    require_new(name, table, group);
     auto state = ops::detail::make_state(device_.state(), rule_.kind, table.shape(), issued_at);
-    tables_.push_back({name, table, std::move(state)});
+    tables_.push_back({name, table, std::move(state), group});
     owned_->add({std::move(name), table.shape(), Range::of(table), true});
   }
 
-  /// Calls check() at the first step, if the options request it.
-  void check_first_step(Optimizer const& optimizer, Tape const& tape) {
-    if (options_.check_first_step && !checked_) {
+  /// Calls check() if the options request it for this step.
+  void check_step(Optimizer const& optimizer, Tape const& tape) {
+    if (options_.check_every_step || (options_.check_first_step && !checked_)) {
       optimizer.check(tape, {});
       checked_ = true;
     }
   }
+  /// Returns whether the tape has the gradients of all micro-batches of an update. Throws
+  /// std::logic_error if it misses those of an earlier one.
+  bool has_micro_batches(Tape const& tape) {
+    if (options_.micro_batches == 1) {
+      return true;
+    }
+    auto const found = tape.backward_count();
+    if (found != micro_batch_ + 1) {
+      throw std::logic_error(fmt::format(
+          "Optimizer::step: micro-batch {} of {}, and the tape has gradients of {} backward() "
+          "calls "
+          "since clear(); call step() after each backward(), and clear() when step() returns true",
+          micro_batch_ + 1,
+          options_.micro_batches,
+          found));
+    }
+    return found == options_.micro_batches;
+  }
+  /// Notes that one more micro-batch is on the tape, without an update.
+  void count_micro_batch() noexcept { ++micro_batch_; }
+
   void step(Tape const& tape, std::source_location issued_at) {
     require_gradients(tape);
     require_moved_by_no_other(tape);
     std::vector<ops::DenseParameter<AnyRuntime>> parameters;
     parameters.reserve(dense_.size());
     for (auto const& parameter : dense_) {
-      parameters.push_back(
-          {parameter.weight, tape.gradient(parameter.weight, issued_at), parameter.state});
+      parameters.push_back({parameter.weight,
+                            tape.gradient(parameter.weight, issued_at),
+                            parameter.state,
+                            parameter.group});
     }
     tape.note_step(owned_);
-    step_.advance(rule_, issued_at);
-    update_tables(tape, issued_at);
-    ops::detail::update_dense(rule_, step_, parameters, issued_at);
+    auto const bunches = bunches_of(tape, issued_at);
+    advance(parameters, bunches, issued_at);
+    for (auto const& bunch : bunches) {
+      std::optional<NameScope> named;
+      if (!options_.tables_together) {
+        named.emplace(bunch.name);
+      }
+      auto const scope = scope_of(bunch.group, issued_at);
+      ops::detail::update_rows(update_rule_, step_, bunch.tables, issued_at);
+    }
+    ops::detail::update_dense(update_rule_, step_, parameters, issued_at);
+    micro_batch_ = 0;
+  }
+
+  void set_learning_rate(float learning_rate, std::source_location issued_at) {
+    require(learning_rate >= 0.0F && std::isfinite(learning_rate),
+            "set_learning_rate: learning_rate of {}; expected a number in [0, infinity)",
+            learning_rate);
+    step_.set_rate(learning_rate, issued_at);
+  }
+  [[nodiscard]] Status status(std::source_location issued_at) const {
+    auto const state = ops::detail::read_step(step_, issued_at);
+    return {state.step, state.rate, state.norm};
   }
 
   /// Appends a message to `found` for each parameter and each table without a gradient.
@@ -179,7 +237,18 @@ class Optimizer<AnyRuntime>::State {
   }
 
  private:
-  void require_new(std::string const& name, AnyTensor const& tensor) const {
+  static void require_options(OptimizerOptions const& options) {
+    require(options.clip_norm > 0.0F,
+            "Optimizer: clip_norm of {}; expected a number in (0, infinity]",
+            options.clip_norm);
+    require(options.micro_batches >= 1,
+            "Optimizer: micro_batches of {}; expected 1 or more",
+            options.micro_batches);
+  }
+  void require_new(std::string const& name,
+                   AnyTensor const& tensor,
+                   ops::ParameterGroup const& group) const {
+    ops::require_group(fmt::format("Optimizer: \"{}\"", name).c_str(), group);
     owned_->for_each([&](auto const& owner) {
       require(owner.name != name, "Optimizer: two parameters named \"{}\"", name);
     });
@@ -240,42 +309,52 @@ class Optimizer<AnyRuntime>::State {
     }
   }
 
-  void update_tables(Tape const& tape, std::source_location issued_at) {
+  /// Returns the tables with a gradient, and their gradients, by the operations that update them.
+  [[nodiscard]] std::vector<Bunch> bunches_of(Tape const& tape,
+                                              std::source_location issued_at) const {
     std::vector<Bunch> bunches;
     for (auto const& table : tables_) {
-      update_table(table, tape, bunches, issued_at);
+      NameScope const named(table.name);
+      auto const sum = tape.row_gradient_sum(table.table, issued_at);
+      if (!sum) {
+        continue;
+      }
+      auto bunch = options_.tables_together ? std::ranges::find(bunches, sum->group, &Bunch::group)
+                                            : bunches.end();
+      if (bunch == bunches.end()) {
+        bunch = bunches.insert(bunch, {sum->group, table.name});
+      }
+      bunch->tables.push_back({table.table, sum->rows, table.state, table.group});
     }
-    for (auto const& bunch : bunches) {
-      auto const scope = scope_of(bunch.group, issued_at);
-      ops::detail::update_rows(rule_, step_, bunch.tables, issued_at);
-    }
+    return bunches;
   }
-  /// Updates the table, or adds it to the tables that are to be updated together on its stream
-  /// group.
-  void update_table(Table const& table,
-                    Tape const& tape,
-                    std::vector<Bunch>& bunches,
-                    std::source_location issued_at) {
-    NameScope const named(table.name);
-    auto const sum = tape.row_gradient_sum(table.table, issued_at);
-    if (!sum) {
-      return;
+  /// Counts the step, and clips the gradients, if the options request it.
+  void advance(std::vector<ops::DenseParameter<AnyRuntime>> const& parameters,
+               std::vector<Bunch> const& bunches,
+               std::source_location issued_at) {
+    std::vector<ops::detail::NormInput> gradients;
+    if (std::isfinite(options_.clip_norm)) {
+      auto const clip_value = [&](ops::ParameterGroup const& group) {
+        return group.clip_value.value_or(rule_.clip_value);
+      };
+      for (auto const& parameter : parameters) {
+        gradients.push_back({parameter.gradient.any(), std::nullopt, clip_value(parameter.group)});
+      }
+      for (auto const& bunch : bunches) {
+        for (auto const& table : bunch.tables) {
+          gradients.push_back(
+              {table.gradients.values.any(), table.gradients.count, clip_value(table.group)});
+        }
+      }
     }
-    auto const& [gradients, group] = *sum;
-    if (!options_.tables_together) {
-      auto const scope = scope_of(group, issued_at);
-      ops::detail::update_rows(rule_, step_, table.table, gradients, table.state, issued_at);
-      return;
-    }
-    auto bunch = std::ranges::find(bunches, group, &Bunch::group);
-    if (bunch == bunches.end()) {
-      bunch = bunches.insert(bunch, {group});
-    }
-    bunch->tables.push_back({table.table, gradients, table.state});
+    auto const factor = 1.0F / static_cast<float>(options_.micro_batches);
+    step_.advance_clipped(rule_, factor, options_.clip_norm, gradients, issued_at);
   }
 
   detail::AnyDevice device_;
   ops::OptimizerRule rule_;
+  /// The rule with the learning rate 1, because the step counter has the rate.
+  ops::OptimizerRule update_rule_;
   OptimizerOptions options_;
   ops::StepCounter<AnyRuntime> step_;
   std::vector<Dense> dense_;
@@ -283,6 +362,7 @@ class Optimizer<AnyRuntime>::State {
   /// The optimizer's parameters and tables. Shared with the tapes whose gradients were applied.
   std::shared_ptr<OwnedParameters> owned_ = std::make_shared<OwnedParameters>();
   bool checked_ = false;
+  std::int64_t micro_batch_ = 0;  ///< the number of micro-batches since the last update
 };
 
 Optimizer<AnyRuntime>::Optimizer(detail::AnyDevice const& device,
@@ -295,19 +375,34 @@ Optimizer<AnyRuntime>::~Optimizer() = default;
 
 void Optimizer<AnyRuntime>::add(std::string name,
                                 detail::Floats const& weight,
+                                ops::ParameterGroup const& group,
                                 std::source_location issued_at) {
-  state_->add(std::move(name), weight, issued_at);
+  state_->add(std::move(name), weight, group, issued_at);
 }
 
 void Optimizer<AnyRuntime>::add_table(std::string name,
                                       AnyTensor const& table,
+                                      ops::ParameterGroup const& group,
                                       std::source_location issued_at) {
-  state_->add_table(std::move(name), table, issued_at);
+  state_->add_table(std::move(name), table, group, issued_at);
 }
 
-void Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_at) {
-  state_->check_first_step(*this, tape);
+bool Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_at) {
+  if (!state_->has_micro_batches(tape)) {
+    state_->count_micro_batch();
+    return false;
+  }
+  state_->check_step(*this, tape);
   state_->step(tape, issued_at);
+  return true;
+}
+
+void Optimizer<AnyRuntime>::set_learning_rate(float learning_rate, std::source_location issued_at) {
+  state_->set_learning_rate(learning_rate, issued_at);
+}
+
+Optimizer<AnyRuntime>::Status Optimizer<AnyRuntime>::status(std::source_location issued_at) const {
+  return state_->status(issued_at);
 }
 
 void Optimizer<AnyRuntime>::check(Tape const& tape,

@@ -88,7 +88,7 @@ struct TapeState {
   [[nodiscard]] std::vector<LookupOfTable> lookups_of(AnyTensor const& table) const;
 
   std::shared_ptr<DeviceState> device;
-  bool played_back = false;  ///< whether backward() was called after clear()
+  std::int64_t backward_count = 0;  ///< the number of backward() calls since clear()
   std::vector<Node> nodes;
   HeldSums gradients;
   std::vector<HeldSums::Entry> taken;                 ///< gradients of the current node's output

@@ -6,6 +6,7 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
+#include <msstream/ops/schedule.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
 #include <concepts>
@@ -27,21 +28,32 @@ namespace msstream::ops {
     case OptimizerKind::momentum:
     case OptimizerKind::adagrad:
     case OptimizerKind::rowwise_adagrad:
+    case OptimizerKind::rmsprop:
+    case OptimizerKind::lion:
       return 1;
     case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+    case OptimizerKind::lamb:
+    case OptimizerKind::ftrl:
+    case OptimizerKind::partial_rowwise_adam:
       return 2;
   }
   return 0;
 }
 
-/// Returns the shape of a parameter's state tensors: the parameter's shape, or [rows] for a rule
-/// with one state per row of a table.
-[[nodiscard]] Shape state_shape(OptimizerKind kind, Shape const& parameter);
+/// Returns the name of an optimizer kind, such as "adam".
+[[nodiscard]] char const* name_of(OptimizerKind kind) noexcept;
 
-/// Checks an optimizer's rule. Throws std::invalid_argument for an unknown kind, for a learning
-/// rate or epsilon that is negative, infinite or NaN, and for a beta outside [0, 1). The message
-/// names the member and the accepted range.
+/// Returns the shape of a parameter's state tensor 0 or 1: the parameter's shape, or [rows] if the
+/// rule has one number of that state per row of a table.
+[[nodiscard]] Shape state_shape(OptimizerKind kind, Shape const& parameter, int state = 0);
+
+/// Checks an optimizer's rule. Throws std::invalid_argument for an unknown kind, for a number that
+/// is not in the range of its comment, and for an l1 with a kind that has none. The message names
+/// the member and the accepted range.
 void require_rule(char const* operation, OptimizerRule const& rule);
+/// Checks the numbers of a group in the same way.
+void require_group(char const* operation, ParameterGroup const& group);
 
 /// The state of an optimizer for one parameter: up to two float32 tensors of state_shape().
 template <Runtime R = DefaultRuntime>
@@ -84,8 +96,22 @@ template <Runtime R>
   return detail::typed<R>(detail::make_state(device.state(), kind, shape, issued_at));
 }
 
-/// The step counter of an optimizer, with the bias corrections of Adam, in device memory, so that a
-/// replay of a captured step advances it too.
+namespace detail {
+
+/// A gradient that is a part of a global norm. For use by the library only.
+struct NormInput {
+  AnyTensor gradient;                           ///< float32
+  std::optional<TensorOf<std::int64_t>> count;  ///< the number of rows that exist; none if all do
+  float clip_value;
+};
+
+}  // namespace detail
+
+/// The step counter of an optimizer, with the bias corrections of Adam and a factor of the learning
+/// rate, in device memory, so that a replay of a captured step advances it too.
+///
+/// An update takes the rule's learning rate times the factor. The factor of a step is that of the
+/// schedule, times what set_rate() has set, 1 at first.
 template <Runtime R = DefaultRuntime>
 class StepCounter;
 
@@ -93,13 +119,31 @@ class StepCounter;
 template <>
 class StepCounter<detail::AnyRuntime> {
  public:
-  StepCounter(std::shared_ptr<detail::DeviceState> const& device, std::source_location issued_at);
+  StepCounter(std::shared_ptr<detail::DeviceState> const& device,
+              Schedule schedule,
+              float rate,
+              std::source_location issued_at);
   /// Counts one step of the optimizer. Call advance() before the updates of that step.
   void advance(OptimizerRule const& rule,
                std::source_location issued_at = std::source_location::current());
+  /// Sets the factor of the learning rate from the next advance() on; the schedule multiplies it.
+  /// Ordered like an operation. Does not block the host. Throws std::invalid_argument for a factor
+  /// that is negative, infinite or NaN.
+  void set_rate(float rate, std::source_location issued_at = std::source_location::current());
+  [[nodiscard]] Schedule const& schedule() const noexcept { return schedule_; }
   [[nodiscard]] detail::TensorOf<std::uint8_t> const& tensor() const noexcept { return state_; }
 
+  /// Like advance(), for the Optimizer: multiplies gradients by `factor`, and then clips the global
+  /// norm of the given gradients to `clip_norm`, if it is finite.
+  void advance_clipped(OptimizerRule const& rule,
+                       float factor,
+                       float clip_norm,
+                       std::vector<detail::NormInput> const& gradients,
+                       std::source_location issued_at);
+
  private:
+  Schedule schedule_;
+  std::optional<detail::TensorOf<float>> table_;  ///< the factors of a tabulated schedule
   detail::TensorOf<std::uint8_t> state_;
 };
 
@@ -110,7 +154,13 @@ class StepCounter : public StepCounter<detail::AnyRuntime> {
  public:
   explicit StepCounter(Device<R> const& device,
                        std::source_location issued_at = std::source_location::current())
-      : Body(device.state(), issued_at) {}
+      : Body(device.state(), {}, 1.0F, issued_at) {}
+  /// Makes a counter whose learning rates follow the schedule. Uploads a tabulated schedule, so it
+  /// must not be called inside a capture.
+  StepCounter(Device<R> const& device,
+              Schedule schedule,
+              std::source_location issued_at = std::source_location::current())
+      : Body(device.state(), std::move(schedule), 1.0F, issued_at) {}
   [[nodiscard]] Tensor<std::uint8_t, R> tensor() const { return detail::typed<R>(Body::tensor()); }
 };
 
@@ -119,12 +169,13 @@ struct DenseParameter {
   Tensor<float, R> weight;
   Tensor<float, R> gradient;
   OptimizerState<R> state;
+  ParameterGroup group = {};
 
   /// Converts to a parameter without a runtime type. For use by the library only.
   template <std::same_as<DenseParameter<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
-    return {weight, gradient, state};
+    return {weight, gradient, state, group};
   }
 };
 
@@ -139,7 +190,8 @@ void update_dense(OptimizerRule const& rule,
 
 }  // namespace detail
 
-/// Applies one optimizer step to any number of dense parameters, up to 48 per launch.
+/// Applies one optimizer step to any number of dense parameters, up to 48 per launch. LAMB, whose
+/// trust ratio is that of a whole parameter, needs three launches.
 /// Deterministic; asynchronous.
 template <Runtime R>
 void update_dense(OptimizerRule const& rule,
@@ -188,6 +240,7 @@ struct TableParameter<detail::AnyRuntime> {
   detail::AnyTensor table;  ///< [rows, width], of any type of weights
   RowGradients<detail::AnyRuntime> gradients;
   OptimizerState<detail::AnyRuntime> state;
+  ParameterGroup group = {};
 };
 
 template <Runtime R>
@@ -195,10 +248,14 @@ struct TableParameter {
   AnyTable<R> table;  ///< [rows, width]
   RowGradients<R> gradients;
   OptimizerState<R> state;
+  ParameterGroup group = {};
 
   /// Converts to a table without a runtime type. For use by the library only.
   operator TableParameter<detail::AnyRuntime>() const {  // NOLINT(google-explicit-constructor)
-    return {std::visit([](auto const& weights) { return weights.any(); }, table), gradients, state};
+    return {std::visit([](auto const& weights) { return weights.any(); }, table),
+            gradients,
+            state,
+            group};
   }
 };
 
@@ -248,10 +305,10 @@ void update_embedding(OptimizerRule const& rule,
 ///
 /// On CUDA the rows' gradients are written to a workspace all the same in these cases:
 /// Pooling::max, an output gradient that is not float32, up to 2,048 places of ids, a width that is
-/// not a multiple of 4, and a width above 128 with a rule that has one state per row. In the other
-/// cases table, state and output gradient must begin at a multiple of four elements, as tensors and
-/// their rows do. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for
-/// shapes and state that do not fit.
+/// not a multiple of 4, a width above 128 with a rule that has one state per row, and LAMB. In the
+/// other cases table, state and output gradient must begin at a multiple of four elements, as
+/// tensors and their rows do. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument for shapes and state that do not fit.
 template <Element T, Element G, Runtime R>
 void update_embedding(OptimizerRule const& rule,
                       StepCounter<R> const& step,

@@ -100,6 +100,9 @@ class GradientTape<detail::AnyRuntime> {
   void for_each_unreached_table(
       std::function<void(detail::MemoryRange const&, Shape const&)> const& function) const;
 
+  /// Returns the number of backward() calls since clear(), whose gradients the tape has added up.
+  [[nodiscard]] std::int64_t backward_count() const noexcept;
+
   /// Records that an optimizer has applied the gradients of the last backward() to its parameters;
   /// called by optimizers. Keeps no tensor.
   void note_step(std::shared_ptr<detail::OwnedParameters const> const& parameters) const;

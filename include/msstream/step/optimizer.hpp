@@ -4,6 +4,7 @@
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
+#include <msstream/ops/schedule.hpp>
 #include <msstream/step/detail/memory_range.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -11,6 +12,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -27,6 +29,15 @@ struct OptimizerOptions {
   /// Whether the first step() calls check(). For programs in which one optimizer has all parameters
   /// and tables, and in which the first step looks up all tables.
   bool check_first_step = false;
+  /// Whether all step() calls check(). In a capture the check runs once.
+  bool check_every_step = false;
+  /// How the learning rate depends on the number of steps.
+  Schedule schedule = {};
+  /// Gradients of all parameters and tables are scaled down together so that their global norm is
+  /// at most clip_norm; (0, infinity]. Elements are clipped by OptimizerRule::clip_value before.
+  float clip_norm = std::numeric_limits<float>::infinity();
+  /// The number of backward() calls per update, from 1. See Optimizer::step().
+  std::int64_t micro_batches = 1;
 };
 
 /// Updates parameters by the gradients of a tape: all dense parameters in one launch, and tables
@@ -52,9 +63,31 @@ class Optimizer<detail::AnyRuntime> {
   Optimizer& operator=(Optimizer const&) = delete;
   ~Optimizer();
 
-  void add(std::string name, detail::Floats const& weight, std::source_location issued_at);
-  void add_table(std::string name, detail::AnyTensor const& table, std::source_location issued_at);
-  void step(GradientTape<detail::AnyRuntime> const& tape, std::source_location issued_at);
+  /// What the device knows of the last step.
+  struct Status {
+    std::int64_t steps;    ///< the number of updates
+    float learning_rate;   ///< that of the last update, or the one given before the first
+    double gradient_norm;  ///< global norm before clipping; 0 without clip_norm
+  };
+
+  void add(std::string name,
+           detail::Floats const& weight,
+           ops::ParameterGroup const& group,
+           std::source_location issued_at);
+  void add_table(std::string name,
+                 detail::AnyTensor const& table,
+                 ops::ParameterGroup const& group,
+                 std::source_location issued_at);
+  bool step(GradientTape<detail::AnyRuntime> const& tape, std::source_location issued_at);
+  /// Sets the learning rate of the steps and replays that are issued from now on; the schedule
+  /// multiplies it. Ordered like an operation. Does not block the host. The rate is part of the
+  /// state: a run that is resumed continues with it. Throws std::invalid_argument for a rate that
+  /// is negative, infinite or NaN.
+  void set_learning_rate(float learning_rate,
+                         std::source_location issued_at = std::source_location::current());
+  /// Waits for all steps and replays that were issued, and returns what the last one was like.
+  [[nodiscard]] Status status(
+      std::source_location issued_at = std::source_location::current()) const;
   void check(GradientTape<detail::AnyRuntime> const& tape,
              std::vector<Optimizer const*> const& others) const;
   /// Returns the parts of a memory range that belong to parameters and tables of the optimizer.
@@ -75,7 +108,8 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
 
  public:
   /// Makes an optimizer without parameters and tables. Throws std::invalid_argument for a rule that
-  /// ops::require_rule() rejects.
+  /// ops::require_rule() rejects, and for options out of range. Uploads a tabulated schedule, so it
+  /// must not be called inside a capture.
   Optimizer(Device<R> device,
             ops::OptimizerRule const& rule,
             OptimizerOptions const& options = {},
@@ -88,7 +122,16 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   void add(std::string name,
            Tensor<float, R> const& weight,
            std::source_location issued_at = std::source_location::current()) {
-    Body::add(std::move(name), weight, issued_at);
+    Body::add(std::move(name), weight, {}, issued_at);
+  }
+  /// Like add(), for a parameter whose numbers differ from those of the rule: a factor of the
+  /// learning rate, weight decay, clipping by value. Groups cost no launch. Throws
+  /// std::invalid_argument for numbers that ops::require_group() rejects.
+  void add(std::string name,
+           Tensor<float, R> const& weight,
+           ops::ParameterGroup const& group,
+           std::source_location issued_at = std::source_location::current()) {
+    Body::add(std::move(name), weight, group, issued_at);
   }
   /// Adds a table [rows, width] of floats of any precision with row-sparse gradients. Each step
   /// updates the rows that were looked up, in the table or in views of its rows. Throws
@@ -99,19 +142,33 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   void add_table(std::string name,
                  Tensor<T, R> const& table,
                  std::source_location issued_at = std::source_location::current()) {
-    Body::add_table(std::move(name), table.any(), issued_at);
+    Body::add_table(std::move(name), table.any(), {}, issued_at);
+  }
+  template <Element T>
+    requires std::constructible_from<ops::AnyTable<R>, Tensor<T, R>>
+  void add_table(std::string name,
+                 Tensor<T, R> const& table,
+                 ops::ParameterGroup const& group,
+                 std::source_location issued_at = std::source_location::current()) {
+    Body::add_table(std::move(name), table.any(), group, issued_at);
   }
 
   /// Applies one step with the tape's gradients. A table without gradients does not change.
   ///
+  /// With k micro-batches, call step() after each backward(), and the tape's clear() only when
+  /// step() has returned true. The calls after the first k - 1 backward() calls update nothing and
+  /// return false; the k-th updates by the mean of the k gradients, and returns true. Capture all k
+  /// together.
+  ///
   /// Throws std::logic_error, without any update, if dense parameters have no gradient (the message
   /// names all of them and says for each whether it is frozen, excluded or not used by the loss),
   /// if operations other than lookups contributed to a table's gradient, and if another optimizer
-  /// has updated the same elements since the last backward(). After any other exception some
+  /// has updated the same elements since the last backward(), and if the tape does not have the
+  /// gradients of all micro-batches so far. After any other exception some
   /// parameters and their state may have been updated and others not: restart from a checkpoint.
-  void step(GradientTape<R> const& tape,
+  bool step(GradientTape<R> const& tape,
             std::source_location issued_at = std::source_location::current()) {
-    Body::step(tape, issued_at);
+    return Body::step(tape, issued_at);
   }
 
   /// Checks, after backward(), that the step would update everything that the model trains. Throws

@@ -49,7 +49,8 @@ void update_embedding(OptimizerRule const& rule,
                                           .table = table.data(),
                                           .table_dtype = table.dtype(),
                                           .state0 = data_of(state.first),
-                                          .state1 = data_of(state.second)};
+                                          .state1 = data_of(state.second),
+                                          .numbers = numbers_of(rule)};
   read.add(unique.ids);
   read.add(step.tensor());
   auto written = workspace.with(writes(table));

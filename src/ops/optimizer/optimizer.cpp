@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer/optimizer.hpp"
 
+#include "ops/common/workspace.hpp"
 #include "ops/embedding/embedding.hpp"
 #include "ops/optimizer/optimizer_state.hpp"
 
@@ -18,29 +19,97 @@
 
 namespace msstream::ops {
 
-Shape state_shape(OptimizerKind kind, Shape const& parameter) {
-  return kind == OptimizerKind::rowwise_adagrad && parameter.rank() == 2 ? Shape{parameter[0]}
-                                                                         : parameter;
+namespace {
+
+void require_within(
+    char const* operation, char const* member, float value, bool within, char const* range) {
+  require(within, "{}: {} of {}; expected a number in {}", operation, member, value, range);
+}
+void require_finite(char const* operation, char const* member, float value) {
+  require_within(operation, member, value, value >= 0.0F && std::isfinite(value), "[0, infinity)");
+}
+void require_fraction(char const* operation, char const* member, float value) {
+  require_within(operation, member, value, value >= 0.0F && value < 1.0F, "[0, 1)");
+}
+void require_clip_value(char const* operation, float value) {
+  require_within(operation, "clip_value", value, value > 0.0F, "(0, infinity]");
+}
+
+}  // namespace
+
+char const* name_of(OptimizerKind kind) noexcept {
+  switch (kind) {
+    case OptimizerKind::sgd:
+      return "sgd";
+    case OptimizerKind::momentum:
+      return "momentum";
+    case OptimizerKind::adagrad:
+      return "adagrad";
+    case OptimizerKind::rowwise_adagrad:
+      return "rowwise_adagrad";
+    case OptimizerKind::adam:
+      return "adam";
+    case OptimizerKind::adamw:
+      return "adamw";
+    case OptimizerKind::lamb:
+      return "lamb";
+    case OptimizerKind::ftrl:
+      return "ftrl";
+    case OptimizerKind::rmsprop:
+      return "rmsprop";
+    case OptimizerKind::lion:
+      return "lion";
+    case OptimizerKind::partial_rowwise_adam:
+      return "partial_rowwise_adam";
+  }
+  return "unknown";
+}
+
+Shape state_shape(OptimizerKind kind, Shape const& parameter, int state) {
+  auto const kind_of_rows =
+      state == 0 ? OptimizerKind::rowwise_adagrad : OptimizerKind::partial_rowwise_adam;
+  return kind == kind_of_rows && parameter.rank() == 2 ? Shape{parameter[0]} : parameter;
 }
 
 void require_rule(char const* operation, OptimizerRule const& rule) {
-  auto const require_within = [&](char const* member, float value, bool within, char const* range) {
-    require(within, "{}: {} of {}; expected a number in {}", operation, member, value, range);
-  };
-  auto const is_finite = [](float value) { return value >= 0.0F && std::isfinite(value); };
-  auto const is_fraction = [](float value) { return value >= 0.0F && value < 1.0F; };
-  require(rule.kind >= OptimizerKind::sgd && rule.kind <= OptimizerKind::adam,
+  OptimizerKind const kind = rule.kind;
+  require(kind >= OptimizerKind::sgd && kind <= OptimizerKind::partial_rowwise_adam,
           "{}: no optimizer kind has the number {}",
           operation,
-          static_cast<int>(static_cast<OptimizerKind>(rule.kind)));
-  require_within(
-      "learning_rate", rule.learning_rate, is_finite(rule.learning_rate), "[0, infinity)");
-  require_within("beta1", rule.beta1, is_fraction(rule.beta1), "[0, 1)");
-  require_within("beta2", rule.beta2, is_fraction(rule.beta2), "[0, 1)");
-  require_within("epsilon", rule.epsilon, is_finite(rule.epsilon), "[0, infinity)");
+          static_cast<int>(kind));
+  require_finite(operation, "learning_rate", rule.learning_rate);
+  require_fraction(operation, "beta1", rule.beta1);
+  require_fraction(operation, "beta2", rule.beta2);
+  require_finite(operation, "epsilon", rule.epsilon);
+  require_finite(operation, "weight_decay", rule.weight_decay);
+  require_clip_value(operation, rule.clip_value);
+  require_finite(operation, "l1", rule.l1);
+  require_finite(operation, "ftrl_beta", rule.ftrl_beta);
+  require(rule.l1 == 0.0F || kind == OptimizerKind::ftrl,
+          "{}: l1 of {} with the optimizer kind {}; only ftrl has an l1",
+          operation,
+          rule.l1,
+          name_of(kind));
+}
+
+void require_group(char const* operation, ParameterGroup const& group) {
+  require_finite(operation, "learning_rate of a group", group.learning_rate);
+  if (group.weight_decay) {
+    require_finite(operation, "weight_decay of a group", *group.weight_decay);
+  }
+  if (group.clip_value) {
+    require_clip_value(operation, *group.clip_value);
+  }
 }
 
 namespace detail {
+
+kernels::GroupNumbers numbers_of(OptimizerRule const& rule, ParameterGroup const& group) noexcept {
+  return {.rate = group.learning_rate,
+          .weight_decay = group.weight_decay.value_or(rule.weight_decay),
+          .clip_value = group.clip_value.value_or(rule.clip_value)};
+}
+
 namespace {
 
 template <Element T>
@@ -58,6 +127,7 @@ template <Element T>
                                             AnyTensor const& table,
                                             RowGradients<AnyRuntime> const& gradients,
                                             OptimizerState<AnyRuntime> const& state,
+                                            ParameterGroup const& group,
                                             Reads& read,
                                             Writes& written) {
   auto const& values = gradients.values.shape();
@@ -69,6 +139,7 @@ template <Element T>
           gradients.ids.shape());
   require_weights("update_rows", table.dtype());
   require_state("update_rows", rule.kind, state, table.shape());
+  require_group("update_rows", group);
   read.add(gradients.ids);
   read.add(gradients.count);
   read.add(gradients.values);
@@ -76,6 +147,7 @@ template <Element T>
   add_state(state, written);
   return {.table = table.data(),
           .dtype = table.dtype(),
+          .numbers = numbers_of(rule, group),
           .width = table.shape()[1],
           .row_ids = gradients.ids.data(),
           .row_count = gradients.count.data(),
@@ -95,13 +167,15 @@ void require_state(char const* operation,
               state.second.has_value() == (states_of(kind) >= 2),
           "{}: state that is not of the rule's; make_state() makes it",
           operation);
-  for (auto const* const tensor : {&state.first, &state.second}) {
-    require(!*tensor || (*tensor)->shape() == state_shape(kind, parameter),
+  auto const require_shape = [&](std::optional<Floats> const& tensor, int number) {
+    require(!tensor || tensor->shape() == state_shape(kind, parameter, number),
             "{}: state {} for a parameter {}",
             operation,
-            *tensor ? (*tensor)->shape() : Shape{},
+            tensor ? tensor->shape() : Shape{},
             parameter);
-  }
+  };
+  require_shape(state.first, 0);
+  require_shape(state.second, 1);
 }
 
 void add_state(OptimizerState<AnyRuntime> const& state, Writes& written) {
@@ -121,7 +195,7 @@ OptimizerState<AnyRuntime> make_state(std::shared_ptr<DeviceState> const& device
     state.first.emplace(zeros<float>(device, state_shape(kind, shape), issued_at));
   }
   if (states_of(kind) >= 2) {
-    state.second.emplace(zeros<float>(device, state_shape(kind, shape), issued_at));
+    state.second.emplace(zeros<float>(device, state_shape(kind, shape, 1), issued_at));
   }
   return state;
 }
@@ -143,6 +217,7 @@ void update_dense(OptimizerRule const& rule,
             parameter.weight.shape(),
             parameter.gradient.shape());
     require_state("update_dense", dense_kind(rule.kind), parameter.state, parameter.weight.shape());
+    require_group("update_dense", parameter.group);
     read.add(parameter.gradient);
     written.add(parameter.weight);
     add_state(parameter.state, written);
@@ -150,15 +225,17 @@ void update_dense(OptimizerRule const& rule,
                        parameter.gradient.data(),
                        data_of(parameter.state.first),
                        data_of(parameter.state.second),
-                       parameter.weight.count()});
+                       parameter.weight.count(),
+                       numbers_of(rule, parameter.group)});
   }
+  Workspace const workspace(parameters.front().weight.device(),
+                            kernels::dense_workspace_bytes(rule.kind, updates));
   issue(
       "update_dense",
       read,
-      written,
-      [rule, counter = data_of(step), updates = std::move(updates)](auto stream) {
-        kernels::update_dense(stream, rule, counter, updates);
-      },
+      workspace.with(written),
+      [rule, counter = data_of(step), updates = std::move(updates), memory = workspace.data()](
+          auto stream) { kernels::update_dense(stream, rule, counter, updates, memory); },
       {},
       issued_at);
 }
@@ -172,7 +249,7 @@ void update_rows(OptimizerRule const& rule,
   require_rule("update_rows", rule);
   auto read = reads(step.tensor());
   Writes written;
-  auto const update = row_update(rule, table, gradients, state, read, written);
+  auto const update = row_update(rule, table, gradients, state, {}, read, written);
   issue(
       "update_rows",
       read,
@@ -197,8 +274,13 @@ void update_rows(OptimizerRule const& rule,
   auto read = reads(step.tensor());
   Writes written;
   for (auto const& parameter : tables) {
-    updates.push_back(
-        row_update(rule, parameter.table, parameter.gradients, parameter.state, read, written));
+    updates.push_back(row_update(rule,
+                                 parameter.table,
+                                 parameter.gradients,
+                                 parameter.state,
+                                 parameter.group,
+                                 read,
+                                 written));
   }
   issue(
       "update_rows",
@@ -212,22 +294,5 @@ void update_rows(OptimizerRule const& rule,
 }
 
 }  // namespace detail
-
-StepCounter<detail::AnyRuntime>::StepCounter(std::shared_ptr<detail::DeviceState> const& device,
-                                             std::source_location issued_at)
-    : state_(detail::zeros<std::uint8_t>(device, {sizeof(kernels::StepState)}, issued_at)) {}
-
-void StepCounter<detail::AnyRuntime>::advance(OptimizerRule const& rule,
-                                              std::source_location issued_at) {
-  require_rule("advance_step", rule);
-  issue(
-      "advance_step",
-      writes(state_),
-      [rule, state = detail::data_of(*this)](auto stream) {
-        kernels::advance_step(stream, rule, state);
-      },
-      {},
-      issued_at);
-}
 
 }  // namespace msstream::ops

@@ -20,6 +20,8 @@ struct UploadedTable {
 template <class Stream>
 class UpdateTest : public GradientTest<Stream> {
  protected:
+  GroupNumbers numbers = {};  ///< those of all updates
+
   Bytes random_table(DType dtype, std::int64_t elements) {
     return packed(this->random.reals(elements), dtype);
   }
@@ -38,7 +40,8 @@ class UpdateTest : public GradientTest<Stream> {
                                    .table = table.weights.data(),
                                    .table_dtype = table.dtype,
                                    .state0 = table.state0.data(),
-                                   .state1 = table.state1.data()};
+                                   .state1 = table.state1.data(),
+                                   .numbers = numbers};
     this->replay([&](Stream stream) { embedding_update(stream, rule, step, args); });
   }
 };

@@ -129,12 +129,15 @@ TYPED_TEST(OptimizerTest, names_its_state_by_parameter) {
     return this->state_of(optimizer);
   };
   using Names = std::map<std::string, std::string>;
-  Names expected = {{"optimizer/step", "[24]"}};
+  Names expected = {{"optimizer/step", "[40]"}};
   EXPECT_EQ(names_for(ops::OptimizerKind::sgd), expected);
   expected.merge(Names{{"optimizer/w/state0", "[3]"}, {"optimizer/t/state0", "[4, 2]"}});
   EXPECT_EQ(names_for(ops::OptimizerKind::adagrad), expected);
   expected.merge(Names{{"optimizer/w/state1", "[3]"}, {"optimizer/t/state1", "[4, 2]"}});
   EXPECT_EQ(names_for(ops::OptimizerKind::adam), expected);
+  EXPECT_EQ(names_for(ops::OptimizerKind::ftrl), expected);
+  expected["optimizer/t/state1"] = "[4]";
+  EXPECT_EQ(names_for(ops::OptimizerKind::partial_rowwise_adam), expected);
 }
 
 TYPED_TEST(OptimizerTest, moves_tables_in_half_precision) {

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/launch.cuh"
+#include "common/vector_map.cuh"
+#include "optimizer/optimizer.hpp"
+#include "optimizer/optimizer_math.hpp"
+#include "optimizer/square_sums.cuh"
+
+#include <cstdint>
+#include <span>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+struct NormPiece {
+  NormPart part;
+  unsigned first_block;
+  bool aligned;
+};
+using NormTable = PieceTable<NormPiece, 64>;
+
+/// Adds the squares of one chunk of a gradient per block.
+__global__ void __launch_bounds__(kBlockThreads)
+    norm_parts_kernel(__grid_constant__ NormTable const table, float factor, double* sums) {
+  auto const& piece = piece_of_block(table.pieces, table.count);
+  auto const& part = piece.part;
+  auto const count =
+      part.row_count == nullptr ? part.count : min(part.count, *part.row_count * part.width);
+  auto const chunk = static_cast<std::int64_t>(blockIdx.x - piece.first_block);
+  QuadPlace<kNormQuads> const place(
+      chunk * (kNormQuads * kBlockThreads) + threadIdx.x, count, piece.aligned);
+  double sum = 0.0;
+  if (place.exists()) {
+    auto const values = place.load(part.gradient);
+#pragma unroll
+    for (int lane = 0; lane < place.kLanes; ++lane) {
+      // Elements that do not exist are 0, and add nothing.
+      double const value = clipped(values.lanes[lane], factor, part.clip_value);
+      sum = __fma_rn(value, value, sum);
+    }
+  }
+  sum = sum_over_block(sum);
+  if (threadIdx.x == 0) {
+    sums[blockIdx.x] = sum;
+  }
+}
+
+/// Advances the step. One thread computes each of the numbers of the new step, because each takes
+/// a few hundred instructions in float64.
+__global__ void __launch_bounds__(kBlockThreads) advance_kernel(StepAdvance const advance,
+                                                                StepState* state,
+                                                                double const* sums,
+                                                                std::int64_t sum_count) {
+  auto const step = state->step + 1;
+  auto const base_rate = state->base_rate;
+  double const squares = sums == nullptr ? 0.0 : sum_of_chunks(sums, sum_count);
+  __syncthreads();  // all threads have read the state
+  // Two lanes of one warp compute the corrections together, another warp the rate meanwhile.
+  if (threadIdx.x < 2) {
+    auto const correction =
+        correction_of(threadIdx.x == 0 ? advance.rule.beta1 : advance.rule.beta2, step);
+    (threadIdx.x == 0 ? state->correction1 : state->correction2) = correction;
+  }
+  if (threadIdx.x == 32) {
+    state->rate = rate_of_step(advance, base_rate, step);
+  }
+  if (threadIdx.x == 0) {
+    auto const norm = sums == nullptr ? 0.0 : sqrt(squares);
+    state->step = step;
+    state->gradient_factor = advance.gradient_factor;
+    state->norm = norm;
+    state->norm_scale = norm_scale_of(advance.clip_norm, norm);
+  }
+}
+
+__global__ void reset_kernel(float base_rate, StepState* state) {
+  StepState fresh;
+  fresh.rate = base_rate;
+  fresh.base_rate = base_rate;
+  *state = fresh;
+}
+
+__global__ void set_base_rate_kernel(float base_rate, StepState* state) {
+  state->base_rate = base_rate;
+}
+
+}  // namespace
+
+void reset_step(CudaStream stream, float base_rate, StepState* state) {
+  reset_kernel<<<1, 1, 0, stream.handle>>>(base_rate, state);
+  check_launch("reset_step");
+}
+
+void set_base_rate(CudaStream stream, float base_rate, StepState* state) {
+  set_base_rate_kernel<<<1, 1, 0, stream.handle>>>(base_rate, state);
+  check_launch("set_learning_rate");
+}
+
+void advance_step(CudaStream stream, StepAdvance const& advance, StepState* state) {
+  advance_kernel<<<1, 64, 0, stream.handle>>>(advance, state, nullptr, 0);
+  check_launch("advance_step");
+}
+
+void advance_step_by_norm(CudaStream stream,
+                          StepAdvance const& advance,
+                          std::span<NormPart const> parts,
+                          void* workspace,
+                          StepState* state) {
+  auto* const sums = static_cast<double*>(workspace);
+  std::int64_t launched = 0;
+  NormTable table;
+  auto const launch = [&] {
+    if (table.count > 0) {
+      norm_parts_kernel<<<grid_for(table.blocks, 1), kBlockThreads, 0, stream.handle>>>(
+          table, advance.gradient_factor, sums + launched);
+      check_launch("gradient_norm");
+      launched += table.blocks;
+      table = {};
+    }
+  };
+  for (auto const& part : parts) {
+    if (table.full()) {
+      launch();
+    }
+    if (part.count > 0) {
+      table.add({part, 0, quads_fit(part.gradient)}, chunks_of(part.count, kNormChunk));
+    }
+  }
+  launch();
+  advance_kernel<<<1, kBlockThreads, 0, stream.handle>>>(advance, state, sums, launched);
+  check_launch("advance_step");
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/parallel_rows_host.hpp"
+#include "optimizer/optimizer.hpp"
+#include "optimizer/optimizer_math.hpp"
+#include "optimizer/square_sums_host.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+[[nodiscard]] std::int64_t chunks_of_parts(std::span<NormPart const> parts) {
+  std::int64_t chunks = 0;
+  for (auto const& part : parts) {
+    chunks += chunks_of(part.count, kNormChunk);
+  }
+  return chunks;
+}
+
+void advance_state(StepAdvance const& advance, double norm, StepState& state) {
+  state.step += 1;
+  state.correction1 = correction_of(advance.rule.beta1, state.step);
+  state.correction2 = correction_of(advance.rule.beta2, state.step);
+  state.rate = rate_of_step(advance, state.base_rate, state.step);
+  state.gradient_factor = advance.gradient_factor;
+  state.norm = norm;
+  state.norm_scale = norm_scale_of(advance.clip_norm, norm);
+}
+
+/// Writes the sums of the squares of the chunks of one gradient.
+void sum_chunks(NormPart const& part, float factor, double* sums) {
+  auto const count =
+      part.row_count == nullptr ? part.count : std::min(part.count, *part.row_count * part.width);
+  parallel_ranges(chunks_of(part.count, kNormChunk),
+                  grain_of(kNormChunk * static_cast<std::int64_t>(sizeof(float))),
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (auto chunk = begin; chunk < end; ++chunk) {
+                      auto const first = chunk * kNormChunk;
+                      sums[chunk] =
+                          sum_of_chunk(first, std::min(count, first + kNormChunk), [&](auto i) {
+                            return clipped(part.gradient[i], factor, part.clip_value);
+                          });
+                    }
+                  });
+}
+
+}  // namespace
+
+std::size_t norm_workspace_bytes(std::span<NormPart const> parts) {
+  return static_cast<std::size_t>(chunks_of_parts(parts)) * sizeof(double);
+}
+
+void reset_step(HostStream stream, float base_rate, StepState* state) {
+  stream.run([base_rate, state] {
+    *state = StepState{};
+    state->rate = base_rate;
+    state->base_rate = base_rate;
+  });
+}
+
+void set_base_rate(HostStream stream, float base_rate, StepState* state) {
+  stream.run([base_rate, state] { state->base_rate = base_rate; });
+}
+
+void advance_step(HostStream stream, StepAdvance const& advance, StepState* state) {
+  stream.run([advance, state] { advance_state(advance, 0.0, *state); });
+}
+
+void advance_step_by_norm(HostStream stream,
+                          StepAdvance const& advance,
+                          std::span<NormPart const> parts,
+                          void* workspace,
+                          StepState* state) {
+  stream.run([advance,
+              parts = std::vector(parts.begin(), parts.end()),
+              sums = static_cast<double*>(workspace),
+              state] {
+    std::int64_t chunks = 0;
+    for (auto const& part : parts) {
+      sum_chunks(part, advance.gradient_factor, sums + chunks);
+      chunks += chunks_of(part.count, kNormChunk);
+    }
+    advance_state(advance, std::sqrt(sum_of_chunks(sums, chunks)), *state);
+  });
+}
+
+}  // namespace msstream::ops::kernels

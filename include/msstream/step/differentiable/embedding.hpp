@@ -40,6 +40,14 @@ namespace detail {
   return Floats(msstream::detail::OfKnownType(),
                 embedding_lookup(DType::float32, table, bags, options, issued_at));
 }
+[[nodiscard]] inline Floats embedding_lookup(NoTape,
+                                             EmbeddingTables<AnyRuntime> const& tables,
+                                             TableBags<AnyRuntime> const& bags,
+                                             TablesLookupOptions<AnyRuntime> const& options,
+                                             std::source_location issued_at) {
+  return Floats(msstream::detail::OfKnownType(),
+                embedding_lookup(DType::float32, tables, bags, options, issued_at));
+}
 
 }  // namespace detail
 
@@ -88,9 +96,9 @@ template <Element T, Runtime R, TapeOf<R> Tape>
 /// GradientTape::row_gradients(). Optimizer::step() applies such gradients where they are;
 /// functions that return the gradient of one table copy its rows. The bags' weights have a gradient
 /// if all tables have Pooling::sum, unless they are excluded.
-template <Runtime R>
+template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
-    GradientTape<R>& tape,
+    Tape& tape,
     EmbeddingTables<R> const& tables,
     TableBags<R> const& bags,
     TablesLookupOptions<R> const& options = {},

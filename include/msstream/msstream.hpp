@@ -23,6 +23,7 @@
 #include <msstream/ops/mixture.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/reduce.hpp>
+#include <msstream/ops/schedule.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/serve/inference_pool.hpp>
@@ -30,7 +31,9 @@
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/non_finite_locator.hpp>
 #include <msstream/step/optimizer.hpp>
+#include <msstream/step/parameter_averages.hpp>
 #include <msstream/step/prefetch.hpp>
 #include <msstream/step/record_step.hpp>
 #include <msstream/step/step_trace.hpp>

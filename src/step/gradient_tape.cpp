@@ -46,6 +46,23 @@ void TapeState::record(std::string_view name,
                    std::move(looked_up),
                    std::move(backward),
                    issued_at});
+  if (searches != nullptr) {
+    auto const& node = nodes.back();
+    searches->search(
+        FiniteSearches::Locator::Phase::forward, node.name, node.output.any(), {}, issued_at);
+  }
+}
+
+void TapeState::search_gradient(AnyTensor const& gradient,
+                                std::optional<TensorOf<std::int64_t>> const& row_count,
+                                std::source_location issued_at) {
+  if (searches != nullptr) {
+    searches->search(FiniteSearches::Locator::Phase::backward,
+                     playing == nullptr ? "loss" : playing->name,
+                     gradient,
+                     row_count,
+                     playing == nullptr ? issued_at : playing->issued_at);
+  }
 }
 
 void TapeState::keep_unreached(LookedUpTables looked_up) {
@@ -169,7 +186,9 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
       auto const gradient =
           detail::total_of(state.taken, range, node.issued_at).reshaped(node.output.shape());
       state.taken.clear();
+      state.playing = &node;
       node.play_back(*this, gradient);
+      state.playing = nullptr;
     }
   }
   state.unique_rows.clear();
@@ -188,6 +207,7 @@ void detail::AnyTape::add_gradient(detail::Floats const& tensor,
   }
   auto const range = detail::MemoryRange::of(tensor.any());
   state_->refuse_results_within(range, tensor.shape());
+  state_->search_gradient(gradient.any(), {}, issued_at);
   if (auto* const found = state_->gradients.find(range)) {
     found->value.add(gradient, issued_at);
   } else {
@@ -206,6 +226,7 @@ void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
     add_gradient(
         detail::Floats(table), detail::dense_of(gradient, table.shape()[0], issued_at), issued_at);
   } else {
+    state_->search_gradient(gradient.values.any(), gradient.count, issued_at);
     state_->add_rows(table, std::move(gradient));
   }
 }
@@ -216,7 +237,8 @@ void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
   if (!wants_gradient(table)) {
     return;
   }
-  if (state_->is_result(table)) {
+  // A search for NaN reads whole tensors, in which those of many tables have gaps.
+  if (state_->searches != nullptr || state_->is_result(table)) {
     add_row_gradient(
         table, ops::detail::own_rows(gradient, table.shape()[1], issued_at), issued_at);
   } else {
@@ -260,6 +282,10 @@ void detail::AnyTape::clear() {
   state_->unreached.clear();
   state_->stepped.clear();
   state_->backward_count = 0;
+  state_->playing = nullptr;
+  if (state_->searches != nullptr) {
+    state_->searches->begin_step();
+  }
 }
 
 }  // namespace msstream

@@ -2,6 +2,7 @@
 #include "ops/optimizer/optimizer_state.hpp"
 #include "step/cut_off.hpp"
 #include "step/owned_parameters.hpp"
+#include "step/tape_state.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/step/optimizer.hpp>
@@ -174,6 +175,9 @@ class Optimizer<AnyRuntime>::State {
     }
     ops::detail::update_dense(update_rule_, step_, parameters, issued_at);
     micro_batch_ = 0;
+    if (auto* const searches = tape.state().searches.get()) {
+      search_updates(*searches, issued_at);
+    }
   }
 
   void set_learning_rate(float learning_rate, std::source_location issued_at) {
@@ -309,6 +313,18 @@ class Optimizer<AnyRuntime>::State {
     }
   }
 
+  /// Searches all parameters and tables for NaN and infinity.
+  void search_updates(detail::FiniteSearches& searches, std::source_location issued_at) const {
+    auto const search = [&](std::string const& name, AnyTensor const& tensor) {
+      searches.search(detail::FiniteSearches::Locator::Phase::update, name, tensor, {}, issued_at);
+    };
+    for (auto const& parameter : dense_) {
+      search(parameter.name, parameter.weight.any());
+    }
+    for (auto const& table : tables_) {
+      search(table.name, table.table);
+    }
+  }
   /// Returns the tables with a gradient, and their gradients, by the operations that update them.
   [[nodiscard]] std::vector<Bunch> bunches_of(Tape const& tape,
                                               std::source_location issued_at) const {

@@ -3,6 +3,7 @@
 
 #include "ops/embedding/table_gradient.hpp"
 #include "step/by_memory.hpp"
+#include "step/finite_searches.hpp"
 #include "step/gradient_sum.hpp"
 #include "step/gradient_terms.hpp"
 #include "step/grouped_ids.hpp"
@@ -70,6 +71,10 @@ struct TapeState {
               LookedUpTables looked_up,
               AnyTape::Backward backward,
               std::source_location issued_at);
+  /// Searches a gradient for NaN and infinity, if the tape has a NonFiniteLocator.
+  void search_gradient(AnyTensor const& gradient,
+                       std::optional<TensorOf<std::int64_t>> const& row_count,
+                       std::source_location issued_at);
   /// Records that a lookup has no gradient, for error messages. Ignores a lookup in the result of a
   /// recorded operation, because that operation then has no gradient either.
   void keep_unreached(LookedUpTables looked_up);
@@ -99,6 +104,8 @@ struct TapeState {
   std::vector<std::shared_ptr<OwnedParameters const>> stepped;
   GroupedIds unique_rows;
   SeedGradient seed;
+  std::unique_ptr<FiniteSearches> searches;  ///< null without a NonFiniteLocator
+  Node const* playing = nullptr;             ///< the operation that is played back
 };
 
 }  // namespace msstream::detail

@@ -164,6 +164,7 @@ class GradientTape<detail::AnyRuntime> {
   [[nodiscard]] std::optional<RowGradientPart> row_gradient_sum(
       detail::AnyTensor const& table, std::source_location issued_at) const;
   void require_row_gradients(detail::AnyTensor const& table) const;
+  [[nodiscard]] detail::TapeState& state() const noexcept { return *state_; }
 
  protected:
   explicit GradientTape(std::shared_ptr<detail::DeviceState> device);

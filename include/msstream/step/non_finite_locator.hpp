@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/step/gradient_tape.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+
+namespace msstream {
+
+/// Finds the first operation of training steps that made a NaN or an infinity. For debugging.
+///
+/// A guard. While it lives, the results of operations that its tape records, the gradients that
+/// they compute in backward(), and the weights that Optimizer::step() updates by the tape's
+/// gradients are searched, in the order in which they were issued: one more launch for each, which
+/// waits for the one before. Nothing waits on the host. In a capture, the searches become part of
+/// the graph, and the guard must live as long as its replays. A tape without a guard costs nothing.
+///
+///   NonFiniteLocator const locator(tape);
+///   ... loss, tape.backward(loss), optimizer.step(tape) ...
+///   locator.require_finite();   // backward of "tower/log", called at model.hpp:41, made ...
+///
+/// Not synchronised. A tape has at most one guard, and must outlive it.
+template <Runtime R = DefaultRuntime>
+class NonFiniteLocator;
+
+/// The implementation of NonFiniteLocator<R>, compiled once for all runtimes.
+template <>
+class NonFiniteLocator<detail::AnyRuntime> {
+ public:
+  enum class Phase : std::uint8_t { forward, backward, update };
+  struct Finding {
+    Phase phase;
+    std::string operation;       ///< name with its scopes; in an update the name of the parameter
+    std::source_location place;  ///< where the program called the operation
+    Shape shape;                 ///< of the result, of the gradient, or of the parameter
+    std::int64_t element;        ///< index of the first element that is NaN or infinite
+  };
+
+  /// Throws std::logic_error if the tape has a guard already. Must not be called inside a capture.
+  explicit NonFiniteLocator(GradientTape<detail::AnyRuntime>& tape,
+                            std::source_location issued_at = std::source_location::current());
+  NonFiniteLocator(NonFiniteLocator const&) = delete;
+  NonFiniteLocator& operator=(NonFiniteLocator const&) = delete;
+  ~NonFiniteLocator();
+
+  /// Waits for the searches that were issued, and returns the first finding since the guard was
+  /// made or reset.
+  [[nodiscard]] std::optional<Finding> first(
+      std::source_location issued_at = std::source_location::current()) const;
+  /// Waits in the same way. Throws std::runtime_error that names the first finding.
+  void require_finite(std::source_location issued_at = std::source_location::current()) const;
+  /// Forgets the finding.
+  void reset(std::source_location issued_at = std::source_location::current());
+
+ private:
+  GradientTape<detail::AnyRuntime>& tape_;
+};
+
+template <Runtime R>
+class NonFiniteLocator : public NonFiniteLocator<detail::AnyRuntime> {
+ public:
+  explicit NonFiniteLocator(GradientTape<R>& tape,
+                            std::source_location issued_at = std::source_location::current())
+      : NonFiniteLocator<detail::AnyRuntime>(tape, issued_at) {}
+};
+
+template <Runtime R>
+NonFiniteLocator(GradientTape<R>&) -> NonFiniteLocator<R>;
+template <Runtime R>
+NonFiniteLocator(GradientTape<R>&, std::source_location) -> NonFiniteLocator<R>;
+
+}  // namespace msstream

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/ops_fixture.hpp"
+
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/step/captured_step.hpp>
+#include <msstream/step/parameter_averages.hpp>
+
+#include <map>
+#include <stdexcept>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class ParameterAveragesTest : public OpsTest<R> {};
+TYPED_TEST_SUITE(ParameterAveragesTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(ParameterAveragesTest, follow_their_definition_and_swap_in_for_evaluation) {
+  constexpr float kDecay = 0.75F;
+  ParameterAverages<TypeParam> averages(kDecay);
+  std::vector<Tensor<float, TypeParam>> weights;
+  std::vector<Doubles> expected;
+  for (std::int64_t const count : {0, 1, 31, 32, 33, 127, 4097}) {
+    for (int k = 0; k < 8; ++k) {  // more tensors than one launch takes
+      auto const values = this->random.reals(count);
+      weights.push_back(this->put(values, {count}));
+      expected.push_back(to_doubles(values));
+      averages.add(fmt::format("w{}", weights.size()), weights.back());
+    }
+  }
+  for (int step = 0; step < 4; ++step) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      auto const values = this->random.reals(weights[i].count());
+      copy(weights[i], this->put(values, weights[i].shape()));
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        expected[i][k] = kDecay * expected[i][k] + (1.0 - kDecay) * values[k];
+      }
+    }
+    averages.update();
+  }
+  std::vector<Floats> own;
+  for (auto const& weight : weights) {
+    own.push_back(to_host(weight));
+  }
+  {
+    auto const swapped = averages.swap_in();
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      expect_near(to_host(weights[i]), expected[i], 1e-6);
+    }
+    EXPECT_THROW(averages.update(), std::logic_error);
+    EXPECT_THROW((void)averages.swap_in(), std::logic_error);
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    EXPECT_EQ(to_host(weights[i]), own[i]);
+  }
+  std::map<std::string, Floats> visited;
+  averages.visit_state([&](std::string const& name, Tensor<float, TypeParam> const& average) {
+    visited[name] = to_host(average);
+  });
+  EXPECT_EQ(visited.size(), weights.size());
+  expect_near(visited.at("average/w56"), expected[55], 1e-6);
+}
+
+TYPED_TEST(ParameterAveragesTest, go_on_in_replays) {
+  if constexpr (CapturingRuntime<TypeParam>) {
+    auto const w = this->put(Floats{0.0F}, {1});
+    ParameterAverages<TypeParam> averages(0.5F);
+    averages.add("w", w);
+    auto const one = this->put(Floats{1.0F}, {1});
+    auto const step = [&] {
+      copy(w, one);
+      averages.update();
+    };
+    step();
+    CapturedStep<TypeParam> captured(this->device(), step);
+    captured.replay();
+    captured.replay();
+    auto swapped = averages.swap_in();
+    EXPECT_EQ(to_host(w).front(), 0.875F);
+    swapped.restore();
+    EXPECT_EQ(to_host(w).front(), 1.0F);
+  }
+}
+
+TYPED_TEST(ParameterAveragesTest, refuse_what_they_cannot_average) {
+  expect_refused([] { ParameterAverages<TypeParam>(1.0F); }, "decay of 1", "[0, 1)");
+  ParameterAverages<TypeParam> averages(0.5F);
+  auto w = this->put(Floats{1.0F}, {1});
+  averages.add("w", w);
+  expect_refused([&] { averages.add("w", w); }, "\"w\"");
+  w.freeze();
+  expect_refused([&] { averages.add("frozen", w); }, "\"frozen\" of shape [1]");
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/ops_fixture.hpp"
+
+#include <msstream/step/captured_step.hpp>
+#include <msstream/step/differentiable_ops.hpp>
+#include <msstream/step/non_finite_locator.hpp>
+#include <msstream/step/optimizer.hpp>
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/trace/name_scope.hpp>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+template <class R>
+class NonFiniteLocatorTest : public OpsTest<R> {
+ protected:
+  using Phase = typename NonFiniteLocator<R>::Phase;
+
+  /// Sums log(x) below a scope, on another group.
+  [[nodiscard]] Tensor<float, R> loss_of(GradientTape<R>& tape,
+                                         StreamPool<R>& pool,
+                                         Tensor<float, R> const& x) const {
+    StreamScope const scope(pool[1], {.include_grad = true});
+    NameScope const named("tower");
+    auto const rooted = ops::sqrt(tape, ops::scale(tape, x, 1.0F));
+    return ops::sum(tape, ops::scale(tape, rooted, 2.0F));
+  }
+};
+TYPED_TEST_SUITE(NonFiniteLocatorTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(NonFiniteLocatorTest, names_the_operation_whose_result_is_not_finite) {
+  StreamPool pool(this->device(), {.groups = 2});
+  GradientTape tape(this->device());
+  NonFiniteLocator const locator(tape);
+  (void)this->loss_of(tape, pool, this->put(Floats{1, 2, 3}));
+  locator.require_finite();
+  tape.clear();
+  (void)this->loss_of(tape, pool, this->put(Floats{1, 2, -3, 4, -5}));
+  auto const found = locator.first();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->phase, TestFixture::Phase::forward);
+  EXPECT_EQ(found->operation, "tower/sqrt");
+  EXPECT_EQ(found->element, 2);
+  EXPECT_EQ(found->shape, Shape{5});
+  EXPECT_THAT(message_of<std::runtime_error>([&] { locator.require_finite(); }),
+              AllOf(HasSubstr("forward of \"tower/sqrt\""),
+                    HasSubstr("non_finite_locator_test.cpp:"),
+                    HasSubstr("element 2 of a result [5]")));
+}
+
+TYPED_TEST(NonFiniteLocatorTest, names_the_operation_whose_gradient_is_not_finite) {
+  StreamPool pool(this->device(), {.groups = 2});
+  GradientTape tape(this->device());
+  NonFiniteLocator locator(tape);
+  tape.backward(this->loss_of(tape, pool, this->put(Floats{1, 0, 4})));
+  auto const found = locator.first();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->phase, TestFixture::Phase::backward);
+  EXPECT_EQ(found->operation, "tower/sqrt");
+  EXPECT_EQ(found->element, 1);
+  locator.reset();
+  EXPECT_FALSE(locator.first());
+}
+
+TYPED_TEST(NonFiniteLocatorTest, finds_gradients_of_rows_and_updates) {
+  auto const w = this->put(Floats{3e38F, 1});
+  auto const table = this->put(Floats(8, 1.0F), {4, 2});
+  Optimizer<TypeParam> optimizer(this->device(),
+                                 {.kind = ops::OptimizerKind::sgd, .learning_rate = 3e38F});
+  optimizer.add("top/w", w);
+  optimizer.add_table("table", table);
+  GradientTape tape(this->device());
+  auto const step = [&](float factor) {
+    auto const rows = ops::embedding_lookup(tape, table, {this->put(Integers{1, 1})});
+    tape.backward(ops::add(tape,
+                           std::vector{ops::scale(tape, ops::sum(tape, w), -1e-3F),
+                                       ops::scale(tape, ops::sum(tape, rows), factor)}));
+    optimizer.step(tape);
+    tape.clear();
+  };
+  {
+    NonFiniteLocator const locator(tape);
+    EXPECT_THROW(NonFiniteLocator{tape}, std::logic_error);
+    step(0.0F);
+    EXPECT_FALSE(locator.first());
+    copy(w, this->put(Floats{3.4e38F, 1}));
+    step(0.0F);
+    auto const found = locator.first();
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->phase, TestFixture::Phase::update);
+    EXPECT_EQ(found->operation, "top/w");
+    EXPECT_EQ(found->element, 0);
+  }
+  copy(w, this->put(Floats{1, 1}));
+  NonFiniteLocator const locator(tape);
+  step(std::numeric_limits<float>::infinity());
+  auto const found = locator.first();
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->operation, HasSubstr("scale")) << "the loss is infinite first";
+}
+
+TYPED_TEST(NonFiniteLocatorTest, finds_the_first_in_replays) {
+  if constexpr (CapturingRuntime<TypeParam>) {
+    StreamPool pool(this->device(), {.groups = 2});
+    auto const x = this->put(Floats{1, 2, 3});
+    GradientTape tape(this->device());
+    NonFiniteLocator const locator(tape);
+    auto const step = [&] {
+      tape.backward(this->loss_of(tape, pool, x));
+      tape.clear();
+    };
+    step();
+    CapturedStep<TypeParam> captured(this->device(), step);
+    captured.replay();
+    EXPECT_FALSE(locator.first());
+    copy(x, this->put(Floats{1, 2, 0}));
+    captured.replay();
+    copy(x, this->put(Floats{1, -2, 0}));
+    captured.replay();
+    auto const found = locator.first();
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->phase, TestFixture::Phase::backward) << "of the replay before the last";
+    EXPECT_EQ(found->operation, "tower/sqrt");
+    EXPECT_EQ(found->element, 2);
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

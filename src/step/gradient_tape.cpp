@@ -86,7 +86,7 @@ void TapeState::add_rows(AnyTensor const& table, ops::detail::TableGradient rows
   if (lookups == nullptr) {
     lookups = &row_gradients.emplace(range, {table.block(), {}});
   }
-  lookups->value.push_back({table.shape(), std::move(rows), current_scope(*device).group()});
+  lookups->value.push_back({table.shape(), {std::move(rows), current_scope(*device).group()}});
 }
 
 void TapeState::refuse_results_within(MemoryRange const& range, Shape const& shape) const {

@@ -41,7 +41,7 @@ std::vector<TapeState::LookupOfTable> TapeState::lookups_of(AnyTensor const& tab
                         shape,
                         table.shape()));
       }
-      lookups.push_back({&lookup, is_whole ? 0 : offset / row_bytes, is_whole});
+      lookups.push_back({&lookup.part, is_whole ? 0 : offset / row_bytes, is_whole});
     }
   });
   return lookups;
@@ -57,7 +57,7 @@ detail::Floats detail::AnyTape::gradient(detail::Floats const& tensor,
       range, [&](auto const& entry) { terms.add(entry.range, entry.value.value.sum()); });
   state_->row_gradients.for_each_overlap(range, [&](auto const& entry) {
     for (auto const& lookup : entry.value.value) {
-      auto const rows = ops::detail::own_rows(lookup.rows, lookup.table[1], issued_at);
+      auto const rows = ops::detail::own_rows(lookup.part.rows, lookup.table[1], issued_at);
       terms.add(entry.range, detail::dense_of(rows, lookup.table[0], issued_at));
     }
   });
@@ -92,38 +92,51 @@ std::string detail::AnyTape::why_no_gradient(detail::AnyTensor const& tensor) co
 std::vector<detail::AnyTape::RowGradientPart> detail::AnyTape::row_gradients(
     detail::AnyTensor const& table, std::source_location issued_at) const {
   std::vector<RowGradientPart> parts;
-  for (auto const& [lookup, first_row, is_whole] : state_->lookups_of(table)) {
-    auto rows = is_whole ? ops::detail::own_rows(lookup->rows, table.shape()[1], issued_at)
+  for (auto const& [part, first_row, is_whole] : state_->lookups_of(table)) {
+    auto rows = is_whole ? ops::detail::own_rows(part->rows, table.shape()[1], issued_at)
                          : ops::detail::merged_gradients(
-                               std::vector{lookup->rows}, table.shape(), {first_row}, issued_at);
-    parts.push_back({std::move(rows), lookup->group});
+                               std::vector{part->rows}, table.shape(), {first_row}, issued_at);
+    parts.push_back({std::move(rows), part->group});
   }
   return parts;
 }
 
 std::optional<detail::AnyTape::RowGradientPart> detail::AnyTape::row_gradient_sum(
     detail::AnyTensor const& table, std::source_location issued_at) const {
+  auto sum = lookup_gradient(table, issued_at);
+  if (!sum) {
+    return std::nullopt;
+  }
+  std::optional<detail::AnyStreamScope> scope;
+  if (sum->group != nullptr) {
+    scope.emplace(sum->group, StreamScopeOptions{}, issued_at);
+  }
+  return RowGradientPart{ops::detail::own_rows(sum->rows, table.shape()[1], issued_at),
+                         std::move(sum->group)};
+}
+
+std::optional<detail::LookupGradient> detail::AnyTape::lookup_gradient(
+    detail::AnyTensor const& table, std::source_location issued_at) const {
   auto const lookups = state_->lookups_of(table);
   if (lookups.empty()) {
     return std::nullopt;
   }
-  auto const& group = lookups.front().lookup->group;
-  std::optional<detail::AnyStreamScope> scope;
-  if (group != nullptr) {
-    scope.emplace(group, StreamScopeOptions{}, issued_at);
-  }
+  auto const& group = lookups.front().part->group;
   if (lookups.size() == 1 && lookups.front().is_whole) {
-    return RowGradientPart{
-        ops::detail::own_rows(lookups.front().lookup->rows, table.shape()[1], issued_at), group};
+    return *lookups.front().part;
   }
   std::vector<ops::detail::TableGradient> rows;
   std::vector<std::int64_t> first_rows;
   for (auto const& lookup : lookups) {
-    rows.push_back(lookup.lookup->rows);
+    rows.push_back(lookup.part->rows);
     first_rows.push_back(lookup.first_row);
   }
-  return RowGradientPart{ops::detail::merged_gradients(rows, table.shape(), first_rows, issued_at),
-                         group};
+  std::optional<detail::AnyStreamScope> scope;
+  if (group != nullptr) {
+    scope.emplace(group, StreamScopeOptions{}, issued_at);
+  }
+  return detail::LookupGradient{
+      ops::detail::merged_gradients(rows, table.shape(), first_rows, issued_at), group};
 }
 
 void detail::AnyTape::require_row_gradients(detail::AnyTensor const& table) const {

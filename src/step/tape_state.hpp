@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ops/embedding/table_gradient.hpp"
 #include "step/by_memory.hpp"
 #include "step/finite_searches.hpp"
 #include "step/gradient_sum.hpp"
 #include "step/gradient_terms.hpp"
 #include "step/grouped_ids.hpp"
+#include "step/lookup_gradient.hpp"
 #include "step/owned_parameters.hpp"
 #include "step/seed_gradient.hpp"
 
@@ -40,17 +40,15 @@ struct TapeState {
   }
   /// The table of a recorded lookup, or the tables of one in many.
   using LookedUpTables = std::variant<std::monostate, LookedUp, ops::EmbeddingTables<AnyRuntime>>;
-  /// The gradient that a table or a view of it gets from one lookup, and the stream group on which
-  /// the backward of the lookup ran.
+  /// The gradient that a table or a view of it gets from one lookup.
   struct Lookup {
     Shape table;
-    ops::detail::TableGradient rows;
-    std::shared_ptr<StreamGroup> group;
+    LookupGradient part;
   };
-  /// The gradient of one lookup in a view, seen from a requested table: row 0 of `rows` is row
+  /// The gradient of one lookup in a view, seen from a requested table: row 0 of `part` is row
   /// `first_row` of the table, which may be negative.
   struct LookupOfTable {
-    Lookup const* lookup;
+    LookupGradient const* part;
     std::int64_t first_row;
     bool is_whole;  ///< whether the lookup was made in exactly the table's rows
   };

@@ -220,6 +220,13 @@ struct TablesRowGradients {
   Tensor<std::int64_t, R> count;         ///< scalar: the number of rows with a gradient
   Tensor<std::int64_t, R> table_starts;  ///< [tables + 1], into rows
   Tensor<float, R> values;               ///< [capacity, width of the widest table]
+
+  /// Converts to gradients without a runtime type. For use by the library only.
+  template <std::same_as<TablesRowGradients<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
+    return {rows, count, table_starts, values};
+  }
 };
 
 namespace detail {

@@ -37,6 +37,7 @@ namespace detail {
 
 class OwnedParameters;
 class StreamGroup;
+struct LookupGradient;
 struct TapeState;
 
 }  // namespace detail
@@ -162,6 +163,9 @@ class GradientTape<detail::AnyRuntime> {
   [[nodiscard]] std::vector<RowGradientPart> row_gradients(detail::AnyTensor const& table,
                                                            std::source_location issued_at) const;
   [[nodiscard]] std::optional<RowGradientPart> row_gradient_sum(
+      detail::AnyTensor const& table, std::source_location issued_at) const;
+  /// Like row_gradient_sum(), but leaves the gradient of a lookup in many tables where it is.
+  [[nodiscard]] std::optional<detail::LookupGradient> lookup_gradient(
       detail::AnyTensor const& table, std::source_location issued_at) const;
   void require_row_gradients(detail::AnyTensor const& table) const;
   [[nodiscard]] detail::TapeState& state() const noexcept { return *state_; }

@@ -231,9 +231,9 @@ void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
   }
 }
 
-void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
-                                       ops::detail::TablePart gradient,
-                                       std::source_location issued_at) {
+void detail::AnyTape::add_table_part(detail::AnyTensor const& table,
+                                     ops::detail::TablePart gradient,
+                                     std::source_location issued_at) {
   if (!wants_gradient(table)) {
     return;
   }

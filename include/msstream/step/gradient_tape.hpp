@@ -126,7 +126,7 @@ class GradientTape<detail::AnyRuntime> {
                      detail::Floats output,
                      Backward backward,
                      std::source_location issued_at);
-  /// Records a lookup in many tables, whose backward calls add_row_gradient() for each of them.
+  /// Records a lookup in many tables, whose backward calls add_table_part() for each of them.
   void record_lookup(std::string_view name,
                      ops::EmbeddingTables<detail::AnyRuntime> const& tables,
                      detail::Floats output,
@@ -142,9 +142,9 @@ class GradientTape<detail::AnyRuntime> {
                         ops::RowGradients<detail::AnyRuntime> gradient,
                         std::source_location issued_at);
   /// Adds the gradient of one table among those of many.
-  void add_row_gradient(detail::AnyTensor const& table,
-                        ops::detail::TablePart gradient,
-                        std::source_location issued_at);
+  void add_table_part(detail::AnyTensor const& table,
+                      ops::detail::TablePart gradient,
+                      std::source_location issued_at);
   /// Returns the ids of a lookup grouped by value. The reference is valid until the backward ends.
   ops::UniqueRows<detail::AnyRuntime> const& unique_rows(ops::Bags<detail::AnyRuntime> const& bags,
                                                          std::int64_t rows,

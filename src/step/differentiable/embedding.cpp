@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/embedding/embedding.hpp"
+
 #include "ops/embedding/embedding_tables.hpp"
 #include "ops/embedding/table_gradient.hpp"
 
@@ -99,7 +100,7 @@ Floats embedding_lookup(AnyTape& tape,
       auto const all = std::make_shared<TablesRowGradients<AnyRuntime> const>(
           embedding_tables_gradient(tables, bags, gradient.any(), argmax, issued_at));
       for (std::int64_t t = 0; t < tables.tables(); ++t) {
-        playing.add_row_gradient(
+        playing.add_table_part(
             weights_of(tables.table(t)),
             TablePart{all, t, tables.first_row(t), most_rows_of(tables, bags, t)},
             issued_at);

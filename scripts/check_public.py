@@ -16,8 +16,8 @@ from pathlib import Path
 
 from report_findings import report_findings
 
-MOST_HEADERS = 100
-MOST_TYPES = 150
+MOST_HEADERS = 112
+MOST_TYPES = 170
 
 TYPE = re.compile(r"(?:^|[\s>])(?:class|struct|union|enum(?: class| struct)?) (?:alignas\([^)]*\) )?(\w+)"
                   r"(?: final)?(?: ?:(?!:).*)?$", re.DOTALL)

@@ -7,6 +7,7 @@
 /// the automatic choice of groups (step/auto_assignment.hpp).
 
 #include <msstream/memory/device.hpp>
+#include <msstream/ops/activation.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/attention.hpp>
 #include <msstream/ops/bags.hpp>
@@ -16,12 +17,15 @@
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/ops/gather.hpp>
 #include <msstream/ops/ids.hpp>
+#include <msstream/ops/interaction.hpp>
 #include <msstream/ops/jagged.hpp>
 #include <msstream/ops/layer_norm.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/ops/mixture.hpp>
+#include <msstream/ops/normalize.hpp>
 #include <msstream/ops/optimizer.hpp>
+#include <msstream/ops/random.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/schedule.hpp>
 #include <msstream/ops/segment.hpp>
@@ -31,6 +35,7 @@
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
 #include <msstream/step/non_finite_locator.hpp>
 #include <msstream/step/optimizer.hpp>
 #include <msstream/step/parameter_averages.hpp>

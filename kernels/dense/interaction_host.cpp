@@ -26,7 +26,7 @@ void add_multiple(float* sums, float factor, float const* row, std::int64_t coun
 /// Calls add(k) for each k in [0, terms), which adds a term to `part` [count], and sets `total`
 /// [count] to the sum: that of the parts of at most kColumnsOfPart terms.
 template <class Add>
-void sum_in_parts(std::vector<float>& part,
+void add_in_parts(std::vector<float>& part,
                   float* total,
                   std::int64_t count,
                   std::int64_t terms,
@@ -67,7 +67,7 @@ void dot_interaction(HostStream stream, InteractionArgs const& args) {
             std::copy_n(vector_of(args, sample, 0), args.width, output);
             for (std::int64_t i = 1; i < vectors; ++i) {
               auto const* const vector = vector_of(args, sample, i);
-              sum_in_parts(
+              add_in_parts(
                   part, output + args.width + pair_number(i, 0), i, args.width, [&](auto column) {
                     add_multiple(part.data(), vector[column], columns.data() + column * vectors, i);
                   });
@@ -95,7 +95,7 @@ void dot_interaction_gradient(HostStream stream, InteractionGradientArgs const& 
               }
               auto* const total =
                   of_all + (i == 0 ? sample : sample * args.features + i - 1) * args.width;
-              sum_in_parts(part, total, args.width, vectors, [&](auto j) {
+              add_in_parts(part, total, args.width, vectors, [&](auto j) {
                 if (j != i) {
                   auto const pair = i > j ? pair_number(i, j) : pair_number(j, i);
                   add_multiple(part.data(),

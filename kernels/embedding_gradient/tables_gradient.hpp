@@ -67,10 +67,10 @@ std::size_t embedding_tables_gradient_workspace_bytes(CudaStream stream,
 void embedding_tables_gradient(HostStream stream, TablesGradientArgs const& args);
 void embedding_tables_gradient(CudaStream stream, TablesGradientArgs const& args);
 
-/// Computes the gradient of the weights of the ids of a lookup in tables of Pooling::sum:
-/// weight_gradient[p] = the dot product of the row of ids[p] with the gradient of its output row, 0
-/// where the id is not in the table. Added in float, in an order that depends on the implementation
-/// (host or CUDA) and on the widths.
+/// Computes the gradient of the weights of the ids of a lookup in many tables: weight_gradient[p] =
+/// the dot product of the row of ids[p] with the gradient of its output row, 0 where the id is not
+/// in the table, and for tables of other poolings than Pooling::sum. Added in float, in an order
+/// that depends on the implementation (host or CUDA) and on the widths.
 struct TablesWeightGradientArgs {
   TablePlan const* plan;          ///< host memory, read before the call returns
   TableDescriptor const* tables;  ///< plan->tables in device memory

@@ -41,9 +41,10 @@ __global__ void __launch_bounds__(kTableSumThreads)
     auto const* const gradient =
         args.output_gradient + (bag - number * args.batch) * output_width + table.first_column;
     auto const first = (row - __ldg(args.first_rows + number)) * table.width;
-    for (std::int64_t column = shape.lane() * kTableSumCount; column < table.width;
+    int const width = table.pooling == Pooling::sum ? table.width : 0;
+    for (std::int64_t column = shape.lane() * kTableSumCount; column < width;
          column += shape.lanes() * kTableSumCount) {
-      auto const count = static_cast<int>(table.width - column);
+      auto const count = static_cast<int>(width - column);
       auto const element = first + column;
       switch (table.dtype) {
         case DType::float16:

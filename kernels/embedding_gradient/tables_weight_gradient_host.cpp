@@ -22,7 +22,7 @@ void write_weight_gradients(TablesWeightGradientArgs const& args, std::int64_t o
       with_real_type("embedding_tables_weight_gradient: a table", table.dtype, [&](auto type) {
         using T = typename decltype(type)::type;
         auto const* const weights = static_cast<T const*>(table.table) + first;
-        product = sum_of_terms(table.width,
+        product = sum_of_terms(table.pooling == Pooling::sum ? table.width : 0,
                                [&](std::int64_t c) { return to_float(weights[c]) * gradient[c]; });
       });
     }

@@ -60,6 +60,10 @@ struct Inputs {
   ops::RowGradients<ms::Cuda> row_gradients{unique.ids, unique.count, gradient};
   ops::TablesRowGradients<ms::Cuda> tables_gradients{
       unique.ids, unique.count, Ids(device, {3}), gradient};
+  ms::RandomGenerator<ms::Cuda> random{device};
+  ops::RunningStatistics<ms::Cuda> running{bias, Floats(device, {kWidth})};
+  Floats statistics{device, {3, kWidth}};
+  Floats interacted{device, {kBatch, kWidth + 3}};
 };
 
 struct Case {
@@ -444,6 +448,68 @@ std::vector<Case> cases() {
          drop(ops::layer_norm_gradient(rows, four, {rows, each, each}, rows, {.input = false}));
        },
        kernels(2)},
+      {"random_normal",
+       [](Inputs& in) {
+         drop(ops::random_normal(in.device, {kBatch, 3}, {1, "a"}));
+       },
+       kernels(1)},
+      {"advance_random", [](Inputs& in) { in.random.advance(); }, kernels(1)},
+      {"dropout",
+       [](Inputs& in) { drop(ops::dropout(in.matrix, {.rate = 0.5F}, in.random, "a")); },
+       kernels(1)},
+      {"dropout_gradient",
+       [](Inputs& in) {
+         drop(ops::dropout_gradient(in.gradient, in.random.tensor(), {.rate = 0.5F}, "a"));
+       },
+       kernels(1)},
+      {"dropout_of_rate_0",
+       [](Inputs& in) { drop(ops::dropout(in.matrix, {.rate = 0.0F}, in.random, "a")); },
+       kernels(0)},
+      {"dot_interaction",
+       [](Inputs& in) {
+         drop(ops::dot_interaction(in.matrix, in.long_matrix.reshaped({kBatch, 64, kWidth})));
+       },
+       kernels(1)},
+      {"dot_interaction_gradient",
+       [](Inputs& in) {
+         auto const two = in.long_matrix.rows(0, 2 * kBatch).reshaped({kBatch, 2, kWidth});
+         drop(ops::dot_interaction_gradient(in.matrix, two, in.interacted));
+       },
+       kernels(1)},
+      {"gelu", [](Inputs& in) { drop(ops::gelu(in.matrix)); }, kernels(1)},
+      {"gelu_gradient",
+       [](Inputs& in) { drop(ops::gelu_gradient(in.matrix, in.gradient)); },
+       kernels(1)},
+      {"prelu", [](Inputs& in) { drop(ops::prelu(in.matrix, in.bias)); }, kernels(1)},
+      // The sums of a weight for all columns take another launch; many rows take one more.
+      {"prelu_gradient",
+       [](Inputs& in) { drop(ops::prelu_gradient(in.matrix, in.bias, in.gradient)); },
+       kernels(2)},
+      {"prelu_gradient_of_one_weight_and_many_rows",
+       [](Inputs& in) {
+         drop(ops::prelu_gradient(
+             in.long_matrix, in.scalar, in.long_matrix, {.left = false, .right = true}));
+       },
+       kernels(3)},
+      {"dice", [](Inputs& in) { drop(ops::dice(in.matrix, in.bias, in.running)); }, kernels(2)},
+      {"batch_norm",
+       [](Inputs& in) { drop(ops::batch_norm(in.matrix, in.bias, in.bias, in.running)); },
+       kernels(2)},
+      {"batch_norm_of_many_rows",
+       [](Inputs& in) { drop(ops::batch_norm(in.long_matrix, in.bias, in.bias, in.running)); },
+       kernels(3)},
+      {"batch_norm_inference",
+       [](Inputs& in) { drop(ops::batch_norm_inference(in.matrix, in.bias, in.bias, in.running)); },
+       kernels(1)},
+      {"batch_norm_gradient",
+       [](Inputs& in) {
+         drop(ops::batch_norm_gradient(in.matrix, in.bias, in.statistics, in.gradient));
+       },
+       kernels(2)},
+      {"l2_normalize", [](Inputs& in) { drop(ops::l2_normalize(in.matrix)); }, kernels(1)},
+      {"l2_normalize_gradient",
+       [](Inputs& in) { drop(ops::l2_normalize_gradient(in.matrix, in.gradient)); },
+       kernels(1)},
       {"advance_step", [](Inputs& in) { in.step.advance(in.rule); }, kernels(1)},
       {"update_dense",
        [](Inputs& in) {

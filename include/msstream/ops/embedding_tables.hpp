@@ -278,10 +278,11 @@ template <Element T, Runtime R>
 }
 
 /// Returns the gradient of an embedding_lookup() in many tables with respect to the bags' weights,
-/// float32, in the shape of the ids. Only for tables of Pooling::sum. The gradient of a weight is
-/// the dot product of its id's row with the gradient of the output row, or 0 if the id has no row.
-/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for other poolings, and
-/// in the cases in which embedding_tables_gradient() does.
+/// float32, in the shape of the ids. The gradient of a weight is the dot product of its id's row
+/// with the gradient of the output row. It is 0 if the id has no row, and in tables of other
+/// poolings than Pooling::sum, for whose weights there are no gradients. Deterministic;
+/// asynchronous; capture-safe. Throws std::invalid_argument in the cases in which
+/// embedding_tables_gradient() does.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> embedding_tables_weight_gradient(
     EmbeddingTables<R> const& tables,

@@ -5,15 +5,13 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
-#include <concepts>
 #include <cstdint>
-#include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 /// Random numbers by counter: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers:
@@ -48,6 +46,10 @@ class RandomGenerator<detail::AnyRuntime> {
   /// launch.
   void advance(std::source_location issued_at = std::source_location::current());
   [[nodiscard]] detail::TensorOf<std::int64_t> const& tensor() const noexcept { return state_; }
+  template <class Visit>
+  void visit_state(Visit&& visit) const {
+    visit(std::string("random"), state_);
+  }
 
  private:
   detail::TensorOf<std::int64_t> state_;  ///< [2]: the seed's bits, and the step

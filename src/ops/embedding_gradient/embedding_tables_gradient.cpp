@@ -164,12 +164,6 @@ Floats embedding_tables_weight_gradient(EmbeddingTables<AnyRuntime> const& table
                                         std::source_location issued_at) {
   constexpr char const* kName = "embedding_tables_weight_gradient";
   require_gradient(kName, tables, bags, output_gradient.any());
-  for (std::int64_t t = 0; t < tables.tables(); ++t) {
-    require(tables.table(t).pooling == Pooling::sum,
-            "{}: table {} has another pooling; expected Pooling::sum",
-            kName,
-            t);
-  }
   auto const& in_use = tables.in_use();
   auto const plan = in_use.plan;
   auto const found = tell_places(kName, tables, bags, false, issued_at);

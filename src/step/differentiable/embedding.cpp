@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/embedding/embedding.hpp"
 
-#include "ops/embedding/embedding_tables.hpp"
-#include "ops/embedding/table_gradient.hpp"
-
 #include <msstream/base/detail/require.hpp>
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/embedding_tables.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <source_location>
 #include <utility>
 
@@ -62,55 +57,6 @@ Floats embedding_lookup(AnyTape& tape,
     } else {
       tape.record("embedding_lookup", pooled, std::move(play_back), issued_at);
     }
-  }
-  return pooled;
-}
-
-Floats embedding_lookup(AnyTape& tape,
-                        EmbeddingTables<AnyRuntime> const& tables,
-                        TableBags<AnyRuntime> const& bags,
-                        TablesLookupOptions<AnyRuntime> options,
-                        std::source_location issued_at) {
-  constexpr char const* kName = "embedding_tables_lookup";
-  require_bags(kName, tables, bags);
-  bool moves_tables = false;
-  bool all_sum = true;
-  for (std::int64_t t = 0; t < tables.tables(); ++t) {
-    auto const& table = tables.table(t);
-    moves_tables = moves_tables || tape.wants_gradient(weights_of(table));
-    all_sum = all_sum && table.pooling == Pooling::sum;
-  }
-  bool const moves_weights = bags.weights && all_sum && tape.wants_gradient(bags.weights->any());
-  if (moves_tables && !options.argmax && needs_argmax(tables, bags)) {
-    options.argmax.emplace(tables.device(), tables.argmax_shape(bags.batch));
-  }
-  Floats const pooled(msstream::detail::OfKnownType(),
-                      embedding_lookup(DType::float32, tables, bags, options, issued_at));
-  if (!moves_tables && !moves_weights) {
-    return pooled;
-  }
-  auto play_back = [tables, bags, moves_tables, moves_weights, argmax = options.argmax, issued_at](
-                       AnyTape& playing, Floats const& gradient) {
-    if (moves_weights) {
-      playing.add_gradient(*bags.weights,
-                           embedding_tables_weight_gradient(tables, bags, gradient, issued_at),
-                           issued_at);
-    }
-    if (moves_tables) {
-      auto const all = std::make_shared<TablesRowGradients<AnyRuntime> const>(
-          embedding_tables_gradient(tables, bags, gradient.any(), argmax, issued_at));
-      for (std::int64_t t = 0; t < tables.tables(); ++t) {
-        playing.add_table_part(
-            weights_of(tables.table(t)),
-            TablePart{all, t, tables.first_row(t), most_rows_of(tables, bags, t)},
-            issued_at);
-      }
-    }
-  };
-  if (moves_tables) {
-    tape.record_lookup(kName, tables, pooled, std::move(play_back), issued_at);
-  } else {
-    tape.record(kName, pooled, std::move(play_back), issued_at);
   }
   return pooled;
 }

@@ -13,7 +13,7 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-using Numbers = std::vector<double>;
+using Float64s = std::vector<double>;
 
 constexpr float kBatchEpsilon = 1e-3F;
 constexpr float kBatchMomentum = 0.25F;
@@ -37,8 +37,8 @@ constexpr MatrixSizes kMatrices[] = {{1, 1},
 /// The statistics of columns in double.
 struct Columns64 {
   MatrixSizes sizes;
-  Numbers means;
-  Numbers variances;
+  Float64s means;
+  Float64s variances;
 
   Columns64(MatrixSizes of, std::vector<float> const& input) : sizes(of) {
     for (std::int64_t c = 0; c < sizes.width; ++c) {
@@ -93,8 +93,8 @@ class BatchNormTest : public KernelTest<Stream> {
     return made;
   }
   template <class Function>
-  static Numbers each(MatrixSizes sizes, Function const& function) {
-    Numbers out;
+  static Float64s each(MatrixSizes sizes, Function const& function) {
+    Float64s out;
     for (std::int64_t i = 0; i < sizes.rows * sizes.width; ++i) {
       out.push_back(
           function(static_cast<std::size_t>(i), static_cast<std::size_t>(i % sizes.width)));
@@ -114,8 +114,8 @@ TYPED_TEST(BatchNormTest, statistics_and_output_agree_with_double) {
       auto const statistics = this->statistics(sizes, input);
       Columns64 const expected(sizes, values);
       auto const found = this->read(statistics.of_batch);
-      Numbers running_means;
-      Numbers running_variances;
+      Float64s running_means;
+      Float64s running_variances;
       for (std::size_t c = 0; c < expected.means.size(); ++c) {
         auto const width = expected.means.size();
         EXPECT_NEAR(double{found[c]} + found[width + c], expected.means[c], 1e-9 * (1 + centre));
@@ -215,8 +215,8 @@ TYPED_TEST(BatchNormTest, gradients_agree_with_double) {
                          of_gain.data(),
                          of_shift.data()});
     Columns64 const columns(sizes, values);
-    Numbers gain_sums(static_cast<std::size_t>(sizes.width), 0.0);
-    Numbers shift_sums(static_cast<std::size_t>(sizes.width), 0.0);
+    Float64s gain_sums(static_cast<std::size_t>(sizes.width), 0.0);
+    Float64s shift_sums(static_cast<std::size_t>(sizes.width), 0.0);
     (void)this->each(sizes, [&](std::size_t i, std::size_t c) {
       gain_sums[c] += gradients[i] * columns.normal(c, values[i]);
       shift_sums[c] += gradients[i];
@@ -291,9 +291,9 @@ TYPED_TEST(BatchNormTest, gates_agree_with_double) {
                        workspace.data(),
                        of_input.data(),
                        of_weight.data()});
-        Numbers weight_sums(weights.size(), 0.0);
-        Numbers sums(columns.means.size(), 0.0);
-        Numbers products(columns.means.size(), 0.0);
+        Float64s weight_sums(weights.size(), 0.0);
+        Float64s sums(columns.means.size(), 0.0);
+        Float64s products(columns.means.size(), 0.0);
         auto const of_normal = [&](std::size_t i, std::size_t c) {
           double const g = open(i, c);
           return kind == Gate::dice
@@ -345,8 +345,8 @@ TYPED_TEST(BatchNormTest, rows_divided_by_their_norms_agree_with_double) {
     l2_normalize_gradient(
         this->stream(),
         {input.data(), gradient.data(), of_input.data(), sizes.rows, sizes.width, kLeastNorm});
-    Numbers expected;
-    Numbers expected_gradient;
+    Float64s expected;
+    Float64s expected_gradient;
     for (std::int64_t r = 0; r < sizes.rows; ++r) {
       double squares = 0;
       double products = 0;

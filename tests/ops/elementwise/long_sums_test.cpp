@@ -5,9 +5,11 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_tables.hpp>
+#include <msstream/ops/interaction.hpp>
 #include <msstream/ops/jagged.hpp>
 #include <msstream/ops/layer_norm.hpp>
 #include <msstream/ops/loss.hpp>
+#include <msstream/ops/normalize.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/segment.hpp>
 
@@ -68,6 +70,31 @@ TYPED_TEST(LongSumsTest, many_tensors) {
                      static_cast<double>(kTerm) * static_cast<double>(count),
                      "add");
   }
+}
+
+TYPED_TEST(LongSumsTest, columns_of_a_batch_norm) {
+  auto const values = this->large_offsets(kMany);
+  ops::RunningStatistics<TypeParam> const running{this->terms({1}, 0.0F), this->terms({1}, 1.0F)};
+  auto const one = this->terms({1}, 1.0F);
+  auto const result = ops::batch_norm(
+      this->put(values, {kMany, 1}), one, one, running, {.momentum = 1.0F, .epsilon = 0.0F});
+  auto const statistics = to_host(result.statistics);
+  EXPECT_EQ(double{statistics[0]} + statistics[1], 1e6 + 3.5);
+  EXPECT_NEAR(statistics[2] * std::sqrt(5.25), 1.0, 1e-6);
+  this->expect_all(
+      ops::batch_norm_gradient(
+          this->put(values, {kMany, 1}), one, result.statistics, this->terms({kMany, 1}))
+          .shift.value(),
+      double{kTerm} * kMany,
+      "gradient of the shift");
+}
+
+TYPED_TEST(LongSumsTest, products_of_long_vectors) {
+  constexpr std::int64_t kLong = 4096;
+  auto const output = ops::dot_interaction(this->terms({1, kLong}), this->terms({1, 1, kLong}));
+  // docs/limits.md promises kLong / 32 + 33 units.
+  double const expected = double{kTerm} * kTerm * kLong;
+  EXPECT_NEAR(to_host(output).back() / expected, 1.0, std::ldexp(kLong / 32 + 33, -24));
 }
 
 TYPED_TEST(LongSumsTest, bags_of_2_to_the_25) {

@@ -235,12 +235,9 @@ TYPED_TEST(DifferentiableTablesTest, weights_of_the_ids_of_sums_have_a_gradient)
                       return this->loss(pool_all(about, moved, bags), labels);
                     },
                     elements[1]));
-    if (has_mean) {
-      EXPECT_THROW((void)tape.gradient(*put.weights), std::logic_error);
-      continue;
-    }
     Doubles expected(bags.ids.size(), 0.0);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
+    auto const sums = static_cast<std::size_t>(bags.offsets[2 * kTablesBatch]);
+    for (std::size_t i = 0; i < sums; ++i) {
       constexpr float kStep = 1e-3F;  // the loss is computed in double from weights in float
       auto moved = bags;
       moved.weights[i] += kStep;

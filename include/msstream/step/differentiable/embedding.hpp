@@ -94,8 +94,9 @@ template <Element T, Runtime R, TapeOf<R> Tape>
 /// records one operation, whose backward computes the gradients of all tables together, those of
 /// Pooling::max included. The gradient of each table is row-sparse: see
 /// GradientTape::row_gradients(). Optimizer::step() applies such gradients where they are;
-/// functions that return the gradient of one table copy its rows. The bags' weights have a gradient
-/// if all tables have Pooling::sum, unless they are excluded.
+/// functions that return the gradient of one table copy its rows. If any table has Pooling::sum,
+/// the bags' weights have a gradient, unless they are excluded; it is 0 in tables of other
+/// poolings.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
     Tape& tape,

@@ -70,12 +70,12 @@ class CheckPublic(unittest.TestCase):
         self.assertEqual(self.found(sound), [])
         problems = self.found({**sound, "base/d.hpp": "enum Another {};\n"})
         self.assertEqual(len(problems), 1, problems)
-        self.assertIn("151 public types; at most 150. The headers with the most: a.hpp (149)", problems[0])
+        self.assertIn("171 public types; at most 170. The headers with the most: a.hpp (169)", problems[0])
 
     def test_headers_have_a_budget(self):
         headers = {f"base/h{k}.hpp": "" for k in range(check_public.MOST_HEADERS)}
         self.assertEqual(self.found({**headers, "base/detail/h.hpp": "", "base/page.md": ""}), [])
-        self.assertEqual(self.found({**headers, "base/h.cuh": ""}), ["include/msstream: 101 public headers; at most 100"])
+        self.assertEqual(self.found({**headers, "base/h.cuh": ""}), ["include/msstream: 113 public headers; at most 112"])
 
     def test_no_headers_are_no_success(self):
         self.assertEqual(len(self.found({})), 1)

@@ -55,9 +55,8 @@ struct StepRule {
   float correction2;
   float coupled_decay;    ///< d of d w, which is added to the gradient
   float decoupled_decay;  ///< d of lr d w, which is subtracted from the weight
-  float gradient_factor;  ///< with which the gradient is multiplied before it is clipped by value
-  float clip_value;
-  float norm_scale;  ///< with which the gradient is multiplied afterwards
+  float gradient_scale;   ///< with which gradients are multiplied: mean and clipping by norm
+  float clip_bound;       ///< clipping by value, of gradients that are multiplied already
   float l1;
   float l2;
   float ftrl_beta;
@@ -75,9 +74,9 @@ MSSTREAM_HOST_DEVICE inline StepRule rule_of_step(OptimizerRule const& rule,
   out.beta1 = rule.beta1;
   out.beta2 = rule.beta2;
   out.epsilon = rule.epsilon;
-  out.gradient_factor = step == nullptr ? 1.0F : step->gradient_factor;
-  out.norm_scale = step == nullptr ? 1.0F : step->norm_scale;
-  out.clip_value = group.clip_value;
+  Rounded const norm_scale{step == nullptr ? 1.0F : step->norm_scale};
+  out.gradient_scale = step == nullptr ? 1.0F : (Rounded{step->gradient_factor} * norm_scale).value;
+  out.clip_bound = (Rounded{group.clip_value} * norm_scale).value;
   if constexpr (Kind == OptimizerKind::adam || Kind == OptimizerKind::lamb ||
                 Kind == OptimizerKind::partial_rowwise_adam) {
     out.correction1 = step->correction1;
@@ -97,16 +96,15 @@ MSSTREAM_HOST_DEVICE inline StepRule rule_of_step(OptimizerRule const& rule,
   return out;
 }
 
-/// Returns an element of a gradient after the mean over micro-batches and clipping by value.
-MSSTREAM_HOST_DEVICE inline float clipped(float gradient, float factor, float clip_value) {
-  float const mean = (Rounded{gradient} * Rounded{factor}).value;
-  return mean > clip_value ? clip_value : mean < -clip_value ? -clip_value : mean;
+/// Returns an element of a gradient, multiplied by a factor and then clipped by value.
+MSSTREAM_HOST_DEVICE inline float clipped(float gradient, float factor, float bound) {
+  float const scaled = (Rounded{gradient} * Rounded{factor}).value;
+  return scaled > bound ? bound : scaled < -bound ? -bound : scaled;
 }
-/// Returns an element of the gradient that a rule uses: clipped by value and by the global norm,
-/// with the coupled weight decay.
+/// Returns an element of the gradient that a rule uses: the mean over micro-batches, clipped by
+/// value and by the global norm, with the coupled weight decay.
 MSSTREAM_HOST_DEVICE inline float shaped(StepRule const& rule, float gradient, float weight) {
-  Rounded const g =
-      Rounded{clipped(gradient, rule.gradient_factor, rule.clip_value)} * Rounded{rule.norm_scale};
+  Rounded const g{clipped(gradient, rule.gradient_scale, rule.clip_bound)};
   return rule.coupled_decay == 0.0F ? g.value
                                     : (g + Rounded{rule.coupled_decay} * Rounded{weight}).value;
 }

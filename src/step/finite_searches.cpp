@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/finite_searches.hpp"
 
-#include "elementwise/non_finite.hpp"
+#include "optimizer/non_finite.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/base/format.hpp>
@@ -32,10 +32,10 @@ constexpr std::size_t kMostSearches = std::size_t{1} << 20U;
 FiniteSearches::FiniteSearches(std::shared_ptr<DeviceState> const& device,
                                std::source_location issued_at)
     : found_(device, Shape{1}) {
-  reset(issued_at);
+  forget(issued_at);
 }
 
-void FiniteSearches::reset(std::source_location issued_at) {
+void FiniteSearches::forget(std::source_location issued_at) {
   fill_any(found_.any(), 0xFF, issued_at);
 }
 
@@ -140,8 +140,8 @@ void NonFiniteLocator<AnyRuntime>::require_finite(std::source_location issued_at
   }
 }
 
-void NonFiniteLocator<AnyRuntime>::reset(std::source_location issued_at) {
-  tape_.state().searches->reset(issued_at);
+void NonFiniteLocator<AnyRuntime>::forget(std::source_location issued_at) {
+  tape_.state().searches->forget(issued_at);
 }
 
 }  // namespace msstream

@@ -32,7 +32,7 @@ class FiniteSearches {
   /// Begins the next step, in which the same searches have the same numbers as in the one before.
   void begin_step() noexcept { occurrences_.clear(); }
   [[nodiscard]] std::optional<Locator::Finding> first(std::source_location issued_at) const;
-  void reset(std::source_location issued_at);
+  void forget(std::source_location issued_at);
 
  private:
   /// Returns the number of a search. Searches of different steps share a number if they are of the

@@ -54,6 +54,7 @@ struct Inputs {
   Ids offsets{device, {kBatch + 1}};
   ops::OptimizerRule rule{.kind = ops::OptimizerKind::adagrad, .learning_rate = 0.1F};
   ops::StepCounter<ms::Cuda> step{device};
+  ms::ParameterAverages<ms::Cuda> averages = ms::ParameterAverages<ms::Cuda>(0.9F);
   ops::OptimizerState<ms::Cuda> weight_state = ops::make_state(device, rule.kind, weight.shape());
   ops::OptimizerState<ms::Cuda> table_state = ops::make_state(device, rule.kind, table.shape());
   ops::UniqueRows<ms::Cuda> unique = ops::deduplicate(ops::Bags<ms::Cuda>(ids), kRows);
@@ -64,6 +65,8 @@ struct Inputs {
   ops::RunningStatistics<ms::Cuda> running{bias, Floats(device, {kWidth})};
   Floats statistics{device, {3, kWidth}};
   Floats interacted{device, {kBatch, kWidth + 3}};
+
+  Inputs() { averages.add("weight", weight); }
 };
 
 struct Case {
@@ -518,6 +521,23 @@ std::vector<Case> cases() {
          ops::update_dense(in.rule, in.step, many);
        },
        kernels(1)},
+      {"set_rate", [](Inputs& in) { in.step.set_rate(0.5F); }, kernels(1)},
+      {"advance_clipped",
+       [](Inputs& in) {
+         std::vector<ops::detail::NormInput> const all(60, {in.weight.any(), std::nullopt, 1.0F});
+         in.step.advance_clipped(in.rule, 1.0F, 1.0F, all, std::source_location::current());
+       },
+       kernels(2)},
+      {"update_dense_by_lamb",
+       [](Inputs& in) {
+         std::vector<ops::DenseParameter<ms::Cuda>> const many(
+             40, {in.weight, in.weight, {in.weight, in.weight}});
+         ops::update_dense(
+             {.kind = ops::OptimizerKind::lamb, .learning_rate = 0.1F}, in.step, many);
+       },
+       kernels(3)},
+      {"update_averages", [](Inputs& in) { in.averages.update(); }, kernels(1)},
+      {"swap_averages", [](Inputs& in) { auto const swapped = in.averages.swap_in(); }, kernels(2)},
       {"update_rows",
        [](Inputs& in) {
          ops::update_rows(in.rule, in.step, in.table, in.row_gradients, in.table_state);

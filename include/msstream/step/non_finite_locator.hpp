@@ -49,13 +49,13 @@ class NonFiniteLocator<detail::AnyRuntime> {
   ~NonFiniteLocator();
 
   /// Waits for the searches that were issued, and returns the first finding since the guard was
-  /// made or reset.
+  /// made or forget() was called.
   [[nodiscard]] std::optional<Finding> first(
       std::source_location issued_at = std::source_location::current()) const;
   /// Waits in the same way. Throws std::runtime_error that names the first finding.
   void require_finite(std::source_location issued_at = std::source_location::current()) const;
   /// Forgets the finding.
-  void reset(std::source_location issued_at = std::source_location::current());
+  void forget(std::source_location issued_at = std::source_location::current());
 
  private:
   GradientTape<detail::AnyRuntime>& tape_;

@@ -18,7 +18,7 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNoClip = std::numeric_limits<float>::infinity();
 
 /// Weights from 1 to 2 and small steps keep the weights away from 0, so that a relative error means
 /// something.
@@ -184,7 +184,7 @@ TYPED_TEST_SUITE(OptimizerRulesTest, StreamKinds, StreamKindName);
 TYPED_TEST(OptimizerRulesTest, dense_parameters_follow_the_paper_for_a_hundred_steps) {
   for (auto const kind : kAllOptimizerKinds) {
     for (float const decay : {0.0F, 0.05F}) {
-      for (float const clip : {kInfinity, 0.5F}) {
+      for (float const clip : {kNoClip, 0.5F}) {
         SCOPED_TRACE(
             fmt::format("kind {}, decay {}, clip {}", static_cast<int>(kind), decay, clip));
         this->expect_dense(tested_rule(kind, decay, clip));
@@ -199,18 +199,80 @@ TYPED_TEST(OptimizerRulesTest, rows_follow_the_paper_for_a_hundred_steps) {
       for (std::int64_t const width : {1, 3, 4, 31, 64, 128, 130, 516}) {
         SCOPED_TRACE(
             fmt::format("kind {}, decay {}, width {}", static_cast<int>(kind), decay, width));
-        this->expect_rows(tested_rule(kind, decay, decay > 0.0F ? 0.5F : kInfinity), width);
+        this->expect_rows(tested_rule(kind, decay, decay > 0.0F ? 0.5F : kNoClip), width);
       }
     }
   }
 }
 
+TYPED_TEST(OptimizerRulesTest, rows_of_half_precision_are_rounded_once_a_step) {
+  auto const check = [this]<class T>(T, OptimizerKind kind, std::int64_t width, double half_unit) {
+    SCOPED_TRACE(fmt::format("kind {}, width {}", static_cast<int>(kind), width));
+    constexpr std::int64_t kRows = 20;
+    auto rule = tested_rule(kind, 0.05F, 0.5F);
+    rule.learning_rate = 0.05F;  // so that a step is more than a rounding
+    std::vector<T> start;
+    for (float const value : this->random.reals(kRows * width, 1.0F, 2.0F)) {
+      start.push_back(from_float<T>(value));
+    }
+    auto const table = this->upload(start);
+    auto const state0 = this->upload(std::vector<float>(start.size(), 0.0F));
+    auto const state1 = this->upload(std::vector<float>(start.size(), 0.0F));
+    auto const step = this->upload(std::vector{StepState{}});
+    std::vector<std::int64_t> ids(kRows);
+    std::iota(ids.begin(), ids.end(), 0);
+    auto const rows = this->upload(ids);
+    auto const count = this->scalar(kRows);
+    auto const values = this->gradients(kRows * width);
+    auto const gradient = this->upload(values);
+    std::vector const updates{RowUpdate{.table = table.data(),
+                                        .dtype = dtype_of<T>,
+                                        .numbers = numbers_of(rule),
+                                        .width = width,
+                                        .row_ids = rows.data(),
+                                        .row_count = count.data(),
+                                        .capacity = kRows,
+                                        .gradients = gradient.data(),
+                                        .state0 = has_first(kind) ? state0.data() : nullptr,
+                                        .state1 = has_second(kind) ? state1.data() : nullptr}};
+    advance_step(this->stream(), rule, step.data());
+    update_rows(this->stream(), rule, step.data(), updates);
+    auto const moved = this->read(table);
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      ReferenceRow expected{{}};
+      for (std::int64_t c = 0; c < width; ++c) {
+        expected.weights.push_back(to_float(start[static_cast<std::size_t>(row * width + c)]));
+      }
+      expected.first.resize(expected.weights.size());
+      expected.second.resize(expected.weights.size());
+      follow_the_paper(expected,
+                       rule,
+                       {values.begin() + row * width, values.begin() + (row + 1) * width},
+                       1,
+                       rule.learning_rate,
+                       true);
+      for (std::int64_t c = 0; c < width; ++c) {
+        double const weight = expected.weights[static_cast<std::size_t>(c)];
+        ASSERT_NEAR(to_float(moved[static_cast<std::size_t>(row * width + c)]),
+                    weight,
+                    (half_unit * 1.001 + 1e-6) * std::abs(weight));
+      }
+    }
+  };
+  for (auto const kind : kAllOptimizerKinds) {
+    for (std::int64_t const width : {3, 4, 128, 131, 260}) {
+      check(float16{}, kind, width, 0x1p-11);
+      check(bfloat16{}, kind, width, 0x1p-8);
+    }
+  }
+}
+
 TYPED_TEST(OptimizerRulesTest, a_decay_of_zero_leaves_an_infinite_weight_alone) {
-  auto const weight = this->upload(std::vector{kInfinity});
+  auto const weight = this->upload(std::vector{kNoClip});
   auto const gradient = this->upload(std::vector{1.0F});
   std::vector const updates{DenseUpdate{weight.data(), gradient.data(), nullptr, nullptr, 1}};
   update_dense(this->stream(), rule_of(OptimizerKind::sgd), nullptr, updates);
-  EXPECT_EQ(this->read(weight).front(), kInfinity);
+  EXPECT_EQ(this->read(weight).front(), kNoClip);
 }
 
 TYPED_TEST(OptimizerRulesTest, ftrl_makes_weights_exactly_zero_and_rests_at_rate_zero) {
@@ -239,7 +301,7 @@ TYPED_TEST(OptimizerRulesTest, the_global_norm_scales_all_gradients) {
   // Dense gradients of sizes around a chunk, more of them than one launch takes, and rows of which
   // some do not exist.
   for (int const tensors : {0, 1, 3, 64, 65, 130}) {
-    for (float const clip_value : {kInfinity, 0.3F}) {
+    for (float const clip_value : {kNoClip, 0.3F}) {
       for (double const clip_norm : {0.25, 1e6}) {
         SCOPED_TRACE(fmt::format("{} tensors, clip {} and {}", tensors, clip_value, clip_norm));
         std::vector<Buffer<float>> gradients;
@@ -295,10 +357,10 @@ TYPED_TEST(OptimizerRulesTest, the_global_norm_scales_all_gradients) {
 }
 
 TYPED_TEST(OptimizerRulesTest, a_norm_that_is_not_finite_reaches_the_gradients) {
-  for (float const bad : {kInfinity, std::nanf("")}) {
+  for (float const bad : {kNoClip, std::nanf("")}) {
     auto const gradient = this->upload(std::vector{1.0F, bad, 2.0F});
     auto const state = this->upload(std::vector{StepState{}});
-    std::vector const parts{NormPart{gradient.data(), 3, nullptr, 1, kInfinity}};
+    std::vector const parts{NormPart{gradient.data(), 3, nullptr, 1, kNoClip}};
     auto const memory = this->workspace(norm_workspace_bytes(parts));
     StepAdvance advance{rule_of(OptimizerKind::sgd)};
     advance.clip_norm = 1.0;

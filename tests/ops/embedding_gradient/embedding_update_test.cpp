@@ -27,8 +27,11 @@ class EmbeddingUpdateOpsTest : public OpsTest<R> {
     for (float const value : this->random.reals(kTableRows * kWidth)) {
       start.push_back(from_float<T>(value));
     }
-    ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.01F};
-    ops::StepCounter step(this->device());
+    ops::OptimizerRule rule{.kind = kind, .learning_rate = 0.01F};
+    rule.weight_decay = 0.05F;
+    rule.clip_value = 0.4F;
+    rule.l1 = kind == OptimizerKind::ftrl ? 0.01F : 0.0F;
+    ops::StepCounter step(this->device(), Schedule::constant({.steps = 2}));
     auto const fused = this->put(start, {kTableRows, kWidth});
     auto const apart = this->put(start, {kTableRows, kWidth});
     auto const fused_state = ops::make_state(this->device(), kind, fused.shape());
@@ -58,11 +61,7 @@ TYPED_TEST_SUITE(EmbeddingUpdateOpsTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(EmbeddingUpdateOpsTest, gives_the_bits_of_gradients_and_update_rows) {
   for (std::int64_t const places : {60, 5000}) {
-    for (auto const kind : {OptimizerKind::sgd,
-                            OptimizerKind::momentum,
-                            OptimizerKind::adagrad,
-                            OptimizerKind::rowwise_adagrad,
-                            OptimizerKind::adam}) {
+    for (auto const kind : ops::kernels::testing::kAllOptimizerKinds) {
       this->template expect_the_bits_of_update_rows<float>(kind, places);
       this->template expect_the_bits_of_update_rows<float16>(kind, places);
       this->template expect_the_bits_of_update_rows<bfloat16>(kind, places);

@@ -65,7 +65,7 @@ TYPED_TEST(NonFiniteLocatorTest, names_the_operation_whose_gradient_is_not_finit
   EXPECT_EQ(found->phase, TestFixture::Phase::backward);
   EXPECT_EQ(found->operation, "tower/sqrt");
   EXPECT_EQ(found->element, 1);
-  locator.reset();
+  locator.forget();
   EXPECT_FALSE(locator.first());
 }
 

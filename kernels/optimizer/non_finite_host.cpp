@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/real_types.hpp"
-#include "elementwise/non_finite.hpp"
+#include "optimizer/non_finite.hpp"
 
 #include <algorithm>
 #include <cmath>

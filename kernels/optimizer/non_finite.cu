@@ -3,7 +3,7 @@
 #include "common/launch.cuh"
 #include "common/real_types.hpp"
 #include "common/vector_map.cuh"
-#include "elementwise/non_finite.hpp"
+#include "optimizer/non_finite.hpp"
 
 #include <algorithm>
 #include <cstdint>

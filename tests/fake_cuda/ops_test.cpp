@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_cuda_fixture.hpp"
+#include "ops/optimizer/table_update.hpp"
 
 #include <msstream/memory/device.hpp>
 
@@ -524,7 +525,7 @@ std::vector<Case> cases() {
       {"set_rate", [](Inputs& in) { in.step.set_rate(0.5F); }, kernels(1)},
       {"advance_clipped",
        [](Inputs& in) {
-         std::vector<ops::detail::NormInput> const all(60, {in.weight.any(), std::nullopt, 1.0F});
+         std::vector<ops::detail::NormInput> const all(60, {in.weight, 1, 1.0F});
          in.step.advance_clipped(in.rule, 1.0F, 1.0F, all, std::source_location::current());
        },
        kernels(2)},

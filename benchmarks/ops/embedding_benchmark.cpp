@@ -10,8 +10,9 @@
 #include <utility>
 #include <vector>
 
-/// Benchmarks of embedding lookups, their gradients, and updates fused with the gradients, on a
-/// cold cache, compared with a copy. Bytes count the data that must move: a row as often as it is
+/// Benchmarks of embedding lookups, their gradients, updates fused with the gradients, and training
+/// of many tables by one lookup on a tape or by one per table, on a cold cache, compared with a
+/// copy. Bytes count the data that must move: a row as often as it is
 /// looked up, the ids, the output.
 namespace benchmarks {
 namespace {
@@ -172,6 +173,71 @@ void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch, bool 
   });
 }
 
+/// How a benchmark trains many tables.
+struct TrainedTables {
+  std::int64_t batch;
+  bool is_fused;  ///< by one lookup in all tables, otherwise by one per table
+  bool captured;
+};
+
+/// Measures forward, backward and update of many tables with one row per sample each: a tape's
+/// lookups, the gradients of the tables, and row-wise Adagrad.
+template <ms::Runtime R>
+void trained_tables(benchmark::State& state, Lab<R>& lab, TrainedTables const& how) {
+  using Rows = ms::Tensor<float, R>;
+  lab.drop_matrix();
+  auto const& device = lab.device();
+  auto const rows = table_rows(lab) / Sizes::kTables;
+  ms::Optimizer<R> optimizer(
+      device, {ms::ops::OptimizerKind::rowwise_adagrad, 1e-3F}, {.tables_together = true});
+  std::vector<ms::ops::EmbeddingTable<R>> list;
+  std::vector<Rows> tables;
+  for (std::int64_t table = 0; table < Sizes::kTables; ++table) {
+    tables.push_back(random_rows<float>(device, rows, Sizes::kTableWidth));
+    list.push_back({.weights = tables.back()});
+    optimizer.add_table(fmt::format("table{}", table), tables.back());
+  }
+  ms::ops::EmbeddingTables<R> const all(device, list);
+  auto const places = Sizes::kTables * how.batch;
+  auto const ids = put_ids<std::int64_t>(device, drawn(places, rows, Draw::uniform), {places});
+  auto const gradient = random_rows<float>(device, how.batch, all.width());
+  ms::Tensor<float, R> const loss(device, ms::Shape{});
+  ms::GradientTape<R> tape(device);
+  auto const step = [&] {
+    tape.clear();
+    std::vector<Rows> pooled;
+    if (how.is_fused) {
+      pooled.push_back(ms::ops::embedding_lookup(
+          tape, all, ms::ops::TableBags<R>{.ids = ids, .batch = how.batch}));
+    } else {
+      for (std::int64_t table = 0; table < Sizes::kTables; ++table) {
+        auto const own = ids.rows(table * how.batch, (table + 1) * how.batch);
+        pooled.push_back(ms::ops::embedding_lookup(
+            tape, tables[static_cast<std::size_t>(table)], ms::ops::Bags<R>(own)));
+      }
+    }
+    // Stands for the rest of a model: gives the pooled rows gradients without any work.
+    tape.record("model", loss, [&](ms::GradientTape<R>& playing, auto const&) {
+      std::int64_t begin = 0;
+      for (auto const& output : pooled) {
+        auto const flat = gradient.reshaped({gradient.count()});
+        auto const own = flat.rows(begin, begin + output.count());
+        playing.add_gradient(output, own.reshaped(output.shape()));
+        begin += output.count();
+      }
+    });
+    tape.backward(loss);
+    optimizer.step(tape);
+  };
+  step();
+  if (!how.captured) {
+    lab.bench().measure_cold(state, {}, step);
+    return;
+  }
+  ms::CapturedStep<R> captured(device, step);
+  lab.bench().measure_cold(state, {}, [&] { captured.replay(); });
+}
+
 template <ms::Runtime R>
 void add_all(std::int64_t divisor) {
   auto const add_one = adder<R>("embedding", divisor);
@@ -212,6 +278,20 @@ void add_all(std::int64_t divisor) {
           fmt::format(
               "{}{}/batch:{}", gradient ? "tables_gradient:" : "tables:", Sizes::kTables, batch),
           [=](auto& state, auto& lab) { many_tables(state, lab, batch, gradient); });
+    }
+  }
+  for (bool const captured : {false, true}) {
+    for (bool const is_fused : {false, true}) {
+      for (auto const batch : Sizes::kTableBatches) {
+        add_one(fmt::format("train_tables:{}/{}/{}/batch:{}",
+                            Sizes::kTables,
+                            is_fused ? "fused" : "each",
+                            captured ? "captured" : "eager",
+                            batch),
+                [=](auto& state, auto& lab) {
+                  trained_tables(state, lab, {batch, is_fused, captured});
+                });
+      }
     }
   }
 }

@@ -25,10 +25,14 @@ inline void require_lookup(LookupArgs const& args) {
 }
 
 /// Throws std::invalid_argument if a lookup in many tables does not support the type of its ids or
-/// its output. plan_tables() checks the types of the tables.
+/// its output or, if it writes argmax, the number of its ids. plan_tables() checks the types of the
+/// tables.
 inline void require_tables_lookup(TablesLookupArgs const& args) {
   require_id_type("embedding_tables_lookup", args.id_dtype);
   require_real_type("embedding_tables_lookup: an output", args.output_dtype);
+  if (args.argmax != nullptr) {
+    require_int32("embedding_tables_lookup", place_capacity(args), "places of a maximum");
+  }
 }
 
 /// Returns the number of rows that a lookup writes.

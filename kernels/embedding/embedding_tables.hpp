@@ -27,8 +27,10 @@ struct alignas(16) TableDescriptor {
   std::uint8_t columns_a_lane = 1;  ///< columns of one load: the most that are aligned, or one
   std::uint8_t log2_lanes = 0;      ///< log2 of the number of lanes that share a row
   std::int32_t first_tile[2] = {};  ///< the table's first gathered tile and first pooled tile
-  std::int64_t first_hotness = 0;   ///< the sum of the hotness of all earlier tables
-  std::int64_t first_column = 0;    ///< the sum of the widths of all earlier tables
+  /// For Pooling::max: the sum of the widths of all earlier tables of Pooling::max.
+  std::int32_t first_argmax_column = 0;
+  std::int64_t first_hotness = 0;  ///< the sum of the hotness of all earlier tables
+  std::int64_t first_column = 0;   ///< the sum of the widths of all earlier tables
 };
 static_assert(sizeof(TableDescriptor) == 64);
 
@@ -47,12 +49,20 @@ struct TablePlan {
   std::int64_t hotness = 0;              ///< the sum of all tables' hotness
   std::int64_t width = 0;                ///< the sum of all tables' widths
   std::int64_t widest = 0;               ///< the largest width of a table
+  std::int64_t argmax_width = 0;         ///< the sum of the widths of the tables of Pooling::max
   bool gathers_all = true;               ///< whether all tables have hotness 1
+  bool gathers_maxima = true;            ///< whether all tables of Pooling::max have hotness 1
   bool loads_floats = true;              ///< whether all tables are float32, aligned to 16 bytes
   bool has_default_ids = false;          ///< whether any table has a default id
   bool has_divisors = false;             ///< whether any table has Pooling::mean or Pooling::sqrtn
 };
 [[nodiscard]] TablePlan plan_tables(std::vector<TableDescriptor> tables);
+
+/// The widths of the arrays that have one row per bag, for kernels, which cannot read a plan.
+struct BagWidths {
+  std::int64_t output;  ///< TablePlan::width
+  std::int64_t argmax;  ///< TablePlan::argmax_width
+};
 
 /// Pools embedding rows of many tables: output[b, first_column(t) : + width(t)] is the pooling of
 /// bag b of table t, for b < batch, with the same values as from embedding_lookup(). The host and
@@ -80,7 +90,19 @@ struct TablesLookupArgs {
   IdReport report = {};
   void* output = nullptr;  ///< [batch, plan->width] of `output_dtype`
   DType output_dtype = DType::float32;
+  /// An output array [batch, plan->argmax_width], or null. The columns of a table of Pooling::max
+  /// begin at its first_argmax_column. Receives for each output element of these tables the index
+  /// of the id whose row has the maximum, the first of equal ones; capacity + t * batch + b if it
+  /// is the default id of bag b of table t; -1 if the bag has no row.
+  std::int32_t* argmax = nullptr;
 };
+/// Returns the number of positions that a lookup in many tables reads ids from: one per id, and one
+/// more per bag of all tables if any table has a default id.
+[[nodiscard]] inline std::int64_t place_capacity(TablesLookupArgs const& args) {
+  auto const& plan = *args.plan;
+  auto const all_bags = static_cast<std::int64_t>(plan.tables.size()) * args.batch;
+  return args.capacity + (plan.has_default_ids ? all_bags : 0);
+}
 void embedding_tables_lookup(HostStream stream, TablesLookupArgs const& args);
 void embedding_tables_lookup(CudaStream stream, TablesLookupArgs const& args);
 

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     embedding_tables_kernel(__grid_constant__ Tables const tables,
                             __grid_constant__ TablesLookupArgs const args,
                             unsigned tiles_a_chunk,
-                            std::int64_t output_width) {
+                            BagWidths const widths) {
   unsigned const warp = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
   unsigned const chunk = warp / tiles_a_chunk;
   auto const tile_of_chunk = static_cast<int>(warp - chunk * tiles_a_chunk);
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   int const number = tables.table_of(tile_of_chunk);
   auto const& table = tables.get(number);
-  bool const gathers = Kinds != TableKinds::any || is_gathered(args, table);
+  bool const gathers = only_gathers(Kinds) || is_gathered(args, table);
   // The element is selected without an index, because an indexed array does not stay in registers.
   int const first_tile = pools_all(args) ? table.first_tile[1] : table.first_tile[0];
   auto const first_bag = first_of_chunk + (std::int64_t{tile_of_chunk - first_tile}
@@ -53,13 +53,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   OutOfRangeIds bad;
   switch (Kinds == TableKinds::float_gathers ? DType::float32 : table.dtype) {
     case DType::float16:
-      look_up_tile<Kinds, float16>(args, tile, output_width, bad);
+      look_up_tile<Kinds, float16>(args, tile, widths, bad);
       break;
     case DType::bfloat16:
-      look_up_tile<Kinds, bfloat16>(args, tile, output_width, bad);
+      look_up_tile<Kinds, bfloat16>(args, tile, widths, bad);
       break;
     default:
-      look_up_tile<Kinds, float>(args, tile, output_width, bad);
+      look_up_tile<Kinds, float>(args, tile, widths, bad);
   }
   report_out_of_range(args.report, bad, table.rows);
 }
@@ -71,14 +71,16 @@ void launch(CudaStream stream, TablesLookupArgs const& args) {
   auto const warps = ceil_div(args.batch, kChunkBags) * tiles;
   require_int32("embedding_tables_lookup", warps, "warps of a launch");
   embedding_tables_kernel<Tables, Kinds><<<grid_for(warps, kThreads / 32), kThreads, 0, stream>>>(
-      Tables(args), args, static_cast<unsigned>(tiles), plan.width);
+      Tables(args), args, static_cast<unsigned>(tiles), {plan.width, plan.argmax_width});
   check_launch("embedding_tables_lookup");
 }
 
 template <class Tables>
 void launch_kinds(CudaStream stream, TablesLookupArgs const& args) {
   auto const& plan = *args.plan;
-  if (!plan.gathers_all || pools_all(args)) {
+  if (args.argmax != nullptr && plan.argmax_width > 0) {
+    launch<Tables, TableKinds::any_with_argmax>(stream, args);
+  } else if (!plan.gathers_all || pools_all(args)) {
     launch<Tables, TableKinds::any>(stream, args);
   } else if (plan.loads_floats && args.output_dtype == DType::float32) {
     launch<Tables, TableKinds::float_gathers>(stream, args);

@@ -26,7 +26,14 @@ enum class TableKinds : std::uint8_t {
   float_gathers,  ///< hotness 1, float32 tables with 16-byte loads, float32 output
   gathers,        ///< hotness 1, any types
   any,
+  any_with_argmax,  ///< any, of which those of Pooling::max also write argmax
 };
+[[nodiscard]] constexpr bool only_gathers(TableKinds kinds) {
+  return kinds == TableKinds::float_gathers || kinds == TableKinds::gathers;
+}
+[[nodiscard]] constexpr bool writes_argmax(TableKinds kinds) {
+  return kinds == TableKinds::any_with_argmax;
+}
 
 /// The work of one warp in a lookup in many tables: some bags of a table.
 struct TableTile {
@@ -59,13 +66,37 @@ __device__ __forceinline__ void store_pooled(TablesLookupArgs const& args,
   }
 }
 
+/// Returns the position of the default id of a bag of a table.
+[[nodiscard]] __device__ inline std::int32_t default_place(TablesLookupArgs const& args,
+                                                           TableTile const& tile,
+                                                           std::int64_t bag) {
+  return static_cast<std::int32_t>(args.capacity + tile.number * args.batch + bag);
+}
+
+/// Stores the positions of the maxima of neighbouring columns.
+template <int Count>
+__device__ __forceinline__ void store_argmax(TablesLookupArgs const& args,
+                                             TableDescriptor const& table,
+                                             std::int64_t width,
+                                             std::int64_t bag,
+                                             std::int64_t column,
+                                             std::int32_t const (&places)[Count]) {
+  auto const element = bag * width + table.first_argmax_column + column;
+  Columns<Count> bits;  // floats with the bits of the integers, which are stored like floats
+#pragma unroll
+  for (int c = 0; c < Count; ++c) {
+    bits.at[c] = __int_as_float(places[c]);
+  }
+  store_streaming_as(reinterpret_cast<float*>(args.argmax) + element, bits);
+}
+
 /// Looks up bags of hotness 1 without weights, for which every pooling is the row itself. Lane i of
 /// the warp loads the id of bag i, and a group of lanes requests the rows of several bags before it
 /// stores the first.
 template <TableKinds Kinds, class T, int Count>
 __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
                                             TableTile const& tile,
-                                            std::int64_t output_width,
+                                            BagWidths const& widths,
                                             OutOfRangeIds& bad) {
   constexpr int kInFlight = 1 << kLog2BagsInFlight;
   auto const& table = tile.table;
@@ -74,10 +105,17 @@ __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
   int const bags = 1 << log2_bags_of_tile(table, true);
   int const bags_a_group = bags >> (5 - log2_lanes);
   std::int64_t row = -1;
+  std::int32_t place = -1;
   if (lane < bags && tile.first_bag + lane < tile.existing) {
-    auto const id = load_id(args, args.batch * table.first_hotness + tile.first_bag + lane);
+    auto const place_of_id = args.batch * table.first_hotness + tile.first_bag + lane;
+    auto const id = load_id(args, place_of_id);
     bool const is_valid = is_in_range(id, table.rows);
     row = is_valid ? id : table.default_id;
+    if constexpr (writes_argmax(Kinds)) {
+      place = is_valid   ? static_cast<std::int32_t>(place_of_id)
+              : row >= 0 ? default_place(args, tile, tile.first_bag + lane)
+                         : -1;
+    }
     if (!is_valid) {
       bad.add(id);
     }
@@ -88,6 +126,13 @@ __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
   for (int k = 0; k < kInFlight; ++k) {
     auto const loaded = __shfl_sync(0xFFFFFFFFU, row, (first + k) % 32);
     rows[k] = k < bags_a_group && is_in_range(loaded, table.rows) ? loaded : -1;
+  }
+  std::int32_t places[kInFlight];
+  if constexpr (writes_argmax(Kinds)) {
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      places[k] = __shfl_sync(0xFFFFFFFFU, place, (first + k) % 32);
+    }
   }
   // The row is added to +0, because a sum begins with +0, so that -0 in a table becomes +0; for a
   // maximum it is added to -0, which keeps the element as it is.
@@ -112,24 +157,47 @@ __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
         for (int c = 0; c < Count; ++c) {
           columns.at[c] = __fadd_rn(zero, columns.at[c]);
         }
-        store_pooled<Kinds>(args, output_width, bag, table.first_column + column, columns);
+        store_pooled<Kinds>(args, widths.output, bag, table.first_column + column, columns);
+        if constexpr (writes_argmax(Kinds)) {
+          if (table.pooling == Pooling::max) {
+            std::int32_t of_columns[Count];
+#pragma unroll
+            for (int c = 0; c < Count; ++c) {
+              of_columns[c] = places[k];
+            }
+            store_argmax(args, table, widths.argmax, bag, column, of_columns);
+          }
+        }
       }
     }
   }
 }
 
-/// The state of pooling the rows of a bag into one: the pooled columns and the divisor.
-template <int Count>
+/// The state of pooling the rows of a bag into one: the pooled columns, the divisor and, if
+/// `HasArgmax`, the positions of the maxima.
+template <int Count, bool HasArgmax>
 struct TablePooling {
   Columns<Count> pooled;
   PoolingDivisor divisor;
+  std::int32_t places[Count];
 
-  __device__ void take_larger(Columns<Count> const& row) {
+  __device__ TablePooling() {
+    if constexpr (HasArgmax) {
+#pragma unroll
+      for (int c = 0; c < Count; ++c) {
+        places[c] = -1;
+      }
+    }
+  }
+  __device__ void take_larger(Columns<Count> const& row, std::int64_t place) {
     bool const is_first = divisor.valid++ == 0;
 #pragma unroll
     for (int c = 0; c < Count; ++c) {
       bool const takes = is_first || is_larger(row.at[c], pooled.at[c]);
       pooled.at[c] = takes ? row.at[c] : pooled.at[c];
+      if constexpr (HasArgmax) {
+        places[c] = takes ? static_cast<std::int32_t>(place) : places[c];
+      }
     }
   }
   __device__ void add(Columns<Count> const& row) {
@@ -153,10 +221,10 @@ struct TablePooling {
 
 /// Pools the bags of a tile, of any length. A group of lanes takes a bag, and requests several rows
 /// before it adds the first.
-template <class T, int Count>
+template <TableKinds Kinds, class T, int Count>
 __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
                                           TableTile const& tile,
-                                          std::int64_t output_width,
+                                          BagWidths const& widths,
                                           OutOfRangeIds& bad) {
   constexpr int kInFlight = kPooledRowsInFlight;
   auto const& table = tile.table;
@@ -183,7 +251,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
     auto const load = [&](std::int64_t row) {
       return load_packed<Count>(weights + row * table.width + column);
     };
-    TablePooling<Count> combiner;
+    TablePooling<Count, writes_argmax(Kinds)> combiner;
     WholeSums<Count> whole;
     static_assert(kRowsOfPart % kInFlight == 0, "parts end between rounds");
     bool const is_long = !is_max && places.end - places.begin > kRowsOfPart;
@@ -212,7 +280,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
           continue;
         }
         if (is_max) {
-          combiner.take_larger(rows[k].widened());
+          combiner.take_larger(rows[k].widened(), first + k);
         } else if (is_weighted) {
           combiner.add(rows[k].widened(), table.pooling, weights_of_rows[k]);
         } else {
@@ -233,11 +301,15 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
       }
     } else if (bag < tile.existing && is_in_range(table.default_id, table.rows)) {
       auto const row = load(table.default_id).widened();
-      is_max ? combiner.take_larger(row) : combiner.add(row);
+      is_max ? combiner.take_larger(row, default_place(args, tile, bag)) : combiner.add(row);
     }
     if (bag < args.batch) {
-      store_pooled<TableKinds::any>(
-          args, output_width, bag, table.first_column + column, combiner.pooled);
+      store_pooled<Kinds>(args, widths.output, bag, table.first_column + column, combiner.pooled);
+      if constexpr (writes_argmax(Kinds)) {
+        if (is_max) {
+          store_argmax(args, table, widths.argmax, bag, column, combiner.places);
+        }
+      }
     }
   }
 }
@@ -245,21 +317,21 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
 template <TableKinds Kinds, class T>
 __device__ __forceinline__ void look_up_tile(TablesLookupArgs const& args,
                                              TableTile const& tile,
-                                             std::int64_t output_width,
+                                             BagWidths const& widths,
                                              OutOfRangeIds& bad) {
   constexpr int kWidest = 16 / sizeof(T);
-  bool const gathers = Kinds != TableKinds::any || is_gathered(args, tile.table);
+  bool const gathers = only_gathers(Kinds) || is_gathered(args, tile.table);
   if (Kinds == TableKinds::float_gathers || tile.table.columns_a_lane == kWidest) {
     if (gathers) {
-      gather_tile<Kinds, T, kWidest>(args, tile, output_width, bad);
-    } else if constexpr (Kinds == TableKinds::any) {
-      pool_tile<T, kWidest>(args, tile, output_width, bad);
+      gather_tile<Kinds, T, kWidest>(args, tile, widths, bad);
+    } else if constexpr (!only_gathers(Kinds)) {
+      pool_tile<Kinds, T, kWidest>(args, tile, widths, bad);
     }
   } else {
     if (gathers) {
-      gather_tile<Kinds, T, 1>(args, tile, output_width, bad);
-    } else if constexpr (Kinds == TableKinds::any) {
-      pool_tile<T, 1>(args, tile, output_width, bad);
+      gather_tile<Kinds, T, 1>(args, tile, widths, bad);
+    } else if constexpr (!only_gathers(Kinds)) {
+      pool_tile<Kinds, T, 1>(args, tile, widths, bad);
     }
   }
 }

@@ -18,14 +18,17 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The output row of one bag while it is computed, with room for the widest table.
+/// The output row of one bag while it is computed, with room for the widest table, and the
+/// positions of its maxima.
 class PooledRow {
  public:
-  explicit PooledRow(std::int64_t widest) : row_(static_cast<std::size_t>(widest)) {}
+  explicit PooledRow(std::int64_t widest)
+      : row_(static_cast<std::size_t>(widest)), places_(static_cast<std::size_t>(widest)) {}
 
   void clear(std::int64_t width) {
     width_ = width;
     std::fill_n(row_.begin(), width, 0.0F);
+    std::fill_n(places_.begin(), width, -1);
     std::fill(whole_.begin(), whole_.end(), 0.0);
   }
   /// Adds the float32 sum of a part of the bag to the float64 total. Called after each kRowsOfPart
@@ -57,11 +60,14 @@ class PooledRow {
     }
   }
   template <class T>
-  void take_larger(T const* row, bool is_first) {
+  void take_larger(T const* row, bool is_first, std::int64_t place) {
     for (std::int64_t c = 0; c < width_; ++c) {
       float const element = to_float(row[c]);
       auto& largest = row_[static_cast<std::size_t>(c)];
-      largest = is_first || is_larger(element, largest) ? element : largest;
+      auto& winner = places_[static_cast<std::size_t>(c)];
+      bool const takes = is_first || is_larger(element, largest);
+      largest = takes ? element : largest;
+      winner = takes ? static_cast<std::int32_t>(place) : winner;
     }
   }
   void divide(float divisor) {
@@ -76,10 +82,14 @@ class PooledRow {
       to[c] = from_float<Out>(row_[static_cast<std::size_t>(c)]);
     }
   }
+  void store_argmax(std::int32_t* to) const {
+    std::copy_n(places_.begin(), static_cast<std::size_t>(width_), to);
+  }
 
  private:
   std::vector<float> row_;
-  std::vector<double> whole_;  ///< sums of the earlier parts; empty unless a bag is long
+  std::vector<std::int32_t> places_;  ///< of the maxima; -1 without one
+  std::vector<double> whole_;         ///< sums of the earlier parts; empty unless a bag is long
   std::int64_t width_ = 0;
 };
 
@@ -87,6 +97,7 @@ template <class Id, class T>
 void pool_bag_of_table(TablesLookupArgs const& args,
                        TableDescriptor const& table,
                        PlaceRange places,
+                       std::int64_t default_place,
                        PooledRow& pooled,
                        std::uint64_t& out_of_range) {
   auto const* const rows = static_cast<T const*>(table.table);
@@ -104,7 +115,7 @@ void pool_bag_of_table(TablesLookupArgs const& args,
         spring_trap(args.report, id, table.rows);
       }
     } else if (is_max) {
-      pooled.take_larger(row_of(id), divisor.valid++ == 0);
+      pooled.take_larger(row_of(id), divisor.valid++ == 0, place);
     } else if (args.weights != nullptr) {
       float const weight = args.weights[place];
       pooled.add(row_of(id), weight);
@@ -120,7 +131,7 @@ void pool_bag_of_table(TablesLookupArgs const& args,
   }
   if (divisor.valid == 0) {
     if (is_in_range(table.default_id, table.rows)) {
-      is_max ? pooled.take_larger(row_of(table.default_id), true)
+      is_max ? pooled.take_larger(row_of(table.default_id), true, default_place)
              : pooled.add(row_of(table.default_id));
     }
     return;
@@ -135,9 +146,10 @@ void pool_bag_of_table(TablesLookupArgs const& args,
 struct TablesInReach {
   TableDescriptor const* at;
   std::int64_t count;
-  std::int64_t width;    ///< sum over all tables
-  std::int64_t widest;   ///< width of the widest table
-  std::int64_t hotness;  ///< sum over all tables
+  std::int64_t width;         ///< sum over all tables
+  std::int64_t widest;        ///< width of the widest table
+  std::int64_t argmax_width;  ///< sum of the widths over the tables of Pooling::max
+  std::int64_t hotness;       ///< sum over all tables
 };
 
 /// Writes the output rows of the bags [first, last) of each table.
@@ -167,9 +179,13 @@ void look_up_bags(TablesLookupArgs const& args,
             auto const places =
                 is_jagged ? offsets.places_of(of_all) : places_of<Id>(args, table, number, bag);
             pool_bag_of_table<Id, typename decltype(element)::type>(
-                args, table, places, pooled, out_of_range);
+                args, table, places, args.capacity + of_all, pooled, out_of_range);
           }
           pooled.store(to);
+          if (args.argmax != nullptr && table.pooling == Pooling::max) {
+            pooled.store_argmax(args.argmax + bag * tables.argmax_width +
+                                table.first_argmax_column);
+          }
         }
       });
     });
@@ -221,6 +237,12 @@ TablePlan plan_tables(std::vector<TableDescriptor> tables) {
     };
     plan.table_of_tile.insert(plan.table_of_tile.end(), tiles(table.hotness == 1), number);
     pooled.insert(pooled.end(), tiles(false), number);
+    if (table.pooling == Pooling::max) {
+      table.first_argmax_column = static_cast<std::int32_t>(plan.argmax_width);
+      plan.argmax_width += table.width;
+      plan.gathers_maxima = plan.gathers_maxima && table.hotness == 1;
+      require_int32("EmbeddingTables", plan.argmax_width, "columns of maxima");
+    }
     plan.hotness += table.hotness;
     plan.width += table.width;
     plan.widest = std::max<std::int64_t>(plan.widest, table.width);
@@ -245,6 +267,7 @@ void embedding_tables_lookup(HostStream stream, TablesLookupArgs const& args) {
                              static_cast<std::int64_t>(plan.tables.size()),
                              plan.width,
                              plan.widest,
+                             plan.argmax_width,
                              plan.hotness};
   stream.run([args, tables] {
     args.id_dtype == DType::int32 ? look_up_all<std::int32_t>(args, tables)

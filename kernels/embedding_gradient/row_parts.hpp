@@ -7,20 +7,23 @@
 
 namespace msstream::ops::kernels {
 
-/// Copies one part of a row gradient to its position in a merged gradient: the first *count ids and
-/// rows of values, then ids of -1 up to the capacity. deduplicate() leaves out ids of -1, so that
-/// values beyond *count need not be written.
+/// Copies one part of a row gradient to its position in a merged gradient: the ids and the rows of
+/// values [*begin, *end), at most `capacity` of them, then ids of -1 up to the capacity.
+/// deduplicate() leaves out ids of -1, so that values beyond the rows need not be written.
 struct MergeRowsArgs {
   std::int64_t const* ids;
-  float const* values;        ///< [capacity, width]
-  std::int64_t const* count;  ///< device scalar ≤ capacity: number of rows in the part
+  float const* values;  ///< [at least *end, stride], of which the first `width` columns are copied
+  std::int64_t const* end;  ///< device scalar
   std::int64_t capacity;
   std::int64_t width;
-  std::int64_t* merged_ids;
+  std::int64_t* merged_ids;    ///< [capacity]
   float* merged_values;        ///< [capacity, width]
   std::int64_t first_row = 0;  ///< added to the ids; an id that becomes negative is left out
+  std::int64_t const* begin = nullptr;   ///< device scalar, or null for 0
+  std::int64_t stride = 0;               ///< 0 stands for `width`
+  std::int64_t* merged_count = nullptr;  ///< receives the number of rows, unless it is null
 };
-void merge_rows(HostStream stream, MergeRowsArgs const& args);
-void merge_rows(CudaStream stream, MergeRowsArgs const& args);
+void merge_rows(HostStream stream, MergeRowsArgs args);
+void merge_rows(CudaStream stream, MergeRowsArgs args);
 
 }  // namespace msstream::ops::kernels

@@ -38,16 +38,16 @@ struct TableSumBorders {
   }
 };
 
-template <class T>
+template <class T, bool HasMax>
 void launch_sums(CudaStream stream, TablesGradientArgs const& args) {
   auto const& plan = *args.plan;
   RowLanes const shape(plan.widest, kTableSumCount);
   TableSumParts const parts(args.places);
   TableSumBorders const borders(args.workspace, parts, plan.widest);
   if (parts.parts > 0) {
-    table_sum_parts_kernel<T>
+    table_sum_parts_kernel<T, HasMax>
         <<<grid_for(parts.parts, kTableSumThreads / shape.lanes()), kTableSumThreads, 0, stream>>>(
-            args, shape, parts, plan.width, borders.tails, borders.heads);
+            args, shape, parts, {plan.width, plan.argmax_width}, borders.tails, borders.heads);
     check_launch("embedding_tables_gradient, parts");
   }
   auto const tables = static_cast<std::int64_t>(plan.tables.size());
@@ -87,7 +87,9 @@ std::size_t embedding_tables_gradient_workspace_bytes(CudaStream,
 
 void embedding_tables_gradient(CudaStream stream, TablesGradientArgs const& args) {
   with_real_type("embedding_tables_gradient: a gradient", args.gradient_dtype, [&](auto type) {
-    launch_sums<typename decltype(type)::type>(stream, args);
+    using T = typename decltype(type)::type;
+    bool const has_max = args.argmax != nullptr && args.plan->argmax_width > 0;
+    has_max ? launch_sums<T, true>(stream, args) : launch_sums<T, false>(stream, args);
   });
 }
 

@@ -11,21 +11,13 @@
 
 namespace msstream::ops::kernels {
 
-/// Returns the number of positions that a lookup in many tables reads ids from: one per id, and one
-/// more per bag of all tables if any table has a default id.
-[[nodiscard]] inline std::int64_t place_capacity(TablesLookupArgs const& bags) {
-  auto const& plan = *bags.plan;
-  auto const all_bags = static_cast<std::int64_t>(plan.tables.size()) * bags.batch;
-  return bags.capacity + (plan.has_default_ids ? all_bags : 0);
-}
-
 /// Describes each position of a lookup in many tables, which is that of an id or of the default id
 /// of a bag: its row among the rows of all tables, first_rows[table] + id, or -1 without a valid
 /// id; its bag, table * batch + bag; and its factor, the weight divided by the pooling divisor of
 /// the bag. A position that belongs to no bag gets a row of -1; its bag and its factor are not
 /// written.
 struct TablePlacesArgs {
-  TablesLookupArgs bags;           ///< report and output are unused; no table has Pooling::max
+  TablesLookupArgs bags;           ///< report, output and argmax are unused
   std::int64_t const* first_rows;  ///< plan->first_rows in device memory
   void* rows;                      ///< [places] of `row_dtype`
   DType row_dtype;                 ///< int32 or int64
@@ -38,9 +30,10 @@ void embedding_tables_places(CudaStream stream, TablePlacesArgs const& args);
 /// Sums the gradients of the distinct rows of many tables: values[u, : width(t)] = sum over the
 /// positions p of the u-th distinct row, which belongs to table t, of factor(p) *
 /// output_gradient[bag(p), first_column(t) : + width(t)], for u < *unique_count, and
-/// table_starts[t] = the number of distinct rows of earlier tables. Elements beyond are not
-/// written. Accumulated in float. Deterministic: in the order of the positions on the host; on CUDA
-/// by a tree that depends on the arguments alone.
+/// table_starts[t] = the number of distinct rows of earlier tables. With argmax, only those columns
+/// of a table of Pooling::max are added whose argmax is p. Elements beyond are not written.
+/// Accumulated in float. Deterministic: in the order of the positions on the host; on CUDA by a
+/// tree that depends on the arguments alone.
 struct TablesGradientArgs {
   TablePlan const* plan;          ///< host memory, read before the call returns
   TableDescriptor const* tables;  ///< plan->tables in device memory
@@ -60,6 +53,8 @@ struct TablesGradientArgs {
   float* values;                       ///< [places, plan->widest]
   std::int64_t* table_starts;          ///< [tables + 1]
   void* workspace;                     ///< embedding_tables_gradient_workspace_bytes(…)
+  /// From embedding_tables_lookup(), or null if all bags of tables of Pooling::max have one id.
+  std::int32_t const* argmax = nullptr;
 };
 /// Returns the bytes of workspace that embedding_tables_gradient() needs, without a query of the
 /// device. Returns 0 on the host.
@@ -71,5 +66,24 @@ std::size_t embedding_tables_gradient_workspace_bytes(CudaStream stream,
                                                       std::int64_t widest);
 void embedding_tables_gradient(HostStream stream, TablesGradientArgs const& args);
 void embedding_tables_gradient(CudaStream stream, TablesGradientArgs const& args);
+
+/// Computes the gradient of the weights of the ids of a lookup in many tables: weight_gradient[p] =
+/// the dot product of the row of ids[p] with the gradient of its output row, 0 where the id is not
+/// in the table, and for tables of other poolings than Pooling::sum. Added in float, in an order
+/// that depends on the implementation (host or CUDA) and on the widths.
+struct TablesWeightGradientArgs {
+  TablePlan const* plan;          ///< host memory, read before the call returns
+  TableDescriptor const* tables;  ///< plan->tables in device memory
+  std::int64_t const* first_rows;
+  std::int64_t batch;
+  std::int64_t capacity;               ///< number of ids
+  void const* rows;                    ///< from embedding_tables_places(), of `row_dtype`
+  DType row_dtype;                     ///< int32 or int64
+  std::int32_t const* bags_of_places;  ///< from embedding_tables_places()
+  float const* output_gradient;        ///< [batch, plan->width]
+  float* weight_gradient;              ///< [capacity]
+};
+void embedding_tables_weight_gradient(HostStream stream, TablesWeightGradientArgs const& args);
+void embedding_tables_weight_gradient(CudaStream stream, TablesWeightGradientArgs const& args);
 
 }  // namespace msstream::ops::kernels

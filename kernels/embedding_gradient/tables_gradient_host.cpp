@@ -14,13 +14,15 @@ namespace {
 /// caller need not keep the plan until the work runs.
 struct TableSizes {
   std::int64_t count;
-  std::int64_t width;   ///< sum over all tables
-  std::int64_t widest;  ///< width of the widest table
+  std::int64_t width;         ///< sum over all tables
+  std::int64_t widest;        ///< width of the widest table
+  std::int64_t argmax_width;  ///< sum of the widths over the tables of Pooling::max
 
   explicit TableSizes(TablePlan const& plan)
       : count(static_cast<std::int64_t>(plan.tables.size())),
         width(plan.width),
-        widest(plan.widest) {}
+        widest(plan.widest),
+        argmax_width(plan.argmax_width) {}
 };
 
 template <class T>
@@ -42,6 +44,14 @@ void sum_rows_of_tables(TablesGradientArgs const& args, TableSizes const& tables
       auto const bag = args.bags_of_places[place] - number * args.batch;
       auto const* const row = gradient + bag * tables.width + table.first_column;
       float const factor = args.factors != nullptr ? args.factors[place] : 1.0F;
+      if (args.argmax != nullptr && table.pooling == Pooling::max) {
+        auto const* const winners =
+            args.argmax + bag * tables.argmax_width + table.first_argmax_column;
+        for (std::int32_t c = 0; c < table.width; ++c) {
+          sum[c] += winners[c] == place ? factor * to_float(row[c]) : 0.0F;
+        }
+        continue;
+      }
       for (std::int32_t c = 0; c < table.width; ++c) {
         sum[c] += factor * to_float(row[c]);
       }

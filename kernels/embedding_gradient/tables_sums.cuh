@@ -90,31 +90,53 @@ __device__ inline void store_some_columns(float* to,
   }
 }
 
-/// The location of the gradient that belongs to a sorted position, and its width and factor.
+/// Sets those columns to zero whose maximum came from another position. They are not multiplied by
+/// zero, because an infinite gradient would give NaN.
+__device__ inline void keep_maxima(Columns<kTableSumCount>& columns,
+                                   std::int32_t const* argmax,
+                                   std::int32_t place,
+                                   int count) {
+#pragma unroll
+  for (int c = 0; c < kTableSumCount; ++c) {
+    columns.at[c] = c < count && __ldg(argmax + c) == place ? columns.at[c] : 0.0F;
+  }
+}
+
+/// The location of the gradient that belongs to a sorted position, and its width and factor. If
+/// `HasMax`, also the location of the argmax of a table of Pooling::max.
+template <bool HasMax>
 struct TableSumSource {
   std::int64_t element;
+  std::int64_t argmax = -1;  ///< negative for the other poolings
   int width;
+  std::int32_t place;
   float factor;
 
   __device__ TableSumSource(TablesGradientArgs const& args,
                             std::int64_t k,
-                            std::int64_t output_width) {
-    auto const place = __ldg(args.positions + k);
+                            BagWidths const& widths) {
+    place = __ldg(args.positions + k);
     auto const bag = static_cast<unsigned>(__ldg(args.bags_of_places + place));
     factor = args.factors != nullptr ? __ldg(args.factors + place) : 1.0F;
     auto const number = bag / static_cast<unsigned>(args.batch);
     auto const& table = args.tables[number];
     width = __ldg(&table.width);
-    element = (bag - number * args.batch) * output_width + __ldg(&table.first_column);
+    auto const row = bag - number * args.batch;
+    element = row * widths.output + __ldg(&table.first_column);
+    if constexpr (HasMax) {
+      if (table.pooling == Pooling::max) {
+        argmax = row * widths.argmax + __ldg(&table.first_argmax_column);
+      }
+    }
   }
 };
 
-template <class T>
+template <class T, bool HasMax>
 __global__ void __launch_bounds__(kTableSumThreads)
     table_sum_parts_kernel(TablesGradientArgs const args,
                            RowLanes shape,
                            TableSumParts parts,
-                           std::int64_t output_width,
+                           BagWidths widths,
                            float* tails,
                            float* heads) {
   constexpr int kInFlight = 4;
@@ -148,10 +170,16 @@ __global__ void __launch_bounds__(kTableSumThreads)
         ranks[k] = first + k < mine.end ? __ldg(args.ranks + first + k) : -1;
         counts[k] = 0;
         if (ranks[k] >= 0) {
-          TableSumSource const source(args, first + k, output_width);
+          TableSumSource<HasMax> const source(args, first + k, widths);
           counts[k] = columns_of(source.width);
           if (counts[k] > 0) {
             loaded[k] = load_some_columns(gradient + source.element + column, counts[k]);
+            if constexpr (HasMax) {
+              if (source.argmax >= 0) {
+                keep_maxima(
+                    loaded[k], args.argmax + source.argmax + column, source.place, counts[k]);
+              }
+            }
             loaded[k].multiply(source.factor);
           }
         }

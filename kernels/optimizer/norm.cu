@@ -18,20 +18,53 @@ struct NormPiece {
   bool aligned;
 };
 using NormTable = PieceTable<NormPiece, 64>;
+static_assert(sizeof(NormTable) + 2 * sizeof(void*) <= 4096,
+              "what every device takes as parameters of a kernel");
+
+/// Loads elements of the rows of one table among the gradients of many. Quads lie within rows if
+/// the place is `whole`.
+template <int Quads>
+__device__ typename QuadPlace<Quads>::Values load_part_of_many(QuadPlace<Quads> const& place,
+                                                               NormPart const& part) {
+  auto const* const first = part.gradient + part.row_count[-1] * part.stride;
+  auto const at = [&](std::int64_t element) {
+    auto const row = element / part.width;
+    return first + row * part.stride + (element - row * part.width);
+  };
+  typename QuadPlace<Quads>::Values values{};
+#pragma unroll
+  for (int lane = 0; lane < place.kLanes; lane += 4) {
+    if (place.whole) {
+      Quad const quad = *reinterpret_cast<Quad const*>(at(place.element(lane)));
+      for (int k = 0; k < 4; ++k) {
+        values.lanes[lane + k] = quad.lanes[k];
+      }
+      continue;
+    }
+    for (int k = 0; k < 4; ++k) {
+      if (place.element(lane + k) < place.count) {
+        values.lanes[lane + k] = *at(place.element(lane + k));
+      }
+    }
+  }
+  return values;
+}
 
 /// Adds the squares of one chunk of a gradient per block.
 __global__ void __launch_bounds__(kBlockThreads)
     norm_parts_kernel(__grid_constant__ NormTable const table, float factor, double* sums) {
   auto const& piece = piece_of_block(table.pieces, table.count);
   auto const& part = piece.part;
-  auto const count =
-      part.row_count == nullptr ? part.count : min(part.count, *part.row_count * part.width);
+  auto const first_row = part.is_part ? part.row_count[-1] : 0;
+  auto const count = part.row_count == nullptr
+                         ? part.count
+                         : min(part.count, (*part.row_count - first_row) * part.width);
   auto const chunk = static_cast<std::int64_t>(blockIdx.x - piece.first_block);
   QuadPlace<kNormQuads> const place(
       chunk * (kNormQuads * kBlockThreads) + threadIdx.x, count, piece.aligned);
   double sum = 0.0;
   if (place.exists()) {
-    auto const values = place.load(part.gradient);
+    auto const values = part.is_part ? load_part_of_many(place, part) : place.load(part.gradient);
 #pragma unroll
     for (int lane = 0; lane < place.kLanes; ++lane) {
       // Elements that do not exist are 0, and add nothing.
@@ -123,7 +156,9 @@ void advance_step_by_norm(CudaStream stream,
       launch();
     }
     if (part.count > 0) {
-      table.add({part, 0, quads_fit(part.gradient)}, chunks_of(part.count, kNormChunk));
+      bool const fits = quads_fit(part.gradient) &&
+                        (!part.is_part || (part.width % 4 == 0 && part.stride % 4 == 0));
+      table.add({part, 0, fits}, chunks_of(part.count, kNormChunk));
     }
   }
   launch();

@@ -34,8 +34,17 @@ void advance_state(StepAdvance const& advance, double norm, StepState& state) {
 
 /// Writes the sums of the squares of the chunks of one gradient.
 void sum_chunks(NormPart const& part, float factor, double* sums) {
-  auto const count =
-      part.row_count == nullptr ? part.count : std::min(part.count, *part.row_count * part.width);
+  auto const first_row = part.is_part ? part.row_count[-1] : 0;
+  auto const count = part.row_count == nullptr
+                         ? part.count
+                         : std::min(part.count, (*part.row_count - first_row) * part.width);
+  auto const element = [&](std::int64_t i) {
+    if (!part.is_part) {
+      return part.gradient[i];
+    }
+    auto const row = i / part.width;
+    return part.gradient[(first_row + row) * part.stride + (i - row * part.width)];
+  };
   parallel_ranges(chunks_of(part.count, kNormChunk),
                   grain_of(kNormChunk * static_cast<std::int64_t>(sizeof(float))),
                   [&](std::int64_t begin, std::int64_t end) {
@@ -43,7 +52,7 @@ void sum_chunks(NormPart const& part, float factor, double* sums) {
                       auto const first = chunk * kNormChunk;
                       sums[chunk] =
                           sum_of_chunk(first, std::min(count, first + kNormChunk), [&](auto i) {
-                            return clipped(part.gradient[i], factor, part.clip_value);
+                            return clipped(element(i), factor, part.clip_value);
                           });
                     }
                   });

@@ -57,6 +57,10 @@ struct NormPart {
       row_count;       ///< device scalar: only so many rows exist; null if all elements do
   std::int64_t width;  ///< elements of a row
   float clip_value;    ///< elements are clipped before they are squared
+  /// Whether `gradient` has the rows of many tables, of which those of this one are
+  /// [row_count[-1], row_count[0]), and begin `stride` elements apart.
+  bool is_part = false;
+  std::int64_t stride = 0;
 };
 /// Returns the bytes of workspace that advance_step_by_norm() needs.
 [[nodiscard]] std::size_t norm_workspace_bytes(std::span<NormPart const> parts);
@@ -115,7 +119,17 @@ struct RowUpdate {
   float const* gradients;  ///< [capacity, width]
   float* state0;           ///< float32 [rows, width], [rows] if row-wise, or null
   float* state1;
+  /// Whether `row_ids` and `gradients` are those of many tables, of which those of this one are
+  /// [row_count[-1], row_count[0]), at most `capacity`. Gradients of rows then begin `stride`
+  /// elements apart.
+  bool is_part = false;
+  std::int64_t first_row = 0;  ///< subtracted from the row indices of a part
+  std::int64_t stride = 0;
 };
+/// Returns the first of a table's row indices and gradients.
+[[nodiscard]] constexpr std::int64_t first_of(RowUpdate const& update) {
+  return update.is_part ? update.row_count[-1] : 0;
+}
 /// Updates the rows, with their gradients, of any number of distinct tables, up to 40 tables of one
 /// element type per launch.
 void update_rows(HostStream stream,

@@ -25,16 +25,18 @@ constexpr std::int64_t kBytesOfMove = sizeof(float) + 2 * sizeof(Weight) +
 
 template <OptimizerKind Kind, class Weight>
 void move_rows(StepRule const& rule, RowUpdate const& update) {
+  auto const first = first_of(update);
+  auto const stride = update.is_part ? update.stride : update.width;
   auto const move_some = [&](std::int64_t begin, std::int64_t end) {
-    for (auto u = begin; u < end; ++u) {
+    for (auto u = first + begin; u < first + end; ++u) {
       move_row<Kind, Weight>(rule,
                              {update.table, update.state0, update.state1, update.width},
-                             update.row_ids[u],
-                             update.gradients + u * update.width);
+                             update.row_ids[u] - update.first_row,
+                             update.gradients + u * stride);
     }
   };
   parallel_ranges(
-      *update.row_count, grain_of(kBytesOfMove<Kind, Weight> * update.width), move_some);
+      *update.row_count - first, grain_of(kBytesOfMove<Kind, Weight> * update.width), move_some);
 }
 
 template <OptimizerKind Kind>

@@ -14,26 +14,66 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// Updates the rows row_ids[0] to row_ids[*row_count - 1] with `threads` threads, each of which
-/// updates `Lanes` neighbouring weights of a row at a time.
+/// What kernels use of a RowUpdate, in as few bytes as possible, because the tables of a launch are
+/// parameters of the kernel.
+struct MovedRows {
+  void* table;
+  GroupNumbers numbers;
+  bool is_part;
+  bool quads;  ///< whether four neighbouring elements of a row can be accessed at once
+  std::int64_t width;
+  std::int64_t const* row_ids;
+  std::int64_t const* row_count;
+  std::int64_t first_row;
+  float const* gradients;
+  std::int64_t stride;
+  float* state0;
+  float* state1;
+
+  MovedRows() = default;
+  MovedRows(RowUpdate const& update, bool moves_quads)
+      : table(update.table),
+        numbers(update.numbers),
+        is_part(update.is_part),
+        quads(moves_quads),
+        width(update.width),
+        row_ids(update.row_ids),
+        row_count(update.row_count),
+        first_row(update.first_row),
+        gradients(update.gradients),
+        stride(update.is_part ? update.stride : update.width),
+        state0(update.state0),
+        state1(update.state1) {}
+
+  /// Returns the index of the table's first row in row_ids and in the gradients.
+  [[nodiscard]] __device__ std::int64_t begin() const { return is_part ? row_count[-1] : 0; }
+  [[nodiscard]] __device__ std::int64_t row(std::int64_t u) const { return row_ids[u] - first_row; }
+  [[nodiscard]] __device__ float const* gradient(std::int64_t u) const {
+    return gradients + u * stride;
+  }
+};
+
+/// Updates the rows that have a gradient with `threads` threads, each of which updates `Lanes`
+/// neighbouring weights of a row at a time.
 template <OptimizerKind Kind, class Weight, int Lanes>
-__device__ __forceinline__ void move_rows(RowUpdate const& update,
+__device__ __forceinline__ void move_rows(MovedRows const& update,
                                           StepRule const& step_rule,
                                           std::int64_t thread,
                                           std::int64_t threads) {
   using Weights = Pack<Weight, Lanes>;
   using Floats = Pack<float, Lanes>;
   std::int64_t const units_a_row = update.width / Lanes;
-  std::int64_t const units = *update.row_count * units_a_row;
+  std::int64_t const begin = update.begin();
+  std::int64_t const units = (*update.row_count - begin) * units_a_row;
   for (std::int64_t unit = thread; unit < units; unit += threads) {
-    std::int64_t const u = unit / units_a_row;
-    std::int64_t const column = (unit - u * units_a_row) * Lanes;
-    std::int64_t const place = update.row_ids[u] * update.width + column;
+    std::int64_t const row_of_table = unit / units_a_row;
+    std::int64_t const column = (unit - row_of_table * units_a_row) * Lanes;
+    std::int64_t const u = begin + row_of_table;
+    std::int64_t const place = update.row(u) * update.width + column;
     auto* const weights_at = reinterpret_cast<Weights*>(static_cast<Weight*>(update.table) + place);
     auto* const state0_at = reinterpret_cast<Floats*>(update.state0 + place);
     auto* const state1_at = reinterpret_cast<Floats*>(update.state1 + place);
-    Floats const gradient =
-        *reinterpret_cast<Floats const*>(update.gradients + u * update.width + column);
+    Floats const gradient = *reinterpret_cast<Floats const*>(update.gradient(u) + column);
     Weights weights = *weights_at;
     Floats state0{};
     Floats state1{};
@@ -74,7 +114,7 @@ __device__ __forceinline__ void for_columns(std::int64_t first_column,
 /// passes: the first adds the squares, the second updates the weights. A row that the lanes hold at
 /// once is read only once.
 template <OptimizerKind Kind, class Weight, bool IsWhole>
-__device__ __forceinline__ void move_whole_rows(RowUpdate const& update,
+__device__ __forceinline__ void move_whole_rows(MovedRows const& update,
                                                 StepRule const& step_rule,
                                                 std::int64_t thread,
                                                 std::int64_t threads) {
@@ -84,10 +124,11 @@ __device__ __forceinline__ void move_whole_rows(RowUpdate const& update,
       static_cast<Weight*>(update.table), update.state0, update.state1, update.width};
   std::int64_t const step = 4 * shape.lanes();
   std::int64_t const first_column = 4 * shape.lane();
-  auto const rows = *update.row_count;
-  for (auto u = thread >> shape.log2_lanes; u < rows; u += threads >> shape.log2_lanes) {
-    auto const row = update.row_ids[u];
-    auto const* const gradients = update.gradients + u * update.width;
+  auto const end = *update.row_count;
+  for (auto u = update.begin() + (thread >> shape.log2_lanes); u < end;
+       u += threads >> shape.log2_lanes) {
+    auto const row = update.row(u);
+    auto const* const gradients = update.gradient(u);
     auto const gradient_at = [&](std::int64_t column) {
       Pack<float, 4> four{};
       load_four<IsWhole>(gradients, column, update.width, four);
@@ -144,7 +185,7 @@ __device__ __forceinline__ void move_whole_rows(RowUpdate const& update,
 }
 
 template <OptimizerKind Kind, class Weight, int Lanes>
-__device__ __forceinline__ void move_any_rows(RowUpdate const& update,
+__device__ __forceinline__ void move_any_rows(MovedRows const& update,
                                               StepRule const& step_rule,
                                               std::int64_t thread,
                                               std::int64_t threads) {
@@ -157,7 +198,7 @@ __device__ __forceinline__ void move_any_rows(RowUpdate const& update,
 
 template <OptimizerKind Kind, class Weight, int Lanes>
 __global__ void __launch_bounds__(kBlockThreads)
-    update_rows_kernel(__grid_constant__ RowUpdate const update,
+    update_rows_kernel(__grid_constant__ MovedRows const update,
                        OptimizerRule const rule,
                        StepState const* step) {
   move_any_rows<Kind, Weight, Lanes>(
@@ -165,10 +206,9 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 struct RowsPiece {
-  RowUpdate update;
+  MovedRows update;
   unsigned first_block;
   unsigned blocks;
-  bool quads;
 };
 constexpr int kMostTables = 40;
 using RowsTable = PieceTable<RowsPiece, kMostTables>;
@@ -183,7 +223,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   auto const& piece = piece_of_block(table.pieces, table.count);
   auto const threads = static_cast<std::int64_t>(piece.blocks) * blockDim.x;
   StepRule const step_rule = rule_of_step<Kind>(rule, piece.update.numbers, step);
-  if (piece.quads) {
+  if (piece.update.quads) {
     move_any_rows<Kind, Weight, 4>(piece.update, step_rule, piece_thread(piece), threads);
   } else {
     move_any_rows<Kind, Weight, 1>(piece.update, step_rule, piece_thread(piece), threads);
@@ -193,7 +233,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 bool moves_quads(OptimizerKind kind, RowUpdate const& update) {
   auto const* const state0 = kind == OptimizerKind::rowwise_adagrad ? nullptr : update.state0;
   auto const* const state1 = kind == OptimizerKind::partial_rowwise_adam ? nullptr : update.state1;
-  return update.width % 4 == 0 && quads_fit(update.table, update.gradients, state0, state1);
+  return update.width % 4 == 0 && update.stride % 4 == 0 &&
+         quads_fit(update.table, update.gradients, state0, state1);
 }
 
 // The number of blocks that fills a large device. More blocks would find no work if only few of the
@@ -216,13 +257,14 @@ void update_one_table(CudaStream stream,
                       StepState const* step,
                       RowUpdate const& update) {
   auto const blocks = row_blocks(rule.kind, update);
+  MovedRows const moved(update, moves_quads(rule.kind, update));
   with_kind(rule.kind, [&](auto kind) {
-    if (moves_quads(rule.kind, update)) {
+    if (moved.quads) {
       update_rows_kernel<kind(), Weight, 4>
-          <<<blocks, kBlockThreads, 0, stream.handle>>>(update, rule, step);
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(moved, rule, step);
     } else {
       update_rows_kernel<kind(), Weight, 1>
-          <<<blocks, kBlockThreads, 0, stream.handle>>>(update, rule, step);
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(moved, rule, step);
     }
   });
   check_launch("update_rows");
@@ -243,7 +285,8 @@ void update_tables(CudaStream stream,
     std::int64_t const own = row_blocks(rule.kind, update);
     auto const blocks =
         wanted <= kMostBlocks ? own : std::max<std::int64_t>(1, own * kMostBlocks / wanted);
-    table.add({update, 0, static_cast<unsigned>(blocks), moves_quads(rule.kind, update)}, blocks);
+    MovedRows const moved(update, moves_quads(rule.kind, update));
+    table.add({moved, 0, static_cast<unsigned>(blocks)}, blocks);
   }
   with_kind(rule.kind, [&](auto kind) {
     update_tables_kernel<kind(), Weight>

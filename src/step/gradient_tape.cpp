@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/embedding/embedding_tables.hpp"
+#include "ops/embedding_gradient/merged_gradients.hpp"
 #include "step/engine_queries.hpp"
 #include "step/gradient_scopes.hpp"
 #include "step/tape_state.hpp"
@@ -21,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace msstream {
@@ -28,7 +31,7 @@ namespace detail {
 
 void TapeState::record(std::string_view name,
                        Floats output,
-                       std::optional<LookedUp> looked_up,
+                       LookedUpTables looked_up,
                        AnyTape::Backward backward,
                        std::source_location issued_at) {
   auto const scope = current_scope(*device);
@@ -62,11 +65,28 @@ void TapeState::search_gradient(AnyTensor const& gradient,
   }
 }
 
-void TapeState::keep_unreached(std::optional<LookedUp> looked_up) {
-  if (looked_up && !recorded.overlaps(looked_up->range) &&
-      unreached.find(looked_up->range) == nullptr) {
-    unreached.emplace(looked_up->range, std::move(looked_up->table));
+void TapeState::keep_unreached(LookedUpTables looked_up) {
+  auto const keep = [&](LookedUp one) {
+    if (!recorded.overlaps(one.range) && unreached.find(one.range) == nullptr) {
+      unreached.emplace(one.range, std::move(one.table));
+    }
+  };
+  if (auto* const one = std::get_if<LookedUp>(&looked_up)) {
+    keep(std::move(*one));
+  } else if (auto const* const tables = std::get_if<ops::EmbeddingTables<AnyRuntime>>(&looked_up)) {
+    for (std::int64_t t = 0; t < tables->tables(); ++t) {
+      keep(looked_up_in(ops::detail::weights_of(tables->table(t))));
+    }
   }
+}
+
+void TapeState::add_rows(AnyTensor const& table, ops::detail::TableGradient rows) {
+  auto const range = MemoryRange::of(table);
+  auto* lookups = row_gradients.find(range);
+  if (lookups == nullptr) {
+    lookups = &row_gradients.emplace(range, {table.block(), {}});
+  }
+  lookups->value.push_back({table.shape(), {std::move(rows), current_scope(*device).group()}});
 }
 
 void TapeState::refuse_results_within(MemoryRange const& range, Shape const& shape) const {
@@ -94,7 +114,7 @@ void detail::AnyTape::record(std::string_view name,
                              Backward backward,
                              std::source_location issued_at) {
   if (!paused_) {
-    state_->record(name, std::move(output), std::nullopt, std::move(backward), issued_at);
+    state_->record(name, std::move(output), {}, std::move(backward), issued_at);
   }
 }
 
@@ -104,12 +124,21 @@ void detail::AnyTape::record_lookup(std::string_view name,
                                     Backward backward,
                                     std::source_location issued_at) {
   if (!paused_) {
-    state_->record(
-        name,
-        std::move(output),
-        detail::TapeState::LookedUp{detail::MemoryRange::of(table), {table.block(), table.shape()}},
-        std::move(backward),
-        issued_at);
+    state_->record(name,
+                   std::move(output),
+                   detail::TapeState::looked_up_in(table),
+                   std::move(backward),
+                   issued_at);
+  }
+}
+
+void detail::AnyTape::record_lookup(std::string_view name,
+                                    ops::EmbeddingTables<detail::AnyRuntime> const& tables,
+                                    detail::Floats output,
+                                    Backward backward,
+                                    std::source_location issued_at) {
+  if (!paused_) {
+    state_->record(name, std::move(output), tables, std::move(backward), issued_at);
   }
 }
 
@@ -193,19 +222,28 @@ void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
   if (!wants_gradient(table)) {
     return;
   }
-  auto const range = detail::MemoryRange::of(table);
-  if (table.dtype() == DType::float32 && state_->recorded.overlaps(range)) {
+  if (state_->is_result(table)) {
     add_gradient(
         detail::Floats(table), detail::dense_of(gradient, table.shape()[0], issued_at), issued_at);
+  } else {
+    state_->search_gradient(gradient.values.any(), gradient.count, issued_at);
+    state_->add_rows(table, std::move(gradient));
+  }
+}
+
+void detail::AnyTape::add_table_part(detail::AnyTensor const& table,
+                                     ops::detail::TablePart gradient,
+                                     std::source_location issued_at) {
+  if (!wants_gradient(table)) {
     return;
   }
-  state_->search_gradient(gradient.values.any(), gradient.count, issued_at);
-  auto* lookups = state_->row_gradients.find(range);
-  if (lookups == nullptr) {
-    lookups = &state_->row_gradients.emplace(range, {table.block(), {}});
+  // A search for NaN reads whole tensors, in which those of many tables have gaps.
+  if (state_->searches != nullptr || state_->is_result(table)) {
+    add_row_gradient(
+        table, ops::detail::own_rows(gradient, table.shape()[1], issued_at), issued_at);
+  } else {
+    state_->add_rows(table, std::move(gradient));
   }
-  lookups->value.push_back(
-      {table.shape(), {std::move(gradient), detail::current_scope(*state_->device).group()}});
 }
 
 ops::UniqueRows<detail::AnyRuntime> const& detail::AnyTape::unique_rows(

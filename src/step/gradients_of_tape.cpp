@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Defines the functions of GradientTape that return gradients after backward().
+#include "ops/embedding_gradient/merged_gradients.hpp"
 #include "step/cut_off.hpp"
 #include "step/engine_queries.hpp"
 #include "step/tape_state.hpp"
@@ -17,6 +18,7 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream {
@@ -26,7 +28,8 @@ std::vector<TapeState::LookupOfTable> TapeState::lookups_of(AnyTensor const& tab
   std::vector<LookupOfTable> lookups;
   auto const range = MemoryRange::of(table);
   row_gradients.for_each_overlap(range, [&](auto const& entry) {
-    for (auto const& [shape, part] : entry.value.value) {
+    for (auto const& lookup : entry.value.value) {
+      auto const& shape = lookup.table;
       auto const offset = static_cast<std::int64_t>(entry.range.begin - range.begin);
       auto const row_bytes = shape[1] * static_cast<std::int64_t>(bytes_of(table.dtype()));
       bool const is_whole = entry.range == range && shape == table.shape();
@@ -38,7 +41,7 @@ std::vector<TapeState::LookupOfTable> TapeState::lookups_of(AnyTensor const& tab
                         shape,
                         table.shape()));
       }
-      lookups.push_back({&part, is_whole ? 0 : offset / row_bytes, is_whole});
+      lookups.push_back({&lookup.part, is_whole ? 0 : offset / row_bytes, is_whole});
     }
   });
   return lookups;
@@ -54,7 +57,8 @@ detail::Floats detail::AnyTape::gradient(detail::Floats const& tensor,
       range, [&](auto const& entry) { terms.add(entry.range, entry.value.value.sum()); });
   state_->row_gradients.for_each_overlap(range, [&](auto const& entry) {
     for (auto const& lookup : entry.value.value) {
-      terms.add(entry.range, detail::dense_of(lookup.part.rows, lookup.table[0], issued_at));
+      auto const rows = ops::detail::own_rows(lookup.part.rows, lookup.table[1], issued_at);
+      terms.add(entry.range, detail::dense_of(rows, lookup.table[0], issued_at));
     }
   });
   if (terms.empty()) {
@@ -88,17 +92,30 @@ std::string detail::AnyTape::why_no_gradient(detail::AnyTensor const& tensor) co
 std::vector<detail::AnyTape::RowGradientPart> detail::AnyTape::row_gradients(
     detail::AnyTensor const& table, std::source_location issued_at) const {
   std::vector<RowGradientPart> parts;
-  for (auto const& lookup : state_->lookups_of(table)) {
-    parts.push_back(*lookup.part);
-    if (!lookup.is_whole) {
-      parts.back().rows = ops::detail::merge_row_gradients(
-          std::vector{lookup.part->rows}, table.shape()[0], {lookup.first_row}, issued_at);
-    }
+  for (auto const& [part, first_row, is_whole] : state_->lookups_of(table)) {
+    auto rows = is_whole ? ops::detail::own_rows(part->rows, table.shape()[1], issued_at)
+                         : ops::detail::merged_gradients(
+                               std::vector{part->rows}, table.shape(), {first_row}, issued_at);
+    parts.push_back({std::move(rows), part->group});
   }
   return parts;
 }
 
 std::optional<detail::AnyTape::RowGradientPart> detail::AnyTape::row_gradient_sum(
+    detail::AnyTensor const& table, std::source_location issued_at) const {
+  auto sum = lookup_gradient(table, issued_at);
+  if (!sum) {
+    return std::nullopt;
+  }
+  std::optional<detail::AnyStreamScope> scope;
+  if (sum->group != nullptr) {
+    scope.emplace(sum->group, StreamScopeOptions{}, issued_at);
+  }
+  return RowGradientPart{ops::detail::own_rows(sum->rows, table.shape()[1], issued_at),
+                         std::move(sum->group)};
+}
+
+std::optional<detail::LookupGradient> detail::AnyTape::lookup_gradient(
     detail::AnyTensor const& table, std::source_location issued_at) const {
   auto const lookups = state_->lookups_of(table);
   if (lookups.empty()) {
@@ -108,7 +125,7 @@ std::optional<detail::AnyTape::RowGradientPart> detail::AnyTape::row_gradient_su
   if (lookups.size() == 1 && lookups.front().is_whole) {
     return *lookups.front().part;
   }
-  std::vector<ops::RowGradients<detail::AnyRuntime>> rows;
+  std::vector<ops::detail::TableGradient> rows;
   std::vector<std::int64_t> first_rows;
   for (auto const& lookup : lookups) {
     rows.push_back(lookup.part->rows);
@@ -118,8 +135,8 @@ std::optional<detail::AnyTape::RowGradientPart> detail::AnyTape::row_gradient_su
   if (group != nullptr) {
     scope.emplace(group, StreamScopeOptions{}, issued_at);
   }
-  return RowGradientPart{
-      ops::detail::merge_row_gradients(rows, table.shape()[0], first_rows, issued_at), group};
+  return detail::LookupGradient{
+      ops::detail::merged_gradients(rows, table.shape(), first_rows, issued_at), group};
 }
 
 void detail::AnyTape::require_row_gradients(detail::AnyTensor const& table) const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/optimizer/optimizer_state.hpp"
+#include "ops/optimizer/table_update.hpp"
 #include "step/cut_off.hpp"
+#include "step/lookup_gradient.hpp"
 #include "step/name_pattern.hpp"
 #include "step/optimizer_findings.hpp"
 #include "step/owned_parameters.hpp"
@@ -36,7 +38,10 @@ using Tape = GradientTape<AnyRuntime>;
 struct Bunch {
   std::shared_ptr<detail::StreamGroup> group;  ///< null for the caller's group
   std::string name;                            ///< that of the first table
-  std::vector<ops::TableParameter<AnyRuntime>> tables = {};
+  std::vector<ops::detail::TableUpdate> tables = {};
+  /// The gradients of many tables that all tables of the bunch have. Null for gradients of their
+  /// own, and if the options ask for tables to be updated together.
+  void const* shared = nullptr;
 };
 
 /// Opens a StreamScope of the group. Returns an empty optional if the group is null.
@@ -167,7 +172,7 @@ class Optimizer<AnyRuntime>::State {
     advance(parameters, bunches, issued_at);
     for (auto const& bunch : bunches) {
       std::optional<NameScope> named;
-      if (!options_.tables_together) {
+      if (!options_.tables_together && bunch.shared == nullptr) {
         named.emplace(bunch.name);
       }
       auto const scope = scope_of(bunch.group, issued_at);
@@ -341,14 +346,21 @@ class Optimizer<AnyRuntime>::State {
     std::vector<Bunch> bunches;
     for (auto const& table : tables_) {
       NameScope const named(table.name);
-      auto const sum = tape.row_gradient_sum(table.table, issued_at);
+      auto const sum = tape.lookup_gradient(table.table, issued_at);
       if (!sum) {
         continue;
       }
-      auto bunch = options_.tables_together ? std::ranges::find(bunches, sum->group, &Bunch::group)
-                                            : bunches.end();
+      auto const* const part = std::get_if<ops::detail::TablePart>(&sum->rows);
+      void const* const shared =
+          part != nullptr && !options_.tables_together ? part->all.get() : nullptr;
+      auto bunch = bunches.end();
+      if (options_.tables_together || shared != nullptr) {
+        bunch = std::ranges::find_if(bunches, [&](Bunch const& other) {
+          return other.group == sum->group && other.shared == shared;
+        });
+      }
       if (bunch == bunches.end()) {
-        bunch = bunches.insert(bunch, {sum->group, table.name});
+        bunch = bunches.insert(bunch, {sum->group, table.name, {}, shared});
       }
       bunch->tables.push_back({table.table, sum->rows, table.state, table.group});
     }
@@ -364,12 +376,11 @@ class Optimizer<AnyRuntime>::State {
         return group.clip_value.value_or(rule_.clip_value);
       };
       for (auto const& parameter : parameters) {
-        gradients.push_back({parameter.gradient.any(), std::nullopt, clip_value(parameter.group)});
+        gradients.push_back({parameter.gradient, 1, clip_value(parameter.group)});
       }
       for (auto const& bunch : bunches) {
         for (auto const& table : bunch.tables) {
-          gradients.push_back(
-              {table.gradients.values.any(), table.gradients.count, clip_value(table.group)});
+          gradients.push_back({table.gradient, table.table.shape()[1], clip_value(table.group)});
         }
       }
     }

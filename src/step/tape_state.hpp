@@ -6,22 +6,24 @@
 #include "step/gradient_sum.hpp"
 #include "step/gradient_terms.hpp"
 #include "step/grouped_ids.hpp"
+#include "step/lookup_gradient.hpp"
 #include "step/owned_parameters.hpp"
 #include "step/seed_gradient.hpp"
 
 #include <msstream/base/shape.hpp>
 #include <msstream/memory/detail/block_ref.hpp>
+#include <msstream/ops/embedding_tables.hpp>
 #include <msstream/step/detail/memory_range.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace msstream::detail {
@@ -33,24 +35,29 @@ struct TapeState {
     MemoryRange range;
     Held<Shape> table;
   };
+  [[nodiscard]] static LookedUp looked_up_in(AnyTensor const& table) {
+    return {MemoryRange::of(table), {table.block(), table.shape()}};
+  }
+  /// The table of a recorded lookup, or the tables of one in many.
+  using LookedUpTables = std::variant<std::monostate, LookedUp, ops::EmbeddingTables<AnyRuntime>>;
   /// The gradient that a table or a view of it gets from one lookup.
   struct Lookup {
     Shape table;
-    AnyTape::RowGradientPart part;
+    LookupGradient part;
   };
   /// The gradient of one lookup in a view, seen from a requested table: row 0 of `part` is row
   /// `first_row` of the table, which may be negative.
   struct LookupOfTable {
-    AnyTape::RowGradientPart const* part;
+    LookupGradient const* part;
     std::int64_t first_row;
-    bool is_whole;  ///< whether `part` covers exactly the table's rows
+    bool is_whole;  ///< whether the lookup was made in exactly the table's rows
   };
   struct Node {
     std::string name;
     std::shared_ptr<std::string const> scope;  ///< the name scopes of the operation, or null
     Floats output;
     std::shared_ptr<StreamGroup> group;
-    std::optional<LookedUp> looked_up;
+    LookedUpTables looked_up;
     AnyTape::Backward play_back;
     std::source_location issued_at;  ///< the source location of the operation
   };
@@ -59,7 +66,7 @@ struct TapeState {
 
   void record(std::string_view name,
               Floats output,
-              std::optional<LookedUp> looked_up,
+              LookedUpTables looked_up,
               AnyTape::Backward backward,
               std::source_location issued_at);
   /// Searches a gradient for NaN and infinity, if the tape has a NonFiniteLocator.
@@ -68,7 +75,14 @@ struct TapeState {
                        std::source_location issued_at);
   /// Records that a lookup has no gradient, for error messages. Ignores a lookup in the result of a
   /// recorded operation, because that operation then has no gradient either.
-  void keep_unreached(std::optional<LookedUp> looked_up);
+  void keep_unreached(LookedUpTables looked_up);
+  /// Returns whether the table shares elements with the result of a recorded operation, which gets
+  /// a dense gradient.
+  [[nodiscard]] bool is_result(AnyTensor const& table) const {
+    return table.dtype() == DType::float32 && recorded.overlaps(MemoryRange::of(table));
+  }
+  /// Adds a row-sparse gradient of a table that wants one.
+  void add_rows(AnyTensor const& table, ops::detail::TableGradient rows);
   /// Throws std::logic_error if `range` overlaps the result of a recorded operation, and no such
   /// result contains all of `range`.
   void refuse_results_within(MemoryRange const& range, Shape const& shape) const;

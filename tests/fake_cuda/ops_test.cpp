@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_cuda_fixture.hpp"
+#include "ops/optimizer/table_update.hpp"
 
 #include <msstream/memory/device.hpp>
 
@@ -45,6 +46,10 @@ struct Inputs {
   Floats logits{device, {kBatch, 3}};
   ops::TableBatch<float, ms::Cuda> tables{device, {kRows, kRows}, kWidth};
   ops::EmbeddingTables<ms::Cuda> many_tables{device, {{.weights = table}, {.weights = half_table}}};
+  ops::EmbeddingTables<ms::Cuda> many_maxima{
+      device,
+      {{.weights = table, .pooling = ops::Pooling::max},
+       {.weights = half_table, .pooling = ops::Pooling::max, .hotness = 3}}};
   Ids ids{device, {kBatch}};
   Ids many_ids{device, {10000}};
   Ids offsets{device, {kBatch + 1}};
@@ -60,6 +65,8 @@ struct Inputs {
   ops::OptimizerState<ms::Cuda> table_state = ops::make_state(device, rule.kind, table.shape());
   ops::UniqueRows<ms::Cuda> unique = ops::deduplicate(ops::Bags<ms::Cuda>(ids), kRows);
   ops::RowGradients<ms::Cuda> row_gradients{unique.ids, unique.count, gradient};
+  ops::TablesRowGradients<ms::Cuda> tables_gradients{
+      unique.ids, unique.count, Ids(device, {3}), gradient};
   ms::RandomGenerator<ms::Cuda> random{device};
   ops::RunningStatistics<ms::Cuda> running{bias, Floats(device, {kWidth})};
   Floats statistics{device, {3, kWidth}};
@@ -167,6 +174,31 @@ std::vector<Case> cases() {
          drop(ops::embedding_lookup(in.many_tables, {.ids = in.ids, .batch = kBatch / 2}));
        },
        kernels(1)},
+      {"lookup_of_maxima_of_many_tables",
+       [](Inputs& in) {
+         ms::Tensor<std::int32_t, ms::Cuda> const argmax(in.device,
+                                                         in.many_maxima.argmax_shape(kBatch / 4));
+         drop(ops::embedding_lookup(
+             in.many_maxima, {.ids = in.ids, .batch = kBatch / 4}, {.argmax = argmax}));
+       },
+       kernels(1)},
+      // One launch finds the rows of the ids, one sorts them, and two add up their gradients.
+      {"gradient_of_many_tables",
+       [](Inputs& in) {
+         drop(ops::embedding_tables_gradient(
+             in.many_tables,
+             {.ids = in.ids, .batch = kBatch / 2},
+             in.gradient.reshaped({kBatch / 2, in.many_tables.width()})));
+       },
+       kernels(1 + 1 + 2)},
+      {"weight_gradient_of_many_tables",
+       [](Inputs& in) {
+         drop(ops::embedding_tables_weight_gradient(
+             in.many_tables,
+             {.ids = in.ids, .batch = kBatch / 2},
+             in.gradient.reshaped({kBatch / 2, in.many_tables.width()})));
+       },
+       kernels(1 + 1)},
       // One block sorts the ids, and a second launch numbers the groups of equal ids.
       {"unique_of_few_ids", [](Inputs& in) { drop(ops::unique(in.ids)); }, kernels(2)},
       {"gather_rows", [](Inputs& in) { drop(ops::gather_rows(in.table, in.ids)); }, kernels(1)},
@@ -502,7 +534,7 @@ std::vector<Case> cases() {
       {"set_rate", [](Inputs& in) { in.step.set_rate(0.5F); }, kernels(1)},
       {"advance_clipped",
        [](Inputs& in) {
-         std::vector<ops::detail::NormInput> const all(60, {in.weight.any(), std::nullopt, 1.0F});
+         std::vector<ops::detail::NormInput> const all(60, {in.weight, 1, 1.0F});
          in.step.advance_clipped(in.rule, 1.0F, 1.0F, all, std::source_location::current());
        },
        kernels(2)},
@@ -528,6 +560,15 @@ std::vector<Case> cases() {
          ops::update_rows(in.rule, in.step, many);
        },
        kernels(1)},
+      {"update_rows_of_embedding_tables",
+       [](Inputs& in) {
+         ops::update_rows(in.rule,
+                          in.step,
+                          in.many_tables,
+                          std::vector{in.table_state, in.table_state},
+                          in.tables_gradients);
+       },
+       kernels(1 + 1)},
       {"update_rows_of_tables_of_all_types",
        [](Inputs& in) {
          std::vector<ops::TableParameter<ms::Cuda>> tables(

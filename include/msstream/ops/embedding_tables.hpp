@@ -97,6 +97,9 @@ class EmbeddingTables<detail::AnyRuntime> {
   /// Returns the index of a table's first id, for ids of `batch` samples without offsets. Throws
   /// std::invalid_argument unless the number is in [0, tables()).
   [[nodiscard]] std::int64_t first_place(std::int64_t number, std::int64_t batch) const;
+  /// Returns the shape of the argmax of a lookup of `batch` samples: a column for each column of
+  /// each table of Pooling::max, in the order of the tables.
+  [[nodiscard]] Shape argmax_shape(std::int64_t batch) const;
   [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept;
 
   /// Returns the tables with their descriptors. For use by the library only.
@@ -178,12 +181,18 @@ struct TablesLookupOptions {
   /// For OutOfRange::count: a device scalar that is incremented by the number of bad ids and bad
   /// bags.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
+  /// A tensor of tables.argmax_shape(batch) that receives, for each output element of the tables of
+  /// Pooling::max, the index in TableBags::ids of the id whose row supplied the maximum, the first
+  /// of equal ones. The index is ids.count() + t * batch + b if that is the default id of bag b of
+  /// table t, and -1 if the bag has no row. The lookup's gradient needs it if bags of such a table
+  /// may have several ids.
+  std::optional<Tensor<std::int32_t, R>> argmax = {};
 
   /// Converts to options without a runtime type. For use by the library only.
   template <std::same_as<TablesLookupOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
-    return {out_of_range, bad_id_count};
+    return {out_of_range, bad_id_count, argmax};
   }
 };
 
@@ -206,9 +215,10 @@ namespace detail {
 /// infinity propagate in sums by IEEE 754; a maximum is NaN if any of its elements is NaN.
 ///
 /// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if ids, offsets, weights
-/// or counts do not have the shapes of TableBags, and for weights of a table with Pooling::max.
-/// Bags whose offsets do not ascend within the ids, and OutOfRange, are handled as in a lookup of
-/// one table; OutOfRange::trap reports bag b of table t as bag t * batch + b.
+/// or counts do not have the shapes of TableBags, for an argmax of another shape, and for weights
+/// of a table with Pooling::max. Bags whose offsets do not ascend within the ids, and OutOfRange,
+/// are handled as in a lookup of one table; OutOfRange::trap reports bag b of table t as bag t *
+/// batch + b.
 template <Element Out = float, Runtime R>
 [[nodiscard]] Tensor<Out, R> embedding_lookup(
     EmbeddingTables<R> const& tables,
@@ -228,6 +238,13 @@ struct TablesRowGradients {
   Tensor<std::int64_t, R> count;         ///< scalar: the number of rows with a gradient
   Tensor<std::int64_t, R> table_starts;  ///< [tables + 1], into rows
   Tensor<float, R> values;               ///< [capacity, width of the widest table]
+
+  /// Converts to gradients without a runtime type. For use by the library only.
+  template <std::same_as<TablesRowGradients<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
+    return {rows, count, table_starts, values};
+  }
 };
 
 namespace detail {
@@ -240,32 +257,58 @@ template <Runtime R>
           typed<R>(std::move(gradients.values))};
 }
 
-// The implementation of embedding_tables_gradient(), compiled once for all runtimes.
+// The implementations of embedding_tables_gradient() and embedding_tables_weight_gradient(),
+// compiled once for all runtimes.
 
 [[nodiscard]] TablesRowGradients<AnyRuntime> embedding_tables_gradient(
     EmbeddingTables<AnyRuntime> const& tables,
     TableBags<AnyRuntime> const& bags,
     AnyTensor const& output_gradient,
+    std::optional<TensorOf<std::int32_t>> const& argmax,
     std::source_location issued_at);
+[[nodiscard]] Floats embedding_tables_weight_gradient(EmbeddingTables<AnyRuntime> const& tables,
+                                                      TableBags<AnyRuntime> const& bags,
+                                                      Floats const& output_gradient,
+                                                      std::source_location issued_at);
 
 }  // namespace detail
 
 /// Returns the gradient of an embedding_lookup() in many tables with respect to the tables, from
 /// the gradient of its output: [batch, tables.width()], float32, float16 or bfloat16, accumulated
 /// in float32. The ids of all tables are sorted once, by only as many bits as the number of all
-/// rows needs.
+/// rows needs. `argmax` is the tensor that the lookup wrote; tables of Pooling::max need it unless
+/// the lookup has no offsets and their hotness is 1.
 ///
-/// Not for tables of Pooling::max. Deterministic; asynchronous; capture-safe. Throws
+/// A bag whose pooling divisor is 0, and an element that is not the maximum, contribute nothing,
+/// even if the output gradient is infinite. Deterministic; asynchronous; capture-safe. Throws
 /// std::invalid_argument in the cases in which the lookup does, for an output gradient of another
-/// shape, and for 2^31 bags or ids or more.
+/// shape, for tables of Pooling::max without the argmax that they need, and for 2^31 bags or ids or
+/// more.
 template <Element T, Runtime R>
 [[nodiscard]] TablesRowGradients<R> embedding_tables_gradient(
     EmbeddingTables<R> const& tables,
     TableBags<R> const& bags,
     Tensor<T, R> const& output_gradient,
+    std::optional<Tensor<std::int32_t, R>> const& argmax = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
-      detail::embedding_tables_gradient(tables, bags, output_gradient.any(), issued_at));
+      detail::embedding_tables_gradient(tables, bags, output_gradient.any(), argmax, issued_at));
+}
+
+/// Returns the gradient of an embedding_lookup() in many tables with respect to the bags' weights,
+/// float32, in the shape of the ids. The gradient of a weight is the dot product of its id's row
+/// with the gradient of the output row. It is 0 if the id has no row, and in tables of other
+/// poolings than Pooling::sum, for whose weights there are no gradients. Deterministic;
+/// asynchronous; capture-safe. Throws std::invalid_argument in the cases in which
+/// embedding_tables_gradient() does.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> embedding_tables_weight_gradient(
+    EmbeddingTables<R> const& tables,
+    TableBags<R> const& bags,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::embedding_tables_weight_gradient(tables, bags, output_gradient, issued_at));
 }
 
 }  // namespace msstream::ops

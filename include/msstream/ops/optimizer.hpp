@@ -5,6 +5,7 @@
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_tables.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
 #include <msstream/ops/schedule.hpp>
 #include <msstream/runtime/default_runtime.hpp>
@@ -98,12 +99,8 @@ template <Runtime R>
 
 namespace detail {
 
-/// A gradient that is a part of a global norm. For use by the library only.
-struct NormInput {
-  AnyTensor gradient;                           ///< float32
-  std::optional<TensorOf<std::int64_t>> count;  ///< the number of rows that exist; none if all do
-  float clip_value;
-};
+/// A gradient that is a part of a global norm.
+struct NormInput;
 
 }  // namespace detail
 
@@ -279,6 +276,35 @@ void update_rows(OptimizerRule const& rule,
                  std::vector<TableParameter<R>> const& tables,
                  std::source_location issued_at = std::source_location::current()) {
   detail::update_rows(rule, step, {tables.begin(), tables.end()}, issued_at);
+}
+
+namespace detail {
+
+// The implementation of update_rows() for EmbeddingTables, compiled once for all runtimes.
+
+void update_rows(OptimizerRule const& rule,
+                 StepCounter<AnyRuntime> const& step,
+                 EmbeddingTables<AnyRuntime> const& tables,
+                 std::vector<OptimizerState<AnyRuntime>> const& states,
+                 TablesRowGradients<AnyRuntime> const& gradients,
+                 std::source_location issued_at);
+
+}  // namespace detail
+
+/// Applies one optimizer step to the rows with a gradient of all tables, in one operation: one
+/// launch for up to 40 tables of one type, without a copy of the gradients. `states` has the state
+/// of each table. Gives the same bits as an update of each table by its part of the gradients.
+/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for states and gradients
+/// that do not fit, and for tables that share elements with each other, because these would be
+/// updated twice.
+template <Runtime R>
+void update_rows(OptimizerRule const& rule,
+                 StepCounter<R> const& step,
+                 EmbeddingTables<R> const& tables,
+                 std::vector<OptimizerState<R>> const& states,
+                 TablesRowGradients<R> const& gradients,
+                 std::source_location issued_at = std::source_location::current()) {
+  detail::update_rows(rule, step, tables, {states.begin(), states.end()}, gradients, issued_at);
 }
 
 namespace detail {

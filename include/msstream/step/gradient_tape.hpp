@@ -20,10 +20,24 @@
 #include <vector>
 
 namespace msstream {
+
+namespace ops {
+
+template <Runtime R>
+class EmbeddingTables;
+
+namespace detail {
+
+struct TablePart;
+
+}  // namespace detail
+}  // namespace ops
+
 namespace detail {
 
 class OwnedParameters;
 class StreamGroup;
+struct LookupGradient;
 struct TapeState;
 
 }  // namespace detail
@@ -112,6 +126,12 @@ class GradientTape<detail::AnyRuntime> {
                      detail::Floats output,
                      Backward backward,
                      std::source_location issued_at);
+  /// Records a lookup in many tables, whose backward calls add_table_part() for each of them.
+  void record_lookup(std::string_view name,
+                     ops::EmbeddingTables<detail::AnyRuntime> const& tables,
+                     detail::Floats output,
+                     Backward backward,
+                     std::source_location issued_at);
   void without_gradient(detail::AnyTensor const& tensor);
   [[nodiscard]] bool wants_gradient(detail::AnyTensor const& tensor) const;
   void backward(detail::Floats const& loss, std::source_location issued_at);
@@ -121,6 +141,10 @@ class GradientTape<detail::AnyRuntime> {
   void add_row_gradient(detail::AnyTensor const& table,
                         ops::RowGradients<detail::AnyRuntime> gradient,
                         std::source_location issued_at);
+  /// Adds the gradient of one table among those of many.
+  void add_table_part(detail::AnyTensor const& table,
+                      ops::detail::TablePart gradient,
+                      std::source_location issued_at);
   /// Returns the ids of a lookup grouped by value. The reference is valid until the backward ends.
   ops::UniqueRows<detail::AnyRuntime> const& unique_rows(ops::Bags<detail::AnyRuntime> const& bags,
                                                          std::int64_t rows,
@@ -139,6 +163,9 @@ class GradientTape<detail::AnyRuntime> {
   [[nodiscard]] std::vector<RowGradientPart> row_gradients(detail::AnyTensor const& table,
                                                            std::source_location issued_at) const;
   [[nodiscard]] std::optional<RowGradientPart> row_gradient_sum(
+      detail::AnyTensor const& table, std::source_location issued_at) const;
+  /// Like row_gradient_sum(), but leaves the gradient of a lookup in many tables where it is.
+  [[nodiscard]] std::optional<detail::LookupGradient> lookup_gradient(
       detail::AnyTensor const& table, std::source_location issued_at) const;
   void require_row_gradients(detail::AnyTensor const& table) const;
   [[nodiscard]] detail::TapeState& state() const noexcept { return *state_; }

@@ -24,8 +24,9 @@ namespace msstream {
 
 struct OptimizerOptions {
   /// Whether all tables whose gradients were computed on one stream group are updated by one
-  /// operation of that group, named `update_rows`. If false, each table has its own operation,
-  /// `<name>/update_rows`. The results are the same.
+  /// operation of that group, named `update_rows`. If false, only tables of one lookup in
+  /// ops::EmbeddingTables are, and each other table has its own operation, `<name>/update_rows`.
+  /// The results are the same.
   bool tables_together = false;
   /// Whether the first step() calls check(). For programs in which one optimizer has all parameters
   /// and tables, and in which the first step looks up all tables.

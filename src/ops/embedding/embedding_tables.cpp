@@ -8,11 +8,13 @@
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <utility>
 #include <variant>
@@ -21,12 +23,13 @@
 namespace msstream::ops {
 
 namespace detail {
-namespace {
 
 AnyTensor const& weights_of(EmbeddingTable<AnyRuntime> const& table) {
   return std::visit([](auto const& weights) -> AnyTensor const& { return weights.any(); },
                     table.weights);
 }
+
+namespace {
 
 kernels::TableDescriptor describe(std::size_t number, EmbeddingTable<AnyRuntime> const& table) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
@@ -130,8 +133,29 @@ void require_bags(char const* name,
   }
 }
 
+bool needs_argmax(EmbeddingTables<AnyRuntime> const& tables, TableBags<AnyRuntime> const& bags) {
+  auto const& plan = *tables.in_use().plan;
+  return plan.argmax_width > 0 && (bags.offsets || !plan.gathers_maxima);
+}
+
+void require_argmax(char const* name,
+                    EmbeddingTables<AnyRuntime> const& tables,
+                    TableBags<AnyRuntime> const& bags,
+                    std::optional<TensorOf<std::int32_t>> const& argmax) {
+  require(!argmax || argmax->shape() == tables.argmax_shape(bags.batch),
+          "{}: argmax of shape {}; expected that of the tables of Pooling::max, {}",
+          name,
+          argmax ? argmax->shape() : Shape{},
+          tables.argmax_shape(bags.batch));
+}
+
 Reads reads_of(EmbeddingTables<AnyRuntime> const& tables, TableBags<AnyRuntime> const& bags) {
   auto read = tables.in_use().read;
+  add_bags(bags, read);
+  return read;
+}
+
+void add_bags(TableBags<AnyRuntime> const& bags, Reads& read) {
   read.add(bags.ids.any());
   if (bags.offsets) {
     read.add(bags.offsets->any());
@@ -142,7 +166,14 @@ Reads reads_of(EmbeddingTables<AnyRuntime> const& tables, TableBags<AnyRuntime> 
   if (bags.weights) {
     read.add(*bags.weights);
   }
-  return read;
+}
+
+std::int64_t most_rows_of(EmbeddingTables<AnyRuntime> const& tables,
+                          TableBags<AnyRuntime> const& bags,
+                          std::int64_t table) {
+  auto const& about = tables.table(table);
+  auto const ids = bags.offsets ? bags.ids.count() : bags.batch * about.hotness;
+  return std::min(weights_of(about).shape()[0], ids + (about.default_id ? 1 : 0));
 }
 
 kernels::TablesLookupArgs lookup_args(EmbeddingTables<AnyRuntime> const& tables,
@@ -168,9 +199,19 @@ AnyTensor embedding_lookup(DType output,
   constexpr char const* kName = "embedding_tables_lookup";
   require_weights(kName, output);
   require_bags(kName, tables, bags);
+  require_argmax(kName, tables, bags, options.argmax);
   AnyTensor pooled(tables.device(), output, {bags.batch, tables.width()});
   auto args = lookup_args(tables, bags);
   auto written = writes(pooled);
+  if (options.argmax) {
+    args.plan = tables.in_use().plan.get();
+    require(kernels::place_capacity(args) <= std::numeric_limits<std::int32_t>::max(),
+            "{}: {} places of ids, of which an argmax has fewer than 2^31",
+            kName,
+            kernels::place_capacity(args));
+    args.argmax = options.argmax->data();
+    written.add(*options.argmax);
+  }
   args.report =
       id_report(kName, *tables.device(), options.out_of_range, options.bad_id_count, written);
   args.output = pooled.data();
@@ -231,6 +272,9 @@ std::int64_t EmbeddingTables<detail::AnyRuntime>::first_row(std::int64_t number)
 std::int64_t EmbeddingTables<detail::AnyRuntime>::first_place(std::int64_t number,
                                                               std::int64_t batch) const {
   return batch * in_use_->plan->tables[detail::index_of(*in_use_, number)].first_hotness;
+}
+Shape EmbeddingTables<detail::AnyRuntime>::argmax_shape(std::int64_t batch) const {
+  return {batch, in_use_->plan->argmax_width};
 }
 std::shared_ptr<detail::DeviceState> const& EmbeddingTables<detail::AnyRuntime>::device()
     const noexcept {

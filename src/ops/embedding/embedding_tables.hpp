@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace msstream::ops::detail {
@@ -37,14 +38,31 @@ struct TablesInUse {
   }
 };
 
+[[nodiscard]] AnyTensor const& weights_of(EmbeddingTable<AnyRuntime> const& table);
 /// Throws std::invalid_argument unless the bags fit the tables, as described at TableBags.
 void require_bags(char const* name,
                   EmbeddingTables<AnyRuntime> const& tables,
                   TableBags<AnyRuntime> const& bags);
+/// Returns whether a gradient of the lookup needs its argmax, because bags of a table of
+/// Pooling::max may have several ids.
+[[nodiscard]] bool needs_argmax(EmbeddingTables<AnyRuntime> const& tables,
+                                TableBags<AnyRuntime> const& bags);
+/// Throws std::invalid_argument if there is an argmax that does not have the shape of the lookup's.
+void require_argmax(char const* name,
+                    EmbeddingTables<AnyRuntime> const& tables,
+                    TableBags<AnyRuntime> const& bags,
+                    std::optional<TensorOf<std::int32_t>> const& argmax);
 /// Returns all tensors that an operation on the tables and the bags reads.
 [[nodiscard]] Reads reads_of(EmbeddingTables<AnyRuntime> const& tables,
                              TableBags<AnyRuntime> const& bags);
-/// Returns the arguments of a lookup's kernel, except for the plan, the report and the output.
+/// Adds the tensors of the bags to those that an operation reads.
+void add_bags(TableBags<AnyRuntime> const& bags, Reads& read);
+/// Returns an upper bound of the number of a table's rows that the bags look up.
+[[nodiscard]] std::int64_t most_rows_of(EmbeddingTables<AnyRuntime> const& tables,
+                                        TableBags<AnyRuntime> const& bags,
+                                        std::int64_t table);
+/// Returns the arguments of a lookup's kernel, except for the plan, the report, and the tensors
+/// that it writes.
 [[nodiscard]] kernels::TablesLookupArgs lookup_args(EmbeddingTables<AnyRuntime> const& tables,
                                                     TableBags<AnyRuntime> const& bags);
 

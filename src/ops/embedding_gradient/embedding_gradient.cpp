@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_gradient/gradients.hpp"
-#include "embedding_gradient/row_parts.hpp"
 #include "ops/common/bag_view.hpp"
 #include "ops/common/workspace.hpp"
 #include "ops/embedding/embedding.hpp"
@@ -181,61 +180,6 @@ Floats embedding_weight_gradient(AnyTensor const& table,
       {},
       issued_at);
   return gradient;
-}
-
-RowGradients<AnyRuntime> merge_row_gradients(std::vector<RowGradients<AnyRuntime>> const& parts,
-                                             std::int64_t rows,
-                                             std::vector<std::int64_t> const& first_rows,
-                                             std::source_location issued_at) {
-  require(!parts.empty(), "merge_row_gradients: no parts");
-  require(first_rows.empty() || first_rows.size() == parts.size(),
-          "merge_row_gradients: {} first rows for {} parts",
-          first_rows.size(),
-          parts.size());
-  std::int64_t capacity = 0;
-  for (auto const& part : parts) {
-    auto const& shape = part.values.shape();
-    require(shape.rank() == 2 && part.ids.count() == shape[0] &&
-                shape[1] == parts.front().values.shape()[1],
-            "merge_row_gradients: ids {} with values {}, after values {}",
-            part.ids.shape(),
-            shape,
-            parts.front().values.shape());
-    capacity += shape[0];
-  }
-  std::int64_t const width = parts.front().values.shape()[1];
-  auto const& device = parts.front().values.device();
-  TensorOf<std::int64_t> ids(device, {capacity});
-  Floats values(device, {capacity, width});
-  std::int64_t begin = 0;
-  for (std::size_t k = 0; k < parts.size(); ++k) {
-    auto const& part = parts[k];
-    std::int64_t const part_capacity = part.values.shape()[0];
-    kernels::MergeRowsArgs const args{part.ids.data(),
-                                      part.values.data(),
-                                      part.count.data(),
-                                      part_capacity,
-                                      width,
-                                      ids.data() + begin,
-                                      values.data() + begin * width,
-                                      first_rows.empty() ? 0 : first_rows[k]};
-    issue(
-        "merge_rows",
-        reads(part.ids, part.values, part.count),
-        writes(ids, values),
-        [args](auto stream) { kernels::merge_rows(stream, args); },
-        {},
-        issued_at);
-    begin += part_capacity;
-  }
-  AnyBags const bags(ids);
-  return embedding_gradient(bags,
-                            deduplicate(bags, rows, Pooling::sum, issued_at),
-                            rows,
-                            Pooling::sum,
-                            values.any(),
-                            {},
-                            issued_at);
 }
 
 }  // namespace msstream::ops::detail

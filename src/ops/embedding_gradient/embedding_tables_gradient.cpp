@@ -16,22 +16,36 @@
 
 namespace msstream::ops::detail {
 
-TablesRowGradients<AnyRuntime> embedding_tables_gradient(EmbeddingTables<AnyRuntime> const& tables,
-                                                         TableBags<AnyRuntime> const& bags,
-                                                         AnyTensor const& output_gradient,
-                                                         std::source_location issued_at) {
-  constexpr char const* kName = "embedding_tables_gradient";
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  require_weights(kName, output_gradient.dtype());
-  require_bags(kName, tables, bags);
+namespace {
+
+/// The result of embedding_tables_places().
+struct PlacesOfTables {
+  std::int64_t count;
+  IdTensor<AnyRuntime> rows;  ///< of int32, if all rows can be numbered by it
+  TensorOf<std::int32_t> bags;
+  std::optional<Floats> factors;  ///< null if all are 1
+};
+
+/// Throws std::invalid_argument unless bags and output gradient fit the tables.
+void require_gradient(char const* name,
+                      EmbeddingTables<AnyRuntime> const& tables,
+                      TableBags<AnyRuntime> const& bags,
+                      AnyTensor const& output_gradient) {
+  require_weights(name, output_gradient.dtype());
+  require_bags(name, tables, bags);
   require(output_gradient.shape() == (Shape{bags.batch, tables.width()}),
           "{}: output gradient of shape {}; expected {}",
-          kName,
+          name,
           output_gradient.shape(),
           Shape{bags.batch, tables.width()});
-  for (std::int64_t t = 0; t < tables.tables(); ++t) {
-    require(tables.table(t).pooling != Pooling::max, "{}: table {} takes the maximum", kName, t);
-  }
+}
+
+PlacesOfTables tell_places(char const* name,
+                           EmbeddingTables<AnyRuntime> const& tables,
+                           TableBags<AnyRuntime> const& bags,
+                           bool has_factors,
+                           std::source_location issued_at) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   auto const& device = tables.device();
   auto const& in_use = tables.in_use();
   auto const plan = in_use.plan;
@@ -40,38 +54,61 @@ TablesRowGradients<AnyRuntime> embedding_tables_gradient(EmbeddingTables<AnyRunt
   auto const places = kernels::place_capacity(lookup);
   require(places <= kMost && tables.tables() * bags.batch <= kMost,
           "{}: {} places of ids and {} bags are not below 2^31",
-          kName,
+          name,
           places,
           tables.tables() * bags.batch);
-
-  auto const all_rows = plan->first_rows.back();
-  TensorOf<std::int32_t> bags_of_places(device, {places});
-  std::optional<Floats> factors;
-  if (plan->has_divisors || bags.weights) {
-    factors.emplace(device, Shape{places});
+  bool const is_wide = plan->first_rows.back() > kMost;
+  PlacesOfTables found{places,
+                       is_wide ? IdTensor<AnyRuntime>(TensorOf<std::int64_t>(device, {places}))
+                               : IdTensor<AnyRuntime>(TensorOf<std::int32_t>(device, {places})),
+                       TensorOf<std::int32_t>(device, {places}),
+                       has_factors ? std::optional(Floats(device, {places})) : std::nullopt};
+  kernels::TablePlacesArgs const args{.bags = lookup,
+                                      .first_rows = in_use.first_rows(),
+                                      .rows = found.rows.any().data(),
+                                      .row_dtype = found.rows.dtype(),
+                                      .bags_of_places = found.bags.data(),
+                                      .factors = found.factors ? found.factors->data() : nullptr};
+  auto read = in_use.plan_reads();
+  add_bags(bags, read);
+  auto written = writes(found.bags);
+  written.add(found.rows.any());
+  if (found.factors) {
+    written.add(*found.factors);
   }
-  auto const tell = [&]<Element Row>(TensorOf<Row> const& rows) {
-    kernels::TablePlacesArgs const args{.bags = lookup,
-                                        .first_rows = in_use.first_rows(),
-                                        .rows = rows.data(),
-                                        .row_dtype = dtype_of<Row>,
-                                        .bags_of_places = bags_of_places.data(),
-                                        .factors = factors ? factors->data() : nullptr};
-    auto written = writes(rows, bags_of_places);
-    if (factors) {
-      written.add(*factors);
-    }
-    issue(
-        "embedding_tables_places",
-        reads_of(tables, bags),
-        written,
-        [args, plan](auto stream) { kernels::embedding_tables_places(stream, args); },
-        {},
-        issued_at);
-    return deduplicate(AnyBags(rows), all_rows, Pooling::sum, issued_at);
-  };
-  auto const unique = all_rows <= kMost ? tell(TensorOf<std::int32_t>(device, {places}))
-                                        : tell(TensorOf<std::int64_t>(device, {places}));
+  issue(
+      "embedding_tables_places",
+      read,
+      written,
+      [args, plan](auto stream) { kernels::embedding_tables_places(stream, args); },
+      {},
+      issued_at);
+  return found;
+}
+
+}  // namespace
+
+TablesRowGradients<AnyRuntime> embedding_tables_gradient(
+    EmbeddingTables<AnyRuntime> const& tables,
+    TableBags<AnyRuntime> const& bags,
+    AnyTensor const& output_gradient,
+    std::optional<TensorOf<std::int32_t>> const& argmax,
+    std::source_location issued_at) {
+  constexpr char const* kName = "embedding_tables_gradient";
+  require_gradient(kName, tables, bags, output_gradient);
+  require_argmax(kName, tables, bags, argmax);
+  require(argmax || !needs_argmax(tables, bags),
+          "{}: tables of Pooling::max, and no argmax of the lookup",
+          kName);
+  auto const& device = tables.device();
+  auto const& in_use = tables.in_use();
+  auto const plan = in_use.plan;
+  bool const has_factors = plan->has_divisors || bags.weights;
+  auto const found = tell_places(kName, tables, bags, has_factors, issued_at);
+  auto const places = found.count;
+  auto const& factors = found.factors;
+  auto const unique =
+      deduplicate(AnyBags(found.rows), plan->first_rows.back(), Pooling::sum, issued_at);
 
   TensorOf<std::int64_t> table_starts(device, {tables.tables() + 1});
   Floats values(device, {places, plan->widest});
@@ -89,23 +126,27 @@ TablesRowGradients<AnyRuntime> embedding_tables_gradient(EmbeddingTables<AnyRunt
                                          .positions = unique.positions.data(),
                                          .ranks = unique.ranks.data(),
                                          .unique_count = unique.count.data(),
-                                         .bags_of_places = bags_of_places.data(),
+                                         .bags_of_places = found.bags.data(),
                                          .factors = factors ? factors->data() : nullptr,
                                          .output_gradient = output_gradient.data(),
                                          .gradient_dtype = output_gradient.dtype(),
                                          .values = values.data(),
                                          .table_starts = table_starts.data(),
-                                         .workspace = workspace.data()};
+                                         .workspace = workspace.data(),
+                                         .argmax = argmax ? argmax->data() : nullptr};
   auto read = in_use.plan_reads();
   read.add(unique.starts);
   read.add(unique.positions);
   read.add(unique.ranks);
-  read.add(bags_of_places);
+  read.add(found.bags);
   read.add(unique.ids);
   read.add(unique.count);
   read.add(output_gradient);
   if (factors) {
     read.add(*factors);
+  }
+  if (argmax) {
+    read.add(*argmax);
   }
   issue(
       kName,
@@ -115,6 +156,40 @@ TablesRowGradients<AnyRuntime> embedding_tables_gradient(EmbeddingTables<AnyRunt
       {},
       issued_at);
   return {unique.ids, unique.count, table_starts, values};
+}
+
+Floats embedding_tables_weight_gradient(EmbeddingTables<AnyRuntime> const& tables,
+                                        TableBags<AnyRuntime> const& bags,
+                                        Floats const& output_gradient,
+                                        std::source_location issued_at) {
+  constexpr char const* kName = "embedding_tables_weight_gradient";
+  require_gradient(kName, tables, bags, output_gradient.any());
+  auto const& in_use = tables.in_use();
+  auto const plan = in_use.plan;
+  auto const found = tell_places(kName, tables, bags, false, issued_at);
+  Floats weight_gradient(tables.device(), bags.ids.shape());
+  kernels::TablesWeightGradientArgs const args{.plan = plan.get(),
+                                               .tables = in_use.descriptors(),
+                                               .first_rows = in_use.first_rows(),
+                                               .batch = bags.batch,
+                                               .capacity = bags.ids.count(),
+                                               .rows = found.rows.data(),
+                                               .row_dtype = found.rows.dtype(),
+                                               .bags_of_places = found.bags.data(),
+                                               .output_gradient = output_gradient.data(),
+                                               .weight_gradient = weight_gradient.data()};
+  auto read = in_use.read;
+  read.add(found.rows.any());
+  read.add(found.bags);
+  read.add(output_gradient);
+  issue(
+      kName,
+      read,
+      writes(weight_gradient),
+      [args, plan](auto stream) { kernels::embedding_tables_weight_gradient(stream, args); },
+      {},
+      issued_at);
+  return weight_gradient;
 }
 
 }  // namespace msstream::ops::detail

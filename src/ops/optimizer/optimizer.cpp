@@ -3,7 +3,10 @@
 
 #include "ops/common/workspace.hpp"
 #include "ops/embedding/embedding.hpp"
+#include "ops/embedding/embedding_tables.hpp"
+#include "ops/embedding/table_gradient.hpp"
 #include "ops/optimizer/optimizer_state.hpp"
+#include "ops/optimizer/table_update.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/ops/optimizer.hpp>
@@ -121,40 +124,63 @@ template <Element T>
   return tensor;
 }
 
-/// Returns the arguments of an optimizer's kernel for one table. Adds the tensors that the kernel
-/// uses to `read` and `written`.
+/// Throws std::invalid_argument unless the gradient fits the table.
+void require_gradient(AnyTensor const& table, TableGradient const& gradient) {
+  if (auto const* const own = std::get_if<RowGradients<AnyRuntime>>(&gradient)) {
+    auto const& values = own->values.shape();
+    require(table.shape().rank() == 2 && values.rank() == 2 && table.shape()[1] == values[1] &&
+                own->ids.count() == values[0],
+            "update_rows: table {}, row gradients {} for ids {}",
+            table.shape(),
+            values,
+            own->ids.shape());
+  } else {
+    auto const& values = std::get<TablePart>(gradient).all->values.shape();
+    require(table.shape().rank() == 2 && values.rank() == 2 && table.shape()[1] <= values[1],
+            "update_rows: table {}, row gradients of many tables {}",
+            table.shape(),
+            values);
+  }
+}
+
+/// Returns the arguments of an optimizer's kernel for one table, and adds the table and its state
+/// to `written`.
 [[nodiscard]] kernels::RowUpdate row_update(OptimizerRule const& rule,
-                                            AnyTensor const& table,
-                                            RowGradients<AnyRuntime> const& gradients,
-                                            OptimizerState<AnyRuntime> const& state,
-                                            ParameterGroup const& group,
-                                            Reads& read,
+                                            TableUpdate const& update,
                                             Writes& written) {
-  auto const& values = gradients.values.shape();
-  require(table.shape().rank() == 2 && values.rank() == 2 && table.shape()[1] == values[1] &&
-              gradients.ids.count() == values[0],
-          "update_rows: table {}, row gradients {} for ids {}",
-          table.shape(),
-          values,
-          gradients.ids.shape());
+  auto const& [table, gradient, state, group] = update;
+  require_gradient(table, gradient);
   require_weights("update_rows", table.dtype());
   require_state("update_rows", rule.kind, state, table.shape());
   require_group("update_rows", group);
-  read.add(gradients.ids);
-  read.add(gradients.count);
-  read.add(gradients.values);
   written.add(table);
   add_state(state, written);
+  auto const view = view_of(gradient);
   return {.table = table.data(),
           .dtype = table.dtype(),
           .numbers = numbers_of(rule, group),
           .width = table.shape()[1],
-          .row_ids = gradients.ids.data(),
-          .row_count = gradients.count.data(),
-          .capacity = values[0],
-          .gradients = gradients.values.data(),
+          .row_ids = view.ids,
+          .row_count = view.end,
+          .capacity = view.capacity,
+          .gradients = view.values,
           .state0 = data_of(state.first),
-          .state1 = data_of(state.second)};
+          .state1 = data_of(state.second),
+          .is_part = view.begin != nullptr,
+          .first_row = -view.first_row,
+          .stride = view.stride};
+}
+
+/// Adds the tensors of the gradient to those that an operation reads, unless it has those of the
+/// gradient before, because both are of the same many tables.
+void add_gradient_once(TableGradient const& gradient,
+                       TablesRowGradients<AnyRuntime> const*& before,
+                       Reads& read) {
+  auto const* const part = std::get_if<TablePart>(&gradient);
+  if (part == nullptr || part->all.get() != before) {
+    add_gradient(gradient, read);
+  }
+  before = part == nullptr ? nullptr : part->all.get();
 }
 
 }  // namespace
@@ -246,24 +272,61 @@ void update_rows(OptimizerRule const& rule,
                  RowGradients<AnyRuntime> const& gradients,
                  OptimizerState<AnyRuntime> const& state,
                  std::source_location issued_at) {
-  require_rule("update_rows", rule);
-  auto read = reads(step.tensor());
-  Writes written;
-  auto const update = row_update(rule, table, gradients, state, {}, read, written);
-  issue(
-      "update_rows",
-      read,
-      written,
-      [rule, counter = data_of(step), update](auto stream) {
-        kernels::update_rows(stream, rule, counter, {&update, 1});
-      },
-      {},
-      issued_at);
+  update_rows(rule, step, std::vector<TableUpdate>{{table, gradients, state}}, issued_at);
 }
 
 void update_rows(OptimizerRule const& rule,
                  StepCounter<AnyRuntime> const& step,
                  std::vector<TableParameter<AnyRuntime>> const& tables,
+                 std::source_location issued_at) {
+  std::vector<TableUpdate> updates;
+  updates.reserve(tables.size());
+  for (auto const& [table, gradients, state, group] : tables) {
+    updates.push_back({table, gradients, state, group});
+  }
+  update_rows(rule, step, updates, issued_at);
+}
+
+void update_rows(OptimizerRule const& rule,
+                 StepCounter<AnyRuntime> const& step,
+                 EmbeddingTables<AnyRuntime> const& tables,
+                 std::vector<OptimizerState<AnyRuntime>> const& states,
+                 TablesRowGradients<AnyRuntime> const& gradients,
+                 std::source_location issued_at) {
+  require(std::ssize(states) == tables.tables() &&
+              gradients.table_starts.count() == tables.tables() + 1 &&
+              gradients.rows.count() == gradients.values.shape()[0],
+          "update_rows: {} tables, {} states, and row gradients {} for rows {} of {} tables",
+          tables.tables(),
+          states.size(),
+          gradients.values.shape(),
+          gradients.rows.shape(),
+          gradients.table_starts.count() - 1);
+  auto const all = std::make_shared<TablesRowGradients<AnyRuntime> const>(gradients);
+  std::vector<TableUpdate> updates;
+  std::vector<std::pair<std::byte const*, std::byte const*>> elements;
+  for (std::int64_t t = 0; t < tables.tables(); ++t) {
+    auto const& table = weights_of(tables.table(t));
+    auto const capacity = std::min(table.shape()[0], gradients.rows.count());
+    updates.push_back({table,
+                       TablePart{all, t, tables.first_row(t), capacity},
+                       states[static_cast<std::size_t>(t)]});
+    auto const* const data = static_cast<std::byte const*>(table.data());
+    elements.emplace_back(
+        data, data + static_cast<std::size_t>(table.shape().count()) * bytes_of(table.dtype()));
+  }
+  std::ranges::sort(elements);
+  for (std::size_t i = 1; i < elements.size(); ++i) {
+    require(elements[i].first >= elements[i - 1].second,
+            "update_rows: two of the {} tables share elements, which would be updated twice",
+            tables.tables());
+  }
+  update_rows(rule, step, updates, issued_at);
+}
+
+void update_rows(OptimizerRule const& rule,
+                 StepCounter<AnyRuntime> const& step,
+                 std::vector<TableUpdate> const& tables,
                  std::source_location issued_at) {
   require_rule("update_rows", rule);
   if (tables.empty()) {
@@ -273,14 +336,10 @@ void update_rows(OptimizerRule const& rule,
   updates.reserve(tables.size());
   auto read = reads(step.tensor());
   Writes written;
-  for (auto const& parameter : tables) {
-    updates.push_back(row_update(rule,
-                                 parameter.table,
-                                 parameter.gradients,
-                                 parameter.state,
-                                 parameter.group,
-                                 read,
-                                 written));
+  TablesRowGradients<AnyRuntime> const* before = nullptr;
+  for (auto const& update : tables) {
+    updates.push_back(row_update(rule, update, written));
+    add_gradient_once(update.gradient, before, read);
   }
   issue(
       "update_rows",

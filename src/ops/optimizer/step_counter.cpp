@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/workspace.hpp"
 #include "ops/optimizer/optimizer_state.hpp"
+#include "ops/optimizer/table_update.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/ops/optimizer.hpp>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <source_location>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace msstream::ops {
@@ -37,12 +39,21 @@ namespace {
 }
 
 [[nodiscard]] kernels::NormPart part_of(detail::NormInput const& input) {
-  auto const& shape = input.gradient.shape();
-  return {.gradient = static_cast<float const*>(input.gradient.data()),
-          .count = shape.count(),
-          .row_count = input.count ? input.count->data() : nullptr,
-          .width = input.count ? shape[1] : 1,
-          .clip_value = input.clip_value};
+  if (auto const* const dense = std::get_if<detail::Floats>(&input.gradient)) {
+    return {.gradient = dense->data(),
+            .count = dense->count(),
+            .row_count = nullptr,
+            .width = 1,
+            .clip_value = input.clip_value};
+  }
+  auto const view = view_of(std::get<detail::TableGradient>(input.gradient));
+  return {.gradient = view.values,
+          .count = view.capacity * input.width,
+          .row_count = view.end,
+          .width = input.width,
+          .clip_value = input.clip_value,
+          .is_part = view.begin != nullptr,
+          .stride = view.stride};
 }
 
 }  // namespace
@@ -101,9 +112,10 @@ void StepCounter<detail::AnyRuntime>::advance_clipped(
   parts.reserve(gradients.size());
   for (auto const& input : gradients) {
     parts.push_back(part_of(input));
-    read.add(input.gradient);
-    if (input.count) {
-      read.add(*input.count);
+    if (auto const* const dense = std::get_if<detail::Floats>(&input.gradient)) {
+      read.add(*dense);
+    } else {
+      add_gradient(std::get<detail::TableGradient>(input.gradient), read);
     }
   }
   detail::Workspace const workspace(state_.device(), kernels::norm_workspace_bytes(parts));

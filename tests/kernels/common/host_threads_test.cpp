@@ -114,6 +114,7 @@ TEST_F(HostThreads, updates_have_the_same_bits) {
     std::vector<float> state(weights.size(), 0.1F);
     RowUpdate const update{table,
                            DType::float32,
+                           {},
                            kWidth,
                            ids.data(),
                            &count,

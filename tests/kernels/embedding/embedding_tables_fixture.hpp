@@ -18,6 +18,7 @@
 namespace msstream::ops::kernels::testing {
 
 using Integers = std::vector<std::int64_t>;
+using Numbers = std::vector<std::int32_t>;
 using Floats = std::vector<float>;
 
 /// A table of a lookup in many tables, on the host. Its elements are floats that the table's type
@@ -44,6 +45,7 @@ struct TablesLookup {
   Floats weights = {};    ///< empty if all weights are 1
   DType output = DType::float32;
   bool has_32_bit_ids = false;
+  bool has_argmax = false;
 
   [[nodiscard]] std::int64_t width() const {
     std::int64_t sum = 0;
@@ -104,6 +106,8 @@ inline bool same(float a, float b) {
 template <class Stream>
 class EmbeddingTablesTest : public KernelTest<Stream> {
  protected:
+  static constexpr std::int32_t kUnwritten = -77;
+
   /// Fills the tables with random elements and the bags with random ids, of which one in ten is
   /// outside the table.
   void fill(TablesLookup& lookup) {
@@ -133,8 +137,14 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
     lookup.ids.resize(lookup.ids.size() + static_cast<std::size_t>(spare), 1);
   }
 
+  /// The arrays that a lookup writes.
+  struct Written {
+    Floats output;
+    Numbers argmax;
+  };
+
   template <class AnyStream, class Test>
-  static Floats run(Test& test, AnyStream, TablesLookup const& lookup, IdReport const& report) {
+  static Written run(Test& test, AnyStream, TablesLookup const& lookup, IdReport const& report) {
     std::vector<TableDescriptor> descriptors;
     std::vector<Buffer<std::byte>> memory;
     for (auto const& table : lookup.tables) {
@@ -162,6 +172,9 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
     auto const batch_count = test.scalar(lookup.bags());
     auto const output = test.template poisoned<std::byte>(
         lookup.batch * lookup.width() * static_cast<std::int64_t>(bytes_of(lookup.output)));
+    // -1 has a meaning in argmax, so that poison would not show a missing element.
+    auto const argmax = test.upload(
+        Numbers(static_cast<std::size_t>(lookup.batch * plan.argmax_width), kUnwritten));
     bool const is_narrow = lookup.has_32_bit_ids;
     auto const either = [&](auto const& wide, auto const& narrowed) -> void const* {
       return is_narrow ? static_cast<void const*>(narrowed.data()) : wide.data();
@@ -180,13 +193,14 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
         .weights = lookup.weights.empty() ? nullptr : weights.data(),
         .report = report,
         .output = output.data(),
-        .output_dtype = lookup.output};
+        .output_dtype = lookup.output,
+        .argmax = lookup.has_argmax ? argmax.data() : nullptr};
     test.replay([&](AnyStream stream) { embedding_tables_lookup(stream, args); });
-    return loaded(lookup.output, test.read(output));
+    return {loaded(lookup.output, test.read(output)), test.read(argmax)};
   }
 
   Floats look_up(TablesLookup const& lookup, IdReport const& report = {}) {
-    return run(*this, this->stream(), lookup, report);
+    return run(*this, this->stream(), lookup, report).output;
   }
 
   /// A fixture of the host implementation, whose bits the CUDA implementation must give.
@@ -202,15 +216,19 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
   };
 
   void expect_pooled(TablesLookup const& lookup) {
-    auto const found = look_up(lookup);
+    auto const [found, argmax] = run(*this, this->stream(), lookup, {});
     if constexpr (!std::is_same_v<Stream, HostStream>) {
       Host host;
       auto const twin = run(host, host.stream(), lookup, {});
       for (std::size_t i = 0; i < found.size(); ++i) {
-        ASSERT_TRUE(same(found[i], twin[i])) << "the twins differ at element " << i;
+        ASSERT_TRUE(same(found[i], twin.output[i])) << "the twins differ at element " << i;
       }
+      ASSERT_EQ(argmax, twin.argmax);
     }
+    auto const argmax_width =
+        static_cast<std::int64_t>(argmax.size()) / std::max<std::int64_t>(1, lookup.batch);
     std::int64_t column = 0;
+    std::int64_t argmax_column = 0;
     std::int64_t first_place = 0;
     for (std::size_t t = 0; t < lookup.tables.size(); ++t) {
       auto const& table = lookup.tables[t];
@@ -223,6 +241,21 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
         auto const end = is_jagged ? lookup.offsets[in_offsets + 1] : begin + table.hotness;
         for (std::int32_t c = 0; c < table.width; ++c) {
           auto const at = static_cast<std::size_t>(bag * lookup.width() + column + c);
+          if (lookup.has_argmax && table.pooling == Pooling::max) {
+            auto const winner = winner_of(lookup,
+                                          table,
+                                          c,
+                                          bag < lookup.bags() ? begin : end,
+                                          end,
+                                          static_cast<std::int64_t>(lookup.ids.size() + in_offsets),
+                                          bag < lookup.bags());
+            ASSERT_EQ(argmax[static_cast<std::size_t>(bag * argmax_width + argmax_column + c)],
+                      winner.place)
+                << "table " << t << " of width " << table.width << ", bag " << bag << ", column "
+                << c;
+            ASSERT_TRUE(same(found[at], rounded_to(lookup.output, winner.element)));
+            continue;
+          }
           expect_element(lookup,
                          table,
                          c,
@@ -237,8 +270,39 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
         }
       }
       column += table.width;
+      argmax_column += table.pooling == Pooling::max ? table.width : 0;
       first_place += lookup.batch * table.hotness;
     }
+  }
+
+  /// The place of the id whose row has the maximum, and the maximum: the first NaN, otherwise the
+  /// first of the largest elements.
+  struct Winner {
+    std::int64_t place = -1;
+    float element = 0.0F;
+  };
+  static Winner winner_of(TablesLookup const& lookup,
+                          Table const& table,
+                          std::int32_t column,
+                          std::int64_t begin,
+                          std::int64_t end,
+                          std::int64_t default_place,
+                          bool exists) {
+    Winner winner;
+    auto const element = [&](std::int64_t id) {
+      return table.elements[static_cast<std::size_t>(id * table.width + column)];
+    };
+    for (auto place = begin; place < end && !std::isnan(winner.element); ++place) {
+      auto const id = lookup.ids[static_cast<std::size_t>(place)];
+      if (id >= 0 && id < table.rows &&
+          (winner.place < 0 || std::isnan(element(id)) || element(id) > winner.element)) {
+        winner = {place, element(id)};
+      }
+    }
+    if (winner.place < 0 && exists && table.default_id >= 0) {
+      winner = {default_place, element(table.default_id)};
+    }
+    return winner;
   }
 
   /// Compares one output element with its value in double. The bound on the rounding error is

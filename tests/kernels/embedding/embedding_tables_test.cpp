@@ -75,6 +75,78 @@ TYPED_TEST(EmbeddingTablesTest, bags_beyond_the_count_are_zero) {
   }
 }
 
+TYPED_TEST(EmbeddingTablesTest, places_of_maxima_in_tables_of_any_hotness) {
+  for (auto const output : {DType::float32, DType::bfloat16}) {
+    for (std::int32_t const hotness : {0, 1, 2, 7, 9, 65}) {
+      TablesLookup lookup{.tables = this->mixed_tables(hotness),
+                          .batch = 37,
+                          .existing = 35,
+                          .output = output,
+                          .has_argmax = true};
+      this->fill(lookup);
+      this->expect_pooled(lookup);
+    }
+  }
+  TablesLookup lookup{
+      .tables = this->mixed_tables(1), .batch = 33, .has_32_bit_ids = true, .has_argmax = true};
+  for (std::size_t t = 0; t < lookup.tables.size(); ++t) {
+    lookup.tables[t].hotness = t % 2 == 0 ? 1 : static_cast<std::int32_t>(t);
+    lookup.tables[t].pooling = t % 3 == 0 ? Pooling::sum : Pooling::max;
+    lookup.tables[t].skew = static_cast<std::int64_t>(t % 2);
+  }
+  this->fill(lookup);
+  this->expect_pooled(lookup);
+}
+
+TYPED_TEST(EmbeddingTablesTest, places_of_maxima_of_jagged_bags) {
+  for (std::int64_t const longest : {0, 1, 3, 150}) {
+    TablesLookup lookup{
+        .tables = this->mixed_tables(3), .batch = 33, .existing = 31, .has_argmax = true};
+    this->fill_jagged(lookup, longest, 5);
+    this->expect_pooled(lookup);
+    lookup.has_32_bit_ids = true;
+    this->expect_pooled(lookup);
+  }
+}
+
+// Elements are small integers and NaN, so that most columns of a bag have equal elements, and ids
+// occur several times in a bag.
+TYPED_TEST(EmbeddingTablesTest, the_first_of_equal_elements_and_of_nan_wins) {
+  for (bool const is_jagged : {false, true}) {
+    TablesLookup lookup{.tables = {}, .batch = 40, .has_argmax = true};
+    for (std::int32_t const width : {1, 3, 4, 32, 33, 128}) {
+      for (auto const dtype : {DType::float32, DType::float16, DType::bfloat16}) {
+        lookup.tables.push_back({.rows = 6,
+                                 .width = width,
+                                 .dtype = dtype,
+                                 .pooling = Pooling::max,
+                                 .hotness = 5,
+                                 .default_id = width == 32 ? 2 : -1});
+      }
+    }
+    is_jagged ? this->fill_jagged(lookup, 9) : this->fill(lookup);
+    for (auto& table : lookup.tables) {
+      for (auto& element : table.elements) {
+        auto const number = this->random.integer(-2, 2);
+        element = number == -2 ? std::nanf("") : static_cast<float>(number);
+      }
+    }
+    this->expect_pooled(lookup);
+  }
+}
+
+TYPED_TEST(EmbeddingTablesTest, places_of_maxima_in_hundreds_of_tables) {
+  TablesLookup lookup{.tables = {}, .batch = 35, .has_argmax = true};
+  for (int t = 0; t < 200; ++t) {
+    lookup.tables.push_back({.rows = 9 + t,
+                             .width = 1 + t % 19,
+                             .pooling = t % 3 == 0 ? Pooling::max : Pooling::mean,
+                             .hotness = t % 4});
+  }
+  this->fill(lookup);
+  this->expect_pooled(lookup);
+}
+
 // Table descriptors are launch arguments up to a certain number of tables; with more tables they
 // are read from memory.
 TYPED_TEST(EmbeddingTablesTest, one_table_and_hundreds) {

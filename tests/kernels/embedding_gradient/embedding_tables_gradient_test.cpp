@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace msstream::ops::kernels::testing {
 namespace {
@@ -23,9 +25,10 @@ struct Backward {
   Integers ids = {};
   Integers offsets = {};
   Floats weights = {};
-  DType gradient = DType::float32;
   bool has_32_bit_ids = false;
   DType rows = DType::int32;
+  bool has_argmax = false;
+  bool has_infinities = false;  ///< whether some elements of the output gradient are infinite
 
   [[nodiscard]] std::int64_t bags() const { return existing.value_or(batch); }
 };
@@ -97,6 +100,27 @@ class EmbeddingTablesGradientTest : public KernelTest<Stream> {
       first_row += table.rows;
     }
     return places;
+  }
+
+  /// Returns for each column of each bag of a table of Pooling::max one of the bag's positions, or
+  /// -1 if the bag has none.
+  Numbers random_argmax(Backward const& backward,
+                        TablePlan const& plan,
+                        std::map<std::int64_t, Place> const& places) {
+    Numbers argmax(static_cast<std::size_t>(backward.batch * plan.argmax_width), -1);
+    std::map<std::pair<std::size_t, std::int64_t>, Numbers> of_bags;
+    for (auto const& [place, about] : places) {
+      of_bags[{about.table, about.bag}].push_back(static_cast<std::int32_t>(place));
+    }
+    for (auto const& [bag, members] : of_bags) {
+      auto const& table = plan.tables[bag.first];
+      for (std::int32_t c = 0; c < table.width && table.pooling == Pooling::max; ++c) {
+        auto const winner = this->random.integer(0, std::ssize(members) - 1);
+        argmax[static_cast<std::size_t>(bag.second * plan.argmax_width + table.first_argmax_column +
+                                        c)] = members[static_cast<std::size_t>(winner)];
+      }
+    }
+    return argmax;
   }
 
   template <class T>
@@ -215,7 +239,12 @@ class EmbeddingTablesGradientTest : public KernelTest<Stream> {
     positions.resize(all, -1);
     ranks.resize(all, -1);
     starts.resize(all + 1, -1);
+    auto const all_argmax = random_argmax(backward, plan, expected);
+    auto const argmax = this->upload(all_argmax);
     auto gradients = this->random.reals(backward.batch * plan.width);
+    for (std::size_t i = 0; i < gradients.size() && backward.has_infinities; i += 7) {
+      gradients[i] = std::numeric_limits<float>::infinity();
+    }
     auto const output_gradient = this->upload(rounded<T>(gradients));
     auto const device_rows = this->upload(unique_rows);
     auto const device_starts = this->upload(starts);
@@ -246,7 +275,8 @@ class EmbeddingTablesGradientTest : public KernelTest<Stream> {
                                    .gradient_dtype = dtype_of<T>,
                                    .values = values.data(),
                                    .table_starts = table_starts.data(),
-                                   .workspace = memory.data()});
+                                   .workspace = memory.data(),
+                                   .argmax = backward.has_argmax ? argmax.data() : nullptr});
       });
       return this->read(values);
     };
@@ -273,14 +303,23 @@ class EmbeddingTablesGradientTest : public KernelTest<Stream> {
         double magnitude = 0.0;
         for (auto const place : members) {
           auto const& [of, row, bag, factor] = expected.at(place);
+          if (backward.has_argmax && plan.tables[of].pooling == Pooling::max &&
+              all_argmax[static_cast<std::size_t>(
+                  bag * plan.argmax_width + plan.tables[of].first_argmax_column + c)] != place) {
+            continue;
+          }
           auto const element = bag * plan.width + plan.tables[of].first_column + c;
           double const term = factor * gradients[static_cast<std::size_t>(element)];
           sum += term;
           magnitude += std::abs(term);
         }
-        ASSERT_NEAR(
-            found[at], sum, (static_cast<double>(members.size()) + 60.0) * magnitude * 0x1p-24)
-            << "unique row " << u << " column " << c;
+        if (std::isinf(sum)) {
+          ASSERT_EQ(found[at], sum) << "unique row " << u << " column " << c;
+        } else {
+          ASSERT_NEAR(
+              found[at], sum, (static_cast<double>(members.size()) + 60.0) * magnitude * 0x1p-24)
+              << "unique row " << u << " column " << c;
+        }
         ASSERT_EQ(found[at], again[at]) << "two runs differ";
       }
     }
@@ -367,6 +406,48 @@ TYPED_TEST(EmbeddingTablesGradientTest, hot_rows) {
     this->fill(backward);
     this->expect_gradients(backward);
   }
+}
+
+TYPED_TEST(EmbeddingTablesGradientTest, only_the_place_of_a_maximum_has_a_gradient) {
+  for (std::int32_t const hotness : {1, 5, 20}) {
+    Backward backward{
+        .tables = this->mixed_tables(hotness), .batch = 40, .existing = 38, .has_argmax = true};
+    for (std::size_t t = 0; t < backward.tables.size(); ++t) {
+      backward.tables[t].pooling = t % 3 == 1 ? Pooling::mean : Pooling::max;
+    }
+    for (bool const has_infinities : {false, true}) {
+      backward.has_infinities = has_infinities;
+      this->fill(backward);
+      this->expect_gradients(backward);
+      this->template expect_gradients<bfloat16>(backward);
+      backward.has_32_bit_ids = !backward.has_32_bit_ids;
+      this->fill(backward, hotness);
+      this->expect_gradients(backward);
+    }
+  }
+}
+
+TYPED_TEST(EmbeddingTablesGradientTest, maxima_of_one_id_need_no_argmax) {
+  Backward backward{.tables = this->mixed_tables(1), .batch = 40};
+  for (auto& table : backward.tables) {
+    table.pooling = Pooling::max;
+  }
+  this->fill(backward);
+  this->expect_gradients(backward);
+}
+
+// Each row is the maximum of many bags, so that its sum extends over many parts.
+TYPED_TEST(EmbeddingTablesGradientTest, hot_rows_of_maxima) {
+  Backward backward{
+      .tables = {{.rows = 2, .width = 33, .hotness = 40, .pooling = Pooling::max},
+                 {.rows = 400, .width = 128},
+                 {.rows = 1, .default_id = 0, .width = 4, .hotness = 70, .pooling = Pooling::max}},
+      .batch = 300,
+      .has_argmax = true};
+  this->fill(backward);
+  this->expect_gradients(backward);
+  this->fill(backward, 90);
+  this->expect_gradients(backward);
 }
 
 }  // namespace

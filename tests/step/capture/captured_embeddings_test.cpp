@@ -205,6 +205,17 @@ Operations<R> operations_on_tables(ManyTables<R> const& tables) {
        [=](Content<R> const& in) -> Results<R> {
          return {ops::embedding_lookup(tables.mixed, fixed(in))};
        }},
+      {"gradient of maxima of tables by offsets",
+       [=](Content<R> const& in) -> Results<R> {
+         auto const bags = jagged(in);
+         Tensor<std::int32_t, R> const argmax(in.table.device(),
+                                              tables.mixed.argmax_shape(kMostBags));
+         auto const pooled = ops::embedding_lookup(tables.mixed, bags, {.argmax = argmax});
+         auto found = gradients(
+             ops::embedding_tables_gradient(tables.mixed, bags, pooled, std::optional(argmax)));
+         found.pop_back();  // the values have gaps
+         return found;
+       }},
       {"gradient of tables by offsets",
        [=](Content<R> const& in) -> Results<R> {
          auto bags = jagged(in);

@@ -17,7 +17,7 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The implementations of the differentiable embedding_lookup(), compiled once for all runtimes.
+// The implementation of the differentiable embedding_lookup(), compiled once for all runtimes.
 
 [[nodiscard]] Floats embedding_lookup(AnyTape& tape,
                                       AnyTensor const& table,
@@ -27,7 +27,7 @@ namespace detail {
 [[nodiscard]] Floats embedding_lookup(AnyTape& tape,
                                       EmbeddingTables<AnyRuntime> const& tables,
                                       TableBags<AnyRuntime> const& bags,
-                                      TablesLookupOptions<AnyRuntime> const& options,
+                                      TablesLookupOptions<AnyRuntime> options,
                                       std::source_location issued_at);
 
 // The forms for NoTape, which are the operations without a tape.
@@ -90,11 +90,13 @@ template <Element T, Runtime R, TapeOf<R> Tape>
       .reshaped({rows.bags() / tables.tables(), tables.tables() * tables.weights().shape()[1]});
 }
 
-/// Pools rows of all tables of an EmbeddingTables in one launch, as embedding_lookup() without a
-/// tape does; the tape records the backward. Each table has a row-sparse gradient of its own, by
-/// its pooling, which may be the maximum: see GradientTape::row_gradients(). The backward groups
-/// the ids and adds the gradients table by table, and looks tables of Pooling::max up once more.
-/// The bags' weights have a gradient in tables of Pooling::sum, unless they are excluded.
+/// Pools rows of many tables in one launch, as embedding_lookup() without a tape does; the tape
+/// records one operation, whose backward computes the gradients of all tables together, those of
+/// Pooling::max included. The gradient of each table is row-sparse: see
+/// GradientTape::row_gradients(). Optimizer::step() applies such gradients where they are;
+/// functions that return the gradient of one table copy its rows. If any table has Pooling::sum,
+/// the bags' weights have a gradient, unless they are excluded; it is 0 in tables of other
+/// poolings.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
     Tape& tape,

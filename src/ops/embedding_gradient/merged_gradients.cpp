@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/embedding_gradient/merged_gradients.hpp"
+
+#include "embedding_gradient/row_parts.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/ops/bags.hpp>
+#include <msstream/ops/choices.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <variant>
+
+namespace msstream::ops::detail {
+namespace {
+
+/// Returns the arguments of a copy of the gradient's rows, except for its destination.
+kernels::MergeRowsArgs merge_args(TableGradient const& gradient, std::int64_t width) {
+  auto const view = view_of(gradient);
+  return {.ids = view.ids,
+          .values = view.values,
+          .end = view.end,
+          .capacity = view.capacity,
+          .width = width,
+          .merged_ids = nullptr,
+          .merged_values = nullptr,
+          .first_row = view.first_row,
+          .begin = view.begin,
+          .stride = view.stride};
+}
+
+Reads reads_of(TableGradient const& gradient) {
+  Reads read;
+  add_gradient(gradient, read);
+  return read;
+}
+
+}  // namespace
+
+RowGradients<AnyRuntime> own_rows(TableGradient const& gradient,
+                                  std::int64_t width,
+                                  std::source_location issued_at) {
+  if (auto const* const own = std::get_if<RowGradients<AnyRuntime>>(&gradient)) {
+    return *own;
+  }
+  auto args = merge_args(gradient, width);
+  auto const& device = std::get<TablePart>(gradient).all->values.device();
+  RowGradients<AnyRuntime> rows{TensorOf<std::int64_t>(device, {args.capacity}),
+                                TensorOf<std::int64_t>(device, {}),
+                                Floats(device, {args.capacity, width})};
+  args.merged_ids = rows.ids.data();
+  args.merged_values = rows.values.data();
+  args.merged_count = rows.count.data();
+  issue(
+      "rows_of_table",
+      reads_of(gradient),
+      writes(rows.ids, rows.values, rows.count),
+      [args](auto stream) { kernels::merge_rows(stream, args); },
+      {},
+      issued_at);
+  return rows;
+}
+
+RowGradients<AnyRuntime> merged_gradients(std::vector<TableGradient> const& parts,
+                                          Shape const& table,
+                                          std::vector<std::int64_t> const& first_rows,
+                                          std::source_location issued_at) {
+  auto const width = table[1];
+  std::int64_t capacity = 0;
+  for (auto const& part : parts) {
+    capacity += view_of(part).capacity;
+  }
+  auto const& device = std::visit(
+      []<class Gradient>(Gradient const& gradient) -> auto const& {
+        if constexpr (std::same_as<Gradient, TablePart>) {
+          return gradient.all->values.device();
+        } else {
+          return gradient.values.device();
+        }
+      },
+      parts.front());
+  TensorOf<std::int64_t> ids(device, {capacity});
+  Floats values(device, {capacity, width});
+  std::int64_t begin = 0;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    auto args = merge_args(parts[k], width);
+    args.merged_ids = ids.data() + begin;
+    args.merged_values = values.data() + begin * width;
+    args.first_row += first_rows.empty() ? 0 : first_rows[k];
+    issue(
+        "merge_rows",
+        reads_of(parts[k]),
+        writes(ids, values),
+        [args](auto stream) { kernels::merge_rows(stream, args); },
+        {},
+        issued_at);
+    begin += args.capacity;
+  }
+  AnyBags const bags(ids);
+  return embedding_gradient(bags,
+                            deduplicate(bags, table[0], Pooling::sum, issued_at),
+                            table[0],
+                            Pooling::sum,
+                            values.any(),
+                            {},
+                            issued_at);
+}
+
+RowGradients<AnyRuntime> merge_row_gradients(std::vector<RowGradients<AnyRuntime>> const& parts,
+                                             std::int64_t rows,
+                                             std::vector<std::int64_t> const& first_rows,
+                                             std::source_location issued_at) {
+  require(!parts.empty(), "merge_row_gradients: no parts");
+  require(first_rows.empty() || first_rows.size() == parts.size(),
+          "merge_row_gradients: {} first rows for {} parts",
+          first_rows.size(),
+          parts.size());
+  for (auto const& part : parts) {
+    auto const& shape = part.values.shape();
+    require(shape.rank() == 2 && part.ids.count() == shape[0] &&
+                shape[1] == parts.front().values.shape()[1],
+            "merge_row_gradients: ids {} with values {}, after values {}",
+            part.ids.shape(),
+            shape,
+            parts.front().values.shape());
+  }
+  return merged_gradients(
+      {parts.begin(), parts.end()}, {rows, parts.front().values.shape()[1]}, first_rows, issued_at);
+}
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/embedding/table_gradient.hpp"
+
+#include <msstream/base/shape.hpp>
+#include <msstream/ops/embedding.hpp>
+
+#include <cstdint>
+#include <source_location>
+#include <vector>
+
+namespace msstream::ops::detail {
+
+/// Returns a gradient with tensors of its own, of rows of `width` columns. Copies the rows of one
+/// table among those of many.
+[[nodiscard]] RowGradients<AnyRuntime> own_rows(TableGradient const& gradient,
+                                                std::int64_t width,
+                                                std::source_location issued_at);
+/// Like merge_row_gradients(), for a table of the given shape.
+[[nodiscard]] RowGradients<AnyRuntime> merged_gradients(std::vector<TableGradient> const& parts,
+                                                        Shape const& table,
+                                                        std::vector<std::int64_t> const& first_rows,
+                                                        std::source_location issued_at);
+
+}  // namespace msstream::ops::detail

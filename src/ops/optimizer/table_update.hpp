@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/embedding/table_gradient.hpp"
+
+#include <msstream/ops/optimizer.hpp>
+#include <msstream/ops/optimizer_rule.hpp>
+
+#include <source_location>
+#include <variant>
+#include <vector>
+
+namespace msstream::ops::detail {
+
+/// A table of an update_rows(), with a gradient of its own or one of those of many tables.
+struct TableUpdate {
+  AnyTensor table;
+  TableGradient gradient;
+  OptimizerState<AnyRuntime> state;
+  ParameterGroup group = {};
+};
+void update_rows(OptimizerRule const& rule,
+                 StepCounter<AnyRuntime> const& step,
+                 std::vector<TableUpdate> const& tables,
+                 std::source_location issued_at);
+
+/// A gradient that is a part of a global norm: that of a dense parameter, or of a table.
+struct NormInput {
+  std::variant<Floats, TableGradient> gradient;
+  std::int64_t width;  ///< of the rows of a table
+  float clip_value;
+};
+
+}  // namespace msstream::ops::detail

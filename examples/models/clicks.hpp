@@ -105,6 +105,11 @@ struct Query {
   std::vector<std::int64_t> ids = std::vector<std::int64_t>(kFields, 7);
 };
 
+/// Returns the labels of a batch, [rows, 1].
+inline ms::Tensor<float> labels_of(ms::data::DeviceBatch<> const& batch) {
+  return batch.floats("label").reshaped({batch.rows(), 1});
+}
+
 /// Returns the rows [begin, end) in batches on the device.
 inline ms::data::DeviceLoader<> batches(ms::Device<> const& device,
                                         ms::StreamGroup<> const& group,

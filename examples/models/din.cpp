@@ -94,7 +94,7 @@ int main() {
   ms::report::ProgressLine progress("training", 100'000);
   while (auto const batch = batches.next()) {
     tape.backward(
-        ops::mean_bce_with_logits(tape, model.forward(tape, *batch), batch->floats("label")));
+        ops::mean_bce_with_logits(tape, model.forward(tape, *batch), histories::labels_of(*batch)));
     optimizer.step(tape);
     tape.clear();
     progress.update(batch->first_sample() + batch->rows());
@@ -109,7 +109,7 @@ int main() {
   ms::metrics::Auc const auc(device);
   auto held_out = histories::batches(device, pool[0], 100'000, 110'240, true);
   while (auto const batch = held_out.next()) {
-    auc.update(served.forward(ms::no_tape, *batch), batch->floats("label"));
+    auc.update(served.forward(ms::no_tape, *batch), histories::labels_of(*batch));
   }
   std::printf("held-out AUC %.4f\n", auc.value().value());
 }

@@ -62,7 +62,7 @@ int main() {
   ms::report::ProgressLine progress("training", 300'000);
   while (auto const batch = batches.next()) {
     auto const logits = model->forward(tape, *batch);
-    auto const loss = ops::mean_bce_with_logits(tape, logits, batch->floats("label"));
+    auto const loss = ops::mean_bce_with_logits(tape, logits, clicks::labels_of(*batch));
     tape.backward(loss);
     optimizer.step(tape);
     tape.clear();
@@ -75,7 +75,7 @@ int main() {
   ms::metrics::Auc const auc(device);
   auto held_out = clicks::batches(device, pool[0], 300'000, 320'000);
   while (auto const batch = held_out.next()) {
-    auc.update(model->forward(ms::no_tape, *batch), batch->floats("label"));
+    auc.update(model->forward(ms::no_tape, *batch), clicks::labels_of(*batch));
   }
   std::printf("held-out AUC %.4f\n", auc.value().value());
 

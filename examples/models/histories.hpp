@@ -91,6 +91,11 @@ inline ms::ops::Bags<> history_of(ms::data::DeviceBatch<> const& batch) {
   return {batch.ints("history"), batch.offsets("history")};
 }
 
+/// Returns the labels of a batch, [rows, 1].
+inline ms::Tensor<float> labels_of(ms::data::DeviceBatch<> const& batch) {
+  return batch.floats("label").reshaped({batch.rows(), 1});
+}
+
 /// Returns the users [begin, end) in full batches of 256 on the device.
 inline ms::data::DeviceLoader<> batches(ms::Device<> const& device,
                                         ms::StreamGroup<> const& group,

@@ -12,13 +12,14 @@ namespace msstream::ops::kernels {
 
 namespace {
 
+// The blocks of a launch agree on the least index in the second word, and the last block to finish
+// moves it to the first word, which ends all later searches. The third word counts the finished
+// blocks, from -1 on.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads)
     find_non_finite_kernel(__grid_constant__ NonFiniteSearch const search) {
-  auto const before = *search.found;
-  if (before != NonFiniteSearch::kNothingFound &&
-      before >> NonFiniteSearch::kElementBits != search.number) {
-    return;  // an earlier search has found an element
+  if (search.found[0] != NonFiniteSearch::kNothingFound) {
+    return;
   }
   auto const count = search.row_count == nullptr
                          ? search.count
@@ -26,10 +27,20 @@ __global__ void __launch_bounds__(kBlockThreads)
   auto const* const values = static_cast<T const*>(search.values);
   for (auto i = grid_thread(); i < count; i += grid_stride()) {
     if (!isfinite(widen(values[i]))) {
-      atomicMin(search.found,
+      atomicMin(search.found + 1,
                 search.number << NonFiniteSearch::kElementBits | static_cast<std::uint64_t>(i));
-      return;
+      break;
     }
+  }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x != 0) {
+    return;
+  }
+  auto const finished = atomicAdd(search.found + 2, 1ULL) + 2;
+  if (finished == gridDim.x) {
+    search.found[0] = atomicAdd(search.found + 1, 0ULL);
+    search.found[2] = ~0ULL;
   }
 }
 

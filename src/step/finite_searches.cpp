@@ -31,7 +31,7 @@ constexpr std::size_t kMostSearches = std::size_t{1} << 20U;
 
 FiniteSearches::FiniteSearches(std::shared_ptr<DeviceState> const& device,
                                std::source_location issued_at)
-    : found_(device, Shape{1}) {
+    : found_(device, Shape{Search::kWords}) {
   forget(issued_at);
 }
 

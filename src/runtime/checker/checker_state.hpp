@@ -269,10 +269,10 @@ struct Checker::State {
   bool judge_issue(IssuedWork& work,
                    OperationHandle const& part,
                    MemoryUse const& use,
-                   detail::AccessHistory& history,
+                   detail::AccessHistory& accesses,
                    Tell&& tell) {
     bool is_late = false;
-    history.for_each_conflict(
+    accesses.for_each_conflict(
         detail::interval_of(use), use.mode, [&](PastAccess const& past, Interval where) {
           if (past.by.get() == &work || past.by->state == IssuedWork::State::given_up) {
             return;
@@ -409,11 +409,11 @@ struct Checker::State {
   /// are operations that only read it.
   void find_copies_beside(Hold const& hold,
                           IssuedWork const& end,
-                          detail::AccessHistory& history,
+                          detail::AccessHistory& accesses,
                           std::vector<CheckReport>& found) {
     for (auto const& held : hold.work->operation->uses) {
       auto const range = detail::interval_of(held);
-      history.for_each_conflict(
+      accesses.for_each_conflict(
           range, AccessMode::read, [&](PastAccess const& past, Interval where) {
             bool const was_beside =
                 past.by->past_issue && past.by->sequence > hold.work->sequence &&

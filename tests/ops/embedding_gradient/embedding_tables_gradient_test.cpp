@@ -148,6 +148,38 @@ TYPED_TEST(EmbeddingTablesGradientTest, maxima_of_one_id_need_no_argmax) {
   EXPECT_EQ(Floats(values.begin(), values.begin() + 4), (Floats{1, 4, 2, 5}));
 }
 
+// Of the bags of the second table, with the offsets {0, 2, 9, 4}, the first is good. The others
+// take the row of the default id, whose place follows those of all ids.
+TYPED_TEST(EmbeddingTablesGradientTest, maxima_of_bags_with_bad_offsets_and_of_empty_bags) {
+  for (bool const has_default : {false, true}) {
+    EmbeddingTables<TypeParam> const tables(
+        this->device(),
+        {{.weights = this->put(Floats{7, 8}, {2, 1})},
+         {.weights = this->put(Floats{1, 2, 3, 4}, {4, 1}),
+          .pooling = Pooling::max,
+          .default_id = has_default ? std::optional<std::int64_t>(0) : std::nullopt}});
+    TableBags<TypeParam> const bags{
+        .ids = this->put(std::vector<std::int32_t>{3, 1, 1, 2}),
+        .batch = 3,
+        .offsets = this->put(std::vector<std::int32_t>{0, 0, 0, 0, 2, 9, 4})};
+    Tensor<std::int32_t, TypeParam> const argmax(this->device(), tables.argmax_shape(3));
+    auto const pooled = ops::embedding_lookup(tables, bags, {.argmax = argmax});
+    EXPECT_EQ(to_host(pooled),
+              has_default ? (Floats{0, 4, 0, 1, 0, 1}) : (Floats{0, 4, 0, 0, 0, 0}));
+    EXPECT_EQ(to_host(argmax),
+              has_default ? (std::vector<std::int32_t>{0, 4 + 4, 4 + 5})
+                          : (std::vector<std::int32_t>{0, -1, -1}));
+    auto const gradients = ops::embedding_tables_gradient(
+        tables, bags, this->put(Floats{10, 1, 10, 2, 10, 4}, {3, 2}), std::optional(argmax));
+    auto const count = to_host(gradients.count).front();
+    // Row 2 + id of all tables. The good bag has the ids 3 and 1, of which 3 has the maximum.
+    EXPECT_EQ(to_host(gradients.rows.rows(0, count)),
+              has_default ? (Integers{2, 3, 5}) : (Integers{3, 5}));
+    EXPECT_EQ(to_host(gradients.values.rows(0, count)),
+              has_default ? (Floats{6, 0, 1}) : (Floats{0, 1}));
+  }
+}
+
 TYPED_TEST(EmbeddingTablesGradientTest, infinite_gradients_reach_the_maximum_alone) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EmbeddingTables<TypeParam> const tables(

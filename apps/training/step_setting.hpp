@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/schedule.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 #include <msstream/stream/stream_pool.hpp>
+
+#include <limits>
 
 namespace msstream::training {
 
@@ -17,6 +20,8 @@ struct StepSetting {
   MatmulPrecision precision = MatmulPrecision::float32;
   bool reduce_waits = true;
   bool tables_together = false;  ///< see OptimizerOptions::tables_together
+  Schedule schedule = {};        ///< see OptimizerOptions::schedule
+  float clip_norm = std::numeric_limits<float>::infinity();  ///< see OptimizerOptions::clip_norm
 };
 
 }  // namespace msstream::training

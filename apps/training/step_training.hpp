@@ -40,7 +40,11 @@ class StepTraining {
                .log = nullptr}),
         tape_(device_),
         built_(build(std::as_const(device_))),
-        optimizer_(device_, rule, {.tables_together = setting.tables_together}),
+        optimizer_(device_,
+                   rule,
+                   {.tables_together = setting.tables_together,
+                    .schedule = setting.schedule,
+                    .clip_norm = setting.clip_norm}),
         captures_(setting.captured) {
     if (!pool_.options().propagate_groups) {
       trunk_.emplace(pool_[0]);

@@ -4,6 +4,11 @@
 #include "step_training.hpp"
 
 #include <msstream/memory/device.hpp>
+#include <msstream/metrics/auc.hpp>
+#include <msstream/metrics/calibration.hpp>
+#include <msstream/metrics/log_loss.hpp>
+#include <msstream/metrics/metric_set.hpp>
+#include <msstream/ops/random.hpp>
 
 #include <fmt/core.h>
 
@@ -13,7 +18,8 @@
 #include <vector>
 
 /// Benchmarks of a whole training step of the train_ple model, in its two forms, eager and
-/// captured.
+/// captured, and with what a trainer adds to a step: a schedule, weight decay, dropout, metrics and
+/// clipping by global norm.
 namespace benchmarks {
 namespace {
 
@@ -59,17 +65,14 @@ void add_form(char const* form,
               std::int64_t batch,
               int steps,
               std::int64_t divisor,
-              Groups groups) {
+              Groups groups,
+              ms::ops::OptimizerRule const& rule = {.kind = ms::ops::OptimizerKind::sgd,
+                                                    .learning_rate = 0.01F}) {
   auto const name =
       fmt::format("ple_step/{}/batch:{}/{}/{}", R::name, batch, form, name_of(setting, groups));
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
-    auto const training = make_training<R>(
-        state,
-        name,
-        setting,
-        groups,
-        {.kind = ms::ops::OptimizerKind::sgd, .learning_rate = 0.01F},
-        [&](ms::Device<R> const& device) {
+    auto const training =
+        make_training<R>(state, name, setting, groups, rule, [&](ms::Device<R> const& device) {
           return std::pair(Model<R>(device, ple_shape(divisor)), random_batch(device, batch));
         });
     time_steps(state, *training, steps);
@@ -92,9 +95,60 @@ void add_both(StepSetting const& setting,
   add_form<R, Grouped>("grouped", setting, batch, steps, divisor, groups);
 }
 
+/// The grouped form with dropout between the experts and the towers, and metrics of the logits.
+template <ms::Runtime R>
+class Trained : public Grouped<R> {
+ public:
+  Trained(ms::Device<R> const& device, PleShape const& shape)
+      : Grouped<R>(device, shape),
+        random_(device, {.seed = kSeed}),
+        metrics_(ms::metrics::BucketedAuc<R>(device),
+                 ms::metrics::LogLoss<R>(device),
+                 ms::metrics::Calibration<R>(device)) {}
+
+  [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
+                                          ms::StreamPool<R>& pool,
+                                          DeviceBatch<R> const& batch) const {
+    ms::StreamScope<R> const main(pool[0], {.include_grad = true});
+    random_.advance();
+    auto const logits =
+        this->stacked_logits(tape, pool, batch, [&](ms::Tensor<float, R> const& input) {
+          return ms::ops::dropout(tape, input, {.rate = 0.1F}, random_, "dropout");
+        });
+    metrics_.update(logits, batch.labels);
+    return this->loss_of(tape, logits, batch);
+  }
+
+ private:
+  ms::RandomGenerator<R> mutable random_;
+  ms::metrics::MetricSet<R> metrics_;
+};
+template <class R>
+using WithExtras = Trained<R>;
+
+/// Adds captured steps that differ in what a trainer adds to them.
+template <ms::Runtime R>
+void add_extras(StepSetting setting, std::int64_t batch, int steps, std::int64_t divisor) {
+  auto const rule = [](float decay) {
+    return ms::ops::OptimizerRule{
+        .kind = ms::ops::OptimizerKind::adam, .learning_rate = 0.001F, .weight_decay = decay};
+  };
+  add_form<R, Grouped>("trainer/plain", setting, batch, steps, divisor, Groups::own, rule(0.0F));
+  setting.schedule = ms::Schedule::cosine({.steps = 100'000, .warmup = {.steps = 1'000}});
+  add_form<R, WithExtras>(
+      "trainer/extras", setting, batch, steps, divisor, Groups::own, rule(0.01F));
+  setting.clip_norm = 1.0F;
+  add_form<R, WithExtras>(
+      "trainer/extras_and_clipping", setting, batch, steps, divisor, Groups::own, rule(0.01F));
+}
+
 }  // namespace
 
 void add_host_benchmarks() {
+  add_extras<ms::Host>({.groups = 4, .captured = true},
+                       Ple::kBatches[0] / axes::kHostPleDivisor,
+                       axes::kHostSteps,
+                       axes::kHostPleDivisor);
   for (int const groups : {1, 4}) {
     for (bool const captured : {false, true}) {
       add_both<ms::Host>({.groups = groups, .captured = captured},
@@ -114,6 +168,12 @@ void add_host_benchmarks() {
 void add_cuda_benchmarks() {
 #if MSSTREAM_CUDA
   using enum ms::MatmulPrecision;
+  for (std::int64_t const batch : {std::int64_t{512}, std::int64_t{4096}}) {
+    add_extras<ms::Cuda>({.groups = Ple::kGroups.back(), .captured = true, .precision = tf32},
+                         batch,
+                         axes::kCudaSteps,
+                         1);
+  }
   for (auto const batch : Ple::kBatches) {
     for (auto const precision : {float32, tf32}) {
       for (int const groups : Ple::kGroups) {

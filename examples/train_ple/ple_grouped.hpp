@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,9 +80,14 @@ class PleGrouped {
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {
     ms::StreamScope<R> const main(pool[0], {.include_grad = true});
-    auto const all = stacked_logits(tape, pool, batch);
+    return loss_of(tape, stacked_logits(tape, pool, batch), batch);
+  }
+  /// Returns the loss of a batch from its logits, [tasks, batch, 1].
+  [[nodiscard]] ms::Tensor<float, R> loss_of(ms::GradientTape<R>& tape,
+                                             ms::Tensor<float, R> const& logits,
+                                             DeviceBatch<R> const& batch) const {
     ms::NameScope const named("towers");
-    auto const mean = ms::ops::mean_bce_with_logits(tape, all, batch.labels);
+    auto const mean = ms::ops::mean_bce_with_logits(tape, logits, batch.labels);
     return ms::ops::scale(tape, mean, static_cast<float>(shape_.tasks));
   }
 
@@ -100,6 +106,24 @@ class PleGrouped {
     return of_tasks;
   }
 
+  /// Returns the logits of all tasks, [tasks, batch, 1]. `change(input)` is called with the inputs
+  /// of the towers, and returns what they get.
+  template <class Change = std::identity>
+  [[nodiscard]] ms::Tensor<float, R> stacked_logits(ms::GradientTape<R>& tape,
+                                                    ms::StreamPool<R>& pool,
+                                                    DeviceBatch<R> const& batch,
+                                                    Change const& change = {}) const {
+    std::vector columns{look_up(tape, pool, batch.keys)};
+    other_columns_.append(tape, batch.continuous, columns);
+    auto input = ms::ops::concat(tape, columns);
+    for (int level = 0; level < shape_.levels; ++level) {
+      ms::NameScope const named(fmt::format("level{}", level));
+      input = extract(tape, pool, level, input);
+    }
+    ms::NameScope const named("towers");
+    return towers_[1](tape, towers_[0](tape, change(input), ms::ops::Activation::relu));
+  }
+
   /// Calls `dense(name, tensor)` for each dense parameter, and `table(name, tensor)` once for all
   /// tables.
   template <class Dense, class Table>
@@ -109,21 +133,6 @@ class PleGrouped {
   }
 
  private:
-  /// Returns the logits of all tasks, [tasks, batch, 1].
-  ms::Tensor<float, R> stacked_logits(ms::GradientTape<R>& tape,
-                                      ms::StreamPool<R>& pool,
-                                      DeviceBatch<R> const& batch) const {
-    std::vector columns{look_up(tape, pool, batch.keys)};
-    other_columns_.append(tape, batch.continuous, columns);
-    auto input = ms::ops::concat(tape, columns);
-    for (int level = 0; level < shape_.levels; ++level) {
-      ms::NameScope const named(fmt::format("level{}", level));
-      input = extract(tape, pool, level, input);
-    }
-    ms::NameScope const named("towers");
-    return towers_[1](tape, towers_[0](tape, input, ms::ops::Activation::relu));
-  }
-
   /// Returns the names of the experts of a level, by share: experts of a share have stacked layers.
   /// On the first level, all experts have the same input, so there is one share. On later levels,
   /// each share has one expert of every owner, in the order of the owners' inputs.

@@ -9,7 +9,7 @@
 
 namespace msstream::ops::kernels {
 
-/// What an update adds to the state of a metric.
+/// The kinds of metrics, by the terms that an update adds to the state.
 enum class MetricKind : std::uint8_t {
   loss,         ///< terms: the negative log likelihood of each label
   calibration,  ///< terms: the predicted probabilities

@@ -26,7 +26,7 @@ struct StepState {
   double norm = 0.0;             ///< global norm before it was clipped; 0 if it is not computed
 };
 
-/// What a step of an optimizer depends on besides its StepState.
+/// The numbers of a step of an optimizer besides its StepState.
 struct StepAdvance {
   OptimizerRule rule;
   Schedule::Numbers schedule = {};

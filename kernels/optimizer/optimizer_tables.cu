@@ -14,8 +14,8 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// What kernels use of a RowUpdate, in as few bytes as possible, because the tables of a launch are
-/// parameters of the kernel.
+/// The members of a RowUpdate that kernels use, in as few bytes as possible, because the tables of
+/// a launch are parameters of the kernel.
 struct MovedRows {
   void* table;
   GroupNumbers numbers;

@@ -23,7 +23,7 @@ inline constexpr std::int64_t kSumChunk = std::int64_t{4} * kSumLanes* Quads;
 /// The quads of four elements that each lane adds in a chunk of a global norm.
 inline constexpr int kNormQuads = 4;
 inline constexpr std::int64_t kNormChunk = kSumChunk<kNormQuads>;
-/// The same for the norms of LAMB.
+/// The Quads and the elements of a chunk for the norms of LAMB.
 inline constexpr int kLambQuads = 1;
 inline constexpr std::int64_t kLambChunk = kSumChunk<kLambQuads>;
 

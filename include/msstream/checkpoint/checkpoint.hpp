@@ -21,7 +21,7 @@
 ///     auto const loaded = checkpoint::load("model.safetensors", tensors);   // loaded.step == 1000
 namespace msstream::checkpoint {
 
-/// What a checkpoint has besides its tensors.
+/// The contents of a checkpoint besides its tensors.
 struct Header {
   std::int64_t step = 0;
   /// Texts by name, such as the position in the data, a vocabulary, or a reader's state as JSON.
@@ -57,7 +57,7 @@ struct LoadOptions {
   bool allow_unexpected = false;
 };
 
-/// What load() found in a file.
+/// The contents that load() has found in a file.
 struct Loaded {
   std::int64_t step = 0;                     ///< 0 if the file says none
   Metadata metadata = {};                    ///< without the library's own texts

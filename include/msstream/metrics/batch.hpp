@@ -12,7 +12,7 @@
 
 namespace msstream::metrics {
 
-/// What the scores of a metric are: logits, whose probabilities are 1 / (1 + exp(-score)), or
+/// The meaning of the scores of a metric: logits, whose probabilities are 1 / (1 + exp(-score)), or
 /// probabilities in [0, 1].
 enum class Input : std::uint8_t { logits, probabilities };
 

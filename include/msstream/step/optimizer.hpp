@@ -65,7 +65,7 @@ class Optimizer<detail::AnyRuntime> {
   Optimizer& operator=(Optimizer const&) = delete;
   ~Optimizer();
 
-  /// What the device knows of the last step.
+  /// The numbers of the last step, read from the device.
   struct Status {
     std::int64_t steps;    ///< the number of updates
     float learning_rate;   ///< that of the last update, or the one given before the first

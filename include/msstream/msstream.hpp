@@ -6,6 +6,12 @@
 /// fail (runtime/checked.hpp, sim.hpp and faulty.hpp), interop and DLPack, the raw allocator, and
 /// the automatic choice of groups (step/auto_assignment.hpp).
 
+#include <msstream/data/binary_reader.hpp>
+#include <msstream/data/data_error.hpp>
+#include <msstream/data/device_loader.hpp>
+#include <msstream/data/libsvm_reader.hpp>
+#include <msstream/data/string_key.hpp>
+#include <msstream/data/text_reader.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/attention.hpp>

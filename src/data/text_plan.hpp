@@ -34,7 +34,7 @@ struct FieldUse {
   TextColumn const* how;
 };
 
-/// What to do with the fields of one file. Shared by the tasks that parse the file.
+/// The fields of one file, and their uses. Shared by the tasks that parse the file.
 struct TextPlan {
   std::string file;  ///< its name
   TextRules rules;

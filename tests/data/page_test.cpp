@@ -63,6 +63,18 @@ class ClickReader final : public ms::data::Reader {
   std::size_t row_ = 0;
 };
 
+std::shared_ptr<ms::data::Reader> open_rows(std::string const& path) {
+  using enum ms::data::ColumnType;
+  return std::make_shared<ms::data::CsvReader>(
+      path,
+      ms::data::TextOptions{
+          .columns = {
+              {.name = "label"},
+              {.name = "dense", .fields = {"age", "income"}, .if_empty = 0.0},
+              {.name = "country", .type = hashed, .buckets = 10'000},
+              {.name = "tags", .type = hashed, .value_separator = '|', .buckets = 50'000}}});
+}
+
 TEST(DataPage, trains_on_a_file_and_goes_on_later) {
   msstream::testing::TemporaryFolder const folder;
   auto const path =
@@ -73,15 +85,7 @@ TEST(DataPage, trains_on_a_file_and_goes_on_later) {
 
   ms::Device<ms::Host> const device;
   ms::StreamPool pool(device, {.groups = 1});
-  using enum ms::data::ColumnType;
-  auto reader = std::make_shared<ms::data::CsvReader>(
-      path,
-      ms::data::TextOptions{
-          .columns = {
-              {.name = "label"},
-              {.name = "dense", .fields = {"age", "income"}, .if_empty = 0.0},
-              {.name = "country", .type = hashed, .buckets = 10'000},
-              {.name = "tags", .type = hashed, .value_separator = '|', .buckets = 50'000}}});
+  auto const reader = open_rows(path);
   ms::data::DeviceLoader loader(
       device,
       pool[0],
@@ -101,7 +105,7 @@ TEST(DataPage, trains_on_a_file_and_goes_on_later) {
   ms::data::LoaderOptions options{
       .batch_rows = 4'096, .epochs = 5, .shuffle_rows = 1 << 16, .seed = 42};
   options.start = ms::data::LoaderPosition::parse(saved_text);
-  ms::data::Loader later(reader, options);
+  ms::data::Loader later(open_rows(path), options);
   EXPECT_EQ(later.next().value().index(), 3);
 }
 

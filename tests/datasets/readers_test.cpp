@@ -139,14 +139,16 @@ TEST(Readers, errors_name_file_line_column_and_value) {
   auto const bad_number = with_column(census_row(), 5, " 12x", ',');
   auto const path = folder.write("data.csv", census_row() + "\n\n" + bad_number + "\n");
   EXPECT_EQ(read_failure(path),
-            path.string() + ":3: column 6 (wage per hour): expected a number from -1e12 to 1e12, found '12x'");
+            path.string() +
+                ":3: column 6 (wage per hour): expected a number from -1e12 to 1e12, found '12x'");
 }
 
 TEST(Readers, refuses_numbers_that_are_not_finite) {
   TemporaryFolder const folder;
   for (auto const* value : {"nan", "inf", "1e99", "", "?"}) {
     auto const path = folder.write("x", with_column(census_row(), 0, value, ','));
-    EXPECT_THAT(read_failure(path), EndsWith(fmt::format("expected a number from -1e12 to 1e12, found '{}'", value)))
+    EXPECT_THAT(read_failure(path),
+                EndsWith(fmt::format("expected a number from -1e12 to 1e12, found '{}'", value)))
         << value;
   }
 }

@@ -12,7 +12,7 @@
 
 namespace msstream::data {
 
-/// What becomes of the rows at the end of an epoch that do not fill a batch.
+/// The treatment of the rows at the end of an epoch that do not fill a batch.
 enum class LastBatch : std::uint8_t {
   partial,  ///< a batch with fewer rows
   padded,  ///< a batch with the shape of the others, in which zeros follow the rows; jagged columns

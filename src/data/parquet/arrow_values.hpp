@@ -14,7 +14,7 @@
 
 namespace msstream::data::detail {
 
-/// Where values come from, for messages.
+/// The origin of values, for messages.
 struct ArrowPlace {
   std::string const& file;
   ParquetColumn const& column;

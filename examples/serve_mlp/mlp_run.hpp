@@ -66,7 +66,7 @@ class Mlp : public ms::load::ServedModel<R> {
 
 template <ms::Runtime R>
 nlohmann::ordered_json serve_mlp_on(MlpOptions const& options) {
-  namespace data = ms::data;
+  namespace datasets = ms::datasets;
   namespace load = ms::load;
   auto const inputs = options.layers.front();
   auto const count = static_cast<std::size_t>(options.batch * inputs);

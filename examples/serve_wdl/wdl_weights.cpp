@@ -15,6 +15,7 @@
 namespace serve_wdl {
 
 namespace data = ms::data;
+namespace datasets = ms::datasets;
 using data::DataError;
 
 namespace {

@@ -13,7 +13,7 @@
 namespace train_ple {
 
 namespace cli = ms::cli;
-namespace data = ms::data;
+namespace datasets = ms::datasets;
 namespace training = ms::training;
 using cli::UsageError;
 

@@ -12,7 +12,7 @@
 namespace train_rerank {
 
 namespace cli = ms::cli;
-namespace data = ms::data;
+namespace datasets = ms::datasets;
 namespace training = ms::training;
 using cli::UsageError;
 

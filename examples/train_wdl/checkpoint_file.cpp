@@ -10,7 +10,7 @@
 
 namespace train_wdl {
 
-namespace data = msstream::data;
+namespace datasets = msstream::datasets;
 
 datasets::TensorMetadata checkpoint_metadata(TrainOptions const& options,
                                              TrainingData const& data,

@@ -12,7 +12,7 @@
 namespace train_wdl {
 
 namespace cli = msstream::cli;
-namespace data = msstream::data;
+namespace datasets = msstream::datasets;
 namespace training = msstream::training;
 using cli::UsageError;
 

@@ -9,7 +9,7 @@
 
 namespace train_wdl {
 
-namespace data = msstream::data;
+namespace datasets = msstream::datasets;
 namespace training = msstream::training;
 
 namespace {

@@ -85,6 +85,14 @@ class CheckPublic(unittest.TestCase):
         self.assertEqual(len(problems), 1, problems)
         self.assertIn("41 public headers; at most 40", problems[0])
 
+    def test_rooms_of_trainers_have_a_budget_of_their_own(self):
+        headers = {f"metrics/h{k}.hpp": "" for k in range(check_public.MOST_TRAINER_HEADERS)}
+        headers |= {f"base/h{k}.hpp": "" for k in range(check_public.MOST_HEADERS)}
+        self.assertEqual(self.found(headers), [])
+        problems = self.found({**headers, "data/h.hpp": ""})
+        self.assertEqual(len(problems), 1, problems)
+        self.assertIn("41 public headers; at most 40", problems[0])
+
     def test_no_headers_are_no_success(self):
         self.assertEqual(len(self.found({})), 1)
 

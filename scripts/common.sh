@@ -7,8 +7,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
 
-build_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev nlohmann-json3-dev)
-example_packages=(libcli11-dev zlib1g-dev)
+build_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev nlohmann-json3-dev zlib1g-dev)
+example_packages=(libcli11-dev)
 test_packages=(libgtest-dev libgmock-dev libdlpack-dev)
 # The presets asan, tsan and fuzz compile with clang 14, which takes half the time of g++ with
 # sanitizers.

@@ -21,6 +21,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   sklearn  the recorded numbers of scikit-learn, beside those of the newest one from PyPI; left out without a network
   python   checkpoints and event files, beside the newest safetensors and TensorBoard from PyPI; left out without a network
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
+  parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
 
   scripts/nightly.sh load core
@@ -107,6 +108,19 @@ captures() {
   MSSTREAM_TEST_CAPTURES=5200 "$root/build/$preset/tests/test_step" --gtest_filter='CapturesBesideTest/*'
 }
 
+parquet() {
+  local arrow
+  preset=host
+  arrow=$("$root/scripts/find_arrow.py" --install "$root/build/pyarrow") || {
+    say "left out: PyPI's pyarrow cannot be installed"
+    return
+  }
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
+    -D MSSTREAM_ARROW="$arrow" -D MSSTREAM_BUILD_EXAMPLES=OFF -B "$root/build/parquet"
+  quietly cmake --build "$root/build/parquet" --parallel "$(nproc)" --target test_data_parquet
+  "$root/build/parquet/tests/test_data_parquet" --gtest_brief=1
+}
+
 gpu() {
   choose_preset
   if [ "$preset" != cuda ]; then
@@ -124,12 +138,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load core fuzz sklearn python captures gpu)
+parts=(headers tidy asan tsan load core fuzz sklearn python captures parquet gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | core | fuzz | sklearn | python | captures | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | core | fuzz | sklearn | python | captures | parquet | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

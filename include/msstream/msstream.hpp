@@ -7,6 +7,12 @@
 /// the automatic choice of groups (step/auto_assignment.hpp).
 
 #include <msstream/checkpoint/writer.hpp>
+#include <msstream/data/binary_reader.hpp>
+#include <msstream/data/data_error.hpp>
+#include <msstream/data/device_loader.hpp>
+#include <msstream/data/libsvm_reader.hpp>
+#include <msstream/data/string_key.hpp>
+#include <msstream/data/text_reader.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/metrics/auc.hpp>
 #include <msstream/metrics/calibration.hpp>

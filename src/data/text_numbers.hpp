@@ -59,7 +59,9 @@ template <class Memory>
     std::memcpy(&word, text.data(), 8);
     return word & kWordMasks.lower[text.size()];
   }
-  std::memcpy(&word, text.data(), text.size());
+  if (!text.empty()) {
+    std::memcpy(&word, text.data(), text.size());
+  }
   return word;
 }
 

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/data/reader.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace msstream::data {
+
+/// A column that is read from the fields of Parquet files.
+struct ParquetColumn {
+  std::string name;
+  ColumnType type = ColumnType::float32;
+  /// The names of the top-level fields whose values make the column, of which each is one of its
+  /// values in a row. Empty: the field `name`.
+  std::vector<std::string> fields = {};
+  bool jagged = false;  ///< reads one field that holds lists, of any lengths
+  /// The value of a null of type float32 or int64. Without it, a null is an error. A null of type
+  /// hashed has the key of the empty string, and a list that is null has no values.
+  std::optional<double> if_null = {};
+  /// If it is not 0, each value of type hashed is reduced to its row in a table of so many rows, by
+  /// bucket_of().
+  std::int64_t buckets = 0;
+};
+
+/// Reads Parquet files with Arrow C++. A program that uses it links msstream::parquet, which is
+/// built if the CMake option MSSTREAM_ARROW says where Arrow is.
+///
+/// A column of type float32 takes fields of floating-point numbers and integers, one of type int64
+/// takes integers and booleans, and one of type hashed takes strings, also as a dictionary. A task
+/// reads a row group. Other fields of a file are not read.
+///
+/// Throws DataError, which names the file and the column, for a missing field, a field of another
+/// type, a null without if_null, and a file that Arrow cannot read.
+class ParquetReader final : public Reader {
+ public:
+  /// Opens the first file. Throws DataError, and std::invalid_argument for columns that cannot be
+  /// satisfied.
+  ParquetReader(std::vector<std::filesystem::path> files, std::vector<ParquetColumn> columns);
+  ParquetReader(std::filesystem::path file, std::vector<ParquetColumn> columns)
+      : ParquetReader(std::vector{std::move(file)}, std::move(columns)) {}
+  ~ParquetReader() override;
+
+  [[nodiscard]] Schema const& schema() const override;
+  bool next(Chunk& chunk) override;
+  /// Returns the place in front of a row group.
+  [[nodiscard]] Position position() const override;
+  void seek(Position const& position) override;
+  [[nodiscard]] Task next_task() override;
+
+ private:
+  class Files;
+  std::unique_ptr<Files> files_;
+};
+
+}  // namespace msstream::data

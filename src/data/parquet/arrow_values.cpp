@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/parquet/arrow_values.hpp"
+
+#include <msstream/data/string_key.hpp>
+
+#include <fmt/core.h>
+
+#include <type_traits>
+
+namespace msstream::data::detail {
+
+namespace {
+
+[[noreturn]] void refuse_type(ArrowPlace const& place, arrow::DataType const& type) {
+  throw DataError(
+      fmt::format("{}: column '{}': the field '{}' has values of type {}; expected {}{}",
+                  place.file,
+                  place.column.name,
+                  place.field,
+                  type.ToString(),
+                  place.column.jagged ? "lists of " : "",
+                  place.column.type == ColumnType::hashed    ? "strings"
+                  : place.column.type == ColumnType::float32 ? "numbers"
+                                                             : "integers"));
+}
+
+/// The values of an array that are read, one after the other, and where they go.
+template <class T>
+class ArrowSink {
+ public:
+  ArrowSink(ArrowPlace const& place, T* out, std::size_t stride)
+      : place_(place), out_(out), stride_(stride) {}
+
+  void put(T value) {
+    *out_ = value;
+    out_ += stride_;
+  }
+  void put_null() {
+    if (place_.column.type == ColumnType::hashed) {
+      put(static_cast<T>(key_of({})));
+      return;
+    }
+    if (!place_.column.if_null) {
+      throw DataError(
+          fmt::format("{}: column '{}': row group {} has a null in the field '{}', and "
+                      "the column has no if_null",
+                      place_.file,
+                      place_.column.name,
+                      place_.group,
+                      place_.field));
+    }
+    put(static_cast<T>(*place_.column.if_null));
+  }
+  [[nodiscard]] std::int64_t key_of(std::string_view text) const {
+    auto const key = string_key(text);
+    return place_.column.buckets > 0 ? bucket_of(key, place_.column.buckets) : key;
+  }
+  [[nodiscard]] ArrowPlace const& place() const noexcept { return place_; }
+
+ private:
+  ArrowPlace const& place_;
+  T* out_;
+  std::size_t stride_;
+};
+
+template <class Array, class T>
+void read_numbers(arrow::Array const& array,
+                  std::int64_t begin,
+                  std::int64_t end,
+                  ArrowSink<T>& sink) {
+  auto const& typed = static_cast<Array const&>(array);
+  for (auto i = begin; i < end; ++i) {
+    typed.IsNull(i) ? sink.put_null() : sink.put(static_cast<T>(typed.Value(i)));
+  }
+}
+
+template <class Array, class T>
+void read_strings(arrow::Array const& array,
+                  std::int64_t begin,
+                  std::int64_t end,
+                  ArrowSink<T>& sink) {
+  auto const& typed = static_cast<Array const&>(array);
+  for (auto i = begin; i < end; ++i) {
+    typed.IsNull(i) ? sink.put_null() : sink.put(static_cast<T>(sink.key_of(typed.GetView(i))));
+  }
+}
+
+template <class T>
+void read_keys(arrow::Array const& array,
+               std::int64_t begin,
+               std::int64_t end,
+               ArrowSink<T>& sink) {
+  switch (array.type_id()) {
+    case arrow::Type::STRING:
+      return read_strings<arrow::StringArray>(array, begin, end, sink);
+    case arrow::Type::BINARY:
+      return read_strings<arrow::BinaryArray>(array, begin, end, sink);
+    case arrow::Type::LARGE_STRING:
+      return read_strings<arrow::LargeStringArray>(array, begin, end, sink);
+    case arrow::Type::LARGE_BINARY:
+      return read_strings<arrow::LargeBinaryArray>(array, begin, end, sink);
+    case arrow::Type::DICTIONARY: {
+      auto const& typed = static_cast<arrow::DictionaryArray const&>(array);
+      for (auto i = begin; i < end; ++i) {
+        if (typed.IsNull(i)) {
+          sink.put_null();
+        } else {
+          auto const word = typed.GetValueIndex(i);
+          read_keys(*typed.dictionary(), word, word + 1, sink);
+        }
+      }
+      return;
+    }
+    default:
+      refuse_type(sink.place(), *array.type());
+  }
+}
+
+template <class T>
+void read_values(arrow::Array const& array,
+                 std::int64_t begin,
+                 std::int64_t end,
+                 ArrowSink<T>& sink) {
+  if (sink.place().column.type == ColumnType::hashed) {
+    return read_keys(array, begin, end, sink);
+  }
+  switch (array.type_id()) {
+    case arrow::Type::BOOL:
+      return read_numbers<arrow::BooleanArray>(array, begin, end, sink);
+    case arrow::Type::INT8:
+      return read_numbers<arrow::Int8Array>(array, begin, end, sink);
+    case arrow::Type::UINT8:
+      return read_numbers<arrow::UInt8Array>(array, begin, end, sink);
+    case arrow::Type::INT16:
+      return read_numbers<arrow::Int16Array>(array, begin, end, sink);
+    case arrow::Type::UINT16:
+      return read_numbers<arrow::UInt16Array>(array, begin, end, sink);
+    case arrow::Type::INT32:
+      return read_numbers<arrow::Int32Array>(array, begin, end, sink);
+    case arrow::Type::UINT32:
+      return read_numbers<arrow::UInt32Array>(array, begin, end, sink);
+    case arrow::Type::INT64:
+      return read_numbers<arrow::Int64Array>(array, begin, end, sink);
+    case arrow::Type::UINT64:
+      return read_numbers<arrow::UInt64Array>(array, begin, end, sink);
+    case arrow::Type::FLOAT:
+      if constexpr (std::is_same_v<T, float>) {
+        return read_numbers<arrow::FloatArray>(array, begin, end, sink);
+      }
+      break;
+    case arrow::Type::DOUBLE:
+      if constexpr (std::is_same_v<T, float>) {
+        return read_numbers<arrow::DoubleArray>(array, begin, end, sink);
+      }
+      break;
+    default:
+      break;
+  }
+  refuse_type(sink.place(), *array.type());
+}
+
+/// Appends the lists of one array to a jagged column.
+template <class Array, class T>
+void append_lists(ArrowPlace const& place,
+                  arrow::Array const& array,
+                  Values<T>& values,
+                  Values<std::int64_t>& offsets) {
+  auto const& lists = static_cast<Array const&>(array);
+  for (std::int64_t row = 0; row < lists.length(); ++row) {
+    if (!lists.IsNull(row)) {
+      auto const begin = static_cast<std::int64_t>(lists.value_offset(row));
+      auto const count = static_cast<std::int64_t>(lists.value_length(row));
+      auto const before = values.size();
+      values.resize(before + static_cast<std::size_t>(count));
+      ArrowSink<T> sink(place, values.data() + before, 1);
+      read_values(*lists.values(), begin, begin + count, sink);
+    }
+    offsets.push_back(static_cast<std::int64_t>(values.size()));
+  }
+}
+
+template <class T>
+void append_jagged(ArrowPlace const& place,
+                   arrow::Array const& array,
+                   Values<T>& values,
+                   Values<std::int64_t>& offsets) {
+  switch (array.type_id()) {
+    case arrow::Type::LIST:
+      return append_lists<arrow::ListArray>(place, array, values, offsets);
+    case arrow::Type::LARGE_LIST:
+      return append_lists<arrow::LargeListArray>(place, array, values, offsets);
+    case arrow::Type::FIXED_SIZE_LIST:
+      return append_lists<arrow::FixedSizeListArray>(place, array, values, offsets);
+    default:
+      refuse_type(place, *array.type());
+  }
+}
+
+}  // namespace
+
+void require_arrow(arrow::Status const& status, std::string const& file) {
+  if (!status.ok()) {
+    throw DataError(fmt::format("{}: {}", file, status.message()));
+  }
+}
+
+void append_arrow(ArrowPlace const& place,
+                  arrow::ChunkedArray const& values,
+                  std::size_t column,
+                  std::size_t slot,
+                  std::int64_t rows,
+                  Chunk& chunk) {
+  auto const append = [&](auto& all) {
+    using T = typename std::remove_reference_t<decltype(all)>::value_type;
+    if (place.column.jagged) {
+      for (auto const& array : values.chunks()) {
+        append_jagged(place, *array, all, chunk.offsets(column));
+      }
+      return;
+    }
+    auto const width = static_cast<std::size_t>(chunk.schema().columns()[column].width);
+    all.resize(static_cast<std::size_t>(rows) * width);
+    ArrowSink<T> sink(place, all.data() + slot, width);
+    for (auto const& array : values.chunks()) {
+      read_values(*array, 0, array->length(), sink);
+    }
+  };
+  place.column.type == ColumnType::float32 ? append(chunk.floats(column))
+                                           : append(chunk.ints(column));
+}
+
+}  // namespace msstream::data::detail

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Part of the library msstream_parquet, which is built only with Arrow.
+#include "data/parquet/arrow_values.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/data/data_error.hpp>
+#include <msstream/data/parquet_reader.hpp>
+
+#include <arrow/api.h>
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/exception.h>
+#include <parquet/file_reader.h>
+#include <parquet/metadata.h>
+#include <parquet/schema.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace msstream::data {
+
+namespace {
+
+Schema schema_of_parquet(std::vector<ParquetColumn> const& columns) {
+  std::vector<Column> found;
+  for (auto const& column : columns) {
+    require(!column.jagged || column.fields.size() <= 1,
+            "column '{}' is jagged and has {} fields; expected one field",
+            column.name,
+            column.fields.size());
+    require(
+        column.buckets == 0 || (column.buckets > 0 && column.type == ColumnType::hashed),
+        "column '{}' has {} buckets and values of type {}; expected buckets from 1, of type hashed",
+        column.name,
+        column.buckets,
+        to_string(column.type));
+    auto const width =
+        column.jagged ? kJagged
+                      : std::max<std::int64_t>(1, static_cast<std::int64_t>(column.fields.size()));
+    found.push_back({column.name, column.type, width});
+  }
+  return Schema(std::move(found));
+}
+
+std::vector<std::string> fields_of_parquet(ParquetColumn const& column) {
+  return column.fields.empty() ? std::vector{column.name} : column.fields;
+}
+
+/// A file that is open. Not thread-safe: each task opens its own.
+struct OpenParquet {
+  explicit OpenParquet(std::filesystem::path const& path) : name(path.string()) {
+    parquet::arrow::FileReaderBuilder builder;
+    detail::require_arrow(builder.OpenFile(name), name);
+    reader = detail::value_of(builder.Build(), name);
+  }
+
+  std::string name;
+  std::unique_ptr<parquet::arrow::FileReader> reader;
+};
+
+/// Calls a function of Arrow, which may throw other exceptions for damaged files.
+template <class Call>
+decltype(auto) with_data_errors(std::string const& file, Call&& call) {
+  try {
+    return call();
+  } catch (parquet::ParquetException const& error) {
+    throw DataError(fmt::format("{}: {}", file, error.what()));
+  }
+}
+
+/// Returns the leaf columns of the fields that are read. Throws DataError if one is missing.
+std::vector<int> leaves_of(OpenParquet const& file, std::vector<ParquetColumn> const& columns) {
+  auto const& schema = *file.reader->parquet_reader()->metadata()->schema();
+  std::vector<std::string> roots;
+  for (int leaf = 0; leaf < schema.num_columns(); ++leaf) {
+    roots.push_back(schema.Column(leaf)->path()->ToDotVector().front());
+  }
+  std::vector<int> leaves;
+  for (auto const& column : columns) {
+    for (auto const& field : fields_of_parquet(column)) {
+      auto const before = leaves.size();
+      for (std::size_t leaf = 0; leaf < roots.size(); ++leaf) {
+        if (roots[leaf] == field) {
+          leaves.push_back(static_cast<int>(leaf));
+        }
+      }
+      if (leaves.size() == before) {
+        roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
+        throw DataError(
+            fmt::format("{}: column '{}': there is no field named '{}'; the fields are {}",
+                        file.name,
+                        column.name,
+                        field,
+                        fmt::join(roots, ", ")));
+      }
+    }
+  }
+  std::ranges::sort(leaves);
+  leaves.erase(std::unique(leaves.begin(), leaves.end()), leaves.end());
+  return leaves;
+}
+
+}  // namespace
+
+/// The files and the row group that is read next.
+class ParquetReader::Files {
+ public:
+  Files(std::vector<std::filesystem::path> paths, std::vector<ParquetColumn> columns)
+      : paths_(std::move(paths)),
+        schema_(schema_of_parquet(columns)),
+        columns_(std::make_shared<std::vector<ParquetColumn>>(std::move(columns))) {
+    require(!paths_.empty(), "expected at least one file to read");
+    open();
+  }
+
+  [[nodiscard]] Schema const& schema() const noexcept { return schema_; }
+
+  [[nodiscard]] Task next_task() {
+    while (file_ < paths_.size()) {
+      if (groups_ < 0) {
+        open();
+      }
+      if (group_ < groups_) {
+        return [path = paths_[file_], columns = columns_, group = group_++](Chunk& chunk) {
+          read_group(path, *columns, static_cast<int>(group), chunk);
+        };
+      }
+      ++file_;
+      group_ = 0;
+      groups_ = -1;
+    }
+    return {};
+  }
+
+  [[nodiscard]] Position position() const {
+    return {.file = static_cast<std::int64_t>(file_), .offset = group_};
+  }
+
+  void seek(Position const& position) {
+    require(position.file >= 0 && position.file <= static_cast<std::int64_t>(paths_.size()) &&
+                position.offset >= 0,
+            "position: file {} at row group {}; there are {} files",
+            position.file,
+            position.offset,
+            paths_.size());
+    file_ = static_cast<std::size_t>(position.file);
+    group_ = position.offset;
+    groups_ = -1;
+  }
+
+ private:
+  /// Counts the row groups of the next file, and checks its fields.
+  void open() {
+    auto const name = paths_[file_].string();
+    groups_ = with_data_errors(name, [&] {
+      OpenParquet const file(paths_[file_]);
+      static_cast<void>(leaves_of(file, *columns_));
+      return file.reader->num_row_groups();
+    });
+  }
+
+  static void read_group(std::filesystem::path const& path,
+                         std::vector<ParquetColumn> const& columns,
+                         int group,
+                         Chunk& chunk) {
+    with_data_errors(path.string(), [&] {
+      OpenParquet const file(path);
+      auto const table =
+          detail::value_of(file.reader->ReadRowGroup(group, leaves_of(file, columns)), file.name);
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        auto const fields = fields_of_parquet(columns[i]);
+        for (std::size_t slot = 0; slot < fields.size(); ++slot) {
+          detail::ArrowPlace const place{file.name, columns[i], fields[slot], group};
+          detail::append_arrow(
+              place, *table->GetColumnByName(fields[slot]), i, slot, table->num_rows(), chunk);
+        }
+      }
+    });
+  }
+
+  std::vector<std::filesystem::path> paths_;
+  Schema schema_;
+  std::shared_ptr<std::vector<ParquetColumn> const> columns_;
+  std::size_t file_ = 0;
+  std::int64_t group_ = 0;
+  std::int64_t groups_ = -1;  ///< of the file; -1 if it was not opened yet
+};
+
+ParquetReader::ParquetReader(std::vector<std::filesystem::path> files,
+                             std::vector<ParquetColumn> columns)
+    : files_(std::make_unique<Files>(std::move(files), std::move(columns))) {}
+ParquetReader::~ParquetReader() = default;
+
+Schema const& ParquetReader::schema() const {
+  return files_->schema();
+}
+
+bool ParquetReader::next(Chunk& chunk) {
+  auto const task = files_->next_task();
+  if (!task) {
+    return false;
+  }
+  task(chunk);
+  return true;
+}
+
+Reader::Position ParquetReader::position() const {
+  return files_->position();
+}
+
+void ParquetReader::seek(Position const& position) {
+  files_->seek(position);
+}
+
+Reader::Task ParquetReader::next_task() {
+  return files_->next_task();
+}
+
+}  // namespace msstream::data

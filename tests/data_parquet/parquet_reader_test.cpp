@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/message_of.hpp"
+#include "base/temporary_folder.hpp"
+
+#include <msstream/data/data_error.hpp>
+#include <msstream/data/loader.hpp>
+#include <msstream/data/parquet_reader.hpp>
+#include <msstream/data/string_key.hpp>
+
+#include <arrow/api.h>
+#include <arrow/io/file.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <parquet/arrow/writer.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace msstream::data {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::message_of;
+
+void check(arrow::Status const& status) {
+  if (!status.ok()) {
+    throw std::runtime_error(status.ToString());
+  }
+}
+
+template <class Builder, class T>
+std::shared_ptr<arrow::Array> array_of(std::vector<std::optional<T>> const& values) {
+  Builder builder;
+  for (auto const& value : values) {
+    check(value ? builder.Append(*value) : builder.AppendNull());
+  }
+  return builder.Finish().ValueOrDie();
+}
+
+std::shared_ptr<arrow::Array> lists_of(
+    std::vector<std::optional<std::vector<std::int32_t>>> const& lists) {
+  auto const values = std::make_shared<arrow::Int32Builder>();
+  arrow::ListBuilder builder(arrow::default_memory_pool(), values);
+  for (auto const& list : lists) {
+    check(list ? builder.Append() : builder.AppendNull());
+    if (list) {
+      check(values->AppendValues(*list));
+    }
+  }
+  return builder.Finish().ValueOrDie();
+}
+
+std::shared_ptr<arrow::Array> dictionary_of(std::vector<std::string> const& words) {
+  arrow::StringDictionaryBuilder builder;
+  for (auto const& word : words) {
+    check(builder.Append(word));
+  }
+  std::shared_ptr<arrow::Array> array;
+  check(builder.Finish(&array));
+  return array;
+}
+
+class ParquetReaderTest : public ::testing::Test {
+ protected:
+  /// Writes a file of row groups of two rows.
+  std::filesystem::path write(
+      std::string const& name,
+      std::vector<std::pair<std::string, std::shared_ptr<arrow::Array>>> const& fields) {
+    arrow::FieldVector schema;
+    arrow::ArrayVector arrays;
+    for (auto const& [field, array] : fields) {
+      schema.push_back(arrow::field(field, array->type()));
+      arrays.push_back(array);
+    }
+    auto const table = arrow::Table::Make(arrow::schema(schema), arrays);
+    auto const path = folder_ / name;
+    auto const file = arrow::io::FileOutputStream::Open(path.string()).ValueOrDie();
+    // Keeps types that Parquet does not have, such as dictionaries.
+    auto const keeps_types = parquet::ArrowWriterProperties::Builder().store_schema()->build();
+    check(parquet::arrow::WriteTable(*table,
+                                     arrow::default_memory_pool(),
+                                     file,
+                                     2,
+                                     parquet::default_writer_properties(),
+                                     keeps_types));
+    check(file->Close());
+    return path;
+  }
+  std::filesystem::path write_rows(std::string const& name = "rows.parquet") {
+    return write(
+        name,
+        {{"age", array_of<arrow::Int16Builder, std::int16_t>({30, std::nullopt, 50})},
+         {"unused", array_of<arrow::BooleanBuilder, bool>({true, false, true})},
+         {"income", array_of<arrow::DoubleBuilder, double>({1.5, 2.5, 3.5})},
+         {"country", array_of<arrow::StringBuilder, std::string>({"de", std::nullopt, "fr"})},
+         {"site", dictionary_of({"a", "b", "a"})},
+         {"user", array_of<arrow::UInt32Builder, std::uint32_t>({7, 8, 4'000'000'000U})},
+         {"seen", lists_of({{{1, 2, 3}}, std::nullopt, {{4}}})}});
+  }
+  static std::vector<ParquetColumn> columns() {
+    return {{.name = "user", .type = ColumnType::int64},
+            {.name = "dense", .fields = {"income", "age"}, .if_null = -1.0},
+            {.name = "country", .type = ColumnType::hashed, .buckets = 1'000},
+            {.name = "site", .type = ColumnType::hashed},
+            {.name = "seen", .type = ColumnType::int64, .jagged = true}};
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(ParquetReaderTest, reads_the_fields_of_its_columns) {
+  for (int const threads : {1, 3}) {
+    ParquetReader reader({write_rows("1"), write_rows("2")}, columns());
+    Loader loader(reader, {.batch_rows = 6, .threads = threads});
+    auto const batch = loader.next().value();
+    auto const bucket = [](std::string_view word) { return bucket_of(string_key(word), 1'000); };
+    EXPECT_THAT(batch.ints("user"), ElementsAre(7, 8, 4'000'000'000, 7, 8, 4'000'000'000));
+    EXPECT_THAT(batch.floats("dense"),
+                ElementsAre(1.5F, 30, 2.5F, -1, 3.5F, 50, 1.5F, 30, 2.5F, -1, 3.5F, 50));
+    EXPECT_THAT(batch.ints("country").subspan(0, 3),
+                ElementsAre(bucket("de"), bucket(""), bucket("fr")));
+    EXPECT_THAT(batch.ints("site").subspan(0, 3),
+                ElementsAre(string_key("a"), string_key("b"), string_key("a")));
+    EXPECT_THAT(batch.ints("seen"), ElementsAre(1, 2, 3, 4, 1, 2, 3, 4));
+    EXPECT_THAT(batch.offsets("seen"), ElementsAre(0, 3, 3, 4, 7, 7, 8));
+    EXPECT_FALSE(loader.next());
+  }
+}
+
+TEST_F(ParquetReaderTest, continues_at_a_row_group) {
+  ParquetReader reader({write_rows("1"), write_rows("2")},
+                       {{.name = "user", .type = ColumnType::int64}});
+  Chunk chunk(reader.schema());
+  std::vector<Reader::Position> positions{reader.position()};
+  while (reader.next(chunk)) {
+    positions.push_back(reader.position());
+    chunk.clear();
+  }
+  EXPECT_EQ(positions.size(), 5U);
+  reader.seek(positions[3]);
+  ASSERT_TRUE(reader.next(chunk));
+  EXPECT_THAT(chunk.ints("user"), ElementsAre(4'000'000'000));
+  chunk.clear();
+  EXPECT_FALSE(reader.next(chunk));
+}
+
+TEST_F(ParquetReaderTest, files_that_do_not_fit_are_refused_by_name) {
+  auto const path = write_rows();
+  auto const failure = [&](std::filesystem::path const& file, ParquetColumn const& column) {
+    return message_of<DataError>([&] {
+      ParquetReader reader(file, {column});
+      Chunk chunk(reader.schema());
+      reader.next(chunk);
+    });
+  };
+  EXPECT_THAT(
+      failure(path, {.name = "weight"}),
+      HasSubstr("rows.parquet: column 'weight': there is no field named 'weight'; the fields are "
+                "age, unused, income, country, site, user, seen"));
+  EXPECT_THAT(
+      failure(path, {.name = "country"}),
+      HasSubstr(
+          "column 'country': the field 'country' has values of type string; expected numbers"));
+  EXPECT_THAT(failure(path, {.name = "income", .type = ColumnType::int64}),
+              HasSubstr("has values of type double; expected integers"));
+  EXPECT_THAT(failure(path, {.name = "user", .type = ColumnType::hashed}),
+              HasSubstr("has values of type uint32; expected strings"));
+  EXPECT_THAT(failure(path, {.name = "seen", .type = ColumnType::int64}),
+              HasSubstr("expected integers"));
+  EXPECT_THAT(failure(path, {.name = "user", .type = ColumnType::int64, .jagged = true}),
+              HasSubstr("expected lists of integers"));
+  EXPECT_THAT(failure(path, {.name = "age"}),
+              HasSubstr("column 'age': row group 0 has a null in the field 'age'"));
+  EXPECT_THAT(failure(folder_ / "none", {.name = "age"}), HasSubstr("none"));
+  EXPECT_THAT(failure(folder_.write("text", "no parquet"), {.name = "age"}), HasSubstr("text: "));
+  auto bytes = testing::read_all(path);
+  for (std::size_t i = 4; i < bytes.size() / 2; ++i) {
+    bytes[i] = static_cast<char>(~bytes[i]);
+  }
+  EXPECT_THAT(failure(folder_.write("damaged", bytes), {.name = "user", .type = ColumnType::int64}),
+              HasSubstr("damaged: "));
+}
+
+}  // namespace
+}  // namespace msstream::data

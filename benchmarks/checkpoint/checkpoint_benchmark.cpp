@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite.hpp"
 
+#include <msstream/checkpoint/writer.hpp>
 #include <msstream/msstream.hpp>
 
 #include <fmt/core.h>

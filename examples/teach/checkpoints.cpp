@@ -3,7 +3,12 @@
 // with the same bits.
 #include "teach.hpp"
 
+#include <msstream/checkpoint/checkpoint.hpp>
+#include <msstream/checkpoint/writer.hpp>
 #include <msstream/msstream.hpp>
+#include <msstream/report/progress_line.hpp>
+#include <msstream/report/run_report.hpp>
+#include <msstream/report/tensorboard.hpp>
 
 #include <unistd.h>
 

@@ -3,16 +3,10 @@
 
 /// Includes the headers for training and inference programs, which takes a few seconds to compile.
 /// Each header can also be included alone. Not included are the runtimes that check, simulate or
-/// fail (runtime/checked.hpp, sim.hpp and faulty.hpp), interop and DLPack, the raw allocator, and
-/// the automatic choice of groups (step/auto_assignment.hpp).
+/// fail (runtime/checked.hpp, sim.hpp and faulty.hpp), interop and DLPack, the raw allocator, the
+/// automatic choice of groups (step/auto_assignment.hpp), and the rooms for files and reports:
+/// data/, checkpoint/ and report/.
 
-#include <msstream/checkpoint/writer.hpp>
-#include <msstream/data/binary_reader.hpp>
-#include <msstream/data/data_error.hpp>
-#include <msstream/data/device_loader.hpp>
-#include <msstream/data/libsvm_reader.hpp>
-#include <msstream/data/string_key.hpp>
-#include <msstream/data/text_reader.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/metrics/auc.hpp>
 #include <msstream/metrics/calibration.hpp>
@@ -42,18 +36,17 @@
 #include <msstream/ops/schedule.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/ops/table_batch.hpp>
-#include <msstream/report/progress_line.hpp>
-#include <msstream/report/run_report.hpp>
-#include <msstream/report/tensorboard.hpp>
 #include <msstream/serve/inference_pool.hpp>
 #include <msstream/step/batch_parts.hpp>
 #include <msstream/step/captured_step.hpp>
+#include <msstream/step/dense_stack.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/no_tape.hpp>
 #include <msstream/step/non_finite_locator.hpp>
 #include <msstream/step/optimizer.hpp>
 #include <msstream/step/parameter_averages.hpp>
+#include <msstream/step/parameters.hpp>
 #include <msstream/step/prefetch.hpp>
 #include <msstream/step/record_step.hpp>
 #include <msstream/step/step_trace.hpp>

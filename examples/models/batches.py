@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-NUMBERS, FIELDS, ROWS = 13, 26, 500
+NUMBERS, FIELDS, ROWS = 13, 26, 100
 ITEMS, TOPICS = 1000, 50
 WORD = (1 << 64) - 1
 

@@ -21,7 +21,7 @@ namespace clicks {
 
 constexpr int kNumbers = 13;
 constexpr int kFields = 26;
-constexpr std::int64_t kRowsOfTable = 500;  ///< distinct ids of each field
+constexpr std::int64_t kRowsOfTable = 100;  ///< distinct ids of each field
 
 /// Returns a number in [0, 1) that depends on the arguments alone.
 inline double uniform(std::uint64_t what, std::uint64_t a, std::uint64_t b) {

@@ -54,7 +54,7 @@ int main() {
   ms::StreamPool pool(device, {.groups = 2});
   ms::Parameters parameters(device, {.seed = 1});
   auto const model = std::make_shared<Dlrm>(device, parameters);
-  ms::Optimizer optimizer(device, {.kind = ops::OptimizerKind::adagrad, .learning_rate = 0.03F});
+  ms::Optimizer optimizer(device, {.kind = ops::OptimizerKind::adam, .learning_rate = 3e-3F});
   optimizer.add(parameters);
   ms::GradientTape tape(device);
 

@@ -6,7 +6,7 @@ from torcheval.metrics.functional import binary_auroc
 
 from batches import clicks
 
-FIELDS, NUMBERS, ROWS, WIDTH = 26, 13, 500, 16
+FIELDS, NUMBERS, ROWS, WIDTH = 26, 13, 100, 16
 
 
 def dense_stack(inputs, widths):
@@ -36,7 +36,7 @@ class Dlrm(nn.Module):
 def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = Dlrm().to(device)
-    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.03)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for dense, ids, labels in clicks(0, 300_000, 512, device):
         optimizer.zero_grad()
         loss = nn.functional.binary_cross_entropy_with_logits(model(dense, ids), labels)

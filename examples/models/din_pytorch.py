@@ -7,7 +7,7 @@ from torcheval.metrics.functional import binary_auroc
 
 from batches import histories
 
-ITEMS, WIDTH, LONGEST = 1000, 16, 32
+ITEMS, WIDTH = 1000, 16
 
 
 class Dice(nn.Module):
@@ -29,18 +29,19 @@ class Din(nn.Module):
     def __init__(self):
         super().__init__()
         self.items = nn.Embedding(ITEMS, WIDTH)
+        nn.init.uniform_(self.items.weight, -0.05, 0.05)
         self.attention = dice_layer(3 * WIDTH, 36)
         self.score = nn.Linear(36, 1)
         self.hidden = dice_layer(3 * WIDTH, 64)
         self.logit = nn.Linear(64, 1)
 
     def forward(self, history, offsets, item):
-        rows = torch.nested.nested_tensor_from_jagged(self.items(history), offsets)
-        past = rows.to_padded_tensor(0.0, (item.shape[0], LONGEST, WIDTH))
+        rows = self.items(history).split(offsets.diff().tolist())
+        past = nn.utils.rnn.pad_sequence(rows, batch_first=True)
         wanted = self.items(item)
         beside = wanted[:, None, :].expand_as(past)
         pairs = torch.cat([past, past - beside, past * beside], dim=2).reshape(-1, 3 * WIDTH)
-        weights = self.score(self.attention(pairs)).reshape(-1, LONGEST, 1)
+        weights = self.score(self.attention(pairs)).reshape(*past.shape[:2], 1)
         interest = (past * weights).sum(dim=1)
         features = torch.cat([interest, wanted, interest * wanted], dim=1)
         return self.logit(self.hidden(features))

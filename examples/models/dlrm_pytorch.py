@@ -21,6 +21,8 @@ class Dlrm(nn.Module):
     def __init__(self):
         super().__init__()
         self.tables = nn.ModuleList(nn.EmbeddingBag(ROWS, WIDTH, mode="sum") for _ in range(FIELDS))
+        for table in self.tables:
+            nn.init.uniform_(table.weight, -0.05, 0.05)
         self.bottom = nn.Sequential(*dense_stack(NUMBERS, [64, WIDTH]))
         self.top = nn.Sequential(*dense_stack(WIDTH + 27 * 26 // 2, [64, 32, 1])[:-1])
 

@@ -17,6 +17,7 @@ class TwoTower(nn.Module):
     def __init__(self):
         super().__init__()
         self.items = nn.EmbeddingBag(ITEMS, WIDTH, mode="mean")
+        nn.init.uniform_(self.items.weight, -0.05, 0.05)
         self.user, self.item = tower(), tower()
 
     def users(self, history, offsets):

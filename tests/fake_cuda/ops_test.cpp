@@ -1,107 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fake_cuda_fixture.hpp"
-#include "ops/optimizer/table_update.hpp"
+#include "ops_cases.hpp"
+#include "training_cases.hpp"
 
-#include <msstream/memory/device.hpp>
-
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <ostream>
-#include <span>
-#include <string>
 #include <vector>
 
 /// Tests of the CUDA calls of each operation: its kernel launches and matrix products. After a
 /// warm-up, the memory for results and workspaces needs no calls.
 namespace fake_cuda {
 namespace {
-
-namespace ops = ms::ops;
-
-constexpr std::int64_t kBatch = 64;
-constexpr std::int64_t kWidth = 16;
-constexpr std::int64_t kRows = 1000;
-constexpr std::int64_t kLongBatch = 4096;
-
-/// Tensors of all kinds that operations take as inputs. Their values do not matter, because the
-/// fake device computes nothing.
-struct Inputs {
-  Device device;
-  Floats matrix{device, {kBatch, kWidth}};
-  Floats gradient{device, {kBatch, kWidth}};
-  Floats long_matrix{device, {kLongBatch, kWidth}};
-  Floats weight{device, {kWidth, kWidth}};
-  Floats bias{device, {kWidth}};
-  Floats column{device, {kBatch, 1}};
-  Floats weight_of_one{device, {kWidth, 1}};
-  Floats scalar{device, ms::Shape{}};
-  Floats row{device, {1, 20000}};
-  Floats table{device, {kRows, kWidth}};
-  ms::Tensor<ms::float16, ms::Cuda> half_table{device, {kRows, kWidth}};
-  ms::Tensor<ms::bfloat16, ms::Cuda> brain_table{device, {kRows, kWidth}};
-  Floats stacked_weight{device, {2, kWidth, kWidth}};
-  Floats stacked_bias{device, {2, kWidth}};
-  Floats stacked_output{device, {2, kBatch, kWidth}};
-  Floats logits{device, {kBatch, 3}};
-  ops::TableBatch<float, ms::Cuda> tables{device, {kRows, kRows}, kWidth};
-  ops::EmbeddingTables<ms::Cuda> many_tables{device, {{.weights = table}, {.weights = half_table}}};
-  ops::EmbeddingTables<ms::Cuda> many_maxima{
-      device,
-      {{.weights = table, .pooling = ops::Pooling::max},
-       {.weights = half_table, .pooling = ops::Pooling::max, .hotness = 3}}};
-  Ids ids{device, {kBatch}};
-  Ids many_ids{device, {10000}};
-  Ids offsets{device, {kBatch + 1}};
-  ops::OptimizerRule rule{.kind = ops::OptimizerKind::adagrad, .learning_rate = 0.1F};
-  ops::StepCounter<ms::Cuda> step{device};
-  ms::metrics::Auc<ms::Cuda> auc{device};
-  ms::metrics::MetricSet<ms::Cuda> metrics{auc,
-                                           ms::metrics::BucketedAuc<ms::Cuda>(device),
-                                           ms::metrics::LogLoss<ms::Cuda>(device),
-                                           ms::metrics::Calibration<ms::Cuda>(device)};
-  ms::ParameterAverages<ms::Cuda> averages = ms::ParameterAverages<ms::Cuda>(0.9F);
-  ops::OptimizerState<ms::Cuda> weight_state = ops::make_state(device, rule.kind, weight.shape());
-  ops::OptimizerState<ms::Cuda> table_state = ops::make_state(device, rule.kind, table.shape());
-  ops::UniqueRows<ms::Cuda> unique = ops::deduplicate(ops::Bags<ms::Cuda>(ids), kRows);
-  ops::RowGradients<ms::Cuda> row_gradients{unique.ids, unique.count, gradient};
-  ops::TablesRowGradients<ms::Cuda> tables_gradients{
-      unique.ids, unique.count, Ids(device, {3}), gradient};
-  ms::RandomGenerator<ms::Cuda> random{device};
-  ops::RunningStatistics<ms::Cuda> running{bias, Floats(device, {kWidth})};
-  Floats statistics{device, {3, kWidth}};
-  Floats interacted{device, {kBatch, kWidth + 3}};
-
-  Inputs() { averages.add("weight", weight); }
-};
-
-struct Case {
-  std::string name;
-  std::function<void(Inputs&)> issue;
-  Budget budget;
-};
-std::ostream& operator<<(std::ostream& out, Case const& tested) {
-  return out << tested.name;
-}
-
-Budget kernels(std::uint64_t count) {
-  return Budget().launches(count);
-}
-/// Permits `count` matrix products, of which `with_bias` set a bias pointer, and `launches` kernel
-/// launches.
-Budget products(std::uint64_t count, std::uint64_t with_bias, std::uint64_t launches = 0) {
-  return kernels(launches)
-      .exactly("cublasLtMatmul", count)
-      .exactly("cublasLtMatmulDescSetAttribute", with_bias);
-}
-/// Permits the calls of a sort: a memset of the counts, one launch for the keys, one pass for each
-/// of two digits, and one launch for the groups.
-Budget with_sort() {
-  return kernels(1 + 2 + 1).exactly("cudaMemsetAsync", 1);
-}
-
-template <class Result>
-void drop(Result const&) {}
 
 std::vector<Case> cases() {
   using ops::Activation;
@@ -457,135 +363,19 @@ std::vector<Case> cases() {
          drop(ops::layer_norm_gradient(rows, four, {rows, each, each}, rows, {.input = false}));
        },
        kernels(2)},
-      {"random_normal",
-       [](Inputs& in) {
-         drop(ops::random_normal(in.device, {kBatch, 3}, {1, "a"}));
-       },
-       kernels(1)},
-      {"advance_random", [](Inputs& in) { in.random.advance(); }, kernels(1)},
-      {"dropout",
-       [](Inputs& in) { drop(ops::dropout(in.matrix, {.rate = 0.5F}, in.random, "a")); },
-       kernels(1)},
-      {"dropout_gradient",
-       [](Inputs& in) {
-         drop(ops::dropout_gradient(in.gradient, in.random.tensor(), {.rate = 0.5F}, "a"));
-       },
-       kernels(1)},
-      {"dropout_of_rate_0",
-       [](Inputs& in) { drop(ops::dropout(in.matrix, {.rate = 0.0F}, in.random, "a")); },
-       kernels(0)},
-      {"dot_interaction",
-       [](Inputs& in) {
-         drop(ops::dot_interaction(in.matrix, in.long_matrix.reshaped({kBatch, 64, kWidth})));
-       },
-       kernels(1)},
-      {"dot_interaction_gradient",
-       [](Inputs& in) {
-         auto const two = in.long_matrix.rows(0, 2 * kBatch).reshaped({kBatch, 2, kWidth});
-         drop(ops::dot_interaction_gradient(in.matrix, two, in.interacted));
-       },
-       kernels(1)},
-      {"gelu", [](Inputs& in) { drop(ops::gelu(in.matrix)); }, kernels(1)},
-      {"gelu_gradient",
-       [](Inputs& in) { drop(ops::gelu_gradient(in.matrix, in.gradient)); },
-       kernels(1)},
-      {"prelu", [](Inputs& in) { drop(ops::prelu(in.matrix, in.bias)); }, kernels(1)},
-      // The sums of a weight for all columns take another launch; many rows take one more.
-      {"prelu_gradient",
-       [](Inputs& in) { drop(ops::prelu_gradient(in.matrix, in.bias, in.gradient)); },
-       kernels(2)},
-      {"prelu_gradient_of_one_weight_and_many_rows",
-       [](Inputs& in) {
-         drop(ops::prelu_gradient(
-             in.long_matrix, in.scalar, in.long_matrix, {.left = false, .right = true}));
-       },
-       kernels(3)},
-      {"dice", [](Inputs& in) { drop(ops::dice(in.matrix, in.bias, in.running)); }, kernels(2)},
-      {"batch_norm",
-       [](Inputs& in) { drop(ops::batch_norm(in.matrix, in.bias, in.bias, in.running)); },
-       kernels(2)},
-      {"batch_norm_of_many_rows",
-       [](Inputs& in) { drop(ops::batch_norm(in.long_matrix, in.bias, in.bias, in.running)); },
-       kernels(3)},
-      {"batch_norm_inference",
-       [](Inputs& in) { drop(ops::batch_norm_inference(in.matrix, in.bias, in.bias, in.running)); },
-       kernels(1)},
-      {"batch_norm_gradient",
-       [](Inputs& in) {
-         drop(ops::batch_norm_gradient(in.matrix, in.bias, in.statistics, in.gradient));
-       },
-       kernels(2)},
-      {"l2_normalize", [](Inputs& in) { drop(ops::l2_normalize(in.matrix)); }, kernels(1)},
-      {"l2_normalize_gradient",
-       [](Inputs& in) { drop(ops::l2_normalize_gradient(in.matrix, in.gradient)); },
-       kernels(1)},
-      {"update_one_metric", [](Inputs& in) { in.auc.update(in.column, in.column); }, kernels(1)},
-      {"update_four_metrics",
-       [](Inputs& in) { in.metrics.update(in.column, in.column); },
-       kernels(1)},
-      {"advance_step", [](Inputs& in) { in.step.advance(in.rule); }, kernels(1)},
-      {"update_dense",
-       [](Inputs& in) {
-         std::vector<ops::DenseParameter<ms::Cuda>> const many(
-             40, {in.weight, in.weight, in.weight_state});
-         ops::update_dense(in.rule, in.step, many);
-       },
-       kernels(1)},
-      {"set_rate", [](Inputs& in) { in.step.set_rate(0.5F); }, kernels(1)},
-      {"advance_clipped",
-       [](Inputs& in) {
-         std::vector<ops::detail::NormInput> const all(60, {in.weight, 1, 1.0F});
-         in.step.advance_clipped(in.rule, 1.0F, 1.0F, all, std::source_location::current());
-       },
-       kernels(2)},
-      {"update_dense_by_lamb",
-       [](Inputs& in) {
-         std::vector<ops::DenseParameter<ms::Cuda>> const many(
-             40, {in.weight, in.weight, {in.weight, in.weight}});
-         ops::update_dense(
-             {.kind = ops::OptimizerKind::lamb, .learning_rate = 0.1F}, in.step, many);
-       },
-       kernels(3)},
-      {"update_averages", [](Inputs& in) { in.averages.update(); }, kernels(1)},
-      {"swap_averages", [](Inputs& in) { auto const swapped = in.averages.swap_in(); }, kernels(2)},
-      {"update_rows",
-       [](Inputs& in) {
-         ops::update_rows(in.rule, in.step, in.table, in.row_gradients, in.table_state);
-       },
-       kernels(1)},
-      {"update_rows_of_many_tables",
-       [](Inputs& in) {
-         std::vector<ops::TableParameter<ms::Cuda>> const many(
-             40, {in.table, in.row_gradients, in.table_state});
-         ops::update_rows(in.rule, in.step, many);
-       },
-       kernels(1)},
-      {"update_rows_of_embedding_tables",
-       [](Inputs& in) {
-         ops::update_rows(in.rule,
-                          in.step,
-                          in.many_tables,
-                          std::vector{in.table_state, in.table_state},
-                          in.tables_gradients);
-       },
-       kernels(1 + 1)},
-      {"update_rows_of_tables_of_all_types",
-       [](Inputs& in) {
-         std::vector<ops::TableParameter<ms::Cuda>> tables(
-             40, {in.table, in.row_gradients, in.table_state});
-         tables[3].table = in.half_table;
-         tables[5].table = in.half_table;
-         tables[7].table = in.brain_table;
-         tables.insert(tables.end(), 4, tables[0]);
-         ops::update_rows(in.rule, in.step, tables);
-       },
-       kernels(2 + 1 + 1)},
   };
+}
+
+std::vector<Case> all_cases() {
+  auto all = cases();
+  auto const more = training_cases();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 class OpBudget : public FakeCudaTest, public ::testing::WithParamInterface<Case> {};
 
-INSTANTIATE_TEST_SUITE_P(Ops, OpBudget, ::testing::ValuesIn(cases()), [](auto const& tested) {
+INSTANTIATE_TEST_SUITE_P(Ops, OpBudget, ::testing::ValuesIn(all_cases()), [](auto const& tested) {
   return tested.param.name;
 });
 
@@ -617,6 +407,18 @@ TEST_P(OpBudget, throws_whichever_of_its_launches_fails_and_goes_on_afterwards) 
   }
   EXPECT_GT(launches, 0U);
   inputs.device.default_group().synchronize();
+}
+
+using Dropout = FakeCudaTest;
+
+TEST_F(Dropout, of_rate_0_makes_no_call) {
+  Inputs inputs;
+  BusyDevice const busy;
+  auto const issue = [&] {
+    drop(ops::dropout(inputs.matrix, {.rate = 0.0F}, inputs.random, "dropout"));
+  };
+  repeat(kWarmUp, issue);
+  EXPECT_TRUE(within(calls_of(issue), kernels(0)));
 }
 
 }  // namespace

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops_cases.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace fake_cuda {
+
+/// Returns the cases of operations of training: random numbers, normalisation, metrics and updates.
+inline std::vector<Case> training_cases() {
+  using ops::Pooling;
+  return {
+      {"random_normal",
+       [](Inputs& in) {
+         drop(ops::random_normal(in.device, {kBatch, 3}, {1, "a"}));
+       },
+       kernels(1)},
+      {"advance_random", [](Inputs& in) { in.random.advance(); }, kernels(1)},
+      {"dropout",
+       [](Inputs& in) { drop(ops::dropout(in.matrix, {.rate = 0.5F}, in.random, "a")); },
+       kernels(1)},
+      {"dropout_gradient",
+       [](Inputs& in) {
+         drop(ops::dropout_gradient(in.gradient, in.random.tensor(), {.rate = 0.5F}, "a"));
+       },
+       kernels(1)},
+      {"dot_interaction",
+       [](Inputs& in) {
+         drop(ops::dot_interaction(in.matrix, in.long_matrix.reshaped({kBatch, 64, kWidth})));
+       },
+       kernels(1)},
+      {"dot_interaction_gradient",
+       [](Inputs& in) {
+         auto const two = in.long_matrix.rows(0, 2 * kBatch).reshaped({kBatch, 2, kWidth});
+         drop(ops::dot_interaction_gradient(in.matrix, two, in.interacted));
+       },
+       kernels(1)},
+      {"gelu", [](Inputs& in) { drop(ops::gelu(in.matrix)); }, kernels(1)},
+      {"gelu_gradient",
+       [](Inputs& in) { drop(ops::gelu_gradient(in.matrix, in.gradient)); },
+       kernels(1)},
+      {"prelu", [](Inputs& in) { drop(ops::prelu(in.matrix, in.bias)); }, kernels(1)},
+      // The sums of a weight for all columns take another launch; many rows take one more.
+      {"prelu_gradient",
+       [](Inputs& in) { drop(ops::prelu_gradient(in.matrix, in.bias, in.gradient)); },
+       kernels(2)},
+      {"prelu_gradient_of_one_weight_and_many_rows",
+       [](Inputs& in) {
+         drop(ops::prelu_gradient(
+             in.long_matrix, in.scalar, in.long_matrix, {.left = false, .right = true}));
+       },
+       kernels(3)},
+      {"dice", [](Inputs& in) { drop(ops::dice(in.matrix, in.bias, in.running)); }, kernels(2)},
+      {"batch_norm",
+       [](Inputs& in) { drop(ops::batch_norm(in.matrix, in.bias, in.bias, in.running)); },
+       kernels(2)},
+      {"batch_norm_of_many_rows",
+       [](Inputs& in) { drop(ops::batch_norm(in.long_matrix, in.bias, in.bias, in.running)); },
+       kernels(3)},
+      {"batch_norm_inference",
+       [](Inputs& in) { drop(ops::batch_norm_inference(in.matrix, in.bias, in.bias, in.running)); },
+       kernels(1)},
+      {"batch_norm_gradient",
+       [](Inputs& in) {
+         drop(ops::batch_norm_gradient(in.matrix, in.bias, in.statistics, in.gradient));
+       },
+       kernels(2)},
+      {"l2_normalize", [](Inputs& in) { drop(ops::l2_normalize(in.matrix)); }, kernels(1)},
+      {"l2_normalize_gradient",
+       [](Inputs& in) { drop(ops::l2_normalize_gradient(in.matrix, in.gradient)); },
+       kernels(1)},
+      {"update_one_metric", [](Inputs& in) { in.auc.update(in.column, in.column); }, kernels(1)},
+      {"update_four_metrics",
+       [](Inputs& in) { in.metrics.update(in.column, in.column); },
+       kernels(1)},
+      {"advance_step", [](Inputs& in) { in.step.advance(in.rule); }, kernels(1)},
+      {"update_dense",
+       [](Inputs& in) {
+         std::vector<ops::DenseParameter<ms::Cuda>> const many(
+             40, {in.weight, in.weight, in.weight_state});
+         ops::update_dense(in.rule, in.step, many);
+       },
+       kernels(1)},
+      {"set_rate", [](Inputs& in) { in.step.set_rate(0.5F); }, kernels(1)},
+      {"advance_clipped",
+       [](Inputs& in) {
+         std::vector<ops::detail::NormInput> const all(60, {in.weight, 1, 1.0F});
+         in.step.advance_clipped(in.rule, 1.0F, 1.0F, all, std::source_location::current());
+       },
+       kernels(2)},
+      {"update_dense_by_lamb",
+       [](Inputs& in) {
+         std::vector<ops::DenseParameter<ms::Cuda>> const many(
+             40, {in.weight, in.weight, {in.weight, in.weight}});
+         ops::update_dense(
+             {.kind = ops::OptimizerKind::lamb, .learning_rate = 0.1F}, in.step, many);
+       },
+       kernels(3)},
+      {"update_averages", [](Inputs& in) { in.averages.update(); }, kernels(1)},
+      {"swap_averages", [](Inputs& in) { auto const swapped = in.averages.swap_in(); }, kernels(2)},
+      {"update_rows",
+       [](Inputs& in) {
+         ops::update_rows(in.rule, in.step, in.table, in.row_gradients, in.table_state);
+       },
+       kernels(1)},
+      {"update_rows_of_many_tables",
+       [](Inputs& in) {
+         std::vector<ops::TableParameter<ms::Cuda>> const many(
+             40, {in.table, in.row_gradients, in.table_state});
+         ops::update_rows(in.rule, in.step, many);
+       },
+       kernels(1)},
+      {"update_rows_of_embedding_tables",
+       [](Inputs& in) {
+         ops::update_rows(in.rule,
+                          in.step,
+                          in.many_tables,
+                          std::vector{in.table_state, in.table_state},
+                          in.tables_gradients);
+       },
+       kernels(1 + 1)},
+      {"update_rows_of_tables_of_all_types",
+       [](Inputs& in) {
+         std::vector<ops::TableParameter<ms::Cuda>> tables(
+             40, {in.table, in.row_gradients, in.table_state});
+         tables[3].table = in.half_table;
+         tables[5].table = in.half_table;
+         tables[7].table = in.brain_table;
+         tables.insert(tables.end(), 4, tables[0]);
+         ops::update_rows(in.rule, in.step, tables);
+       },
+       kernels(2 + 1 + 1)},
+  };
+}
+
+}  // namespace fake_cuda

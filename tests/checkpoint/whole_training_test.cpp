@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests a training with everything that draws, counts or schedules: its losses have the same bits
+// however it runs, and whether or not it is stopped and resumed.
+#include "base/temporary_folder.hpp"
+#include "ops/ops_fixture.hpp"
+
+#include <msstream/checkpoint/checkpoint.hpp>
+#include <msstream/metrics/auc.hpp>
+#include <msstream/msstream.hpp>
+
+#include <fmt/core.h>
+
+namespace msstream::testing {
+namespace {
+
+constexpr std::int64_t kBatch = 24;
+constexpr int kSteps = 8;
+
+struct Way {
+  int groups = 1;
+  bool captured = false;
+};
+
+/// A small model of two branches: tables of two poolings with dropout, and dense numbers.
+template <Runtime R>
+class Training {
+ public:
+  Training(Device<R> const& device, Way const& way)
+      : device_(device),
+        pool_(device, {.groups = way.groups}),
+        parameters_(device, {.seed = 3}),
+        random_(device, {.seed = 5}),
+        tables_(device,
+                std::vector<ops::EmbeddingTable<R>>{{.weights = parameters_.table("sum", {13, 4})},
+                                                    {.weights = parameters_.table("max", {7, 5}),
+                                                     .pooling = ops::Pooling::max,
+                                                     .hotness = 2}}),
+        bottom_(parameters_, "bottom", 3, {6, 4}),
+        top_(parameters_, "top", 13, {8, 1}),
+        optimizer_(
+            device,
+            {.kind = ops::OptimizerKind::adamw, .learning_rate = 0.05F, .weight_decay = 0.01F},
+            {.schedule = Schedule::cosine({.steps = 10, .warmup = {.steps = 3}}),
+             .clip_norm = 0.5F}),
+        tape_(device),
+        auc_(device),
+        dense_(ops::random_normal(device, {kBatch, 3}, {1, "dense"})),
+        ids_(to_device(device, ids(), {3 * kBatch})),
+        labels_(to_device(device, labels(), {kBatch, 1})),
+        captured_(way.captured) {
+    optimizer_.add(parameters_);
+  }
+
+  /// Runs the steps from `first` on, and returns their losses.
+  Floats run(int first, int last) {
+    Floats losses;
+    for (int step = first; step < last; ++step) {
+      if constexpr (CapturingRuntime<R>) {
+        if (captured_ && loss_ && !graph_) {
+          graph_.emplace(device_, [this] { train(); });
+        }
+        graph_ ? static_cast<void>(graph_->replay()) : train();
+      } else {
+        train();
+      }
+      losses.push_back(to_host(*loss_)[0]);
+    }
+    return losses;
+  }
+  [[nodiscard]] checkpoint::Tensors tensors() const {
+    return checkpoint::Tensors(parameters_, optimizer_, random_);
+  }
+  [[nodiscard]] std::optional<double> auc() const { return auc_.value(); }
+
+ private:
+  static Integers ids() {
+    Integers ids;
+    for (std::int64_t i = 0; i < 3 * kBatch; ++i) {
+      ids.push_back(i * 5 % 7);
+    }
+    return ids;
+  }
+  static Floats labels() {
+    Floats labels;
+    for (std::int64_t i = 0; i < kBatch; ++i) {
+      labels.push_back(i % 3 == 0 ? 1.0F : 0.0F);
+    }
+    return labels;
+  }
+
+  void train() {
+    random_.advance();
+    auto const pooled = [&] {
+      StreamScope<R> const branch(pool_[pool_.groups() - 1], {.include_grad = true});
+      auto const rows = ops::embedding_lookup(tape_, tables_, ops::TableBags<R>{ids_, kBatch});
+      return ops::dropout(tape_, rows, {.rate = 0.3F}, random_, "rows");
+    }();
+    StreamScope<R> const trunk(pool_[0], {.include_grad = true});
+    auto const features = ops::concat(tape_, std::vector{bottom_(tape_, dense_), pooled});
+    auto const logits =
+        top_(tape_, ops::dropout(tape_, features, {.rate = 0.2F}, random_, "features"));
+    auc_.update(logits, labels_);
+    loss_ = ops::mean_bce_with_logits(tape_, logits, labels_);
+    tape_.backward(*loss_);
+    optimizer_.step(tape_);
+    tape_.clear();
+  }
+
+  Device<R> device_;
+  StreamPool<R> pool_;
+  Parameters<R> parameters_;
+  RandomGenerator<R> random_;
+  ops::EmbeddingTables<R> tables_;
+  DenseStack<R> bottom_;
+  DenseStack<R> top_;
+  Optimizer<R> optimizer_;
+  GradientTape<R> tape_;
+  metrics::Auc<R> auc_;
+  Tensor<float, R> dense_;
+  Tensor<std::int64_t, R> ids_;
+  Tensor<float, R> labels_;
+  bool captured_;
+  std::optional<Tensor<float, R>> loss_;
+  std::optional<CapturedStep<R>> graph_;
+};
+
+template <class R>
+class WholeTrainingTest : public OpsTest<R> {};
+TYPED_TEST_SUITE(WholeTrainingTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(WholeTrainingTest, losses_have_the_same_bits_however_it_runs) {
+  Training<TypeParam> plain(this->device(), {});
+  auto const expected = plain.run(0, kSteps);
+  auto const auc = plain.auc();
+  ASSERT_TRUE(auc);
+  EXPECT_NE(expected[2], expected[3]) << "dropout draws anew in each step";
+  for (int groups = 1; groups <= 8; ++groups) {
+    for (bool const captured : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} groups, {}", groups, captured ? "captured" : "eager"));
+      Training<TypeParam> training(this->device(), {.groups = groups, .captured = captured});
+      EXPECT_EQ(training.run(0, kSteps), expected);
+      EXPECT_EQ(training.auc(), auc);
+    }
+  }
+}
+
+TYPED_TEST(WholeTrainingTest, losses_have_the_same_bits_if_it_is_resumed_in_the_middle) {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "middle.safetensors";
+  auto const expected = Training<TypeParam>(this->device(), {}).run(0, kSteps);
+  {
+    Training<TypeParam> first(this->device(), {.groups = 3});
+    EXPECT_EQ(first.run(0, 4), Floats(expected.begin(), expected.begin() + 4));
+    checkpoint::save(path, first.tensors(), {.step = 4});
+  }
+  for (bool const captured : {false, true}) {
+    SCOPED_TRACE(captured ? "captured" : "eager");
+    Training<TypeParam> second(this->device(), {.groups = 2, .captured = captured});
+    EXPECT_EQ(checkpoint::load(path, second.tensors()).step, 4);
+    EXPECT_EQ(second.run(4, kSteps), Floats(expected.begin() + 4, expected.end()));
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

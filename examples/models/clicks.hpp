@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace ms = msstream;
+
 /// Made-up clicks in the shape of Criteo's data: a label, 13 numbers and an id for each of 26
 /// fields.
 ///

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deep Interest Network (Zhou et al., 2018): the probability that a user clicks an item, by
-// attention over the user's history. Trains, evaluates, saves, loads into a new model, and serves.
+// attention over the user's history. Trains, saves, loads into a new model, and evaluates that.
+#include "histories.hpp"
+
 #include <msstream/checkpoint/checkpoint.hpp>
 #include <msstream/data/device_loader.hpp>
 #include <msstream/metrics/auc.hpp>
@@ -8,14 +10,11 @@
 #include <msstream/report/progress_line.hpp>
 #include <msstream/step/dense_stack.hpp>
 
-namespace ms = msstream;
-namespace ops = ms::ops;
-
-#include "histories.hpp"
-
 #include <cstdio>
 #include <memory>
 #include <vector>
+
+namespace ops = ms::ops;
 
 constexpr std::int64_t kWidth = 16;
 constexpr std::int64_t kLongest = 32;  // items of a history
@@ -65,7 +64,8 @@ struct Din {
                                                flat(ops::subtract(tape, past, beside)),
                                                flat(ops::multiply(tape, past, beside))});
     auto const weights = score(tape, attention(tape, pairs)).reshaped({batch, kLongest, 1});
-    // Items beyond the end of a history are rows of zeros, so their weights do not matter.
+    // Items beyond the end of a history are rows of zeros, so their weights do not matter. Dice's
+    // statistics count them, too.
     auto const interest = ops::sum(tape, ops::multiply(tape, past, weights), 1);
     auto const features = std::vector{interest, wanted, ops::multiply(tape, interest, wanted)};
     return logit(tape, hidden(tape, ops::concat(tape, features)));
@@ -99,6 +99,7 @@ int main() {
     tape.clear();
     progress.update(batch->first_sample() + batch->rows());
   }
+  progress.finish();
   ms::checkpoint::save(
       "din.safetensors", ms::checkpoint::Tensors(parameters), {.step = batches.position().batches});
 

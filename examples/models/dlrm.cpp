@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DLRM (Naumov et al., Deep Learning Recommendation Model for Personalization and Recommendation
 // Systems, 2019): trains, evaluates, saves, and serves. docs/trainer.md explains every step.
+#include "clicks.hpp"
+
 #include <msstream/checkpoint/checkpoint.hpp>
 #include <msstream/data/device_loader.hpp>
 #include <msstream/metrics/auc.hpp>
@@ -8,15 +10,12 @@
 #include <msstream/report/progress_line.hpp>
 #include <msstream/step/dense_stack.hpp>
 
-namespace ms = msstream;
-namespace ops = ms::ops;
-
-#include "clicks.hpp"
-
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
+
+namespace ops = ms::ops;
 
 constexpr std::int64_t kWidth = 16;
 
@@ -68,9 +67,10 @@ int main() {
     tape.clear();
     progress.update(batch->first_sample() + batch->rows());
   }
+  progress.finish();
   ms::checkpoint::save("dlrm.safetensors",
                        ms::checkpoint::Tensors(parameters, optimizer),
-                       {.step = batches.position().batches});
+                       {.metadata = {{"position", to_string(batches.position())}}});
 
   ms::metrics::Auc const auc(device);
   auto held_out = clicks::batches(device, pool[0], 300'000, 320'000);

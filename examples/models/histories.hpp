@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+namespace ms = msstream;
+
 /// Made-up histories: the items that a user has touched, as in data of book shops, and the item
 /// that comes next.
 ///

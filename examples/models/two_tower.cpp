@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two towers for retrieval (Yi et al., Sampling-Bias-Corrected Neural Modeling, 2019): users, by
-// their histories, and items become vectors, trained by a softmax over the items of the batch.
+// Two towers for retrieval: users, by their histories, and items become vectors, trained by a
+// softmax over the items of the batch, without a correction for popular items. Evaluates the five
+// best items of the whole catalogue for each user.
+#include "histories.hpp"
+
 #include <msstream/checkpoint/checkpoint.hpp>
 #include <msstream/data/device_loader.hpp>
 #include <msstream/msstream.hpp>
 #include <msstream/report/progress_line.hpp>
 #include <msstream/step/dense_stack.hpp>
 
-namespace ms = msstream;
-namespace ops = ms::ops;
-
-#include "histories.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <vector>
+
+namespace ops = ms::ops;
 
 struct TwoTower {
   explicit TwoTower(ms::Parameters<>& parameters)
@@ -60,6 +60,7 @@ int main() {
     tape.clear();
     progress.update(batch->first_sample() + batch->rows());
   }
+  progress.finish();
   ms::checkpoint::save("two_tower.safetensors",
                        ms::checkpoint::Tensors(parameters, optimizer),
                        {.step = batches.position().batches});

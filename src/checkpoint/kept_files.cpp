@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 namespace msstream::detail {
@@ -59,6 +60,8 @@ std::vector<KeptFile> kept_files(std::filesystem::path const& folder, std::strin
       checkpoint::SafetensorsFile const file(kept.path);
       kept.metric = header_of(file).metric;
       kept.sequence = sequence_of(file);
+    } catch (std::system_error const&) {
+      continue;                        // cannot be read now, and may be good, so it is left alone
     } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): counts as the oldest
     }
     files.push_back(std::move(kept));

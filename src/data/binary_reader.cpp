@@ -145,6 +145,17 @@ struct BinaryReader::Files {
         throw DataError(fmt::format("{}: expected at least one offset", counted.name()));
       }
       rows = found;
+      if (opened->offsets) {
+        std::int64_t last = 0;
+        opened->offsets->read(found, 1, &last);
+        if (last != opened->value_count) {
+          throw DataError(fmt::format("{}: ends with {}; expected {}, the number of values in {}",
+                                      opened->offsets->name(),
+                                      last,
+                                      opened->value_count,
+                                      opened->values.name()));
+        }
+      }
     }
   }
 

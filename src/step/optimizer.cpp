@@ -107,21 +107,37 @@ class Optimizer<AnyRuntime>::State {
   }
 
   void add(Parameters<AnyRuntime> const& parameters,
-           std::string const& names,
+           std::optional<std::string> const& names,
            ops::ParameterGroup const& group,
            std::source_location issued_at) {
     using Kind = Parameters<AnyRuntime>::Kind;
-    auto const expression = detail::name_pattern("Optimizer::add", names);
+    auto const expression =
+        names ? std::optional(detail::name_pattern("Optimizer::add", *names)) : std::nullopt;
+    bool has_match = false;
     auto const for_each_new = [&](auto const& function) {
       parameters.for_each([&](std::string const& name, AnyTensor const& tensor, Kind kind) {
-        if (kind != Kind::buffer && !tensor.immutable() && !owns(name, tensor) &&
-            std::regex_match(name, expression)) {
+        if (kind == Kind::buffer || tensor.immutable() ||
+            (expression && !std::regex_match(name, *expression))) {
+          return;
+        }
+        has_match = true;
+        bool const is_owned = owns(name, tensor);
+        require(
+            !expression || !is_owned,
+            "Optimizer::add: the optimizer has \"{}\" already, without the group of \"{}\"; add "
+            "the parameters of a group first",
+            name,
+            *names);
+        if (!is_owned) {
           function(name, tensor, kind == Kind::table);
         }
       });
     };
     for_each_new(
         [&](auto const& name, auto const& tensor, bool) { require_new(name, tensor, group); });
+    require(has_match || !expression,
+            "Optimizer::add: \"{}\" matches the whole name of no parameter to be updated",
+            names.value_or(""));
     for_each_new([&](auto const& name, auto const& tensor, bool is_table) {
       is_table ? add_table(name, tensor, group, issued_at)
                : add(name, detail::Floats(detail::OfKnownType(), tensor), group, issued_at);
@@ -425,7 +441,7 @@ void Optimizer<AnyRuntime>::add_table(std::string name,
 }
 
 void Optimizer<AnyRuntime>::add(Parameters<AnyRuntime> const& parameters,
-                                std::string const& names,
+                                std::optional<std::string> const& names,
                                 ops::ParameterGroup const& group,
                                 std::source_location issued_at) {
   state_->add(parameters, names, group, issued_at);

@@ -54,6 +54,7 @@ class ParameterAverages<AnyRuntime>::State {
   }
   template <class Function>
   void for_each(Function const& function) const {
+    require_not_swapped("visit_state");
     for (auto const& parameter : parameters_) {
       function("average/" + parameter.name, parameter.average);
     }

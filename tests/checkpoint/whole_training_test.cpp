@@ -161,5 +161,18 @@ TYPED_TEST(WholeTrainingTest, losses_have_the_same_bits_if_it_is_resumed_in_the_
   }
 }
 
+TYPED_TEST(WholeTrainingTest, two_optimizers_have_names_of_their_own) {
+  auto const& device = this->device();
+  ops::OptimizerRule const rule{.kind = ops::OptimizerKind::momentum, .learning_rate = 0.1F};
+  Optimizer<TypeParam> wide(device, rule);
+  Optimizer<TypeParam> deep(device, rule);
+  wide.add("w", zeros<float>(device, {2, 2}));
+  deep.add("w", zeros<float>(device, {3, 2}));
+  EXPECT_THROW(checkpoint::Tensors(wide, deep), std::invalid_argument);
+  auto const both = checkpoint::Tensors().add("wide", wide).add("deep", deep);
+  EXPECT_EQ(both.count(), 4U);
+  EXPECT_EQ(both.any().front().name, "wide/optimizer/step");
+}
+
 }  // namespace
 }  // namespace msstream::testing

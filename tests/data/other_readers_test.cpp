@@ -7,6 +7,7 @@
 #include <msstream/data/libsvm_reader.hpp>
 #include <msstream/data/loader.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -150,9 +151,13 @@ TEST_F(BinaryReaderTest, files_that_do_not_fit_are_refused_by_name) {
   EXPECT_THAT(failure(all), HasSubstr("x: has 3 values; expected a multiple of 2"));
   all = columns();
   for (auto const& offsets : std::vector<std::vector<std::int64_t>>{
-           {0, 3, 2, 4}, {1, 3, 3, 4}, {0, 3, 3, 5}, {0, -1, 3, 4}, {0, 3, 3, INT64_MAX}}) {
+           {0, 3, 2, 4}, {1, 3, 3, 4}, {0, -1, 3, 4}, {0, 5, 5, 4}}) {
     folder_.write("offsets", bytes_of(offsets));
     EXPECT_THAT(failure(all), HasSubstr("offsets: the offsets of rows 0 to 2 do not ascend"));
+  }
+  for (std::int64_t const last : {std::int64_t{3}, std::int64_t{5}, INT64_MAX}) {
+    folder_.write("offsets", bytes_of<std::int64_t>({0, 3, 3, last}));
+    EXPECT_THAT(failure(all), HasSubstr(fmt::format("offsets: ends with {}; expected 4", last)));
   }
   folder_.write("offsets", "");
   EXPECT_THAT(failure(all), HasSubstr("offsets: "));

@@ -51,8 +51,8 @@ concept CallsVisitor = requires(Source const& source, TensorAdder const& adder) 
 
 namespace checkpoint {
 
-/// Something that names the tensors that it has, by one of `visit_state(visit)` (an Optimizer),
-/// `visit(visit)` (a store of parameters) and a call with `visit` (a lambda). It calls
+/// Something that names the tensors that it has, by one of `visit_state(visit)` (Parameters, an
+/// Optimizer, a RandomGenerator), `visit(visit)` and a call with `visit` (a lambda). It calls
 /// `visit(name, tensor)` for each tensor.
 template <class T>
 concept Source = detail::VisitsState<T> || detail::VisitsTensors<T> || detail::CallsVisitor<T>;
@@ -81,6 +81,16 @@ class Tensors {
       source.visit(adder);
     } else {
       source(adder);
+    }
+    return *this;
+  }
+  /// Adds all tensors of a source under names of their own, `<prefix>/<name>`: for one of several
+  /// optimizers, for example, whose tensors have equal names. Throws like the other add().
+  template <Source S>
+  Tensors& add(std::string const& prefix, S const& source) {
+    Tensors const own(source);
+    for (auto const& named : own.tensors_) {
+      add_any(prefix + "/" + named.name, named.tensor);
     }
     return *this;
   }

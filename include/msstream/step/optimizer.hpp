@@ -15,6 +15,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <utility>
@@ -35,8 +36,9 @@ struct OptimizerOptions {
   bool check_every_step = false;
   /// How the learning rate depends on the number of steps.
   Schedule schedule = {};
-  /// Gradients of all parameters and tables are scaled down together so that their global norm is
-  /// at most clip_norm; (0, infinity]. Elements are clipped by OptimizerRule::clip_value before.
+  /// The gradients of all parameters and tables of the optimizer are scaled down together so that
+  /// their global norm is at most clip_norm; (0, infinity]. Elements are clipped by
+  /// OptimizerRule::clip_value before.
   float clip_norm = std::numeric_limits<float>::infinity();
   /// The number of backward() calls per update, from 1. See Optimizer::step().
   std::int64_t micro_batches = 1;
@@ -81,7 +83,7 @@ class Optimizer<detail::AnyRuntime> {
                  ops::ParameterGroup const& group,
                  std::source_location issued_at);
   void add(Parameters<detail::AnyRuntime> const& parameters,
-           std::string const& names,
+           std::optional<std::string> const& names,
            ops::ParameterGroup const& group,
            std::source_location issued_at);
   bool step(GradientTape<detail::AnyRuntime> const& tape, std::source_location issued_at);
@@ -165,11 +167,12 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   /// added.
   void add(Parameters<R> const& parameters,
            std::source_location issued_at = std::source_location::current()) {
-    Body::add(parameters, ".*", {}, issued_at);
+    Body::add(parameters, std::nullopt, {}, issued_at);
   }
   /// Adds, with the numbers of a group, only those whose whole name the regular expression
-  /// (ECMAScript) matches, such as ".*/bias". Throws std::invalid_argument for a malformed
-  /// expression.
+  /// (ECMAScript) matches, such as ".*/bias". Call it before the other form. Throws
+  /// std::invalid_argument, before any is added, for a malformed expression, if it matches no such
+  /// parameter, and if the optimizer has one that it matches already.
   void add(Parameters<R> const& parameters,
            std::string const& names,
            ops::ParameterGroup const& group,

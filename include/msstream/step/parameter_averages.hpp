@@ -84,8 +84,9 @@ class ParameterAverages : public ParameterAverages<detail::AnyRuntime> {
            std::source_location issued_at = std::source_location::current()) {
     Body::add(std::move(name), weight, issued_at);
   }
-  /// Passes visit(name, average) all averages, for checkpoints. Call it while they are not swapped
-  /// in.
+  /// Passes visit(name, average) all averages, for checkpoints. Throws std::logic_error while they
+  /// are swapped in. Neither save a checkpoint nor call Optimizer::step() then: the parameters hold
+  /// the averages.
   template <class Visit>
   void visit_state(Visit&& visit) const {
     Body::visit_state([&](std::string const& name, detail::Floats const& average) {

@@ -225,6 +225,10 @@ TYPED_TEST(ParametersTest, an_optimizer_takes_parameters_of_a_name_with_numbers_
   EXPECT_NE(to_host(parameters.find("mlp/1/weight")), weight);
   EXPECT_THAT(this->message_of([&] { optimizer.add(parameters, "[", {}); }),
               HasSubstr("Optimizer::add: \"[\" is no regular expression"));
+  EXPECT_THAT(this->message_of([&] { optimizer.add(parameters, ".*/bais", {}); }),
+              HasSubstr("\".*/bais\" matches the whole name of no parameter"));
+  EXPECT_THAT(this->message_of([&] { optimizer.add(parameters, ".*/weight", {}); }),
+              HasSubstr("the optimizer has \"mlp/0/weight\" already"));
 }
 
 TYPED_TEST(ParametersTest, an_optimizer_refuses_a_store_whole) {

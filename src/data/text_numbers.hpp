@@ -111,7 +111,7 @@ template <class T, class Memory>
   }
   bool const empty = text.empty();
   // Behind an empty text is the byte that ends it.
-  std::size_t const sign = (*text.data() == '-') & !empty ? 1 : 0;
+  std::size_t const sign = ((*text.data() == '-') & !empty) ? 1 : 0;
   text.remove_prefix(sign);
   if (text.size() > 8) [[unlikely]] {
     return false;

@@ -14,7 +14,7 @@ void merge_rows(HostStream stream, MergeRowsArgs args) {
   stream.run([args] {
     auto const begin = args.begin != nullptr ? *args.begin : 0;
     auto const rows = std::clamp(*args.end - begin, std::int64_t{0}, args.capacity);
-    auto const* const ids = args.ids + begin;
+    auto const* const ids = rows > 0 ? args.ids + begin : args.ids;
     std::transform(
         ids, ids + rows, args.merged_ids, [&](std::int64_t id) { return id + args.first_row; });
     std::fill(args.merged_ids + rows, args.merged_ids + args.capacity, -1);

@@ -195,6 +195,9 @@ TYPED_TEST(WriterTest, copies_after_the_work_of_its_step_and_before_that_of_the_
 }
 
 TEST(WriterWithoutWaits, has_the_values_of_other_steps) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the copies race with the steps on purpose";
+#endif
   EXPECT_THAT(bytes_behind_gate<HostWithoutWaits>(false), ElementsAre(1));
   // Step 2 seems to have followed the copy, so the writer takes the copy for complete.
   EXPECT_NE(bytes_before_gate<HostWithoutWaits>(false), std::vector<int>{1});

@@ -99,7 +99,12 @@ inline std::vector<Case> training_cases() {
        },
        kernels(3)},
       {"update_averages", [](Inputs& in) { in.averages.update(); }, kernels(1)},
-      {"swap_averages", [](Inputs& in) { auto const swapped = in.averages.swap_in(); }, kernels(2)},
+      {"swap_averages",
+       [](Inputs& in) {
+         auto swapped = in.averages.swap_in();
+         swapped.restore();
+       },
+       kernels(2)},
       {"update_rows",
        [](Inputs& in) {
          ops::update_rows(in.rule, in.step, in.table, in.row_gradients, in.table_state);

@@ -4,7 +4,7 @@
 #include "step/cut_off.hpp"
 #include "step/lookup_gradient.hpp"
 #include "step/name_pattern.hpp"
-#include "step/optimizer_findings.hpp"
+#include "step/optimizer_parts.hpp"
 #include "step/owned_parameters.hpp"
 #include "step/tape_state.hpp"
 
@@ -30,27 +30,11 @@ using detail::add_if_without_gradient;
 using detail::add_moved;
 using detail::AnyRuntime;
 using detail::AnyTensor;
+using detail::Bunch;
 using detail::OwnedParameters;
+using detail::scope_of;
 using Range = detail::MemoryRange;
 using Tape = GradientTape<AnyRuntime>;
-
-/// Embedding tables that one operation updates together.
-struct Bunch {
-  std::shared_ptr<detail::StreamGroup> group;  ///< null for the caller's group
-  std::string name;                            ///< that of the first table
-  std::vector<ops::detail::TableUpdate> tables = {};
-  /// The gradients of many tables that all tables of the bunch have. Null for gradients of their
-  /// own, and if the options ask for tables to be updated together.
-  void const* shared = nullptr;
-};
-
-/// Opens a StreamScope of the group. Returns an empty optional if the group is null.
-[[nodiscard]] std::optional<detail::AnyStreamScope> scope_of(
-    std::shared_ptr<detail::StreamGroup> const& group, std::source_location issued_at) {
-  return group == nullptr ? std::nullopt
-                          : std::optional<detail::AnyStreamScope>(
-                                std::in_place, group, StreamScopeOptions{}, issued_at);
-}
 
 }  // namespace
 

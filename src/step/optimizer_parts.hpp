@@ -1,17 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ops/optimizer/table_update.hpp"
 #include "step/owned_parameters.hpp"
 
 #include <msstream/base/format.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/stream/detail/any_stream_scope.hpp>
 
 #include <fmt/core.h>
 
+#include <memory>
+#include <optional>
+#include <source_location>
 #include <string>
+#include <utility>
+#include <vector>
 
-/// The lines of an optimizer's messages about its parameters.
+/// The parts of an optimizer that need none of its state: tables that are updated together, and
+/// the lines of messages about parameters.
 namespace msstream::detail {
+
+/// Embedding tables that one operation updates together.
+struct Bunch {
+  std::shared_ptr<StreamGroup> group;  ///< null for the caller's group
+  std::string name;                    ///< that of the first table
+  std::vector<ops::detail::TableUpdate> tables = {};
+  /// The gradients of many tables that all tables of the bunch have. Null for gradients of their
+  /// own, and if the options ask for tables to be updated together.
+  void const* shared = nullptr;
+};
+
+/// Opens a StreamScope of the group. Returns an empty optional if the group is null.
+[[nodiscard]] inline std::optional<AnyStreamScope> scope_of(
+    std::shared_ptr<StreamGroup> const& group, std::source_location issued_at) {
+  return group == nullptr
+             ? std::nullopt
+             : std::optional<AnyStreamScope>(std::in_place, group, StreamScopeOptions{}, issued_at);
+}
 
 /// Appends a line to `found` if a parameter or table has no gradient on the tape.
 inline void add_if_without_gradient(std::string& found,

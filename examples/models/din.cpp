@@ -106,7 +106,7 @@ int main() {
   ms::Parameters loaded(device);
   Din const served(loaded);
   ms::checkpoint::load("din.safetensors", ms::checkpoint::Tensors(loaded));
-  loaded.freeze(".*");
+  loaded.freeze("*");
   ms::metrics::Auc const auc(device);
   auto held_out = histories::batches(device, pool[0], 100'000, 110'240, true);
   while (auto const batch = held_out.next()) {

@@ -79,7 +79,7 @@ int main() {
   }
   std::printf("held-out AUC %.4f\n", auc.value().value());
 
-  parameters.freeze(".*");
+  parameters.freeze("*");
   ms::serve::InferencePool server(
       device,
       std::shared_ptr<Dlrm const>(model),

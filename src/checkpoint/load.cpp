@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/name_pattern.hpp"
 #include "checkpoint/data_plan.hpp"
-#include "checkpoint/name_pattern.hpp"
 #include "memory/device/device_state.hpp"
 
 #include <msstream/base/detail/require.hpp>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/name_pattern.hpp"
 #include "ops/optimizer/optimizer_state.hpp"
 #include "ops/optimizer/table_update.hpp"
 #include "step/cut_off.hpp"
 #include "step/lookup_gradient.hpp"
-#include "step/name_pattern.hpp"
 #include "step/optimizer_parts.hpp"
 #include "step/owned_parameters.hpp"
 #include "step/tape_state.hpp"
@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
-#include <regex>
 #include <stdexcept>
 
 namespace msstream {
@@ -95,19 +94,17 @@ class Optimizer<AnyRuntime>::State {
            ops::ParameterGroup const& group,
            std::source_location issued_at) {
     using Kind = Parameters<AnyRuntime>::Kind;
-    auto const expression =
-        names ? std::optional(detail::name_pattern("Optimizer::add", *names)) : std::nullopt;
     bool has_match = false;
     auto const for_each_new = [&](auto const& function) {
       parameters.for_each([&](std::string const& name, AnyTensor const& tensor, Kind kind) {
         if (kind == Kind::buffer || tensor.immutable() ||
-            (expression && !std::regex_match(name, *expression))) {
+            (names && !detail::matches_pattern(*names, name))) {
           return;
         }
         has_match = true;
         bool const is_owned = owns(name, tensor);
         require(
-            !expression || !is_owned,
+            !names || !is_owned,
             "Optimizer::add: the optimizer has \"{}\" already, without the group of \"{}\"; add "
             "the parameters of a group first",
             name,
@@ -119,7 +116,7 @@ class Optimizer<AnyRuntime>::State {
     };
     for_each_new(
         [&](auto const& name, auto const& tensor, bool) { require_new(name, tensor, group); });
-    require(has_match || !expression,
+    require(has_match || !names,
             "Optimizer::add: \"{}\" matches the whole name of no parameter to be updated",
             names.value_or(""));
     for_each_new([&](auto const& name, auto const& tensor, bool is_table) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/name_pattern.hpp"
 #include "step/initial_values.hpp"
-#include "step/name_pattern.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/step/parameters.hpp>
@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <regex>
 #include <utility>
 
 namespace msstream {
@@ -67,10 +66,9 @@ class Parameters<AnyRuntime>::State {
   }
 
   int freeze(std::string const& names) {
-    auto const expression = detail::name_pattern("Parameters::freeze", names);
     int frozen = 0;
     for (auto& parameter : made_) {
-      if (std::regex_match(parameter.name, expression)) {
+      if (detail::matches_pattern(names, parameter.name)) {
         parameter.tensor.freeze();
         ++frozen;
       }

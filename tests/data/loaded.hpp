@@ -55,7 +55,7 @@ class CountingReader final : public Reader {
   std::int64_t row_ = 0;
 };
 
-/// What a test compares of a batch.
+/// The contents of a batch, which tests compare.
 struct SeenBatch {
   std::int64_t index;
   std::int64_t epoch;

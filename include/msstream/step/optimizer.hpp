@@ -169,10 +169,10 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
            std::source_location issued_at = std::source_location::current()) {
     Body::add(parameters, std::nullopt, {}, issued_at);
   }
-  /// Adds, with the numbers of a group, only those whose whole name the regular expression
-  /// (ECMAScript) matches, such as ".*/bias". Call it before the other form. Throws
-  /// std::invalid_argument, before any is added, for a malformed expression, if it matches no such
-  /// parameter, and if the optimizer has one that it matches already.
+  /// Adds, with the numbers of a group, only those whose whole name the pattern matches, such as
+  /// "*/bias": see Parameters::freeze(). Call it before the other form. Throws
+  /// std::invalid_argument, before any is added, if the pattern matches no such parameter, and if
+  /// the optimizer has one that it matches already.
   void add(Parameters<R> const& parameters,
            std::string const& names,
            ops::ParameterGroup const& group,

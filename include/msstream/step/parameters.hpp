@@ -58,11 +58,11 @@ class Parameters<detail::AnyRuntime> {
   [[nodiscard]] bool contains(std::string_view name) const;
   [[nodiscard]] std::uint64_t seed() const noexcept;
 
-  /// Freezes every parameter whose whole name the regular expression (ECMAScript) matches, such as
-  /// "bottom/.*", and returns their number. A frozen parameter gets no gradient, and an optimizer
-  /// leaves it out. Cannot be undone. Call it before Optimizer::add(). Blocks the host until the
-  /// writes so far are complete. Throws std::invalid_argument for an expression that is malformed
-  /// or matches no name.
+  /// Freezes every parameter whose whole name the pattern matches, such as "bottom/*", and returns
+  /// their number. In a pattern, `*` stands for any characters and `?` for one. A frozen parameter
+  /// gets no gradient, and an optimizer leaves it out. Cannot be undone. Call it before
+  /// Optimizer::add(). Blocks the host until the writes so far are complete. Throws
+  /// std::invalid_argument for a pattern that matches no name.
   int freeze(std::string const& names);
 
   /// Passes each parameter to `visit(name, tensor, kind)`, in the order in which they were made.

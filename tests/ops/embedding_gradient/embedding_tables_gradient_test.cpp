@@ -148,8 +148,8 @@ TYPED_TEST(EmbeddingTablesGradientTest, maxima_of_one_id_need_no_argmax) {
   EXPECT_EQ(Floats(values.begin(), values.begin() + 4), (Floats{1, 4, 2, 5}));
 }
 
-// Of the bags of the second table, with the offsets {0, 2, 9, 4}, the first is good. The others
-// take the row of the default id, whose place follows those of all ids.
+// The second table has the offsets {0, 2, 9, 4}, so only its first bag is good. Its other bags take
+// the row of the default id, whose place follows the places of all ids.
 TYPED_TEST(EmbeddingTablesGradientTest, maxima_of_bags_with_bad_offsets_and_of_empty_bags) {
   for (bool const has_default : {false, true}) {
     EmbeddingTables<TypeParam> const tables(

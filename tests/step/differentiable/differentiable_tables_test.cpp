@@ -284,7 +284,7 @@ TYPED_TEST(DifferentiableTablesTest, excluded_and_frozen_tables_get_none) {
 TYPED_TEST(DifferentiableTablesTest, lookups_of_one_table_add_up) {
   auto const shared = this->random_tensor({5, 2});
   auto const other = this->random_tensor({3, 4});
-  // The same table twice in one lookup, as a whole and as a view, and in another lookup.
+  // One table is looked up twice in one lookup, as a whole and as a view, and again in another.
   EmbeddingTables<TypeParam> const tables(this->device(),
                                           {{.weights = shared},
                                            {.weights = other},

@@ -174,8 +174,6 @@ TYPED_TEST(ParametersTest, mistakes_are_refused_by_name_and_change_nothing) {
               HasSubstr("expected finite ones"));
   EXPECT_THAT(this->message_of([&] { parameters.freeze("tower"); }),
               HasSubstr("\"tower\" matches the whole name of no parameter; there are"));
-  EXPECT_THAT(this->message_of([&] { parameters.freeze("("); }),
-              HasSubstr("is no regular expression"));
   EXPECT_EQ(parameters.entries().size(), 1U);
   EXPECT_EQ(to_host(weight), before);
 }
@@ -186,7 +184,7 @@ TYPED_TEST(ParametersTest, an_optimizer_takes_the_store_whole_without_what_is_fr
   DenseStack const trained(parameters, "top", 4, {2, 1});
   auto const table = parameters.table("table", {5, 3});
   auto const buffer = parameters.buffer("statistics", {3});
-  EXPECT_EQ(parameters.freeze("bottom/.*"), 2);
+  EXPECT_EQ(parameters.freeze("bottom/*"), 2);
   Optimizer<TypeParam> optimizer(this->device(),
                                  {.kind = ops::OptimizerKind::sgd, .learning_rate = 0.1F});
   optimizer.add(parameters);
@@ -212,7 +210,7 @@ TYPED_TEST(ParametersTest, an_optimizer_takes_parameters_of_a_name_with_numbers_
   Optimizer<TypeParam> optimizer(
       this->device(),
       {.kind = ops::OptimizerKind::adamw, .learning_rate = 0.0F, .weight_decay = 0.5F});
-  optimizer.add(parameters, ".*/bias", {.learning_rate = 0.0F});
+  optimizer.add(parameters, "*/bias", {.learning_rate = 0.0F});
   optimizer.add(parameters);
   optimizer.set_learning_rate(0.1F);
   auto const bias = to_host(parameters.find("mlp/1/bias"));
@@ -223,11 +221,9 @@ TYPED_TEST(ParametersTest, an_optimizer_takes_parameters_of_a_name_with_numbers_
   optimizer.step(tape);
   EXPECT_EQ(to_host(parameters.find("mlp/1/bias")), bias);
   EXPECT_NE(to_host(parameters.find("mlp/1/weight")), weight);
-  EXPECT_THAT(this->message_of([&] { optimizer.add(parameters, "[", {}); }),
-              HasSubstr("Optimizer::add: \"[\" is no regular expression"));
-  EXPECT_THAT(this->message_of([&] { optimizer.add(parameters, ".*/bais", {}); }),
-              HasSubstr("\".*/bais\" matches the whole name of no parameter"));
-  EXPECT_THAT(this->message_of([&] { optimizer.add(parameters, ".*/weight", {}); }),
+  EXPECT_THAT(this->message_of([&] { optimizer.add(parameters, "*/bais", {}); }),
+              HasSubstr("\"*/bais\" matches the whole name of no parameter"));
+  EXPECT_THAT(this->message_of([&] { optimizer.add(parameters, "*/weight", {}); }),
               HasSubstr("the optimizer has \"mlp/0/weight\" already"));
 }
 

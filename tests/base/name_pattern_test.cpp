@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/name_pattern.hpp"
+#include "base/name_pattern.hpp"
 
 #include <gtest/gtest.h>
 

@@ -95,8 +95,16 @@ void add_both(StepSetting const& setting,
   add_form<R, Grouped>("grouped", setting, batch, steps, divisor, groups);
 }
 
-/// The grouped form with dropout between the experts and the towers, and metrics of the logits.
-template <ms::Runtime R>
+/// What a trainer adds to the forward pass.
+struct Extras {
+  bool has_dropout = false;
+  bool has_metrics = false;
+};
+
+/// The grouped form with dropout between the experts and the towers, and metrics of the logits. The
+/// random step and the metrics are branches of their own: nothing of the step waits for the
+/// metrics.
+template <ms::Runtime R, Extras kExtras>
 class Trained : public Grouped<R> {
  public:
   Trained(ms::Device<R> const& device, PleShape const& shape)
@@ -110,12 +118,22 @@ class Trained : public Grouped<R> {
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {
     ms::StreamScope<R> const main(pool[0], {.include_grad = true});
-    random_.advance();
+    if constexpr (kExtras.has_dropout) {
+      ms::StreamScope<R> const side(pool[1 % pool.groups()]);
+      random_.advance();
+    }
     auto const logits =
         this->stacked_logits(tape, pool, batch, [&](ms::Tensor<float, R> const& input) {
-          return ms::ops::dropout(tape, input, {.rate = 0.1F}, random_, "dropout");
+          if constexpr (kExtras.has_dropout) {
+            return ms::ops::dropout(tape, input, {.rate = 0.1F}, random_, "dropout");
+          } else {
+            return input;
+          }
         });
-    metrics_.update(logits, batch.labels);
+    if constexpr (kExtras.has_metrics) {
+      ms::StreamScope<R> const side(pool[1 % pool.groups()]);
+      metrics_.update(logits, batch.labels);
+    }
     return this->loss_of(tape, logits, batch);
   }
 
@@ -124,7 +142,11 @@ class Trained : public Grouped<R> {
   ms::metrics::MetricSet<R> metrics_;
 };
 template <class R>
-using WithExtras = Trained<R>;
+using WithDropout = Trained<R, {.has_dropout = true}>;
+template <class R>
+using WithMetrics = Trained<R, {.has_metrics = true}>;
+template <class R>
+using WithExtras = Trained<R, {.has_dropout = true, .has_metrics = true}>;
 
 /// Adds captured steps that differ in what a trainer adds to them.
 template <ms::Runtime R>
@@ -133,13 +155,16 @@ void add_extras(StepSetting setting, std::int64_t batch, int steps, std::int64_t
     return ms::ops::OptimizerRule{
         .kind = ms::ops::OptimizerKind::adam, .learning_rate = 0.001F, .weight_decay = decay};
   };
-  add_form<R, Grouped>("trainer/plain", setting, batch, steps, divisor, Groups::own, rule(0.0F));
+  auto const own = Groups::own;
+  add_form<R, Grouped>("trainer/plain", setting, batch, steps, divisor, own, rule(0.0F));
+  add_form<R, WithDropout>("trainer/dropout", setting, batch, steps, divisor, own, rule(0.0F));
+  add_form<R, WithMetrics>("trainer/metrics", setting, batch, steps, divisor, own, rule(0.0F));
   setting.schedule = ms::Schedule::cosine({.steps = 100'000, .warmup = {.steps = 1'000}});
-  add_form<R, WithExtras>(
-      "trainer/extras", setting, batch, steps, divisor, Groups::own, rule(0.01F));
+  add_form<R, Grouped>("trainer/schedule", setting, batch, steps, divisor, own, rule(0.01F));
+  add_form<R, WithExtras>("trainer/extras", setting, batch, steps, divisor, own, rule(0.01F));
   setting.clip_norm = 1.0F;
   add_form<R, WithExtras>(
-      "trainer/extras_and_clipping", setting, batch, steps, divisor, Groups::own, rule(0.01F));
+      "trainer/extras_and_clipping", setting, batch, steps, divisor, own, rule(0.01F));
 }
 
 }  // namespace

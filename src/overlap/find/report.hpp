@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/cause.hpp"
+#include "overlap/recording/recording.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace msstream::overlap {
+
+/// What an instant of the window is, for one device. Each ns has exactly one class.
+enum class TimeClass : std::uint8_t {
+  overlapped,  ///< two or more activities
+  alone,       ///< one activity, and no work that could have run beside it
+  lost,        ///< one activity, and work that waited for a cause other than a true dependency
+  idle,        ///< no activity, by a cause
+};
+
+/// A part of the window of one class and cause. `cause` is empty for overlapped and alone.
+struct ClassSpan {
+  Interval time;
+  TimeClass kind = TimeClass::idle;
+  std::optional<Cause> cause;
+};
+
+/// The sum of the spans of one class and cause.
+struct ClassTime {
+  TimeClass kind = TimeClass::idle;
+  std::optional<Cause> cause;
+  Ns time = 0;
+};
+
+/// One fact behind a finding. What it refers to is kNone if it refers to nothing such.
+struct Evidence {
+  std::string text;  ///< a sentence with names and numbers
+  Interval time;
+  Index activity = kNone;  ///< in the recording
+  Index other = kNone;     ///< a second activity, such as the one that was in the way
+  Index call = kNone;
+};
+
+/// The time of the window as simulated: as it was, and after the fix of one finding.
+struct Prediction {
+  Ns before = 0;
+  Ns after = 0;
+};
+
+struct Finding {
+  Cause cause = Cause::unknown;
+  Index device = 0;
+  std::string summary;              ///< one sentence: who waited for what, how often
+  Ns lost = 0;                      ///< the length of the union of `intervals`
+  std::vector<Interval> intervals;  ///< ascending and disjoint
+  std::uint64_t occurrences = 0;
+  std::vector<Evidence> evidence;  ///< the largest first, at most kMostEvidence
+  std::string advice;              ///< what to change, in the terms of the program's framework
+  std::optional<Prediction> prediction;
+  std::vector<Index> overlaps_with;  ///< other findings whose gain contains a part of this one's
+};
+inline constexpr std::size_t kMostEvidence = 8;
+
+/// How the time of one device was spent in the window.
+struct DeviceReport {
+  Index device = 0;
+  std::vector<ClassSpan> spans;      ///< ascending; they fill the window without a gap
+  std::vector<ClassTime> times;      ///< sums of `spans`; they add up to the window exactly
+  std::vector<Ns> at_once;           ///< [n]: the time with exactly n activities
+  Ns busy = 0;                       ///< the union of all activities
+  std::vector<Index> critical_path;  ///< activities, in order
+};
+
+/// What one file or run says about its overlap.
+struct Report {
+  Interval window;
+  std::vector<DeviceReport> devices;
+  std::vector<Finding> findings;  ///< the largest loss first
+  std::vector<std::string>
+      notes;  ///< what could not be told and what to record for it; what recording cost
+  /// The verdict in one sentence, such as "one stream, launch-bound: 8% busy".
+  std::string verdict;
+};
+
+}  // namespace msstream::overlap

@@ -56,6 +56,7 @@ ROOMS = {
     "metrics": (7, "streaming metrics on the device"),
     "serve": (8, "inference pools"),
     "data": (8, "readers of files, the columns of their rows, shuffled batches, and their uploads"),
+    "overlap": (9, "why streams did not overlap: recordings of programs, causes of lost time, reports"),
     "checkpoint": (9, "safetensors files, saving and loading of named tensors, checkpoints written beside a training"),
 }
 STEPS = {room: step for room, (step, _) in ROOMS.items()}

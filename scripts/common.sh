@@ -9,7 +9,7 @@ export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
 
 build_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev nlohmann-json3-dev zlib1g-dev)
 example_packages=(libcli11-dev)
-test_packages=(libgtest-dev libgmock-dev libdlpack-dev)
+test_packages=(libgtest-dev libgmock-dev libdlpack-dev rapidjson-dev libsqlite3-dev)
 # The presets asan, tsan and fuzz compile with clang 14, which takes half the time of g++ with
 # sanitizers.
 clang_packages=(clang-14 libclang-rt-14-dev llvm-14)

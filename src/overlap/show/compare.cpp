@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/show/summary.hpp"
+#include "overlap/show/text.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/report/text.hpp>
+
+#include "base/json_writer.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace msstream::overlap {
+namespace {
+
+using detail::JsonWriter;
+using Layout = JsonWriter::Layout;
+using Look = TextLines::Look;
+
+/// The classes of time, ordered as in reports.
+using TimeKey = std::pair<TimeClass, std::optional<Cause>>;
+
+std::vector<Change> changes_of_times(Summary::Device const& before, Summary::Device const& after) {
+  std::map<TimeKey, Change> changes;
+  auto const change_of = [&](Summary::Time const& time) -> Change& {
+    auto& change = changes[{time.kind, time.cause}];
+    change.kind = time.kind;
+    change.cause = time.cause;
+    return change;
+  };
+  for (auto const& time : before.times) {
+    change_of(time).before += time.time;
+  }
+  for (auto const& time : after.times) {
+    change_of(time).after += time.time;
+  }
+  std::vector<Change> out;
+  for (auto const& [key, change] : changes) {
+    if (change.before != 0 || change.after != 0) {
+      out.push_back(change);
+    }
+  }
+  return out;
+}
+
+std::vector<Change> changes_of_findings(Summary const& before,
+                                        int number_before,
+                                        Summary const& after,
+                                        int number_after) {
+  std::map<Cause, Change> changes;
+  for (auto const& finding : before.findings) {
+    if (finding.device == number_before) {
+      changes[finding.cause].before += finding.lost;
+    }
+  }
+  for (auto const& finding : after.findings) {
+    if (finding.device == number_after) {
+      changes[finding.cause].after += finding.lost;
+    }
+  }
+  std::vector<Change> out;
+  for (auto& [cause, change] : changes) {
+    change.cause = cause;
+    out.push_back(change);
+  }
+  std::ranges::stable_sort(out, std::ranges::greater{}, [](Change const& change) {
+    return std::abs(change.after - change.before);
+  });
+  return out;
+}
+
+std::string signed_duration(Ns change) {
+  return (change > 0 ? "+" : change < 0 ? "-" : "") + duration_text(std::abs(change));
+}
+
+/// Returns how the second window's length differs from the first one's.
+std::string window_text(Ns before, Ns after) {
+  auto text = fmt::format("{} → {}", duration_text(before), duration_text(after));
+  if (before > 0 && after > 0) {
+    bool const shorter = after <= before;
+    auto const factor = static_cast<double>(shorter ? before : after) /
+                        static_cast<double>(shorter ? after : before);
+    text += fmt::format(", {}x as {}", report::fixed(factor, 2), shorter ? "fast" : "slow");
+  }
+  return text;
+}
+
+/// Returns what became of a finding.
+std::string_view fate_of(Change const& change) {
+  return change.after == 0    ? "gone"
+         : change.before == 0 ? "new"
+         : change.after < change.before ? "smaller"
+         : change.after > change.before ? "larger"
+                                        : "equal";
+}
+
+class ComparisonText {
+ public:
+  explicit ComparisonText(TextStyle const& style) : lines_(style) {}
+
+  void write(Comparison const& comparison) {
+    before_ = comparison.before.window;
+    after_ = comparison.after.window;
+    lines_.paragraph("before: ",
+                     fmt::format("{}: {}",
+                                 printable(comparison.before.title),
+                                 printable(comparison.before.verdict)));
+    lines_.paragraph("after:  ",
+                     fmt::format("{}: {}",
+                                 printable(comparison.after.title),
+                                 printable(comparison.after.verdict)));
+    lines_.paragraph("window: ", window_text(before_, after_), look_of_change(before_, after_));
+    for (auto const& device : comparison.devices) {
+      write(device);
+    }
+  }
+  std::string take() { return lines_.take(); }
+  void blank_line() { lines_.line(); }
+
+ private:
+  static Look look_of_change(Ns before, Ns after) {
+    return after < before ? Look::good : after > before ? Look::bad : Look::plain;
+  }
+
+  void write(Comparison::Device const& device) {
+    lines_.line();
+    lines_.line(lines_.in(
+        Look::strong,
+        device.before == device.after
+            ? fmt::format("GPU {}", device.before)
+            : fmt::format("GPU {} before, GPU {} after", device.before, device.after)));
+    row("busy", device.busy_before, device.busy_after, Look::plain);
+    for (auto const& change : device.times) {
+      auto label = std::string(title_of(*change.kind));
+      label += change.cause ? fmt::format(": {}", text_of(*change.cause).id) : "";
+      bool const is_loss = *change.kind == TimeClass::lost || *change.kind == TimeClass::idle;
+      row(label,
+          change.before,
+          change.after,
+          is_loss ? look_of_change(change.before, change.after) : Look::plain);
+    }
+    if (device.findings.empty()) {
+      lines_.line("  no findings, before or after");
+      return;
+    }
+    for (auto const& change : device.findings) {
+      auto const text = fmt::format("{}: {}, {} → {}",
+                                    fate_of(change),
+                                    text_of(*change.cause).id,
+                                    duration_text(change.before),
+                                    duration_text(change.after));
+      lines_.paragraph("  finding ", text, look_of_change(change.before, change.after));
+    }
+  }
+
+  void row(std::string_view label, Ns before, Ns after, Look look) {
+    auto const room = lines_.width() > 64 ? std::min<std::size_t>(lines_.width() - 58, 52) : 24;
+    auto shown = shortened(label, room);
+    shown.append(room - width_of(shown), ' ');
+    auto const cell = [](std::string text, std::size_t width) {
+      auto const used = width_of(text);
+      return std::string(used < width ? width - used : 0, ' ') + text;
+    };
+    lines_.line(fmt::format("  {}{}{} → {}{}  {}",
+                            shown,
+                            cell(duration_text(before), 10),
+                            cell(share_text(before, before_), 8),
+                            cell(duration_text(after), 9),
+                            cell(share_text(after, after_), 8),
+                            lines_.in(look, cell(signed_duration(after - before), 10))));
+  }
+
+  TextLines lines_;
+  Ns before_ = 0;
+  Ns after_ = 0;
+};
+
+void write_change(JsonWriter& json, Change const& change) {
+  json.begin_object();
+  if (change.kind) {
+    json.member("class", id_of(*change.kind));
+  }
+  json.key("cause");
+  if (change.cause) {
+    json.value(text_of(*change.cause).id);
+  } else {
+    json.value(std::numeric_limits<double>::quiet_NaN());  // null
+  }
+  if (!change.kind) {
+    json.member("fate", fate_of(change));
+  }
+  json.member("before_ns", change.before);
+  json.member("after_ns", change.after);
+  json.end_object();
+}
+
+void write_side(JsonWriter& json, std::string_view name, Summary const& side) {
+  json.key(name);
+  json.begin_object(Layout::lines);
+  json.member("title", side.title);
+  json.member("verdict", side.verdict);
+  json.member("window_ns", side.window);
+  json.end_object();
+}
+
+}  // namespace
+
+std::vector<Comparison> compare(std::span<Summary const> before, std::span<Summary const> after) {
+  require(before.size() == after.size(),
+          "compare: {} reports before, and {} after; expected as many",
+          before.size(),
+          after.size());
+  std::vector<Comparison> out;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    auto& comparison = out.emplace_back(Comparison{before[i], after[i], {}});
+    auto const devices = std::min(before[i].devices.size(), after[i].devices.size());
+    for (std::size_t d = 0; d < devices; ++d) {
+      auto const& old = before[i].devices[d];
+      auto const& now = after[i].devices[d];
+      comparison.devices.push_back({old.number,
+                                    now.number,
+                                    changes_of_times(old, now),
+                                    changes_of_findings(before[i], old.number, after[i], now.number),
+                                    old.busy,
+                                    now.busy});
+    }
+  }
+  return out;
+}
+
+std::string terminal_text(std::span<Comparison const> comparisons, TextStyle const& style) {
+  ComparisonText text(style);
+  bool is_first = true;
+  for (auto const& comparison : comparisons) {
+    if (!std::exchange(is_first, false)) {
+      text.blank_line();
+    }
+    text.write(comparison);
+  }
+  return text.take();
+}
+
+std::string json_text(std::span<Comparison const> comparisons) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object(Layout::lines);
+  json.member("schema", kComparisonSchema);
+  json.member("version", kComparisonVersion);
+  json.key("comparisons");
+  json.begin_array(Layout::lines);
+  for (auto const& comparison : comparisons) {
+    json.begin_object(Layout::lines);
+    write_side(json, "before", comparison.before);
+    write_side(json, "after", comparison.after);
+    json.key("devices");
+    json.begin_array(Layout::lines);
+    for (auto const& device : comparison.devices) {
+      json.begin_object(Layout::lines);
+      json.member("before", device.before);
+      json.member("after", device.after);
+      json.member("busy_before_ns", device.busy_before);
+      json.member("busy_after_ns", device.busy_after);
+      for (auto const& [name, changes] :
+           {std::pair("times", &device.times), std::pair("findings", &device.findings)}) {
+        json.key(name);
+        json.begin_array(Layout::lines);
+        for (auto const& change : *changes) {
+          write_change(json, change);
+        }
+        json.end_array();
+      }
+      json.end_object();
+    }
+    json.end_array();
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  out += '\n';
+  return out;
+}
+
+}  // namespace msstream::overlap

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/show/explained.hpp"
+
+#include "overlap/show/text.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/report/text.hpp>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+namespace msstream::overlap {
+
+std::string_view id_of(TimeClass kind) noexcept {
+  switch (kind) {
+    case TimeClass::overlapped:
+      return "overlapped";
+    case TimeClass::alone:
+      return "alone";
+    case TimeClass::lost:
+      return "lost";
+    case TimeClass::idle:
+      break;
+  }
+  return "idle";
+}
+
+std::string_view title_of(TimeClass kind) noexcept {
+  switch (kind) {
+    case TimeClass::overlapped:
+      return "two or more at once";
+    case TimeClass::alone:
+      return "one alone, nothing to run beside it";
+    case TimeClass::lost:
+      return "one alone, others waited";
+    case TimeClass::idle:
+      break;
+  }
+  return "idle";
+}
+
+std::string title_of(Recording const& recording) {
+  std::string out = printable(recording.program);
+  if (recording.rank != kUnknown) {
+    out += fmt::format("{}rank {}", out.empty() ? "" : ", ", recording.rank);
+    out += recording.ranks != kUnknown ? fmt::format(" of {}", recording.ranks) : "";
+  }
+  auto const file =
+      printable(std::filesystem::path(recording.origin).filename().string());
+  auto const from = file + (recording.source.empty() ? "" : ", " + printable(recording.source));
+  return out.empty() ? from : fmt::format("{} ({})", out, from);
+}
+
+std::string title_of(Device const& device) {
+  std::string out = fmt::format("GPU {}", device.number);
+  if (!device.name.empty()) {
+    out += ", " + printable(device.name);
+  }
+  if (device.sms != kUnknown) {
+    out += fmt::format(", {} multiprocessors", device.sms);
+  }
+  return out;
+}
+
+std::string title_of(Recording const& recording, Stream const& stream) {
+  std::string out = fmt::format("stream {}", stream.number);
+  if (auto const name = recording.names[stream.name]; !name.empty()) {
+    out += fmt::format(" ({})", printable(name));
+  } else if (stream.type == StreamType::legacy) {
+    out += " (legacy default)";
+  }
+  return out;
+}
+
+std::string speedup_text(Prediction const& prediction) {
+  if (prediction.after <= 0) {
+    return "";
+  }
+  auto const factor =
+      static_cast<double>(prediction.before) / static_cast<double>(prediction.after);
+  return report::fixed(factor, 2) + "x";
+}
+
+DeviceCounts counts_of(Explained const& explained, Index device) {
+  auto const& [recording, report] = explained;
+  DeviceCounts counts;
+  std::vector<bool> used(recording.streams.size());
+  for (auto const& activity : recording.activities) {
+    bool const within =
+        activity.time.begin < report.window.end && activity.time.end > report.window.begin;
+    if (within && recording.streams.at(activity.stream).device == device) {
+      ++counts.activities;
+      used[activity.stream] = true;
+    }
+  }
+  counts.streams = static_cast<std::size_t>(std::ranges::count(used, true));
+  return counts;
+}
+
+Report only_device(Recording const& recording, Report const& report, int number) {
+  auto const has_number = [&](Index device) {
+    return recording.devices.at(device).number == number;
+  };
+  Report out = report;
+  std::erase_if(out.devices, [&](auto const& device) { return !has_number(device.device); });
+  if (out.devices.empty()) {
+    std::string known;
+    for (auto const& device : report.devices) {
+      known += fmt::format(
+          "{}{}", known.empty() ? "" : ", ", recording.devices.at(device.device).number);
+    }
+    require(false, "{} has no device {}; it has: {}", recording.origin, number, known);
+  }
+  // Findings refer to others by their place, which changes.
+  std::vector<Index> places(report.findings.size(), kNone);
+  out.findings.clear();
+  for (std::size_t i = 0; i < report.findings.size(); ++i) {
+    if (has_number(report.findings[i].device)) {
+      places[i] = static_cast<Index>(out.findings.size());
+      out.findings.push_back(report.findings[i]);
+    }
+  }
+  for (auto& finding : out.findings) {
+    for (auto& other : finding.overlaps_with) {
+      other = places.at(other);
+    }
+    std::erase(finding.overlaps_with, kNone);
+  }
+  return out;
+}
+
+}  // namespace msstream::overlap

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/show/summary.hpp"
+
+#include "overlap/show/report_json.hpp"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <stdexcept>
+
+namespace msstream::overlap {
+namespace {
+
+TimeClass class_of(std::string const& id) {
+  for (auto const kind :
+       {TimeClass::overlapped, TimeClass::alone, TimeClass::lost, TimeClass::idle}) {
+    if (id == id_of(kind)) {
+      return kind;
+    }
+  }
+  throw std::runtime_error(fmt::format("unknown class of time '{}'", id));
+}
+
+std::optional<Cause> cause_in(nlohmann::json const& value) {
+  if (value.is_null()) {
+    return std::nullopt;
+  }
+  auto const id = value.get<std::string>();
+  auto const cause = cause_of(id);
+  if (!cause) {
+    throw std::runtime_error(fmt::format("unknown cause '{}'", id));
+  }
+  return cause;
+}
+
+Summary summary_in(nlohmann::json const& report) {
+  Summary summary;
+  Recording titled;
+  titled.origin = report.at("origin").get<std::string>();
+  titled.source = report.at("source").get<std::string>();
+  titled.program = report.at("program").get<std::string>();
+  titled.rank = report.at("rank").is_null() ? kUnknown : report.at("rank").get<int>();
+  titled.ranks = report.at("ranks").is_null() ? kUnknown : report.at("ranks").get<int>();
+  summary.title = title_of(titled);
+  summary.rank = titled.rank;
+  summary.verdict = report.at("verdict").get<std::string>();
+  summary.window = report.at("window").at("length_ns").get<Ns>();
+  for (auto const& entry : report.at("devices")) {
+    auto& device = summary.devices.emplace_back();
+    device.number = entry.at("device").get<int>();
+    device.name = entry.at("name").get<std::string>();
+    device.busy = entry.at("busy_ns").get<Ns>();
+    for (auto const& time : entry.at("times")) {
+      device.times.push_back({class_of(time.at("class").get<std::string>()),
+                              cause_in(time.at("cause")),
+                              time.at("time_ns").get<Ns>()});
+    }
+  }
+  for (auto const& entry : report.at("findings")) {
+    summary.findings.push_back({cause_in(entry.at("cause")).value_or(Cause::unknown),
+                                entry.at("device").get<int>(),
+                                entry.at("lost_ns").get<Ns>(),
+                                entry.at("occurrences").get<std::uint64_t>(),
+                                entry.at("summary").get<std::string>()});
+  }
+  return summary;
+}
+
+}  // namespace
+
+Summary summary_of(Explained const& explained) {
+  auto const& [recording, report] = explained;
+  Summary summary;
+  summary.title = title_of(recording);
+  summary.verdict = report.verdict;
+  summary.rank = recording.rank;
+  summary.window = report.window.length();
+  for (auto const& entry : report.devices) {
+    auto const& described = recording.devices.at(entry.device);
+    auto& device = summary.devices.emplace_back();
+    device.number = described.number;
+    device.name = described.name;
+    device.busy = entry.busy;
+    for (auto const& time : entry.times) {
+      device.times.push_back({time.kind, time.cause, time.time});
+    }
+  }
+  for (auto const& finding : report.findings) {
+    summary.findings.push_back({finding.cause,
+                                recording.devices.at(finding.device).number,
+                                finding.lost,
+                                finding.occurrences,
+                                finding.summary});
+  }
+  return summary;
+}
+
+bool is_report_json(std::string_view begin) {
+  return begin.starts_with(fmt::format("{{\n \"schema\": \"{}\"", kReportSchema));
+}
+
+std::vector<Summary> read_summaries(std::string_view json, std::string const& origin) {
+  try {
+    auto const parsed = nlohmann::json::parse(json);
+    if (auto const schema = parsed.at("schema").get<std::string>(); schema != kReportSchema) {
+      throw std::runtime_error(fmt::format("has the schema '{}', not '{}'", schema, kReportSchema));
+    }
+    if (auto const version = parsed.at("version").get<int>(); version != kReportVersion) {
+      throw std::runtime_error(
+          fmt::format("has version {} of the schema; this program reads version {}",
+                      version,
+                      kReportVersion));
+    }
+    std::vector<Summary> summaries;
+    for (auto const& report : parsed.at("reports")) {
+      summaries.push_back(summary_in(report));
+    }
+    return summaries;
+  } catch (std::exception const& error) {
+    throw std::runtime_error(fmt::format("{}: {}", origin, error.what()));
+  }
+}
+
+}  // namespace msstream::overlap

@@ -11,8 +11,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <string_view>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -119,7 +119,8 @@ class DataWriter {
       return static_cast<std::uint64_t>(starts[i].charged);
     });
     column_of_activities("call", [&](Index, Activity const& a) {
-      return a.call == kNone ? 0 : rows_.place_of_call(a.call) + 1;
+      auto const place = a.call == kNone ? kNone : rows_.place_of_call(a.call);
+      return place == kNone ? 0 : std::uint64_t{place} + 1;
     });
     column_of_activities("shape", [](Index, Activity const& a) {
       return a.shape == kNone ? 0 : std::uint64_t{a.shape} + 1;

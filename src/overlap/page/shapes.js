@@ -1,0 +1,102 @@
+// Colours, numbers and names as the page shows them.
+
+const kClassTitles =
+  ["two or more at once", "one alone, nothing to run beside it", "one alone, others waited", "idle"];
+const kKinds = ["kernel", "copy to the device", "copy to the host", "other copy", "fill", "graph", "collective"];
+const kKindColours = ["#5b8dd6", "#2ba08f", "#7aa83f", "#4fb0a8", "#b39b3e", "#8a7cd8", "#cc7a33"];
+const kOverlapped = "#3fae6c";
+const kAlone = "#7f9cc4";
+const kNoCause = "#8fa3bf";
+// In the order of the causes, from 1.
+const kCauseColours = [
+  kNoCause, "#a08ca8", "#d86aa8", "#e0568f", "#b8336a", "#ff7a45", "#8660d0", "#f2a07b", "#e5484d", "#f0a020",
+  "#1c9fe0", "#3f7bf2", "#6468ee", "#16b3a0", "#a64df0", "#c084fc", "#d9b310", "#d946c8", "#a97f5a", "#6b7d95",
+  "#22bcd4", "#9aa5b4",
+];
+
+function colourOfClass(kind, cause) {
+  return kind === 0 ? kOverlapped : kind === 1 ? kAlone : kCauseColours[cause] ?? kNoCause;
+}
+
+function colourOfName(id) {
+  return `hsl(${(id * 137.508) % 360}deg 48% 56%)`;
+}
+
+function duration(ns) {
+  const size = Math.abs(ns);
+  if (size < 1000) return `${Math.round(ns)} ns`;
+  const [scale, unit] = size < 999.5e3 ? [1e3, "µs"] : size < 999.5e6 ? [1e6, "ms"] : [1e9, "s"];
+  const value = ns / scale;
+  return `${value.toFixed(Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2)} ${unit}`;
+}
+
+function grouped(number) {
+  return String(number).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+}
+
+// An instant of the recording, in ms and to `step` ns.
+function instant(ns, step = 1) {
+  const digits = step >= 1e6 ? 0 : step >= 1e5 ? 1 : step >= 1e4 ? 2 : step >= 1e3 ? 3 : 6;
+  const [whole, part] = (ns / 1e6).toFixed(digits).split(".");
+  return `${grouped(whole)}${part ? "." + part : ""} ms`;
+}
+
+function share(part, whole) {
+  return `${(100 * (whole > 0 ? part / whole : 0)).toFixed(1)}%`;
+}
+
+function bytesText(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB"];
+  let unit = 0;
+  while (bytes >= 1024 && unit < 3) { bytes /= 1024; ++unit; }
+  return `${unit === 0 || bytes >= 100 ? Math.round(bytes) : bytes.toFixed(1)} ${units[unit]}`;
+}
+
+// A name without its template's arguments, namespaces and parameters, for a block in the timeline.
+const shortNames = new Map();
+function shortName(name) {
+  let short = shortNames.get(name);
+  if (short === undefined) {
+    short = name.replace(/^(?:static |void |__global__ )+/, "");
+    const end = short.search(/[<(]/);
+    const head = end > 0 ? short.slice(0, end) : short;
+    if (!/\s/.test(head)) short = head.slice(head.lastIndexOf("::") + (head.includes("::") ? 2 : 0));
+    shortNames.set(name, short);
+  }
+  return short;
+}
+
+// Makes an element. Strings among `children` become text, never markup.
+function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "class") element.className = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.assign(element.style, value);
+    else element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+// A name or sentence from the recording: its direction stays its own.
+function text(words) {
+  return make("bdi", {class: "text"}, words);
+}
+
+function swatch(colour) {
+  return make("span", {class: "swatch", style: {background: colour}, "aria-hidden": "true"});
+}
+
+// Black or white, whichever can be read on the colour `#rrggbb`.
+const inks = new Map();
+function inkOn(colour) {
+  if (!colour.startsWith("#")) return "#101418";
+  let ink = inks.get(colour);
+  if (!ink) {
+    const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+    ink = 0.3 * r + 0.59 * g + 0.11 * b > 130 ? "#101418" : "#ffffff";
+    inks.set(colour, ink);
+  }
+  return ink;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/show/page.hpp"
+
+#include "overlap/show/page_data.hpp"
+#include "overlap/show/page_text.hpp"
+#include "overlap/show/terminal.hpp"
+#include "overlap/show/text.hpp"
+
+#include "base/json_writer.hpp"
+
+#include <fmt/core.h>
+
+#include <string_view>
+
+namespace msstream::overlap {
+namespace {
+
+/// What the page may load: nothing but what it contains.
+constexpr std::string_view kPolicy =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'";
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char const character : text) {
+    switch (character) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += character;
+    }
+  }
+  return out;
+}
+
+std::string causes_json() {
+  std::string out;
+  detail::JsonWriter json(out);
+  json.begin_array();
+  for (auto const& text : cause_texts()) {
+    json.begin_object();
+    json.member("id", text.id);
+    json.member("title", text.title);
+    json.end_object();
+  }
+  json.end_array();
+  return out;
+}
+
+}  // namespace
+
+std::string html_text(std::span<Explained const> reports, PageOptions const& options) {
+  std::string title = "Overlap";
+  std::string plain;
+  for (auto const& explained : reports) {
+    title += fmt::format("{} {}", title == "Overlap" ? ":" : ",", title_of(explained.recording));
+    plain += terminal_text(explained, {}) + "\n";
+  }
+  std::string out = fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{}<noscript><pre>\n{}</pre>"
+      "</noscript>\n",
+      kPolicy,
+      escaped(title),
+      page::style(),
+      page::body(),
+      escaped(plain));
+  out += fmt::format(
+      "<script type=\"application/json\" id=\"causes\">{}</script>\n", causes_json());
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    auto const data = page_data(reports[i], options);
+    out += fmt::format("<script type=\"application/json\" class=\"report\" id=\"report-{}\">", i);
+    out += data.description;
+    out += fmt::format("</script>\n<script type=\"text/plain\" id=\"columns-{}\">", i);
+    out += data.columns;
+    out += "</script>\n";
+  }
+  out += "<script>\n\"use strict\";\n";
+  for (auto const part : page::script()) {
+    out += part;
+  }
+  out += "</script>\n</body>\n</html>\n";
+  return out;
+}
+
+}  // namespace msstream::overlap

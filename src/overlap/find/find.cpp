@@ -76,7 +76,8 @@ void add_notes(Report& report, Recording const& recording, std::span<Ledger cons
 
 Report explain(Program const& program, Collectives const& collectives, FindOptions const& options) {
   auto const& recording = program.recording();
-  Report report{.window = window_of(recording, options)};
+  Report report;
+  report.window = window_of(recording, options);
   Host const host(program);
   LeastShares const least{.any = options.least_share};
   std::vector<Ledger> ledgers;

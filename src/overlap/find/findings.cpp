@@ -33,7 +33,10 @@ double least_share(Cause cause, LeastShares const& least) {
 
 Finding finding_of(Program const& program, Cause cause, CauseSum const& sum, Index device,
                    Interval window) {
-  Finding finding{.cause = cause, .device = device, .lost = sum.time()};
+  Finding finding;
+  finding.cause = cause;
+  finding.device = device;
+  finding.lost = sum.time();
   finding.intervals = sum.intervals;
   finding.occurrences = sum.occurrences;
   finding.summary = summary(program, cause, sum, window);

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/collectives.hpp"
+#include "overlap/find/host.hpp"
+#include "overlap/find/ledger.hpp"
+#include "overlap/find/program.hpp"
+
+namespace msstream::overlap {
+
+/// Charges the window of one device: each ns gets one class and, where time was lost, the cause.
+[[nodiscard]] Ledger account(Program const& program, Host const& host,
+                             Collectives const& collectives, Index device, Interval window);
+
+}  // namespace msstream::overlap

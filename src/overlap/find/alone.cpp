@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/alone.hpp"
+
+#include "overlap/find/occupancy.hpp"
+#include "overlap/find/tolerances.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace msstream::overlap {
+namespace {
+
+constexpr Ns kShortCopy = 20'000;  ///< of copies whose bytes are unknown
+
+bool moves_data(Activity const& copy) {
+  return copy.bytes == kUnknown ? copy.time.length() >= kShortCopy
+                                : copy.bytes >= tolerance::kSmallCopyBytes;
+}
+
+/// Whether a host in this state could not issue, whatever it had to issue.
+bool blocks(Cause cause) { return cause != Cause::launch_bound && cause != Cause::host_busy; }
+
+}  // namespace
+
+AloneTime::AloneTime(Program const& program, Host const& host, Collectives const& collectives,
+                     Index device)
+    : program_(program),
+      host_(host),
+      collectives_(collectives),
+      holds_(program, collectives),
+      device_(device),
+      places_(program.streams_of(device).size(), 0) {}
+
+void AloneTime::charge(Interval time, Index running, Ledger& ledger) {
+  offers_.clear();
+  find_queued(time.end);
+  auto const own = program_.activity(running).stream;
+  for (auto const held : queued_) {
+    if (program_.activity(held).stream != own) {
+      offer_stream(time, running, held);
+    }
+  }
+  offer_own_stream(time, running);
+  offer_peers(time, running);
+  Charge const rest{.time = time, .kind = TimeClass::alone, .cause = {}, .holder = running};
+  if (offers_.empty()) {
+    ledger.add(rest);
+    return;
+  }
+  // Divides the interval where offers begin or end; the first cause by precedence takes each part.
+  borders_.assign({time.begin, time.end});
+  for (auto const& offered : offers_) {
+    borders_.push_back(offered.time.begin);
+    borders_.push_back(offered.time.end);
+  }
+  std::ranges::sort(borders_);
+  for (std::size_t i = 0; i + 1 < borders_.size(); ++i) {
+    Interval const part{borders_[i], borders_[i + 1]};
+    if (part.length() <= 0) {
+      continue;
+    }
+    auto charge = rest;
+    for (auto const& offered : offers_) {
+      if (offered.time.begin > part.begin || offered.time.end < part.end) {
+        continue;
+      }
+      if (!offered.cause) {
+        if (!charge.cause && !charge.depends) {
+          charge = offered;
+        }
+      } else if (!charge.cause || *offered.cause < *charge.cause) {
+        charge = offered;
+      }
+    }
+    charge.time = part;
+    ledger.add(charge);
+  }
+}
+
+/// Finds the next activity of each stream that begins at `end` or later.
+void AloneTime::find_queued(Ns end) {
+  queued_.clear();
+  auto const streams = program_.streams_of(device_);
+  for (std::size_t s = 0; s < streams.size(); ++s) {
+    auto const activities = program_.of_stream(streams[s]);
+    auto& place = places_[s];
+    while (place < activities.size() && program_.activity(activities[place]).time.begin < end) {
+      ++place;
+    }
+    if (place < activities.size()) {
+      queued_.push_back(activities[place]);
+    }
+  }
+}
+
+void AloneTime::offer(Charge charge, Interval within) {
+  charge.time = {std::clamp(charge.time.begin, within.begin, within.end),
+                 std::clamp(charge.time.end, within.begin, within.end)};
+  if (charge.time.length() > 0) {
+    offers_.push_back(charge);
+  }
+}
+
+void AloneTime::offer_stream(Interval time, Index running, Index held) {
+  auto const issued = program_.issued(held);
+  if (issued > time.begin) {
+    offer_host({time.begin, std::min(issued, time.end)}, running, held);
+  }
+  if (issued >= time.end) {
+    return;
+  }
+  Ns const from = std::max(time.begin, issued);
+  auto const before = program_.previous(held);
+  if (before != kNone && program_.activity(before).time.end > from) {
+    return;
+  }
+  if (auto const hold = holds_.of(held, running, from, queued_)) {
+    bool const depends = !hold->cause;
+    offer({.time = {from, time.end},
+           .kind = depends ? TimeClass::alone : TimeClass::lost,
+           .cause = hold->cause,
+           .held = held,
+           .holder = running,
+           .wait = hold->wait,
+           .depends = depends,
+           .missing = hold->missing},
+          time);
+  }
+}
+
+/// Offers the time in which the host had not yet issued `held`, which could have run.
+void AloneTime::offer_host(Interval time, Index running, Index held) {
+  auto const thread = program_.thread_of(held);
+  auto const call = program_.activity(held).call;
+  if (thread == kNone || program_.activity(running).call == kNone ||
+      holds_.may_wait(held, running, time.begin)) {
+    return;
+  }
+  // What the host issued in between counts for itself: only the next activity after `running`, or
+  // after the host was held up, was late because of the host.
+  auto const* const blocking = host_.last_blocking(thread, program_.called(held));
+  auto const& calls = host_.calls_of(thread);
+  auto at = std::ranges::lower_bound(calls, call);
+  Index last_issue = kNone;
+  while (at != calls.begin()) {
+    --at;
+    if (!program_.issued_by(*at).empty()) {
+      last_issue = *at;
+      break;
+    }
+    if (program_.call(*at).time.end < time.begin - tolerance::kLongOperation) {
+      break;
+    }
+  }
+  bool const is_next = last_issue != kNone && last_issue == program_.activity(running).call;
+  bool const was_blocked =
+      blocking != nullptr && blocking->time.end > time.begin &&
+      (last_issue == kNone || program_.call(last_issue).time.begin <= blocking->time.begin);
+  if (!is_next && !was_blocked) {
+    return;
+  }
+  states_.clear();
+  host_.append_states(thread, time, states_);
+  for (auto const& state : states_) {
+    if (is_next || (blocks(state.cause) && state.time.begin < blocking->time.end)) {
+      offer({.time = state.time,
+             .kind = TimeClass::lost,
+             .cause = state.cause,
+             .held = held,
+             .holder = running,
+             .call = state.call},
+            time);
+    }
+  }
+}
+
+void AloneTime::offer_peers(Interval time, Index running) {
+  if (auto const waited = collectives_.waited(running); waited > 0) {
+    auto const begin = program_.activity(running).time.begin;
+    offer({.time = {begin, begin + waited},
+           .kind = TimeClass::lost,
+           .cause = Cause::peer_skew,
+           .held = running,
+           .holder = running},
+          time);
+  }
+}
+
+void AloneTime::offer_own_stream(Interval time, Index running) {
+  auto const& activity = program_.activity(running);
+  if (activity.kind == ActivityKind::copy) {
+    offer_own_copy(time, running);
+  }
+  auto const next = program_.next(running);
+  if (next == kNone) {
+    return;
+  }
+  auto const& after = program_.activity(next);
+  auto const close = tolerance::of_order(program_.recording());
+  auto const issued = program_.has_call(next) ? program_.issued(next) : time.begin;
+  if (issued >= time.end || after.time.begin > activity.time.end + close) {
+    return;
+  }
+  auto const declared = program_.declared(running, next);
+  bool const separate = declared ? !*declared : from_threads_at_once(running, next);
+  if (!separate) {
+    return;
+  }
+  auto const& recording = program_.recording();
+  if (activity.shape != kNone && after.shape != kNone &&
+      lacking(recording.devices[device_],
+              recording.shapes[activity.shape],
+              recording.shapes[after.shape])) {
+    return;  // on another stream, it would find no room either
+  }
+  offer({.time = {issued, time.end},
+         .kind = TimeClass::lost,
+         .cause = Cause::one_stream_two_roles,
+         .held = next,
+         .holder = running},
+        time);
+}
+
+/// Offers the time of a copy that is alone because it is pageable, or in a stream with kernels.
+void AloneTime::offer_own_copy(Interval time, Index running) {
+  auto const& copy = program_.activity(running);
+  if (!moves_data(copy)) {
+    return;
+  }
+  auto const close = tolerance::of_order(program_.recording());
+  auto const before = program_.previous(running);
+  auto const next = program_.next(running);
+  bool const has_neighbour = before != kNone || next != kNone;
+  if (is_pageable(copy) && has_neighbour) {
+    offer({.time = time,
+           .kind = TimeClass::lost,
+           .cause = Cause::pageable_copy,
+           .held = running,
+           .holder = running,
+           .call = copy.call},
+          time);
+    return;
+  }
+  Charge charge{.time = time, .kind = TimeClass::lost, .cause = Cause::one_stream_two_roles};
+  if (copy.direction == CopyDirection::h2d && before != kNone && program_.has_call(running)) {
+    auto const& kernel = program_.activity(before);
+    if (kernel.kind == ActivityKind::kernel && copy.time.begin <= kernel.time.end + close) {
+      // It could have begun when it was issued, beside the kernel.
+      charge.time = {copy.time.begin,
+                     copy.time.begin + copy.time.begin - program_.issued(running) - close};
+      charge.held = running;
+      charge.holder = before;
+      offer(charge, time);
+    }
+  }
+  if (copy.direction == CopyDirection::d2h && next != kNone && program_.has_call(next)) {
+    auto const& kernel = program_.activity(next);
+    if (kernel.kind == ActivityKind::kernel && kernel.time.begin <= copy.time.end + close) {
+      charge.time = {program_.issued(next), time.end};
+      charge.held = next;
+      charge.holder = running;
+      offer(charge, time);
+    }
+  }
+}
+
+/// Whether two threads issued two activities while both made calls: one waited for the driver's
+/// lock while the other one held it. Threads that hand work over do not.
+bool AloneTime::from_threads_at_once(Index first, Index second) const {
+  auto const a = program_.thread_of(first);
+  auto const b = program_.thread_of(second);
+  if (a == kNone || b == kNone || a == b) {
+    return false;
+  }
+  auto const overlaps = [&](Index thread, Interval time) {
+    auto const& calls = host_.calls_of(thread);
+    auto at = std::ranges::lower_bound(
+        calls, time.end, {}, [&](Index call) { return program_.call(call).time.begin; });
+    if (at == calls.begin()) {
+      return false;
+    }
+    auto const& call = program_.call(*(at - 1));
+    return call.time.end > time.begin && call.kind != CallKind::synchronize &&
+           call.kind != CallKind::query;
+  };
+  return overlaps(a, program_.call(program_.activity(second).call).time) ||
+         overlaps(b, program_.call(program_.activity(first).call).time);
+}
+
+}  // namespace msstream::overlap

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/collectives.hpp"
+#include "overlap/find/hold.hpp"
+#include "overlap/find/host.hpp"
+#include "overlap/find/ledger.hpp"
+#include "overlap/find/program.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace msstream::overlap {
+
+/// Charges the time in which a device runs one activity, by what held work that could have run
+/// beside it: the next activity of each other stream, and of its own stream those that are known
+/// not to need it.
+class AloneTime {
+ public:
+  AloneTime(Program const& program, Host const& host, Collectives const& collectives, Index device);
+
+  /// Charges one interval, in ascending order.
+  void charge(Interval time, Index running, Ledger& ledger);
+
+ private:
+  void find_queued(Ns end);
+  void offer_stream(Interval time, Index running, Index held);
+  void offer_host(Interval time, Index running, Index held);
+  void offer_own_stream(Interval time, Index running);
+  void offer_own_copy(Interval time, Index running);
+  void offer_peers(Interval time, Index running);
+  void offer(Charge charge, Interval within);
+  [[nodiscard]] bool from_threads_at_once(Index first, Index second) const;
+
+  Program const& program_;
+  Host const& host_;
+  Collectives const& collectives_;
+  Holds holds_;
+  Index device_;
+  std::vector<std::size_t> places_;  ///< of each stream, the first activity not yet begun
+  std::vector<Index> queued_;        ///< the activities at places_
+  std::vector<Charge> offers_;
+  std::vector<HostState> states_;
+  std::vector<Ns> borders_;
+};
+
+}  // namespace msstream::overlap

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/collectives.hpp"
+
+#include "overlap/find/tolerances.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace msstream::overlap {
+namespace {
+
+/// Tells collectives by the name of their kernels, where a recording says no more.
+bool named_like_one(std::string_view name) {
+  return name.starts_with("nccl") || name.starts_with("rccl");
+}
+
+constexpr std::size_t kFewest = 4;  ///< equal collectives that tell how long one needs
+
+}  // namespace
+
+Collectives::Collectives(Program const& program) : program_(program) {
+  auto const& recording = program.recording();
+  is_one_.assign(recording.activities.size(), false);
+  std::vector<bool> named(recording.names.size());
+  for (NameId name = 0; name < named.size(); ++name) {
+    named[name] = named_like_one(recording.names[name]);
+  }
+  bool any = false;
+  for (Index i = 0; i < is_one_.size(); ++i) {
+    auto const& activity = recording.activities[i];
+    is_one_[i] = activity.kind == ActivityKind::kernel &&
+                 (activity.collective != kNone || named[activity.name]);
+    any = any || is_one_[i];
+  }
+  if (any) {
+    waited_.assign(is_one_.size(), 0);
+    compare_equal_ones();
+  }
+}
+
+bool Collectives::same_group(Index first, Index second) const {
+  if (!is_one(first) || !is_one(second)) {
+    return false;
+  }
+  auto const& activities = program_.recording().activities;
+  auto const a = activities[first].collective;
+  auto const b = activities[second].collective;
+  if (a == kNone || b == kNone) {
+    return activities[first].stream == activities[second].stream;
+  }
+  auto const& collectives = program_.recording().collectives;
+  return collectives[a].group == collectives[b].group;
+}
+
+void Collectives::compare_equal_ones() {
+  auto const& recording = program_.recording();
+  std::map<std::tuple<NameId, NameId, NameId, std::int64_t>, std::vector<Index>> equal;
+  for (Index i = 0; i < is_one_.size(); ++i) {
+    if (is_one_[i] && recording.activities[i].collective != kNone) {
+      auto const& collective = recording.collectives[recording.activities[i].collective];
+      if (collective.bytes != kUnknown) {
+        equal[{recording.activities[i].name, collective.name, collective.group, collective.bytes}]
+            .push_back(i);
+      }
+    }
+  }
+  for (auto const& [key, activities] : equal) {
+    if (activities.size() < kFewest) {
+      continue;
+    }
+    std::vector<Ns> lengths;
+    for (auto const i : activities) {
+      lengths.push_back(recording.activities[i].time.length());
+    }
+    std::ranges::sort(lengths);
+    auto const needed = lengths[lengths.size() / 10];
+    for (auto const i : activities) {
+      auto const length = recording.activities[i].time.length();
+      // Transfers differ among themselves: less than twice the time says nothing.
+      if (length > 2 * needed && length > needed + tolerance::kLongGap / 2) {
+        waited_[i] = length - needed;
+      }
+    }
+  }
+}
+
+void Collectives::set_waited(Index activity, Ns waited) { waited_[activity] = waited; }
+
+void align(std::span<Program const> programs, std::span<Collectives> collectives) {
+  struct Part {
+    std::size_t rank;
+    Index activity;
+  };
+  std::map<std::tuple<std::string, std::string, std::int64_t>, std::vector<Part>> groups;
+  for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+    auto const& recording = programs[rank].recording();
+    for (Index i = 0; i < recording.activities.size(); ++i) {
+      if (auto const index = recording.activities[i].collective; index != kNone) {
+        auto const& collective = recording.collectives[index];
+        if (collective.sequence != kUnknown) {
+          groups[{std::string(recording.names[collective.group]),
+                  std::string(recording.names[collective.name]),
+                  collective.sequence}]
+              .push_back({rank, i});
+        }
+      }
+    }
+  }
+  for (auto const& [key, parts] : groups) {
+    if (parts.size() < 2) {
+      continue;
+    }
+    Ns latest = programs[parts.front().rank].activity(parts.front().activity).time.begin;
+    for (auto const& part : parts) {
+      latest = std::max(latest, programs[part.rank].activity(part.activity).time.begin);
+    }
+    for (auto const& part : parts) {
+      auto const& time = programs[part.rank].activity(part.activity).time;
+      collectives[part.rank].set_waited(part.activity,
+                                        std::clamp<Ns>(latest - time.begin, 0, time.length()));
+    }
+  }
+}
+
+}  // namespace msstream::overlap

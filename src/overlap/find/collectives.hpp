@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/program.hpp"
+
+#include <span>
+#include <vector>
+
+namespace msstream::overlap {
+
+/// Which activities are collectives, and how long each of them waited for other ranks.
+///
+/// With the recordings of several ranks, a collective waits until the last rank has begun it.
+/// With one rank alone, a collective that takes longer than equal ones waited for the difference.
+class Collectives {
+ public:
+  explicit Collectives(Program const& program);
+
+  [[nodiscard]] bool is_one(Index activity) const { return is_one_[activity]; }
+  /// Whether two collectives are of one communicator, which runs them in order.
+  [[nodiscard]] bool same_group(Index first, Index second) const;
+  /// The time from the begin of a collective that it waited for other ranks.
+  [[nodiscard]] Ns waited(Index activity) const { return waited_.empty() ? 0 : waited_[activity]; }
+  /// Says until when a collective waited for other ranks, by the recordings of all of them.
+  void set_waited(Index activity, Ns waited);
+
+ private:
+  void compare_equal_ones();
+
+  Program const& program_;
+  std::vector<bool> is_one_;
+  std::vector<Ns> waited_;  ///< empty without collectives
+};
+
+/// Finds by the recordings of several ranks how long each collective waited, for all of them.
+void align(std::span<Program const> programs, std::span<Collectives> collectives);
+
+}  // namespace msstream::overlap

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/find.hpp"
+
+#include "overlap/find/account.hpp"
+#include "overlap/find/collectives.hpp"
+#include "overlap/find/critical_path.hpp"
+#include "overlap/find/findings.hpp"
+#include "overlap/find/host.hpp"
+#include "overlap/find/program.hpp"
+#include "overlap/find/words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace msstream::overlap {
+namespace {
+
+Interval window_of(Recording const& recording, FindOptions const& options) {
+  auto const extent = recording.extent();
+  auto const window = options.window ? *options.window : extent.value_or(Interval{});
+  if (window.end < window.begin) {
+    throw std::invalid_argument(fmt::format("{}: a window that ends at {} ns, before it begins at {} ns",
+                                            recording.origin,
+                                            window.end,
+                                            window.begin));
+  }
+  bool const any = std::ranges::any_of(recording.activities, [&](Activity const& activity) {
+    return activity.time.begin < window.end && activity.time.end > window.begin;
+  });
+  if (!any) {
+    throw std::invalid_argument(
+        fmt::format("{}: no work of a device between {} and {} ns",
+                    recording.origin.empty() ? std::string("recording") : recording.origin,
+                    window.begin,
+                    window.end));
+  }
+  return window;
+}
+
+/// Says what a recording lacks, for time that it does not explain.
+void add_notes(Report& report, Recording const& recording, std::span<Ledger const> ledgers) {
+  for (int i = 0; i < kMissing; ++i) {
+    auto const missing = static_cast<Missing>(i);
+    Ns time = 0;
+    for (auto const& ledger : ledgers) {
+      time += missing == Missing::nothing ? 0 : ledger.missing(missing);
+    }
+    if (time > 0) {
+      report.notes.push_back(fmt::format("{} ({}) cannot be explained. {}",
+                                         time_text(time),
+                                         share_text(time, report.window.length()),
+                                         record_text(missing, recording.source)));
+    }
+  }
+  Ns overhead = 0;
+  for (auto const& part : recording.overheads) {
+    if (part.kind == OverheadKind::recording) {
+      overhead += std::max<Ns>(0, std::min(part.time.end, report.window.end) -
+                                      std::max(part.time.begin, report.window.begin));
+    }
+  }
+  if (overhead > 0) {
+    report.notes.push_back(fmt::format("Recording took {} of the host's time ({} of the window).",
+                                       time_text(overhead),
+                                       share_text(overhead, report.window.length())));
+  }
+}
+
+Report explain(Program const& program, Collectives const& collectives, FindOptions const& options) {
+  auto const& recording = program.recording();
+  Report report;
+  report.window = window_of(recording, options);
+  Host const host(program);
+  LeastShares const least{.any = options.least_share};
+  std::vector<Ledger> ledgers;
+  for (Index device = 0; device < recording.devices.size(); ++device) {
+    if (program.of_device(device).empty()) {
+      continue;
+    }
+    ledgers.push_back(account(program, host, collectives, device, report.window));
+    auto const& ledger = ledgers.back();
+    report.devices.push_back({.device = device,
+                              .spans = ledger.spans(),
+                              .times = ledger.times(),
+                              .at_once = ledger.at_once(),
+                              .busy = ledger.busy(),
+                              .critical_path = critical_path(program, host, device, report.window)});
+    auto found = findings_of(program, ledger, device, report.window, least);
+    std::ranges::move(found, std::back_inserter(report.findings));
+  }
+  std::ranges::stable_sort(report.findings, std::ranges::greater(), &Finding::lost);
+  mark_shared_gains(report.findings);
+  for (std::size_t i = 0; i < report.devices.size(); ++i) {
+    auto const device = report.devices[i].device;
+    auto const words = verdict(program, ledgers[i], device, report.window, report.findings);
+    if (report.devices.size() == 1) {
+      report.verdict = words;
+    } else {
+      report.verdict += fmt::format(
+          "{}device {}: {}", i == 0 ? "" : "; ", recording.devices[device].number, words);
+    }
+  }
+  add_notes(report, recording, ledgers);
+  return report;
+}
+
+}  // namespace
+
+Report find(Recording const& recording, FindOptions const& options) {
+  Program const program(recording);
+  return explain(program, Collectives(program), options);
+}
+
+std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& options) {
+  std::vector<Program> programs;
+  programs.reserve(ranks.size());
+  std::vector<Collectives> collectives;
+  collectives.reserve(ranks.size());
+  for (auto const& recording : ranks) {
+    programs.emplace_back(recording);
+    collectives.emplace_back(programs.back());
+  }
+  align(programs, collectives);
+  std::vector<Report> reports;
+  reports.reserve(ranks.size());
+  for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+    reports.push_back(explain(programs[rank], collectives[rank], options));
+  }
+  return reports;
+}
+
+}  // namespace msstream::overlap

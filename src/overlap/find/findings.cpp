@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/findings.hpp"
+
+#include "overlap/find/words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace msstream::overlap {
+namespace {
+
+constexpr double kBusy = 0.85;        ///< from which share on a device counts as busy
+constexpr double kMainStream = 0.98;  ///< a stream with more of the work is the only one
+
+double least_share(Cause cause, LeastShares const& least) {
+  switch (cause) {
+    case Cause::launch_bound:
+    case Cause::host_busy:
+      return std::max(least.any, least.host);
+    case Cause::unknown:
+      return std::max(least.any, least.unknown);
+    case Cause::true_dependency:
+      return std::max(least.any, least.chain);
+    default:
+      return least.any;
+  }
+}
+
+Finding finding_of(Program const& program, Cause cause, CauseSum const& sum, Index device,
+                   Interval window) {
+  Finding finding;
+  finding.cause = cause;
+  finding.device = device;
+  finding.lost = sum.time();
+  finding.intervals = sum.intervals;
+  finding.occurrences = sum.occurrences;
+  finding.summary = summary(program, cause, sum, window);
+  finding.advice = advice(cause, framework_of(program.recording()));
+  for (auto const& charge : sum.largest) {
+    auto const is_same = charge.held == charge.holder;
+    finding.evidence.push_back({.text = evidence_text(program, cause, charge),
+                                .time = charge.time,
+                                .activity = charge.held,
+                                .other = is_same ? kNone : charge.holder,
+                                .call = charge.call});
+  }
+  return finding;
+}
+
+/// Returns the sum of the lengths of each stream's activities in the window.
+std::vector<Ns> work_of_streams(Program const& program, Index device, Interval window) {
+  std::vector<Ns> work;
+  for (auto const stream : program.streams_of(device)) {
+    Ns sum = 0;
+    for (auto const i : program.of_stream(stream)) {
+      auto const& time = program.activity(i).time;
+      sum += std::max<Ns>(
+          0, std::min(time.end, window.end) - std::max(time.begin, window.begin));
+    }
+    if (sum > 0) {
+      work.push_back(sum);
+    }
+  }
+  std::ranges::sort(work, std::ranges::greater());
+  return work;
+}
+
+bool is_one_stream(std::vector<Ns> const& work) {
+  Ns sum = 0;
+  for (auto const part : work) {
+    sum += part;
+  }
+  return work.empty() || static_cast<double>(work.front()) >= kMainStream * static_cast<double>(sum);
+}
+
+/// Whether two lists of disjoint intervals meet: parts of one idle time.
+bool meet(std::vector<Interval> const& a, std::vector<Interval> const& b) {
+  std::size_t j = 0;
+  for (auto const& interval : a) {
+    while (j < b.size() && b[j].end < interval.begin) {
+      ++j;
+    }
+    if (j < b.size() && b[j].begin <= interval.end) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+CauseSum const& sum_of(Ledger const& ledger, Cause cause) {
+  return cause == Cause::true_dependency ? ledger.dependent() : ledger.of(cause);
+}
+
+std::vector<Finding> findings_of(Program const& program, Ledger const& ledger, Index device,
+                                 Interval window, LeastShares const& least) {
+  std::vector<Finding> findings;
+  auto const enough = [&](Cause cause) {
+    auto const time = sum_of(ledger, cause).time();
+    return time > 0 && static_cast<double>(time) >=
+                           least_share(cause, least) * static_cast<double>(window.length());
+  };
+  Ns most = 0;
+  for (auto const& text : cause_texts()) {
+    if (text.cause != Cause::true_dependency && enough(text.cause)) {
+      auto const& sum = sum_of(ledger, text.cause);
+      findings.push_back(finding_of(program, text.cause, sum, device, window));
+      most = std::max(most, sum.time());
+    }
+  }
+  // A chain of work is no fault. It is a finding if it limits the window more than anything else.
+  auto const& chain = ledger.dependent();
+  if (enough(Cause::true_dependency) && chain.time() > most &&
+      !is_one_stream(work_of_streams(program, device, window))) {
+    findings.push_back(finding_of(program, Cause::true_dependency, chain, device, window));
+  }
+  std::ranges::stable_sort(findings, std::ranges::greater(), &Finding::lost);
+  return findings;
+}
+
+void mark_shared_gains(std::vector<Finding>& findings) {
+  for (Index i = 0; i < findings.size(); ++i) {
+    findings[i].overlaps_with.clear();
+    for (Index j = 0; j < findings.size(); ++j) {
+      if (i != j && findings[i].device == findings[j].device &&
+          meet(findings[i].intervals, findings[j].intervals)) {
+        findings[i].overlaps_with.push_back(j);
+      }
+    }
+  }
+}
+
+std::string verdict(Program const& program, Ledger const& ledger, Index device, Interval window,
+                    std::vector<Finding> const& findings) {
+  auto const work = work_of_streams(program, device, window);
+  bool const one = is_one_stream(work);
+  auto const busy = ledger.busy();
+  Ns at_once = 0;
+  for (std::size_t count = 2; count < ledger.at_once().size(); ++count) {
+    at_once += ledger.at_once()[count];
+  }
+  std::string state;
+  auto const first =
+      std::ranges::find_if(findings, [&](Finding const& finding) { return finding.device == device; });
+  if (first != findings.end()) {
+    state = fmt::format(", {}", text_of(first->cause).id);
+  } else if (static_cast<double>(busy) >= kBusy * static_cast<double>(window.length())) {
+    state = ", busy";
+  }
+  auto const streams = one ? std::string("one stream") : fmt::format("{} streams", work.size());
+  auto const share = one ? std::string()
+                         : fmt::format(", {} with two or more activities",
+                                       share_text(at_once, window.length()));
+  return fmt::format("{}{}: {} busy{}", streams, state, share_text(busy, window.length()), share);
+}
+
+}  // namespace msstream::overlap

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/ledger.hpp"
+#include "overlap/find/program.hpp"
+#include "overlap/find/report.hpp"
+
+#include <string>
+#include <vector>
+
+namespace msstream::overlap {
+
+/// The least shares of the window from which on time is worth a finding.
+struct LeastShares {
+  double any = 0.02;
+  /// Slow launches and other work of the host: some idle time at the start of a program's steps is
+  /// usual.
+  double host = 0.05;
+  /// Time that a recording does not explain.
+  double unknown = 0.05;
+  /// Chains of work that needs each other.
+  double chain = 0.2;
+};
+
+/// Returns the findings of a device, the largest first.
+[[nodiscard]] std::vector<Finding> findings_of(Program const& program, Ledger const& ledger,
+                                               Index device, Interval window,
+                                               LeastShares const& least);
+
+/// Returns the sum behind a finding.
+[[nodiscard]] CauseSum const& sum_of(Ledger const& ledger, Cause cause);
+
+/// Marks the findings that would partly gain the same time.
+void mark_shared_gains(std::vector<Finding>& findings);
+
+/// Returns a device's use in a few words, such as "one stream, launch-bound: 8% busy".
+[[nodiscard]] std::string verdict(Program const& program, Ledger const& ledger, Index device,
+                                  Interval window, std::vector<Finding> const& findings);
+
+}  // namespace msstream::overlap

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/hold.hpp"
+
+#include "overlap/find/occupancy.hpp"
+#include "overlap/find/tolerances.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace msstream::overlap {
+namespace {
+
+bool is_copy(Activity const& activity, CopyDirection direction) {
+  return activity.kind == ActivityKind::copy && activity.direction == direction;
+}
+
+bool uses_sms(Activity const& activity) { return activity.kind != ActivityKind::copy; }
+
+}  // namespace
+
+Holds::Holds(Program const& program, Collectives const& collectives)
+    : program_(program), collectives_(collectives) {
+  auto const& recording = program.recording();
+  std::map<std::pair<std::int64_t, Index>, Index> last;
+  for (auto const& record : recording.event_records) {
+    if (record.call == kNone || record.stream == kNone || record.event == kUnknown) {
+      continue;
+    }
+    auto [before, is_new] = last.try_emplace({record.event, record.stream}, record.call);
+    if (!is_new) {
+      record_before_[record.call] = before->second;
+      before->second = record.call;
+    }
+  }
+  for (auto const& sync : recording.syncs) {
+    if (sync.record_call != kNone) {
+      is_waited_for_[sync.record_call] = true;
+    }
+  }
+}
+
+std::optional<Hold> Holds::of(Index held, Index running, Ns at,
+                              std::span<Index const> queued) const {
+  if (auto const hold = by_waits(held, running, at)) {
+    return hold;
+  }
+  if (by_legacy_stream(held, running)) {
+    return Hold{.cause = Cause::legacy_stream};
+  }
+  return by_resources(held, running, queued);
+}
+
+std::optional<Hold> Holds::by_waits(Index held, Index running, Ns at) const {
+  std::optional<Hold> found;
+  for (auto const& wait : program_.waits_of(held)) {
+    if (!wait.known || wait.target == kNone ||
+        program_.activity(wait.target).time.end <= at) {
+      continue;
+    }
+    std::optional<Hold> hold = Hold{};
+    if (wait.target == running) {
+      hold = by_wait(wait, held, running);
+    } else if (program_.activity(wait.target).stream == program_.activity(running).stream) {
+      hold = by_queue(wait.target, running);
+      hold->wait = wait.sync;
+    }
+    if (!hold->cause) {
+      return hold;  // a true dependency, which holds whatever becomes of other waits
+    }
+    if (!found || *hold->cause < *found->cause) {
+      found = hold;
+    }
+  }
+  return found;
+}
+
+/// What holds an activity that waits for `target`, which is behind `running` in its stream.
+std::optional<Hold> Holds::by_queue(Index target, Index running) const {
+  auto const& first = program_.activity(running);
+  auto const& second = program_.activity(target);
+  if (collectives_.same_group(running, target)) {
+    return Hold{.cause = Cause::collective_order};
+  }
+  if (!independent(running, target)) {
+    return Hold{};
+  }
+  bool const one_engine = first.kind == ActivityKind::copy && second.kind == ActivityKind::copy &&
+                          first.direction == second.direction;
+  return Hold{.cause = one_engine ? Cause::copy_engine : Cause::one_stream_two_roles};
+}
+
+bool Holds::independent(Index before, Index after) const {
+  if (auto const declared = program_.declared(before, after)) {
+    return !*declared;
+  }
+  auto const& first = program_.activity(before);
+  auto const& second = program_.activity(after);
+  // The host writes what is uploaded, and reads what is downloaded. Only its memory on the device,
+  // if it is used again, makes another order necessary.
+  if (is_copy(second, CopyDirection::h2d)) {
+    return true;
+  }
+  return is_copy(first, CopyDirection::d2h) && !is_copy(second, CopyDirection::d2h);
+}
+
+Hold Holds::by_wait(Wait const& wait, Index held, Index running) const {
+  if (auto const declared = program_.declared(running, held)) {
+    return *declared ? Hold{} : Hold{.cause = Cause::false_dependency, .wait = wait.sync};
+  }
+  bool const is_false = independent(running, held) || recorded_twice(wait, running) ||
+                        recorded_late(wait, held, running);
+  return is_false ? Hold{.cause = Cause::false_dependency, .wait = wait.sync} : Hold{};
+}
+
+/// Whether the event had been recorded before `running` was issued, and nobody waited for that.
+bool Holds::recorded_twice(Wait const& wait, Index running) const {
+  auto const& sync = program_.recording().syncs[wait.sync];
+  auto const before = record_before_.find(sync.record_call);
+  return before != record_before_.end() && !is_waited_for_.contains(before->second) &&
+         program_.call(before->second).time.begin < program_.called(running);
+}
+
+/// Whether the event was recorded right before the wait, on the tail of a stream that goes on with
+/// work of its own: several kernels since the stream was last joined with others, of which the last
+/// one takes most of the time. The stream of `held` then waits for more than the first ones.
+bool Holds::recorded_late(Wait const& wait, Index held, Index running) const {
+  auto const& last = program_.activity(running);
+  auto const& waiting = program_.activity(held);
+  auto const& sync = program_.recording().syncs[wait.sync];
+  if (last.kind != ActivityKind::kernel || waiting.kind != ActivityKind::kernel ||
+      collectives_.is_one(held) || collectives_.is_one(running) || sync.call == kNone ||
+      sync.record_call == kNone ||
+      program_.call(sync.call).time.begin - program_.call(sync.record_call).time.end >
+          4 * tolerance::kIssue) {
+    return false;
+  }
+  // Looks back to where the stream was joined last.
+  constexpr int kMostSteps = 64;
+  Ns others = 0;
+  int count = 0;
+  auto i = running;
+  for (int step = 0; step < kMostSteps; ++step) {
+    if (!program_.waits_of(i).empty()) {
+      return false;  // forked from another stream: the whole of it is joined
+    }
+    i = program_.previous(i);
+    if (i == kNone) {
+      break;
+    }
+    if (program_.activity(i).time.end < last.time.begin - last.time.length()) {
+      break;
+    }
+    if (program_.activity(i).name == last.name) {
+      return false;  // parts of one piece of work
+    }
+    others += program_.activity(i).time.length();
+    ++count;
+  }
+  return count > 0 && others < last.time.length();
+}
+
+bool Holds::by_legacy_stream(Index held, Index running) const {
+  auto const& streams = program_.recording().streams;
+  auto const& a = streams[program_.activity(held).stream];
+  auto const& b = streams[program_.activity(running).stream];
+  auto const blocking = [](StreamType type) {
+    return type == StreamType::blocking || type == StreamType::per_thread;
+  };
+  bool const barrier = (a.type == StreamType::legacy && blocking(b.type)) ||
+                       (b.type == StreamType::legacy && blocking(a.type));
+  return barrier && a.context == b.context && program_.called(running) <= program_.called(held);
+}
+
+/// Whether `held` began as soon as `running`, or work that followed it in its stream, had ended.
+bool Holds::follows(Index held, Index running) const {
+  auto const close = tolerance::of_order(program_.recording());
+  auto const begin = program_.activity(held).time.begin;
+  Ns end = program_.activity(running).time.end;
+  constexpr int kMostSteps = 256;
+  auto next = program_.next(running);
+  for (int step = 0; step < kMostSteps && begin > end + close; ++step) {
+    if (next == kNone || program_.activity(next).time.begin > end + close) {
+      return false;
+    }
+    end = program_.activity(next).time.end;
+    next = program_.next(next);
+  }
+  return begin <= end + close;
+}
+
+/// Whether the thread that issued an activity made a stream wait right before, in a recording that
+/// does not tell which stream.
+bool Holds::thread_made_waits(Index held) const {
+  auto const& recording = program_.recording();
+  auto const call = program_.activity(held).call;
+  if (call == kNone) {
+    return false;
+  }
+  auto const thread = program_.call(call).thread;
+  constexpr Index kMostSteps = 64;
+  for (Index i = call; i > 0 && call - i < kMostSteps;) {
+    auto const& before = recording.calls[--i];
+    if (before.thread != thread) {
+      continue;
+    }
+    if (before.kind == CallKind::wait_event) {
+      return true;
+    }
+    if (!program_.issued_by(i).empty()) {
+      return false;
+    }
+  }
+  return false;
+}
+
+bool Holds::may_wait(Index held, Index running, Ns at) const {
+  if (by_waits(held, running, at)) {
+    return true;
+  }
+  return !program_.recording().has_syncs && thread_made_waits(held);
+}
+
+std::optional<Hold> Holds::by_resources(Index held, Index running,
+                                        std::span<Index const> queued) const {
+  auto const& recording = program_.recording();
+  auto const& a = program_.activity(held);
+  auto const& b = program_.activity(running);
+  if (!follows(held, running)) {
+    return std::nullopt;
+  }
+  if (!recording.has_syncs && thread_made_waits(held)) {
+    return Hold{};
+  }
+  if (a.kind == ActivityKind::copy && b.kind == ActivityKind::copy && a.direction == b.direction &&
+      a.direction != CopyDirection::unknown) {
+    return Hold{.cause = Cause::copy_engine};
+  }
+  auto const& device = recording.devices[program_.device_of(held)];
+  bool const both_shapes = a.shape != kNone && b.shape != kNone;
+  auto const lack =
+      both_shapes ? lacking(device, recording.shapes[b.shape], recording.shapes[a.shape])
+                  : std::nullopt;
+  if (uses_sms(a) && uses_sms(b)) {
+    if (collectives_.is_one(running) && (lack || !both_shapes)) {
+      return Hold{.cause = Cause::collective_holds_sms};
+    }
+    bool const fills = lack || (b.shape != kNone && a.shape == kNone &&
+                                lacking(device, recording.shapes[b.shape], {}));
+    if (fills) {
+      auto const& high = recording.streams[a.stream].priority;
+      auto const& low = recording.streams[b.stream].priority;
+      return Hold{.cause = high && low && *high < *low ? Cause::priority_cannot_help
+                                                       : Cause::multiprocessors_full};
+    }
+  }
+  if (a.channel != kUnknown) {
+    auto const blocks = [&](Index other) {
+      return other != held && program_.activity(other).channel == a.channel &&
+             program_.called(other) < program_.called(held);
+    };
+    if (blocks(running) || std::ranges::any_of(queued, blocks)) {
+      return Hold{.cause = Cause::hardware_queue};
+    }
+  }
+  if (a.graph != kUnknown && a.graph == b.graph) {
+    return Hold{};  // an edge of the graph, which recordings do not have
+  }
+  auto const missing = !recording.has_syncs          ? Missing::waits
+                       : a.channel == kUnknown       ? Missing::channels
+                                                     : Missing::nothing;
+  return Hold{.cause = Cause::unknown, .missing = missing};
+}
+
+}  // namespace msstream::overlap

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/cause.hpp"
+#include "overlap/find/collectives.hpp"
+#include "overlap/find/ledger.hpp"
+#include "overlap/find/program.hpp"
+
+#include <optional>
+#include <span>
+#include <unordered_map>
+
+namespace msstream::overlap {
+
+/// Why an activity that was issued did not run beside another one.
+struct Hold {
+  std::optional<Cause> cause;  ///< empty if it needs what ran, or what ran before that
+  Index wait = kNone;          ///< in Recording::syncs, if a wait held it
+  Missing missing = Missing::nothing;
+};
+
+/// Finds what held issued activities while one other activity ran.
+class Holds {
+ public:
+  Holds(Program const& program, Collectives const& collectives);
+
+  /// Returns why `held`, which is issued and next in its stream, had not begun at `at`, while
+  /// `running`, of another stream, ran alone. Empty if nothing held it at that time. `queued` are
+  /// the next activities of all streams.
+  [[nodiscard]] std::optional<Hold> of(Index held, Index running, Ns at,
+                                       std::span<Index const> queued) const;
+
+  /// Returns whether `after` does not need `before`, which is in the same stream: true only with
+  /// evidence.
+  [[nodiscard]] bool independent(Index before, Index after) const;
+  /// Returns whether an activity waits for another one through waits, or may do so unknown to the
+  /// recording.
+  [[nodiscard]] bool may_wait(Index held, Index running, Ns at) const;
+
+ private:
+  [[nodiscard]] std::optional<Hold> by_waits(Index held, Index running, Ns at) const;
+  [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
+  [[nodiscard]] std::optional<Hold> by_queue(Index target, Index running) const;
+  [[nodiscard]] bool by_legacy_stream(Index held, Index running) const;
+  [[nodiscard]] std::optional<Hold> by_resources(Index held, Index running,
+                                                 std::span<Index const> queued) const;
+  [[nodiscard]] bool recorded_late(Wait const& wait, Index held, Index running) const;
+  [[nodiscard]] bool recorded_twice(Wait const& wait, Index running) const;
+  [[nodiscard]] bool thread_made_waits(Index held) const;
+  [[nodiscard]] bool follows(Index held, Index running) const;
+
+  Program const& program_;
+  Collectives const& collectives_;
+  /// By the call of a record: the call of the record before it of the same event and stream.
+  std::unordered_map<Index, Index> record_before_;
+  std::unordered_map<Index, bool> is_waited_for_;  ///< calls of records
+};
+
+}  // namespace msstream::overlap

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/host.hpp"
+
+#include "overlap/find/tolerances.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <unordered_set>
+#include <vector>
+
+namespace msstream::overlap {
+namespace {
+
+constexpr Ns kEver = std::numeric_limits<Ns>::max() / 4;
+/// The most threads whose calls are looked at in the gaps of another one.
+constexpr std::size_t kMostThreads = 8;
+
+Ns median(std::vector<Ns>& values) {
+  if (values.empty()) {
+    return 0;
+  }
+  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+Interval clipped(Interval time, Interval to) {
+  return {std::clamp(time.begin, to.begin, to.end), std::clamp(time.end, to.begin, to.end)};
+}
+
+void append(std::vector<HostState>& states, HostState state) {
+  if (state.time.length() > 0) {
+    states.push_back(state);
+  }
+}
+
+}  // namespace
+
+Host::Host(Program const& program) : program_(program) {
+  auto const& recording = program.recording();
+  threads_.resize(std::max<std::size_t>(recording.threads.size(), 1));
+  for (Index i = 0; i < recording.calls.size(); ++i) {
+    threads_[recording.calls[i].thread].calls.push_back(i);
+  }
+  for (Index i = 0; i < recording.overheads.size(); ++i) {
+    auto const thread = recording.overheads[i].thread;
+    for (Index t = 0; t < threads_.size(); ++t) {
+      if (thread == kNone || thread == t) {
+        threads_[t].overheads.push_back(i);
+      }
+    }
+  }
+  for (auto const& range : recording.ranges) {
+    if (range.kind != RangeKind::operation || range.thread == kNone) {
+      continue;
+    }
+    auto& merged = threads_[range.thread].operations;
+    if (!merged.empty() && range.time.begin <= merged.back().end) {
+      merged.back().end = std::max(merged.back().end, range.time.end);
+    } else {
+      merged.push_back(range.time);
+    }
+  }
+  judge_calls();
+  judge_gaps();
+}
+
+void Host::judge_calls() {
+  auto const& recording = program_.recording();
+  first_launches_.assign(recording.calls.size(), false);
+  std::unordered_set<NameId> launched;
+  std::vector<Ns> launches;
+  issue_times_.reserve(recording.activities.size());
+  begin_times_.reserve(recording.activities.size());
+  for (Index i = 0; i < recording.activities.size(); ++i) {
+    auto const& activity = recording.activities[i];
+    issue_times_.push_back(program_.issued(i));
+    begin_times_.push_back(activity.time.begin);
+    if (activity.call == kNone) {
+      continue;
+    }
+    threads_[program_.thread_of(i)].issues = true;
+    if (activity.kind == ActivityKind::kernel && launched.insert(activity.name).second) {
+      first_launches_[activity.call] = true;
+    }
+    if (recording.calls[activity.call].kind == CallKind::launch) {
+      launches.push_back(recording.calls[activity.call].time.length());
+    }
+  }
+  std::ranges::sort(issue_times_);
+  usual_launch_ = median(launches);
+  causes_.assign(recording.calls.size(), Cause::launch_bound);
+  for (auto& thread : threads_) {
+    for (std::size_t place = 0; place < thread.calls.size(); ++place) {
+      auto const call = thread.calls[place];
+      auto const cause = judge(thread, place);
+      causes_[call] = cause;
+      if (cause == Cause::launch_bound || cause == Cause::host_busy) {
+        continue;
+      }
+      auto const& time = recording.calls[call].time;
+      if (place > 0 && asks_again(thread.calls[place - 1], call)) {
+        thread.blocking.back().time.end = time.end;
+      } else {
+        thread.blocking.push_back({time, cause, call});
+      }
+    }
+  }
+}
+
+/// Finds from which length on a gap of each thread is a long one: a few times what it usually needs
+/// from one launch to the next, within bounds.
+void Host::judge_gaps() {
+  for (auto& thread : threads_) {
+    std::vector<Ns> gaps;
+    Ns end = 0;
+    for (auto const call : thread.calls) {
+      auto const& time = program_.call(call).time;
+      gaps.push_back(std::max<Ns>(time.begin - end, 0));
+      end = std::max(end, time.end);
+    }
+    thread.long_gap =
+        std::clamp<Ns>(5 * median(gaps), tolerance::kLongGap, 3 * tolerance::kLongGap);
+  }
+}
+
+Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
+  auto const index = thread.calls[place];
+  auto const& call = program_.call(index);
+  switch (call.kind) {
+    case CallKind::synchronize: {
+      // PyTorch's copies to and from pageable memory are followed by a synchronisation.
+      if (place > 0 && program_.call(thread.calls[place - 1]).kind == CallKind::copy) {
+        auto const before = thread.calls[place - 1];
+        bool const follows =
+            call.time.begin - program_.call(before).time.end < 4 * tolerance::kIssue;
+        if (follows && causes_[before] == Cause::pageable_copy) {
+          return Cause::pageable_copy;
+        }
+      }
+      return Cause::host_synchronization;
+    }
+    case CallKind::query: {
+      // A host that asks again and again waits.
+      std::size_t run = 1;
+      for (auto at = place; at > 0 && run < 3; --at, ++run) {
+        if (program_.call(thread.calls[at - 1]).kind != CallKind::query) {
+          break;
+        }
+      }
+      for (auto at = place + 1; at < thread.calls.size() && run < 3; ++at, ++run) {
+        if (program_.call(thread.calls[at]).kind != CallKind::query) {
+          break;
+        }
+      }
+      return run >= 3 ? Cause::host_synchronization : Cause::launch_bound;
+    }
+    case CallKind::allocate:
+    case CallKind::release:
+      return Cause::driver_allocation;
+    case CallKind::load_module:
+      return Cause::lazy_loading;
+    case CallKind::copy:
+      return judge_copy(index);
+    case CallKind::launch:
+      if (first_launches_[index] &&
+          call.time.length() > std::max(tolerance::kLongGap, 20 * usual_launch_)) {
+        return Cause::lazy_loading;
+      }
+      return queue_is_full(index) ? Cause::queue_is_full : Cause::launch_bound;
+    case CallKind::instantiate:
+      return Cause::host_busy;
+    case CallKind::other:
+      return call.time.length() > tolerance::kLongGap ? Cause::host_busy : Cause::launch_bound;
+    case CallKind::graph_launch:
+    case CallKind::fill:
+    case CallKind::record_event:
+    case CallKind::wait_event:
+    case CallKind::host_function:
+      break;
+  }
+  return Cause::launch_bound;
+}
+
+Cause Host::judge_copy(Index call) const {
+  auto const issued = program_.issued_by(call);
+  if (issued.empty()) {
+    return Cause::launch_bound;
+  }
+  auto const& copy = program_.activity(issued.front());
+  bool const waits = program_.call(call).time.end >= copy.time.end;
+  if (is_pageable(copy)) {
+    // A small download reads a value, for which the host waits with any memory.
+    bool const is_value = copy.direction == CopyDirection::d2h && copy.bytes != kUnknown &&
+                          copy.bytes < tolerance::kSmallCopyBytes;
+    return is_value ? Cause::host_synchronization : Cause::pageable_copy;
+  }
+  return waits ? Cause::host_synchronization : Cause::launch_bound;
+}
+
+/// Whether two calls, one after the other, belong to a loop that waits by asking.
+bool Host::asks_again(Index before, Index call) const {
+  auto const asks = [&](Index i) {
+    return program_.call(i).kind == CallKind::query && causes_[i] == Cause::host_synchronization;
+  };
+  return asks(before) && asks(call);
+}
+
+bool Host::queue_is_full(Index call) const {
+  auto const& time = program_.call(call).time;
+  if (time.length() < std::max(tolerance::kLongGap / 2, 10 * usual_launch_)) {
+    return false;
+  }
+  auto const issued = std::ranges::lower_bound(issue_times_, time.begin) - issue_times_.begin();
+  auto const begun = std::ranges::lower_bound(begin_times_, time.begin) - begin_times_.begin();
+  return issued - begun >= static_cast<std::ptrdiff_t>(tolerance::kQueueDepth);
+}
+
+bool Host::is_long_gap(Index thread, Interval gap) const {
+  auto const& own = threads_[thread];
+  if (gap.length() <= own.long_gap) {
+    return false;
+  }
+  if (gap.length() > tolerance::kLongOperation) {
+    return true;
+  }
+  Ns covered = 0;
+  auto at = std::ranges::upper_bound(own.operations, gap.begin, {}, &Interval::end);
+  for (; at != own.operations.end() && at->begin < gap.end; ++at) {
+    covered += clipped(*at, gap).length();
+  }
+  return 2 * covered < gap.length();
+}
+
+void Host::append_states(Index thread, Interval time, std::vector<HostState>& states) const {
+  auto const first = states.size();
+  append_calls(thread, time, states);
+  // Looks for calls of other threads in the gaps: a thread may issue what another one prepares.
+  std::vector<HostState> own(states.begin() + static_cast<std::ptrdiff_t>(first), states.end());
+  states.resize(first);
+  Ns at = time.begin;
+  for (auto const& state : own) {
+    append_gap(thread, {at, state.time.begin}, states);
+    states.push_back(state);
+    at = state.time.end;
+  }
+  append_gap(thread, {at, time.end}, states);
+}
+
+/// Appends the calls and overheads of a thread, without the gaps.
+void Host::append_calls(Index thread, Interval time, std::vector<HostState>& states) const {
+  auto const& calls = threads_[thread].calls;
+  auto const begin_of = [&](Index call) { return program_.call(call).time.begin; };
+  auto at = std::ranges::upper_bound(calls, time.begin, {}, begin_of);
+  if (at != calls.begin()) {
+    --at;
+  }
+  Ns done = time.begin;
+  for (; at != calls.end() && begin_of(*at) < time.end; ++at) {
+    auto const part = clipped(program_.call(*at).time, {done, time.end});
+    append(states, {part, causes_[*at], *at});
+    done = std::max(done, part.end);
+  }
+  lay_overheads(thread, time, states);
+}
+
+/// Replaces what overlaps recorded overheads.
+void Host::lay_overheads(Index thread, Interval time, std::vector<HostState>& states) const {
+  auto const& overheads = threads_[thread].overheads;
+  auto const& all = program_.recording().overheads;
+  if (overheads.empty()) {
+    return;
+  }
+  auto at = std::ranges::lower_bound(
+      overheads, time.begin - kEver / 4, {}, [&](Index i) { return all[i].time.begin; });
+  auto const last =
+      std::ranges::lower_bound(overheads, time.end, {}, [&](Index i) { return all[i].time.begin; });
+  // Overheads are short: looks back over the few that may reach into `time`.
+  constexpr std::ptrdiff_t kMostOpen = 64;
+  at = std::max(at, last - std::min(kMostOpen, last - overheads.begin()));
+  for (; at != last; ++at) {
+    auto const& overhead = all[*at];
+    auto const part = clipped(overhead.time, time);
+    if (part.length() <= 0 || overhead.kind == OverheadKind::other) {
+      continue;
+    }
+    auto const cause = overhead.kind == OverheadKind::recording       ? Cause::recording_overhead
+                       : overhead.kind == OverheadKind::queue_is_full ? Cause::queue_is_full
+                                                                      : Cause::lazy_loading;
+    std::vector<HostState> laid;
+    Index call = kNone;
+    for (auto const& state : states) {
+      if (state.time.end <= part.begin || state.time.begin >= part.end) {
+        laid.push_back(state);
+        continue;
+      }
+      call = state.call;
+      append(laid, {{state.time.begin, part.begin}, state.cause, state.call});
+      append(laid, {{part.end, state.time.end}, state.cause, state.call});
+    }
+    auto const place =
+        std::ranges::lower_bound(laid, part.begin, {}, [](auto const& s) { return s.time.begin; });
+    laid.insert(place, {part, cause, call});
+    states = std::move(laid);
+  }
+}
+
+void Host::append_gap(Index thread, Interval time, std::vector<HostState>& states) const {
+  if (time.length() <= 0) {
+    return;
+  }
+  // The gap as the thread had it, of which `time` may be a part.
+  auto const& calls = threads_[thread].calls;
+  auto const after = std::ranges::lower_bound(
+      calls, time.end, {}, [&](Index call) { return program_.call(call).time.begin; });
+  Interval gap{-kEver, after == calls.end() ? kEver : program_.call(*after).time.begin};
+  if (after != calls.begin()) {
+    gap.begin = std::min(time.begin, program_.call(*(after - 1)).time.end);
+  }
+  if (after != calls.begin() && after != calls.end() && asks_again(*(after - 1), *after)) {
+    append(states, {time, Cause::host_synchronization, *(after - 1)});
+    return;
+  }
+  if (!is_long_gap(thread, gap)) {
+    append(states, {time, Cause::launch_bound, kNone});
+    return;
+  }
+  std::vector<HostState> others;
+  std::size_t looked_at = 0;
+  auto const& threads = program_.recording().threads;
+  for (Index other = 0; other < threads.size() && looked_at < kMostThreads; ++other) {
+    if (other != thread && threads_[other].issues &&
+        threads[other].process == threads[thread].process) {
+      ++looked_at;
+      append_calls(other, time, others);
+    }
+  }
+  std::ranges::stable_sort(others, {}, [](HostState const& state) { return state.time.begin; });
+  Ns at = time.begin;
+  auto const append_rest = [&](Ns end) {
+    auto const length = end - at;
+    auto const is_short = !others.empty() && length <= threads_[thread].long_gap;
+    append(states, {{at, end}, is_short ? Cause::launch_bound : Cause::host_busy, kNone});
+  };
+  for (auto const& state : others) {
+    if (state.time.end <= at) {
+      continue;
+    }
+    append_rest(std::max(at, state.time.begin));
+    append(states, {{std::max(at, state.time.begin), state.time.end}, state.cause, state.call});
+    at = std::max(at, state.time.end);
+  }
+  append_rest(time.end);
+}
+
+Blocking const* Host::last_blocking(Index thread, Ns before) const {
+  auto const& blocking = threads_[thread].blocking;
+  auto const after = std::ranges::lower_bound(
+      blocking, before, {}, [](Blocking const& call) { return call.time.begin; });
+  return after == blocking.begin() ? nullptr : &*(after - 1);
+}
+
+}  // namespace msstream::overlap

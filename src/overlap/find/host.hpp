@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/cause.hpp"
+#include "overlap/find/program.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace msstream::overlap {
+
+/// What the host did in a part of its time, as the cause of the time that a device lost meanwhile.
+struct HostState {
+  Interval time;
+  Cause cause = Cause::launch_bound;
+  Index call = kNone;  ///< kNone between calls
+};
+
+/// A call in which the host could not issue work, such as a synchronisation.
+struct Blocking {
+  Interval time;
+  Cause cause = Cause::host_synchronization;
+  Index call = kNone;
+};
+
+/// What the threads of a program did, seen from the work that they issued.
+class Host {
+ public:
+  explicit Host(Program const& program);
+
+  /// Appends what the host did in `time` instead of issuing the work that `thread` issued after it:
+  /// calls of that thread; between them, calls of other threads that issue work; gaps. The states
+  /// are ascending and fill `time`.
+  void append_states(Index thread, Interval time, std::vector<HostState>& states) const;
+
+  /// Returns the last call of a thread that began before a time and in which it could not issue;
+  /// null if there is none.
+  [[nodiscard]] Blocking const* last_blocking(Index thread, Ns before) const;
+
+  /// Returns the cause of time that a device lost while a call went on.
+  [[nodiscard]] Cause cause_of_call(Index call) const { return causes_[call]; }
+  /// Returns the calls of a thread by their begin.
+  [[nodiscard]] std::vector<Index> const& calls_of(Index thread) const {
+    return threads_[thread].calls;
+  }
+  /// Returns whether a gap of a thread is so long that the host did something else than launching.
+  [[nodiscard]] bool is_long_gap(Index thread, Interval gap) const;
+
+ private:
+  struct ThreadTime {
+    std::vector<Index> calls;
+    std::vector<Index> overheads;
+    std::vector<Interval> operations;  ///< of frameworks; disjoint
+    std::vector<Blocking> blocking;
+    Ns long_gap = 0;
+    bool issues = false;  ///< whether it issues work to a device
+  };
+
+  void judge_calls();
+  void judge_gaps();
+  [[nodiscard]] Cause judge(ThreadTime const& thread, std::size_t place) const;
+  [[nodiscard]] Cause judge_copy(Index call) const;
+  [[nodiscard]] bool asks_again(Index before, Index call) const;
+  [[nodiscard]] bool queue_is_full(Index call) const;
+  void append_calls(Index thread, Interval time, std::vector<HostState>& states) const;
+  void append_gap(Index thread, Interval time, std::vector<HostState>& states) const;
+  void lay_overheads(Index thread, Interval time, std::vector<HostState>& states) const;
+
+  Program const& program_;
+  std::vector<ThreadTime> threads_;
+  std::vector<Cause> causes_;  ///< of calls
+  std::vector<bool> first_launches_;
+  std::vector<Ns> issue_times_;  ///< of all activities, ascending
+  std::vector<Ns> begin_times_;
+  Ns usual_launch_ = 0;  ///< the median length of a launch's call
+};
+
+/// Returns whether a copy reads or writes pageable host memory.
+[[nodiscard]] inline bool is_pageable(Activity const& activity) {
+  return activity.kind == ActivityKind::copy &&
+         (activity.source == MemoryKind::pageable || activity.target == MemoryKind::pageable);
+}
+
+}  // namespace msstream::overlap

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/cause.hpp"
+#include "overlap/find/report.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace msstream::overlap {
+
+/// What a recording lacks to explain a part of the time.
+enum class Missing : std::uint8_t { nothing, calls, waits, channels, graph_edges };
+inline constexpr int kMissing = 5;
+
+/// A part of a device's time, with what it is charged to.
+struct Charge {
+  Interval time;
+  TimeClass kind = TimeClass::idle;
+  std::optional<Cause> cause;
+  Index held = kNone;    ///< the activity that could not begin
+  Index holder = kNone;  ///< the activity that was in the way
+  Index call = kNone;    ///< the host's call meanwhile
+  Index wait = kNone;    ///< the stream's wait that held it, in Recording::syncs
+  /// Of time with one activity: whether all other work needed it.
+  bool depends = false;
+  Missing missing = Missing::nothing;  ///< of the cause `unknown`
+};
+
+/// The sum of all charges to one cause.
+struct CauseSum {
+  std::vector<Interval> intervals;  ///< ascending and disjoint
+  std::vector<Charge> largest;      ///< at most kMostEvidence occurrences, the largest first
+  Charge last;                      ///< the occurrence that the next charge may continue
+  std::vector<Index> calls;         ///< of the host, that were charged; ascending
+  std::vector<Index> held;          ///< activities
+  std::vector<Index> holders;       ///< activities
+  std::vector<Index> waits;
+  std::uint64_t occurrences = 0;
+  Ns idle = 0;
+  Ns lost = 0;
+
+  [[nodiscard]] Ns time() const noexcept { return idle + lost; }
+};
+
+/// Takes a device's time, charge by charge, and keeps the sums by class and cause.
+class Ledger {
+ public:
+  /// Adds a charge that begins where the one before ended.
+  void add(Charge const& charge);
+  /// Adds time in which `count` activities run.
+  void add_at_once(std::size_t count, Ns time);
+  /// Ends the last occurrences, and orders what was gathered.
+  void close();
+
+  [[nodiscard]] std::vector<ClassSpan> const& spans() const noexcept { return spans_; }
+  [[nodiscard]] std::vector<Ns> const& at_once() const noexcept { return at_once_; }
+  [[nodiscard]] std::vector<ClassTime> times() const;
+  [[nodiscard]] CauseSum const& of(Cause cause) const {
+    return sums_[static_cast<std::size_t>(cause)];
+  }
+  [[nodiscard]] Ns missing(Missing what) const { return missing_[static_cast<std::size_t>(what)]; }
+  /// Time with one activity that all other work needed: not charged to a cause.
+  [[nodiscard]] CauseSum const& dependent() const noexcept { return dependent_; }
+  [[nodiscard]] Ns busy() const noexcept { return busy_; }
+
+ private:
+  static void gather(CauseSum& sum, Charge const& charge);
+
+  std::vector<ClassSpan> spans_;
+  std::vector<Ns> at_once_;
+  std::array<CauseSum, kCauses> sums_{};
+  CauseSum dependent_;
+  std::array<Ns, kMissing> missing_{};
+  Ns busy_ = 0;
+};
+
+}  // namespace msstream::overlap

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/recording/recording.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace msstream::overlap {
+
+/// A wait of a stream for an event, with the work that it waits for.
+struct Wait {
+  Index sync = kNone;    ///< in Recording::syncs
+  Index target = kNone;  ///< the last activity before the event; kNone if there is none
+  Ns called = 0;         ///< when the host made the wait
+  Ns recorded = 0;       ///< when the host recorded the event
+  bool known = false;    ///< whether the recording tells which event it is
+};
+
+/// The order of a recording's work: what was issued when, to which stream, after which waits.
+class Program {
+ public:
+  explicit Program(Recording const& recording);
+
+  [[nodiscard]] Recording const& recording() const noexcept { return recording_; }
+  [[nodiscard]] Activity const& activity(Index i) const { return recording_.activities[i]; }
+  [[nodiscard]] Call const& call(Index i) const { return recording_.calls[i]; }
+  [[nodiscard]] Index device_of(Index activity) const {
+    return recording_.streams[this->activity(activity).stream].device;
+  }
+
+  /// Activities by their begin.
+  [[nodiscard]] std::span<Index const> of_device(Index device) const { return by_device_[device]; }
+  [[nodiscard]] std::span<Index const> of_stream(Index stream) const { return by_stream_[stream]; }
+  /// The streams of a device that have activities, in their order in the recording.
+  [[nodiscard]] std::span<Index const> streams_of(Index device) const {
+    return streams_by_device_[device];
+  }
+
+  /// The activities before and after one in its stream; kNone if there is none.
+  [[nodiscard]] Index previous(Index activity) const { return previous_[activity]; }
+  [[nodiscard]] Index next(Index activity) const { return next_[activity]; }
+
+  /// Whether the recording has the call that issued an activity.
+  [[nodiscard]] bool has_call(Index activity) const {
+    return this->activity(activity).call != kNone;
+  }
+  /// The time from which the device could run an activity: the end of its call, which is at most
+  /// the begin of the activity. A call that also waits for its work issues it soon after its begin.
+  /// Without a call, the begin of its graph or of itself.
+  [[nodiscard]] Ns issued(Index activity) const { return issued_[activity]; }
+  /// The time at which the host began to issue an activity: orders what one stream gets.
+  [[nodiscard]] Ns called(Index activity) const;
+  /// The thread that issued an activity; kNone without a call.
+  [[nodiscard]] Index thread_of(Index activity) const {
+    auto const call = this->activity(activity).call;
+    return call == kNone ? kNone : this->call(call).thread;
+  }
+
+  /// The waits that were made in an activity's stream since the activity before it was issued.
+  [[nodiscard]] std::span<Wait const> waits_of(Index activity) const;
+
+  /// The last activity that was issued to a stream before a time of the host; kNone if none was.
+  [[nodiscard]] Index last_issued(Index stream, Ns before) const;
+  /// The activities that a call issued: [first, last) in activities_of_calls().
+  [[nodiscard]] std::span<Index const> issued_by(Index call) const;
+  /// The first synchronisation of a call; kNone if it has none.
+  [[nodiscard]] Index sync_of(Index call) const {
+    return sync_of_call_.empty() ? kNone : sync_of_call_[call];
+  }
+
+  /// Whether the activity `after` needs what `before` wrote, directly or through others: as the
+  /// program declares. Empty if it does not declare that, or if the search is too long.
+  [[nodiscard]] std::optional<bool> declared(Index before, Index after) const;
+
+ private:
+  void order_streams();
+  void find_issues();
+  void join_waits();
+  void join_calls();
+
+  Recording const& recording_;
+  std::vector<std::vector<Index>> by_device_;
+  std::vector<std::vector<Index>> by_stream_;
+  std::vector<std::vector<Index>> streams_by_device_;
+  std::vector<std::vector<Ns>> called_in_stream_;  ///< of each, the latest call so far
+  std::vector<Index> place_in_stream_;
+  std::vector<Index> previous_;
+  std::vector<Index> next_;
+  std::vector<Ns> issued_;
+  std::vector<std::vector<Wait>> waits_by_stream_;
+  std::vector<Index> issued_begin_;  ///< of each call, the first of issued_activities_
+  std::vector<Index> issued_activities_;
+  std::vector<Index> sync_of_call_;
+  std::vector<Index> needs_begin_;  ///< of each activity, the first of needs_
+  std::vector<Index> needs_;
+};
+
+}  // namespace msstream::overlap

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/words.hpp"
+
+#include "overlap/find/occupancy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace msstream::overlap {
+namespace {
+
+constexpr std::size_t kLongestName = 72;
+
+std::string shortened(std::string_view name) {
+  if (name.size() <= kLongestName) {
+    return std::string(name);
+  }
+  // Not inside a character of UTF-8.
+  std::size_t end = kLongestName - 3;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U) {
+    --end;
+  }
+  return std::string(name.substr(0, end)) + "...";
+}
+
+std::string call_text(Program const& program, Index call) {
+  auto const name = program.recording().names[program.call(call).name];
+  return fmt::format("{}() of {}",
+                     name.empty() ? std::string("a call") : shortened(name),
+                     time_text(program.call(call).time.length()));
+}
+
+/// Returns the innermost range in which a call was made, as " in NAME (SOURCE)"; empty if there is
+/// none.
+std::string range_text(Program const& program, Index call) {
+  auto const& recording = program.recording();
+  auto const& made = program.call(call);
+  auto at = std::ranges::upper_bound(
+      recording.ranges, made.time.begin, {}, [](Range const& range) { return range.time.begin; });
+  constexpr std::ptrdiff_t kMostSteps = 4'096;
+  auto const first = at - std::min(kMostSteps, at - recording.ranges.begin());
+  while (at != first) {
+    --at;
+    if (at->thread == made.thread && at->kind != RangeKind::on_device &&
+        at->time.end >= made.time.end) {
+      auto const source = recording.names[at->source];
+      return fmt::format(" in {}{}",
+                         shortened(recording.names[at->name]),
+                         source.empty() ? std::string() : fmt::format(" ({})", source));
+    }
+  }
+  return {};
+}
+
+std::string range_of_activity(Program const& program, Index activity) {
+  auto const call = activity == kNone ? kNone : program.activity(activity).call;
+  return call == kNone ? std::string() : range_text(program, call);
+}
+
+std::string sm_text(Program const& program, Index running, Index held) {
+  auto const& recording = program.recording();
+  if (running == kNone || program.activity(running).shape == kNone) {
+    return {};
+  }
+  auto const& shape = recording.shapes[program.activity(running).shape];
+  auto const& device = recording.devices[program.device_of(running)];
+  auto const occupancy = occupancy_of(device, shape);
+  if (!occupancy) {
+    return {};
+  }
+  auto const other = held == kNone ? kNone : program.activity(held).shape;
+  auto const lack =
+      lacking(device, shape, other == kNone ? LaunchShape{} : recording.shapes[other]);
+  return fmt::format(" ({} blocks, {} at once on {} multiprocessors, limited by {})",
+                     occupancy->blocks,
+                     occupancy->blocks_per_sm * occupancy->sms,
+                     occupancy->sms,
+                     text_of(lack.value_or(occupancy->limit)));
+}
+
+}  // namespace
+
+std::string time_text(Ns time) {
+  auto const value = static_cast<double>(time);
+  if (time < 1'000) {
+    return fmt::format("{} ns", time);
+  }
+  if (time < 1'000'000) {
+    return fmt::format("{:.3g} us", value / 1e3);
+  }
+  if (time < 1'000'000'000) {
+    return fmt::format("{:.3g} ms", value / 1e6);
+  }
+  return fmt::format("{:.2f} s", value / 1e9);
+}
+
+std::string share_text(Ns part, Ns whole) {
+  auto const percent =
+      whole == 0 ? 0.0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return percent < 1 ? fmt::format("{:.1f}%", percent) : fmt::format("{:.0f}%", percent);
+}
+
+std::string activity_text(Program const& program, Index activity) {
+  if (activity == kNone) {
+    return "the end of the window";
+  }
+  auto const& recording = program.recording();
+  auto const& what = program.activity(activity);
+  auto const name = recording.names[what.name];
+  auto const& stream = recording.streams[what.stream];
+  auto const stream_name = recording.names[stream.name];
+  return fmt::format("{} on {}",
+                     name.empty() ? std::string("work") : shortened(name),
+                     stream_name.empty() ? fmt::format("stream {}", stream.number)
+                                         : shortened(stream_name));
+}
+
+std::string summary(Program const& program, Cause cause, CauseSum const& sum, Interval window) {
+  auto const amount = fmt::format("{} ({} of the window)",
+                                  time_text(sum.time()),
+                                  share_text(sum.time(), window.length()));
+  auto const times = fmt::format("{} time{}", sum.occurrences, sum.occurrences == 1 ? "" : "s");
+  auto const of_activity = [&](Index i) { return activity_text(program, i); };
+  auto const& first = sum.largest.front();
+  auto const with_call = [&](std::string_view text) {
+    return fmt::format("{}: {}, {}, longest {} before {}.",
+                       text,
+                       amount,
+                       times,
+                       time_text(first.time.length()),
+                       of_activity(first.held));
+  };
+  auto const between = [&](std::string_view text) {
+    return fmt::format("{}: {}, {}, longest {}: {} while {} ran.",
+                       text,
+                       amount,
+                       times,
+                       time_text(first.time.length()),
+                       of_activity(first.held),
+                       of_activity(first.holder));
+  };
+  switch (cause) {
+    case Cause::recording_overhead:
+      return with_call("The tool that recorded held the host up");
+    case Cause::lazy_loading:
+      return with_call("The host loaded or compiled kernels");
+    case Cause::driver_allocation:
+      return with_call("The host allocated or freed memory in the driver");
+    case Cause::pageable_copy:
+      return with_call("Copies used pageable memory, for which the host and the stream wait");
+    case Cause::host_synchronization:
+      return with_call("The host waited for the device before it issued more");
+    case Cause::queue_is_full:
+      return with_call("The host waited for room in the launch queue");
+    case Cause::launch_bound:
+      return with_call("The device waited for launches, which take the host longer than the work");
+    case Cause::host_busy:
+      return with_call("The device waited while the host made no calls");
+    case Cause::legacy_stream:
+      return between("The legacy default stream and a blocking stream waited for each other");
+    case Cause::peer_skew:
+      return fmt::format("Collectives waited for another rank: {}, {}, longest {} in {}.",
+                         amount,
+                         times,
+                         time_text(first.time.length()),
+                         of_activity(first.holder));
+    case Cause::collective_order:
+      return between("A collective queued behind another one of its communicator");
+    case Cause::collective_holds_sms:
+      return between("A collective's blocks left no multiprocessor free");
+    case Cause::copy_engine:
+      return between("A copy queued behind another one of its direction");
+    case Cause::hardware_queue:
+      return between("Streams shared a hardware queue");
+    case Cause::priority_cannot_help:
+      return between("Work of a high priority waited for running blocks of a low one");
+    case Cause::multiprocessors_full:
+      return between("A kernel filled the multiprocessors");
+    case Cause::false_dependency:
+      return between("A stream waited for work that it does not need");
+    case Cause::one_stream_two_roles:
+      return between("Work that does not need each other shared a stream");
+    case Cause::true_dependency:
+      return between("Other streams had only work that needs what ran");
+    case Cause::bandwidth_shared:
+      return between("Work at once was as slow as one after the other");
+    case Cause::unknown:
+      break;
+  }
+  return fmt::format("The recording does not tell why: {}, {}, longest {} before {}.",
+                     amount,
+                     times,
+                     time_text(first.time.length()),
+                     of_activity(first.held));
+}
+
+std::string evidence_text(Program const& program, Cause cause, Charge const& charge) {
+  auto const length = time_text(charge.time.length());
+  auto const held = activity_text(program, charge.held);
+  if (charge.kind == TimeClass::idle) {
+    return fmt::format("{} idle before {}{}{}",
+                       length,
+                       held,
+                       range_of_activity(program, charge.held),
+                       charge.call == kNone ? std::string()
+                                            : "; the host was in " + call_text(program, charge.call));
+  }
+  auto text = fmt::format("{}: ", length);
+  if (charge.held == charge.holder) {
+    text += fmt::format("{}{} ran alone", held, range_of_activity(program, charge.held));
+  } else {
+    text += fmt::format("{}{} could not run beside {}",
+                        held,
+                        range_of_activity(program, charge.held),
+                        activity_text(program, charge.holder));
+  }
+  if (cause == Cause::multiprocessors_full || cause == Cause::priority_cannot_help ||
+      cause == Cause::collective_holds_sms) {
+    text += sm_text(program, charge.holder, charge.held);
+  }
+  if (charge.call != kNone) {
+    text += "; the host was in " + call_text(program, charge.call);
+  }
+  if (charge.wait != kNone) {
+    auto const& sync = program.recording().syncs[charge.wait];
+    if (sync.record_call != kNone) {
+      text += fmt::format(", by a wait for an event recorded{}",
+                          range_text(program, sync.record_call));
+    }
+  }
+  return text;
+}
+
+}  // namespace msstream::overlap

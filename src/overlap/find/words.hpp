@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/ledger.hpp"
+#include "overlap/find/program.hpp"
+
+#include <cstdint>
+#include <string>
+
+/// The texts of findings.
+namespace msstream::overlap {
+
+/// In whose terms to advise.
+enum class Framework : std::uint8_t { cuda, pytorch, msstream };
+
+/// Returns the framework of a program, by the ranges that it recorded.
+[[nodiscard]] Framework framework_of(Recording const& recording);
+
+/// Returns a time in a readable unit: "850 ns", "12.5 us", "3.41 ms", "2.10 s".
+[[nodiscard]] std::string time_text(Ns time);
+/// Returns a share in percent: "8%", "0.9%".
+[[nodiscard]] std::string share_text(Ns part, Ns whole);
+
+/// Returns an activity's name and stream, such as "gemm on stream 7".
+[[nodiscard]] std::string activity_text(Program const& program, Index activity);
+
+/// Returns what was lost to a cause in one sentence.
+[[nodiscard]] std::string summary(Program const& program, Cause cause, CauseSum const& sum,
+                                  Interval window);
+/// Returns one occurrence as a sentence.
+[[nodiscard]] std::string evidence_text(Program const& program, Cause cause, Charge const& charge);
+/// Returns what to change, in the terms of a framework.
+[[nodiscard]] std::string advice(Cause cause, Framework framework);
+/// Returns what to record to explain what a recording does not tell; empty for nothing.
+[[nodiscard]] std::string record_text(Missing missing, std::string const& source);
+
+}  // namespace msstream::overlap

@@ -149,6 +149,12 @@ void Options::add_flag(std::string const& name, bool& target, std::string const&
       true);
 }
 
+void Options::add_arguments(std::string const& name,
+                            std::vector<std::string>& target,
+                            std::string const& purpose) {
+  arguments_ = Positional{name, purpose, &target};
+}
+
 void Options::require_option(std::string_view name) {
   auto const found =
       std::ranges::find(entries_, name, [](auto const& entry) { return entry->description.name; });
@@ -185,6 +191,9 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     parsed.push_back(option);
     names.emplace_back(entry.description.name);
+  }
+  if (arguments_) {
+    app.add_option(arguments_->name, *arguments_->target, arguments_->purpose)->option_text(" ");
   }
   std::string footer = examples_.empty() ? "" : "Examples:\n";
   for (auto const& [command, effect] : examples_) {

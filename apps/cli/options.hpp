@@ -91,6 +91,11 @@ class Options {
            std::string const& purpose,
            std::string const& accepts = "text");
   void add_flag(std::string const& name, bool& target, std::string const& purpose);
+  /// Accepts arguments that belong to no option, such as files. The help names them `name`. Without
+  /// this, such an argument is a mistake.
+  void add_arguments(std::string const& name,
+                     std::vector<std::string>& target,
+                     std::string const& purpose);
   template <class E>
   void add_choice(std::string const& name,
                   E& target,
@@ -158,6 +163,12 @@ class Options {
   std::string group_ = "Options";
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<std::string> other_variables_;
+  struct Positional {
+    std::string name;
+    std::string purpose;
+    std::vector<std::string>* target;
+  };
+  std::optional<Positional> arguments_;
 };
 
 /// Returns the name in `known` with the smallest edit distance to `name` (Levenshtein), or nothing

@@ -19,11 +19,15 @@ bool moves_data(Activity const& copy) {
 }
 
 /// Whether a host in this state could not issue, whatever it had to issue.
-bool blocks(Cause cause) { return cause != Cause::launch_bound && cause != Cause::host_busy; }
+bool blocks(Cause cause) {
+  return cause != Cause::launch_bound && cause != Cause::host_busy;
+}
 
 }  // namespace
 
-AloneTime::AloneTime(Program const& program, Host const& host, Collectives const& collectives,
+AloneTime::AloneTime(Program const& program,
+                     Host const& host,
+                     Collectives const& collectives,
                      Index device)
     : program_(program),
       host_(host),

@@ -27,10 +27,11 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   auto const extent = recording.extent();
   auto const window = options.window ? *options.window : extent.value_or(Interval{});
   if (window.end < window.begin) {
-    throw std::invalid_argument(fmt::format("{}: a window that ends at {} ns, before it begins at {} ns",
-                                            recording.origin,
-                                            window.end,
-                                            window.begin));
+    throw std::invalid_argument(
+        fmt::format("{}: a window that ends at {} ns, before it begins at {} ns",
+                    recording.origin,
+                    window.end,
+                    window.begin));
   }
   bool const any = std::ranges::any_of(recording.activities, [&](Activity const& activity) {
     return activity.time.begin < window.end && activity.time.end > window.begin;
@@ -63,8 +64,9 @@ void add_notes(Report& report, Recording const& recording, std::span<Ledger cons
   Ns overhead = 0;
   for (auto const& part : recording.overheads) {
     if (part.kind == OverheadKind::recording) {
-      overhead += std::max<Ns>(0, std::min(part.time.end, report.window.end) -
-                                      std::max(part.time.begin, report.window.begin));
+      overhead += std::max<Ns>(0,
+                               std::min(part.time.end, report.window.end) -
+                                   std::max(part.time.begin, report.window.begin));
     }
   }
   if (overhead > 0) {
@@ -87,12 +89,13 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     }
     ledgers.push_back(account(program, host, collectives, device, report.window));
     auto const& ledger = ledgers.back();
-    report.devices.push_back({.device = device,
-                              .spans = ledger.spans(),
-                              .times = ledger.times(),
-                              .at_once = ledger.at_once(),
-                              .busy = ledger.busy(),
-                              .critical_path = critical_path(program, host, device, report.window)});
+    report.devices.push_back(
+        {.device = device,
+         .spans = ledger.spans(),
+         .times = ledger.times(),
+         .at_once = ledger.at_once(),
+         .busy = ledger.busy(),
+         .critical_path = critical_path(program, host, device, report.window)});
     auto found = findings_of(program, ledger, device, report.window, least);
     std::ranges::move(found, std::back_inserter(report.findings));
   }

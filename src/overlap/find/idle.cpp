@@ -67,7 +67,9 @@ void IdleTime::charge_host(Interval time, Index next, Ledger& ledger) {
   }
 }
 
-void IdleTime::add_state(HostState const& state, Blocking const* blocking, Index next,
+void IdleTime::add_state(HostState const& state,
+                         Blocking const* blocking,
+                         Index next,
                          Ledger& ledger) {
   auto const add = [&](Ns begin, Ns end, Cause cause, Index call) {
     ledger.add({.time = {begin, end},

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/json_writer.hpp"
 #include "overlap/show/summary.hpp"
 #include "overlap/show/text.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/report/text.hpp>
-
-#include "base/json_writer.hpp"
 
 #include <fmt/core.h>
 
@@ -92,8 +91,8 @@ std::string window_text(Ns before, Ns after) {
 
 /// Returns what became of a finding.
 std::string_view fate_of(Change const& change) {
-  return change.after == 0    ? "gone"
-         : change.before == 0 ? "new"
+  return change.after == 0              ? "gone"
+         : change.before == 0           ? "new"
          : change.after < change.before ? "smaller"
          : change.after > change.before ? "larger"
                                         : "equal";
@@ -106,14 +105,14 @@ class ComparisonText {
   void write(Comparison const& comparison) {
     before_ = comparison.before.window;
     after_ = comparison.after.window;
-    lines_.paragraph("before: ",
-                     fmt::format("{}: {}",
-                                 printable(comparison.before.title),
-                                 printable(comparison.before.verdict)));
-    lines_.paragraph("after:  ",
-                     fmt::format("{}: {}",
-                                 printable(comparison.after.title),
-                                 printable(comparison.after.verdict)));
+    lines_.paragraph(
+        "before: ",
+        fmt::format(
+            "{}: {}", printable(comparison.before.title), printable(comparison.before.verdict)));
+    lines_.paragraph(
+        "after:  ",
+        fmt::format(
+            "{}: {}", printable(comparison.after.title), printable(comparison.after.verdict)));
     lines_.paragraph("window: ", window_text(before_, after_), look_of_change(before_, after_));
     for (auto const& device : comparison.devices) {
       write(device);
@@ -129,11 +128,11 @@ class ComparisonText {
 
   void write(Comparison::Device const& device) {
     lines_.line();
-    lines_.line(lines_.in(
-        Look::strong,
-        device.before == device.after
-            ? fmt::format("GPU {}", device.before)
-            : fmt::format("GPU {} before, GPU {} after", device.before, device.after)));
+    lines_.line(
+        lines_.in(Look::strong,
+                  device.before == device.after
+                      ? fmt::format("GPU {}", device.before)
+                      : fmt::format("GPU {} before, GPU {} after", device.before, device.after)));
     row("busy", device.busy_before, device.busy_after, Look::plain);
     for (auto const& change : device.times) {
       auto label = std::string(title_of(*change.kind));
@@ -169,9 +168,9 @@ class ComparisonText {
     lines_.line(fmt::format("  {}{}{} → {}{}  {}",
                             shown,
                             cell(duration_text(before), 10),
-                            cell(share_text(before, before_), 8),
+                            cell(percent_text(before, before_), 8),
                             cell(duration_text(after), 9),
-                            cell(share_text(after, after_), 8),
+                            cell(percent_text(after, after_), 8),
                             lines_.in(look, cell(signed_duration(after - before), 10))));
   }
 
@@ -222,12 +221,13 @@ std::vector<Comparison> compare(std::span<Summary const> before, std::span<Summa
     for (std::size_t d = 0; d < devices; ++d) {
       auto const& old = before[i].devices[d];
       auto const& now = after[i].devices[d];
-      comparison.devices.push_back({old.number,
-                                    now.number,
-                                    changes_of_times(old, now),
-                                    changes_of_findings(before[i], old.number, after[i], now.number),
-                                    old.busy,
-                                    now.busy});
+      comparison.devices.push_back(
+          {old.number,
+           now.number,
+           changes_of_times(old, now),
+           changes_of_findings(before[i], old.number, after[i], now.number),
+           old.busy,
+           now.busy});
     }
   }
   return out;

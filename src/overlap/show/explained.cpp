@@ -48,8 +48,7 @@ std::string title_of(Recording const& recording) {
     out += fmt::format("{}rank {}", out.empty() ? "" : ", ", recording.rank);
     out += recording.ranks != kUnknown ? fmt::format(" of {}", recording.ranks) : "";
   }
-  auto const file =
-      printable(std::filesystem::path(recording.origin).filename().string());
+  auto const file = printable(std::filesystem::path(recording.origin).filename().string());
   auto const from = file + (recording.source.empty() ? "" : ", " + printable(recording.source));
   return out.empty() ? from : fmt::format("{} ({})", out, from);
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/show/page.hpp"
 
+#include "base/json_writer.hpp"
 #include "overlap/show/page_data.hpp"
 #include "overlap/show/page_text.hpp"
 #include "overlap/show/terminal.hpp"
 #include "overlap/show/text.hpp"
-
-#include "base/json_writer.hpp"
 
 #include <fmt/core.h>
 
@@ -77,8 +76,8 @@ std::string html_text(std::span<Explained const> reports, PageOptions const& opt
       page::style(),
       page::body(),
       escaped(plain));
-  out += fmt::format(
-      "<script type=\"application/json\" id=\"causes\">{}</script>\n", causes_json());
+  out +=
+      fmt::format("<script type=\"application/json\" id=\"causes\">{}</script>\n", causes_json());
   for (std::size_t i = 0; i < reports.size(); ++i) {
     auto const data = page_data(reports[i], options);
     out += fmt::format("<script type=\"application/json\" class=\"report\" id=\"report-{}\">", i);

@@ -9,9 +9,9 @@
 
 namespace msstream::overlap {
 
-/// Numbers of the page's data, column by column, as bytes: unsigned numbers in groups of seven bits,
-/// the lowest first (LEB128), signed ones as 2n or -2n-1. Neighbours in a column are alike, so that
-/// most numbers take one to three bytes.
+/// Numbers of the page's data, column by column, as bytes: unsigned numbers in groups of seven
+/// bits, the lowest first (LEB128), signed ones as 2n or -2n-1. Neighbours in a column are alike,
+/// so that most numbers take one to three bytes.
 class PageColumns {
  public:
   /// Begins a column, which ends where the next one begins.

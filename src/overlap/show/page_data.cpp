@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/show/page_data.hpp"
 
+#include "base/json_writer.hpp"
 #include "overlap/show/page_columns.hpp"
 #include "overlap/show/page_names.hpp"
 #include "overlap/show/page_rows.hpp"
 #include "overlap/show/text.hpp"
 #include "overlap/show/wait_arrows.hpp"
-
-#include "base/json_writer.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -88,7 +87,10 @@ class DataWriter {
 
   /// Writes begins and lengths, each begin as the difference from the one before in its lane.
   template <class Lanes, class Elements>
-  void write_times(char const* begins, char const* lengths, Lanes const& lanes, Elements const& of) {
+  void write_times(char const* begins,
+                   char const* lengths,
+                   Lanes const& lanes,
+                   Elements const& of) {
     columns_.begin(begins);
     for (auto const& lane : lanes) {
       Ns last = report_.window.begin;
@@ -107,14 +109,13 @@ class DataWriter {
 
   void write_activities() {
     write_times("begin", "length", rows_.lanes(), recording_.activities);
-    column_of_activities("name", [&](Index, Activity const& a) { return names_.number_of(a.name); });
-    column_of_activities("kind", [](Index, Activity const& a) {
-      return static_cast<std::uint64_t>(kind_of(a));
-    });
+    column_of_activities("name",
+                         [&](Index, Activity const& a) { return names_.number_of(a.name); });
+    column_of_activities(
+        "kind", [](Index, Activity const& a) { return static_cast<std::uint64_t>(kind_of(a)); });
     auto const starts = starts_of({recording_, report_});
-    column_of_activities("cause", [&](Index i, Activity const&) {
-      return number_of(starts[i].cause);
-    });
+    column_of_activities("cause",
+                         [&](Index i, Activity const&) { return number_of(starts[i].cause); });
     column_of_activities("charged", [&](Index i, Activity const&) {
       return static_cast<std::uint64_t>(starts[i].charged);
     });
@@ -125,9 +126,8 @@ class DataWriter {
     column_of_activities("shape", [](Index, Activity const& a) {
       return a.shape == kNone ? 0 : std::uint64_t{a.shape} + 1;
     });
-    column_of_activities("bytes", [](Index, Activity const& a) {
-      return static_cast<std::uint64_t>(a.bytes + 1);
-    });
+    column_of_activities(
+        "bytes", [](Index, Activity const& a) { return static_cast<std::uint64_t>(a.bytes + 1); });
     auto const operations = operations_of(recording_);
     column_of_activities("operation", [&](Index, Activity const& a) {
       return a.call == kNone || operations[a.call] == kNone

@@ -12,7 +12,7 @@ namespace msstream::overlap {
 
 /// The rows of a stream or of a host thread, ordered by their begin.
 struct PageLane {
-  Index of = kNone;          ///< the stream or the thread
+  Index of = kNone;         ///< the stream or the thread
   std::vector<Index> rows;  ///< activities, calls or ranges of the recording
 };
 

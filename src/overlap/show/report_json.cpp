@@ -20,9 +20,8 @@ using Layout = JsonWriter::Layout;
 constexpr std::size_t kMostPathNames = 20;
 
 double share_of(Ns part, Interval const& window) {
-  return window.length() == 0
-             ? 0
-             : static_cast<double>(part) / static_cast<double>(window.length());
+  return window.length() == 0 ? 0
+                              : static_cast<double>(part) / static_cast<double>(window.length());
 }
 
 /// Writes a number, or null if it is unknown.

@@ -107,10 +107,8 @@ std::vector<Summary> read_summaries(std::string_view json, std::string const& or
       throw std::runtime_error(fmt::format("has the schema '{}', not '{}'", schema, kReportSchema));
     }
     if (auto const version = parsed.at("version").get<int>(); version != kReportVersion) {
-      throw std::runtime_error(
-          fmt::format("has version {} of the schema; this program reads version {}",
-                      version,
-                      kReportVersion));
+      throw std::runtime_error(fmt::format(
+          "has version {} of the schema; this program reads version {}", version, kReportVersion));
     }
     std::vector<Summary> summaries;
     for (auto const& report : parsed.at("reports")) {

@@ -132,7 +132,8 @@ class TerminalReport {
     auto const fixed = 2 + 2 + time_width + 2 + percent_width;
     label_width = std::min(label_width, lines_.width() > fixed ? lines_.width() - fixed : 8);
     auto const used = fixed + label_width + 2;
-    auto const bar_width = std::min<std::size_t>(lines_.width() > used ? lines_.width() - used : 0, 30);
+    auto const bar_width =
+        std::min<std::size_t>(lines_.width() > used ? lines_.width() - used : 0, 30);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       auto const percent = fmt::format("{}.{}%", shown_shares[i] / 10, shown_shares[i] % 10);
       lines_.line(fmt::format("  {}  {}  {}  {}",
@@ -153,14 +154,14 @@ class TerminalReport {
   }
 
   void write_at_once(DeviceReport const& report) {
-    std::string text = fmt::format("busy {}", share_text(report.busy, report_.window.length()));
+    std::string text = fmt::format("busy {}", percent_text(report.busy, report_.window.length()));
     std::string counts;
     for (std::size_t n = 0; n < report.at_once.size(); ++n) {
       if (report.at_once[n] > 0) {
         counts += fmt::format("{}{}: {}",
                               counts.empty() ? "" : ", ",
                               n,
-                              share_text(report.at_once[n], report_.window.length()));
+                              percent_text(report.at_once[n], report_.window.length()));
       }
     }
     text += counts.empty() ? "" : fmt::format("; activities at once: {}", counts);
@@ -173,8 +174,11 @@ class TerminalReport {
       lines_.line(lines_.in(Look::good, "No findings."));
       return;
     }
-    lines_.line(lines_.in(Look::title,
-                          report_.findings.size() == 1 ? "1 finding" : fmt::format("{} findings, the largest loss first", report_.findings.size())));
+    lines_.line(lines_.in(
+        Look::title,
+        report_.findings.size() == 1
+            ? "1 finding"
+            : fmt::format("{} findings, the largest loss first", report_.findings.size())));
     for (std::size_t i = 0; i < report_.findings.size(); ++i) {
       write(report_.findings[i], i + 1);
     }
@@ -188,7 +192,7 @@ class TerminalReport {
     lines_.paragraph(lead, fmt::format("{} [{}]", text.title, text.id), Look::strong);
     auto loss = fmt::format("{} lost, {} of the window",
                             duration_text(finding.lost),
-                            share_text(finding.lost, report_.window.length()));
+                            percent_text(finding.lost, report_.window.length()));
     if (finding.occurrences > 0) {
       loss += fmt::format(", {} {}",
                           report::grouped(static_cast<std::int64_t>(finding.occurrences)),
@@ -223,9 +227,10 @@ class TerminalReport {
       for (auto const other : finding.overlaps_with) {
         others += fmt::format("{}{}", others.empty() ? "" : ", ", other + 1);
       }
-      lines_.paragraph(indent,
-                       fmt::format("Its gain is in part that of finding {}: do not add them.", others),
-                       Look::faint);
+      lines_.paragraph(
+          indent,
+          fmt::format("Its gain is in part that of finding {}: do not add them.", others),
+          Look::faint);
     }
   }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/show/text.hpp"
 
-#include <msstream/report/text.hpp>
-
 #include "base/json_writer.hpp"
+
+#include <msstream/report/text.hpp>
 
 #include <fmt/core.h>
 
@@ -107,7 +107,7 @@ std::string instant_text(Ns instant) {
   return fmt::format("{}{}.{:03} ms", negative ? "-" : "", report::grouped(us / 1000), us % 1000);
 }
 
-std::string share_text(Ns part, Ns whole) {
+std::string percent_text(Ns part, Ns whole) {
   double const share = whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
   return report::fixed(100 * share, 1) + "%";
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/read/byte_source.hpp"
+
+#include <rapidjson/reader.h>
+
+#include <cstddef>
+
+namespace msstream::overlap {
+
+/// The bytes of a source as a stream of RapidJSON. Copies share their source: RapidJSON works on a
+/// copy, whose place the compiler keeps in registers, and assigns it back.
+class JsonStream {
+ public:
+  using Ch = char;
+
+  /// What all copies share.
+  struct Input {
+    explicit Input(ByteSource& bytes) : source(&bytes) {}
+
+    ByteSource* source;
+    char const* begin = nullptr;  ///< of the piece
+    std::size_t offset = 0;       ///< of the piece in the whole
+    bool is_at_end = false;
+  };
+
+  explicit JsonStream(Input& input) : input_(&input) { next_piece(); }
+
+  [[nodiscard]] char Peek() const { return *at_; }
+  char Take() {
+    char const c = *at_;
+    if (++at_ == end_) {
+      next_piece();
+    }
+    return c;
+  }
+  [[nodiscard]] std::size_t Tell() const {
+    return input_->offset + static_cast<std::size_t>(at_ - input_->begin);
+  }
+
+  // RapidJSON requires these of streams, but calls them only for streams that are written.
+  char* PutBegin() { return nullptr; }
+  void Put(char) {}
+  void Flush() {}
+  std::size_t PutEnd(char*) { return 0; }
+
+ private:
+  [[gnu::noinline]] void next_piece() {
+    if (input_->begin != nullptr && !input_->is_at_end) {
+      input_->offset += static_cast<std::size_t>(end_ - input_->begin);
+    }
+    auto const piece = input_->is_at_end ? std::string_view() : input_->source->next();
+    if (piece.empty()) {
+      // The end of a stream is a NUL, which is never passed.
+      static constexpr char kEnd[2] = {};
+      input_->is_at_end = true;
+      at_ = kEnd;
+      end_ = kEnd + 1;
+    } else {
+      at_ = piece.data();
+      end_ = piece.data() + piece.size();
+    }
+    input_->begin = at_;
+  }
+
+  Input* input_;
+  char const* at_ = nullptr;
+  char const* end_ = nullptr;
+};
+
+}  // namespace msstream::overlap
+
+template <>
+struct rapidjson::StreamTraits<msstream::overlap::JsonStream> {
+  enum { copyOptimization = 1 };
+};

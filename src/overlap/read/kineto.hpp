@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/read/recording_builder.hpp"
+#include "overlap/read/trace_event.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::overlap {
+
+/// Makes a recording from the events of a Chrome trace: of PyTorch's profiler (Kineto), of
+/// msstream's recorder, which writes the same fields and a few more, or of a timeline of msstream,
+/// which has lanes with spans and nothing else.
+class KinetoReader {
+ public:
+  void take(TraceEvent const& event);
+  /// Throws std::runtime_error, with `file`, if no work of a device was among the events.
+  [[nodiscard]] Recording finish(TraceFacts const& facts, std::string const& file);
+
+ private:
+  using Row = std::pair<std::int64_t, std::int64_t>;  ///< process and thread, or device and stream
+  struct StreamFacts {
+    StreamType type = StreamType::unknown;
+    std::optional<int> priority;
+  };
+  /// An event without a category, as timelines have.
+  struct LaneSpan {
+    Interval time;
+    Row row;
+    NameId name = 0;
+  };
+
+  void take_metadata(TraceEvent const& event);
+  void take_work(TraceEvent const& event, Interval time);
+  void take_sync(TraceEvent const& event, Interval time);
+  void take_range(TraceEvent const& event, Interval time);
+  [[nodiscard]] Index stream_of(TraceEvent const& event, std::int64_t number);
+  [[nodiscard]] Index collective_of_kernel(TraceEvent const& event);
+  [[nodiscard]] Index thread_of(TraceEvent const& event);
+  [[nodiscard]] bool is_timeline() const;
+  void take_lanes();
+  void describe_devices(TraceFacts const& facts);
+  void describe_rows();
+  void add_notes();
+
+  RecordingBuilder builder_;
+  std::map<Row, std::string> row_names_;
+  std::map<std::int64_t, std::string> process_names_;
+  std::map<Row, StreamFacts> stream_facts_;  ///< by context and number
+  std::map<Index, int> sms_;                 ///< of devices, by what their kernels say
+  std::vector<LaneSpan> lane_spans_;
+  std::vector<std::pair<Range, Row>> device_ranges_;
+  std::uint64_t spans_ = 0;
+  std::uint64_t without_time_ = 0;
+  std::uint64_t pairs_ = 0;
+  std::uint64_t syncs_ = 0;
+  std::uint64_t hip_calls_ = 0;
+  std::uint64_t without_call_ = 0;
+};
+
+}  // namespace msstream::overlap

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/read/recording_builder.hpp"
+
+#include "overlap/read/call_names.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace msstream::overlap {
+namespace {
+
+template <class Map, class Key, class Element>
+Index place_of(Map& map, Key const& key, std::vector<Element>& elements, Element element) {
+  auto const [at, is_new] = map.emplace(key, static_cast<Index>(elements.size()));
+  if (is_new) {
+    elements.push_back(std::move(element));
+  }
+  return at->second;
+}
+
+}  // namespace
+
+Index RecordingBuilder::device(int number) {
+  Device device;
+  device.number = number;
+  return place_of(devices_, number, recording_.devices, std::move(device));
+}
+
+Index RecordingBuilder::stream(int device, std::int64_t context, std::int64_t number) {
+  Stream stream;
+  stream.device = this->device(device);
+  stream.context = context;
+  stream.number = number;
+  return place_of(streams_, std::tuple(device, number, context), recording_.streams, stream);
+}
+
+Index RecordingBuilder::find_stream(int device, std::int64_t number) const {
+  constexpr auto lowest = std::numeric_limits<std::int64_t>::min();
+  auto const at = streams_.lower_bound({device, number, lowest});
+  if (at == streams_.end() || std::get<0>(at->first) != device ||
+      std::get<1>(at->first) != number) {
+    return kNone;
+  }
+  return at->second;
+}
+
+Index RecordingBuilder::thread(std::int64_t process, std::int64_t number) {
+  return place_of(
+      threads_, std::pair(process, number), recording_.threads, Thread{process, number, 0});
+}
+
+Index RecordingBuilder::shape(LaunchShape const& shape) {
+  std::tuple const key(
+      shape.grid, shape.block, shape.cluster, shape.registers_per_thread, shape.shared_bytes);
+  return place_of(shapes_, key, recording_.shapes, shape);
+}
+
+bool RecordingBuilder::accept(Interval time) {
+  if (time.end < time.begin) {
+    ++backwards_;
+    return false;
+  }
+  return true;
+}
+
+void RecordingBuilder::add(Activity const& activity, Correlation correlation) {
+  if (accept(activity.time)) {
+    recording_.activities.push_back(activity);
+    issued_by_.push_back(correlation);
+  }
+}
+
+void RecordingBuilder::add_call(Interval time,
+                                std::string_view name,
+                                Index thread,
+                                Correlation correlation) {
+  if (!accept(time)) {
+    return;
+  }
+  auto found = call_names_.find(name);
+  if (found == call_names_.end()) {
+    auto const understood = understand_call(name);
+    found = call_names_
+                .emplace(std::string(name),
+                         NamedCall{this->name(understood.name),
+                                   understood.kind,
+                                   understood.is_driver,
+                                   understood.sync})
+                .first;
+  }
+  auto const& named = found->second;
+  recording_.calls.push_back({time, named.name, thread, named.kind});
+  call_facts_.push_back({correlation, named.is_driver, named.sync});
+}
+
+void RecordingBuilder::add(Sync const& sync,
+                           Correlation correlation,
+                           std::optional<RecordedEvent> const& recorded) {
+  if (!accept(sync.time)) {
+    return;
+  }
+  recording_.syncs.push_back(sync);
+  pending_syncs_.push_back({correlation, recorded ? recorded->record : 0});
+  if (recorded) {
+    recording_.syncs.back().record_stream = recorded->stream;
+    if (recorded->record > 0) {
+      records_.push_back(*recorded);
+    }
+  }
+}
+
+void RecordingBuilder::add(Overhead const& overhead) {
+  if (accept(overhead.time)) {
+    recording_.overheads.push_back(overhead);
+  }
+}
+
+void RecordingBuilder::add(Range const& range) {
+  if (accept(range.time)) {
+    recording_.ranges.push_back(range);
+  }
+}
+
+/// Removes driver calls that a runtime call of the same thread made. Their correlations then name
+/// the runtime call.
+void RecordingBuilder::leave_out_inner_calls() {
+  auto& calls = recording_.calls;
+  std::vector<Index> order(calls.size());
+  std::iota(order.begin(), order.end(), Index{0});
+  auto const key = [&](Index i) {
+    return std::tuple(
+        calls[i].thread, calls[i].time.begin, call_facts_[i].is_driver, -calls[i].time.end, i);
+  };
+  std::ranges::sort(order, {}, key);
+  std::vector<Index> outer_of(calls.size(), kNone);
+  Index outer = kNone;
+  for (auto const i : order) {
+    auto const& call = calls[i];
+    if (!call_facts_[i].is_driver) {
+      // Of runtime calls inside each other, the outer one counts.
+      if (outer == kNone || calls[outer].thread != call.thread ||
+          calls[outer].time.end <= call.time.begin || calls[outer].time.end < call.time.end) {
+        outer = i;
+      }
+    } else if (outer != kNone && calls[outer].thread == call.thread &&
+               call.time.begin < calls[outer].time.end && call.time.end <= calls[outer].time.end) {
+      outer_of[i] = outer;
+    }
+  }
+  std::vector<Index> places(calls.size());
+  Index kept = 0;
+  for (Index i = 0; i < calls.size(); ++i) {
+    if (outer_of[i] == kNone) {
+      places[i] = kept;
+      calls[kept] = calls[i];
+      ++kept;
+    }
+  }
+  calls_by_correlation_.reserve(calls.size());
+  std::vector<CallFacts> kept_facts;
+  kept_facts.reserve(kept);
+  for (Index i = 0; i < outer_of.size(); ++i) {
+    auto const place = places[outer_of[i] == kNone ? i : outer_of[i]];
+    if (call_facts_[i].correlation > 0) {
+      calls_by_correlation_.emplace_back(call_facts_[i].correlation, place);
+    }
+    if (outer_of[i] == kNone) {
+      kept_facts.push_back(call_facts_[i]);
+    }
+  }
+  calls.resize(kept);
+  call_facts_ = std::move(kept_facts);
+  std::ranges::sort(calls_by_correlation_);
+}
+
+Index RecordingBuilder::call_of(Correlation correlation) const {
+  if (correlation <= 0) {
+    return kNone;
+  }
+  auto const at = std::ranges::lower_bound(calls_by_correlation_, Correlated{correlation, 0});
+  return at == calls_by_correlation_.end() || at->first != correlation ? kNone : at->second;
+}
+
+void RecordingBuilder::join() {
+  for (std::size_t i = 0; i < recording_.activities.size(); ++i) {
+    recording_.activities[i].call = call_of(issued_by_[i]);
+  }
+  std::vector<bool> has_sync(recording_.calls.size());
+  for (std::size_t i = 0; i < recording_.syncs.size(); ++i) {
+    auto& sync = recording_.syncs[i];
+    sync.call = call_of(pending_syncs_[i].correlation);
+    sync.record_call = call_of(pending_syncs_[i].record);
+    if (sync.call != kNone) {
+      has_sync[sync.call] = true;
+      // Some versions of the tools number the kinds otherwise; the name of the call is certain.
+      sync.kind = call_facts_[sync.call].sync.value_or(sync.kind);
+    }
+  }
+  for (Index i = 0; i < recording_.calls.size(); ++i) {
+    if (call_facts_[i].sync && !has_sync[i]) {
+      Sync sync;
+      sync.time = recording_.calls[i].time;
+      sync.kind = *call_facts_[i].sync;
+      sync.call = i;
+      recording_.syncs.push_back(sync);
+    }
+  }
+  std::vector<bool> has_record(recording_.calls.size());
+  for (auto const& record : records_) {
+    auto const call = call_of(record.record);
+    if (call != kNone && !has_record[call]) {
+      has_record[call] = true;
+      recording_.event_records.push_back({call, record.stream, record.event});
+    }
+  }
+}
+
+/// Finds out whether all times are multiples of 1,000, 100 or 10 ns.
+void RecordingBuilder::find_clock_step() {
+  Ns step = 1'000;
+  auto const look_at = [&step](auto const& elements) {
+    for (auto const& element : elements) {
+      while (step > 1 && (element.time.begin % step != 0 || element.time.end % step != 0)) {
+        step /= 10;
+      }
+    }
+  };
+  look_at(recording_.activities);
+  look_at(recording_.calls);
+  recording_.clock_step = step;
+}
+
+Ns RecordingBuilder::first_time() const {
+  Ns first = std::numeric_limits<Ns>::max();
+  auto const look_at = [&first](auto const& elements) {
+    for (auto const& element : elements) {
+      first = std::min(first, element.time.begin);
+    }
+  };
+  look_at(recording_.activities);
+  look_at(recording_.calls);
+  look_at(recording_.syncs);
+  look_at(recording_.overheads);
+  look_at(recording_.ranges);
+  return first == std::numeric_limits<Ns>::max() ? 0 : first;
+}
+
+Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns) {
+  leave_out_inner_calls();
+  join();
+  find_clock_step();
+  auto const first = first_time();
+  auto const let_begin_at_zero = [first](auto& elements) {
+    for (auto& element : elements) {
+      element.time.begin -= first;
+      element.time.end -= first;
+    }
+  };
+  let_begin_at_zero(recording_.activities);
+  let_begin_at_zero(recording_.calls);
+  let_begin_at_zero(recording_.syncs);
+  let_begin_at_zero(recording_.overheads);
+  let_begin_at_zero(recording_.ranges);
+  if (unix_ns && (*unix_ns >= 0 ? first <= std::numeric_limits<Ns>::max() - *unix_ns
+                                : first >= std::numeric_limits<Ns>::min() - *unix_ns)) {
+    recording_.start_unix_ns = *unix_ns + first;
+  }
+  if (backwards_ != 0) {
+    recording_.notes.push_back(
+        fmt::format("{} records end before they begin, and were left out", backwards_));
+  }
+  recording_.sort();
+  return std::move(recording_);
+}
+
+}  // namespace msstream::overlap

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/recording/recording.hpp"
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace msstream::overlap {
+
+/// The number that a source gives to a call and to the work that the call issued. 0 and negative
+/// numbers name none.
+using Correlation = std::int64_t;
+
+/// What a wait for an event waits for: the call that recorded the event, by its correlation.
+struct RecordedEvent {
+  Correlation record = 0;
+  Index stream = kNone;
+  std::int64_t event = kUnknown;
+};
+
+/// Makes a Recording from records that come in any order and refer to each other by correlations.
+/// Times are ns of any clock, within ±kLatestTime.
+///
+/// Records that end before they begin are counted and left out.
+class RecordingBuilder {
+ public:
+  static constexpr Ns kLatestTime = std::int64_t{1} << 62U;
+
+  [[nodiscard]] NameId name(std::string_view text) { return recording_.names.id_of(text); }
+  /// Returns the place of a device, stream or thread, which is added if it is new.
+  [[nodiscard]] Index device(int number);
+  [[nodiscard]] Index stream(int device, std::int64_t context, std::int64_t number);
+  [[nodiscard]] Index thread(std::int64_t process, std::int64_t number);
+  [[nodiscard]] Index shape(LaunchShape const& shape);
+  /// Returns a stream that was added before, of any context.
+  [[nodiscard]] Index find_stream(int device, std::int64_t number) const;
+
+  void add(Activity const& activity, Correlation correlation);
+  void add_call(Interval time, std::string_view name, Index thread, Correlation correlation);
+  void add(Sync const& sync, Correlation correlation, std::optional<RecordedEvent> const& recorded);
+  void add(RecordedEvent const& recorded) { records_.push_back(recorded); }
+  void add(Overhead const& overhead);
+  void add(Range const& range);
+
+  /// What is filled in directly: devices' facts, origin, notes and so on.
+  [[nodiscard]] Recording& recording() noexcept { return recording_; }
+  [[nodiscard]] std::size_t activities() const noexcept { return recording_.activities.size(); }
+
+  /// Joins records by their correlations, leaves out calls inside others, lets times begin at 0 and
+  /// sorts. `unix_ns` is the Unix time of the source's time 0, if known.
+  [[nodiscard]] Recording finish(std::optional<std::int64_t> unix_ns);
+
+ private:
+  using Correlated = std::pair<Correlation, Index>;
+
+  bool accept(Interval time);
+  void leave_out_inner_calls();
+  void join();
+  void find_clock_step();
+  [[nodiscard]] Ns first_time() const;
+  [[nodiscard]] Index call_of(Correlation correlation) const;
+
+  struct CallFacts {
+    Correlation correlation = 0;
+    bool is_driver = false;
+    std::optional<SyncKind> sync;
+  };
+  struct NamedCall {
+    NameId name = 0;
+    CallKind kind = CallKind::other;
+    bool is_driver = false;
+    std::optional<SyncKind> sync;
+  };
+  struct PendingSync {
+    Correlation correlation = 0;
+    Correlation record = 0;
+  };
+
+  Recording recording_;
+  std::map<int, Index> devices_;
+  std::map<std::tuple<int, std::int64_t, std::int64_t>, Index> streams_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Index> threads_;
+  std::map<
+      std::tuple<std::array<int, 3>, std::array<int, 3>, std::array<int, 3>, int, std::int64_t>,
+      Index>
+      shapes_;
+  std::map<std::string, NamedCall, std::less<>> call_names_;
+  std::vector<CallFacts> call_facts_;       ///< of recording_.calls
+  std::vector<Correlation> issued_by_;      ///< of recording_.activities
+  std::vector<PendingSync> pending_syncs_;  ///< of recording_.syncs
+  std::vector<RecordedEvent> records_;
+  std::vector<Correlated> calls_by_correlation_;  ///< ordered; made by join()
+  std::uint64_t backwards_ = 0;
+};
+
+}  // namespace msstream::overlap

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/read/trace_json.hpp"
+
+#include "overlap/read/json_stream.hpp"
+#include "overlap/read/numbers.hpp"
+
+#include <fmt/core.h>
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <stdexcept>
+#include <string_view>
+
+namespace msstream::overlap {
+namespace {
+
+/// What a JSON object or list is.
+enum class Place : std::uint8_t {
+  skipped,
+  file,
+  events,
+  event,
+  arguments,
+  list,  ///< of three numbers: a grid, a block, a cluster
+  devices,
+  device,
+  distributed,
+};
+
+/// How the value of a key is read.
+enum class Read : std::uint8_t {
+  nothing,
+  number,
+  microseconds,
+  text,
+  phase,
+  category,
+  arguments,
+  grid,
+  block,
+  cluster,
+  blocks_per_sm,
+  is_nvtx,
+  is_whole_graph,
+  // Of the file.
+  events,
+  devices,
+  distributed,
+  base_ns,
+  format,
+  recorder,
+  program,
+  note,
+  notes,
+  // Of distributedInfo.
+  rank,
+  ranks,
+  // Of a device.
+  device_number,
+  device_name,
+  device_major,
+  device_minor,
+  device_sms,
+  device_threads,
+  device_blocks,
+  device_registers,
+  device_shared,
+};
+
+struct KeyMeaning {
+  std::string_view key;
+  Read read = Read::nothing;
+  Field field = Field::count_;
+  Text text = Text::count_;
+};
+
+constexpr KeyMeaning number(std::string_view key, Field field) {
+  return {.key = key, .read = Read::number, .field = field};
+}
+constexpr KeyMeaning text(std::string_view key, Text text) {
+  return {.key = key, .read = Read::text, .text = text};
+}
+
+constexpr KeyMeaning kEventKeys[] = {
+    {.key = "ph", .read = Read::phase},
+    {.key = "cat", .read = Read::category},
+    text("name", Text::name),
+    number("pid", Field::pid),
+    number("tid", Field::tid),
+    {.key = "ts", .read = Read::microseconds, .field = Field::begin},
+    {.key = "dur", .read = Read::microseconds, .field = Field::length},
+    {.key = "args", .read = Read::arguments},
+};
+
+constexpr KeyMeaning kArgumentKeys[] = {
+    number("device", Field::device),
+    number("context", Field::context),
+    number("stream", Field::stream),
+    number("correlation", Field::correlation),
+    number("registers per thread", Field::registers),
+    number("shared memory", Field::shared_bytes),
+    {.key = "grid", .read = Read::grid},
+    {.key = "block", .read = Read::block},
+    {.key = "cluster", .read = Read::cluster},
+    {.key = "blocks per SM", .read = Read::blocks_per_sm},
+    number("bytes", Field::bytes),
+    number("priority", Field::priority),
+    number("graph id", Field::graph),
+    number("graph node id", Field::graph_node),
+    number("channel", Field::channel),
+    text("cuda_sync_kind", Text::sync_kind),
+    number("wait_on_stream", Field::wait_on_stream),
+    number("wait_on_cuda_event_record_corr_id", Field::wait_on_record),
+    number("wait_on_cuda_event_id", Field::wait_on_event),
+    text("Collective name", Text::collective),
+    text("dtype", Text::dtype),
+    text("Process Group Name", Text::group),
+    number("In msg nelems", Field::input_elements),
+    number("Out msg nelems", Field::output_elements),
+    number("Group size", Field::group_size),
+    number("Seq", Field::sequence),
+    // Of metadata.
+    text("name", Text::label),
+    text("labels", Text::label),
+    // Of msstream's recorder.
+    number("null stream", Field::null_stream),
+    number("event", Field::event),
+    text("flag", Text::flag),
+    text("domain", Text::domain),
+    {.key = "nvtx", .read = Read::is_nvtx},
+    {.key = "whole graph", .read = Read::is_whole_graph},
+};
+
+constexpr KeyMeaning kFileKeys[] = {
+    {.key = "traceEvents", .read = Read::events},
+    {.key = "deviceProperties", .read = Read::devices},
+    {.key = "distributedInfo", .read = Read::distributed},
+    {.key = "baseTimeNanoseconds", .read = Read::base_ns},
+    {.key = "format", .read = Read::format},
+    {.key = "recorder", .read = Read::recorder},
+    {.key = "program", .read = Read::program},
+    {.key = "notes", .read = Read::notes},
+};
+
+constexpr KeyMeaning kDistributedKeys[] = {
+    {.key = "rank", .read = Read::rank},
+    {.key = "world_size", .read = Read::ranks},
+};
+
+constexpr KeyMeaning kDeviceKeys[] = {
+    {.key = "id", .read = Read::device_number},
+    {.key = "name", .read = Read::device_name},
+    {.key = "computeMajor", .read = Read::device_major},
+    {.key = "computeMinor", .read = Read::device_minor},
+    {.key = "numSms", .read = Read::device_sms},
+    {.key = "maxThreadsPerMultiprocessor", .read = Read::device_threads},
+    {.key = "maxBlocksPerMultiprocessor", .read = Read::device_blocks},
+    {.key = "regsPerMultiprocessor", .read = Read::device_registers},
+    {.key = "sharedMemPerMultiprocessor", .read = Read::device_shared},
+    // AMD's spelling.
+    {.key = "maxSharedMemoryPerMultiProcessor", .read = Read::device_shared},
+};
+
+template <std::size_t Count>
+KeyMeaning meaning_of(KeyMeaning const (&keys)[Count], std::string_view key) {
+  for (auto const& known : keys) {
+    if (known.key == key) {
+      return known;
+    }
+  }
+  return {};
+}
+
+Category category_of(std::string_view name) {
+  struct Known {
+    std::string_view name;
+    Category category;
+  };
+  constexpr Known known[] = {
+      {"cpu_op", Category::operation},
+      {"cuda_runtime", Category::call},
+      {"kernel", Category::kernel},
+      {"gpu_memcpy", Category::copy},
+      {"gpu_memset", Category::fill},
+      {"cuda_driver", Category::call},
+      {"cuda_sync", Category::sync},
+      {"user_annotation", Category::annotation},
+      {"gpu_user_annotation", Category::device_annotation},
+      {"overhead", Category::overhead},
+      // Before 2022.
+      {"Operator", Category::operation},
+      {"Runtime", Category::call},
+      {"Kernel", Category::kernel},
+      {"Memcpy", Category::copy},
+      {"Memset", Category::fill},
+  };
+  for (auto const& one : known) {
+    if (one.name == name) {
+      return one.category;
+    }
+  }
+  return Category::other;
+}
+
+int small_number(std::string_view digits) {
+  auto const value = whole_number(digits);
+  return value && *value >= 0 && *value <= std::numeric_limits<int>::max()
+             ? static_cast<int>(*value)
+             : kUnknown;
+}
+
+/// Takes the events of RapidJSON's reader.
+class Handler {
+ public:
+  Handler(TraceFacts& facts, std::function<void(TraceEvent const&)> const& take)
+      : facts_(&facts), take_(&take) {}
+
+  [[nodiscard]] bool is_step_trace() const noexcept { return is_step_trace_; }
+  [[nodiscard]] bool is_too_deep() const noexcept { return depth_ == kMostDepth; }
+
+  bool Null() { return true; }
+  bool Bool(bool value) {
+    if (meaning_.read == Read::is_nvtx) {
+      event_.is_nvtx = value;
+    } else if (meaning_.read == Read::is_whole_graph) {
+      event_.is_whole_graph = value;
+    }
+    return true;
+  }
+  bool RawNumber(char const* digits, rapidjson::SizeType length, bool) {
+    return value({digits, length});
+  }
+  bool String(char const* characters, rapidjson::SizeType length, bool) {
+    return value({characters, length});
+  }
+  // Numbers come as texts.
+  bool Int(int) { return true; }
+  bool Uint(unsigned) { return true; }
+  bool Int64(std::int64_t) { return true; }
+  bool Uint64(std::uint64_t) { return true; }
+  bool Double(double) { return true; }
+
+  bool Key(char const* characters, rapidjson::SizeType length, bool) {
+    std::string_view const key(characters, length);
+    switch (place()) {
+      case Place::arguments:
+        meaning_ = meaning_of(kArgumentKeys, key);
+        break;
+      case Place::event:
+        meaning_ = meaning_of(kEventKeys, key);
+        break;
+      case Place::file:
+        meaning_ = meaning_of(kFileKeys, key);
+        break;
+      case Place::device:
+        meaning_ = meaning_of(kDeviceKeys, key);
+        break;
+      case Place::distributed:
+        meaning_ = meaning_of(kDistributedKeys, key);
+        break;
+      default:
+        break;
+    }
+    return true;
+  }
+
+  bool StartObject() {
+    auto next = Place::skipped;
+    if (depth_ == 0) {
+      next = Place::file;
+    } else if (place() == Place::events) {
+      next = Place::event;
+      event_.clear();
+    } else if (place() == Place::devices) {
+      next = Place::device;
+      facts_->devices.emplace_back();
+    } else if (place() == Place::event && meaning_.read == Read::arguments) {
+      next = Place::arguments;
+    } else if (place() == Place::file && meaning_.read == Read::distributed) {
+      next = Place::distributed;
+    }
+    return enter(next);
+  }
+  bool EndObject(rapidjson::SizeType) {
+    if (place() == Place::event) {
+      (*take_)(event_);
+    }
+    return leave();
+  }
+  bool StartArray() {
+    auto next = Place::skipped;
+    if (depth_ == 0 || (place() == Place::file && meaning_.read == Read::events)) {
+      next = Place::events;
+      facts_->has_events = true;
+    } else if (place() == Place::file && meaning_.read == Read::devices) {
+      next = Place::devices;
+    } else if (place() == Place::file && meaning_.read == Read::notes) {
+      meaning_.read = Read::note;
+      next = Place::list;
+    } else if (place() == Place::arguments &&
+               (meaning_.read == Read::grid || meaning_.read == Read::block ||
+                meaning_.read == Read::cluster)) {
+      next = Place::list;
+      element_ = 0;
+    }
+    return enter(next);
+  }
+  bool EndArray(rapidjson::SizeType) { return leave(); }
+
+ private:
+  // RapidJSON calls itself for each object inside another one.
+  static constexpr std::size_t kMostDepth = 200;
+
+  [[nodiscard]] Place place() const { return depth_ == 0 ? Place::skipped : places_[depth_ - 1]; }
+  bool enter(Place next) {
+    if (depth_ == kMostDepth) {
+      return false;
+    }
+    places_[depth_++] = next;
+    if (next != Place::list) {
+      meaning_ = {};
+    }
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    meaning_ = {};
+    return true;
+  }
+
+  bool value(std::string_view value) {
+    switch (place()) {
+      case Place::event:
+      case Place::arguments:
+        event_value(value);
+        return true;
+      case Place::list:
+        list_value(value);
+        return true;
+      case Place::file:
+      case Place::distributed:
+        file_value(value);
+        return !is_step_trace_;
+      case Place::device:
+        device_value(facts_->devices.back(), value);
+        return true;
+      default:
+        return true;
+    }
+  }
+
+  void event_value(std::string_view value) {
+    switch (meaning_.read) {
+      case Read::number:
+        set(whole_number(value));
+        break;
+      case Read::microseconds:
+        set(ns_of_us(value));
+        break;
+      case Read::text:
+        event_.texts[static_cast<std::size_t>(meaning_.text)].assign(value);
+        break;
+      case Read::phase:
+        event_.phase = value.size() == 1 ? value.front() : '\0';
+        break;
+      case Read::category:
+        event_.category = category_of(value);
+        break;
+      case Read::blocks_per_sm:
+        std::from_chars(value.data(), value.data() + value.size(), event_.blocks_per_sm);
+        break;
+      default:
+        break;
+    }
+  }
+  void set(std::optional<std::int64_t> number) {
+    if (number) {
+      event_.numbers[static_cast<std::size_t>(meaning_.field)] = *number;
+    }
+  }
+
+  void list_value(std::string_view value) {
+    if (meaning_.read == Read::note) {
+      facts_->notes.emplace_back(value);
+      return;
+    }
+    auto& list = meaning_.read == Read::grid    ? event_.grid
+                 : meaning_.read == Read::block ? event_.block
+                                                : event_.cluster;
+    if (element_ < list.size()) {
+      list[element_++] = small_number(value);
+    }
+  }
+
+  void file_value(std::string_view value) {
+    switch (meaning_.read) {
+      case Read::base_ns:
+        facts_->base_ns = whole_number(value);
+        break;
+      case Read::format:
+        facts_->format.assign(value);
+        is_step_trace_ = value == kStepTraceFormat;
+        break;
+      case Read::recorder:
+        facts_->recorder.assign(value);
+        break;
+      case Read::program:
+        facts_->program.assign(value);
+        break;
+      case Read::rank:
+        facts_->rank = small_number(value);
+        break;
+      case Read::ranks:
+        facts_->ranks = small_number(value);
+        break;
+      default:
+        break;
+    }
+  }
+
+  void device_value(Device& device, std::string_view value) const {
+    switch (meaning_.read) {
+      case Read::device_number:
+        device.number = small_number(value);
+        break;
+      case Read::device_name:
+        device.name.assign(value);
+        break;
+      case Read::device_major:
+        device.major = small_number(value);
+        break;
+      case Read::device_minor:
+        device.minor = small_number(value);
+        break;
+      case Read::device_sms:
+        device.sms = small_number(value);
+        break;
+      case Read::device_threads:
+        device.threads_per_sm = small_number(value);
+        break;
+      case Read::device_blocks:
+        device.blocks_per_sm = small_number(value);
+        break;
+      case Read::device_registers:
+        device.registers_per_sm = small_number(value);
+        break;
+      case Read::device_shared:
+        device.shared_bytes_per_sm = small_number(value);
+        break;
+      default:
+        break;
+    }
+  }
+
+  TraceFacts* facts_;
+  std::function<void(TraceEvent const&)> const* take_;
+  TraceEvent event_;
+  KeyMeaning meaning_;
+  std::array<Place, kMostDepth> places_{};
+  std::size_t depth_ = 0;
+  std::size_t element_ = 0;
+  bool is_step_trace_ = false;
+};
+
+}  // namespace
+
+TraceFacts read_trace_json(ByteSource& source, std::function<void(TraceEvent const&)> const& take) {
+  TraceFacts facts;
+  Handler handler(facts, take);
+  JsonStream::Input input(source);
+  JsonStream stream(input);
+  rapidjson::Reader reader;
+  constexpr unsigned flags = rapidjson::kParseNumbersAsStringsFlag |
+                             rapidjson::kParseNanAndInfFlag | rapidjson::kParseTrailingCommasFlag;
+  auto const result = reader.Parse<flags>(stream, handler);
+  if (!result.IsError() || handler.is_step_trace()) {
+    return facts;
+  }
+  if (handler.is_too_deep()) {
+    throw std::runtime_error(fmt::format("{}: no trace: JSON that is nested too deeply, at byte {}",
+                                         source.name(),
+                                         result.Offset()));
+  }
+  throw std::runtime_error(fmt::format("{}: {} JSON at byte {}{}: {}",
+                                       source.name(),
+                                       input.is_at_end ? "truncated" : "broken",
+                                       result.Offset(),
+                                       source.is_gzipped() ? " of the decompressed file" : "",
+                                       rapidjson::GetParseError_En(result.Code())));
+}
+
+}  // namespace msstream::overlap

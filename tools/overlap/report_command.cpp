@@ -294,7 +294,8 @@ void print_report(std::vector<Explained> const& reports) {
   auto const style = TextStyle::of_stdout();
   std::string text;
   for (auto const& explained : reports) {
-    text += (text.empty() ? "" : "\n") + terminal_text(explained, style);
+    text += text.empty() ? "" : "\n";
+    text += terminal_text(explained, style);
   }
   cli::print(text);
 }

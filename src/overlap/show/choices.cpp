@@ -80,7 +80,7 @@ std::string names_of_ranges(Recording const& recording) {
     if (shown == kShownRanges) {
       return out + fmt::format(" and {} more", names.size() - shown);
     }
-    out += fmt::format("{}{}", shown == 0 ? "" : ", ", shortened(printable(name), 60));
+    out += fmt::format("{}{}", shown == 0 ? "" : ", ", fit_to(printable(name), 60));
     ++shown;
   }
   return out;

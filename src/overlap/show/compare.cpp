@@ -159,7 +159,7 @@ class ComparisonText {
 
   void row(std::string_view label, Ns before, Ns after, Look look) {
     auto const room = lines_.width() > 64 ? std::min<std::size_t>(lines_.width() - 58, 52) : 24;
-    auto shown = shortened(label, room);
+    auto shown = fit_to(label, room);
     shown.append(room - width_of(shown), ' ');
     auto const cell = [](std::string text, std::size_t width) {
       auto const used = width_of(text);

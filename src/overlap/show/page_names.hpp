@@ -43,7 +43,7 @@ class PageNames {
 
  private:
   std::uint64_t add(std::string const& text) {
-    texts_.push_back(shortened(text, kLongest));
+    texts_.push_back(fit_to(text, kLongest));
     return texts_.size() - 1;
   }
 

@@ -137,7 +137,7 @@ class TerminalReport {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       auto const percent = fmt::format("{}.{}%", shown_shares[i] / 10, shown_shares[i] % 10);
       lines_.line(fmt::format("  {}  {}  {}  {}",
-                              left(shortened(rows[i].label, label_width), label_width),
+                              left(fit_to(rows[i].label, label_width), label_width),
                               right(thousandths(shown_times[i]) + " " + unit.name, time_width),
                               right(percent, percent_width),
                               lines_.in(rows[i].look, bar(shares[i] / 1000, bar_width))));

@@ -161,7 +161,7 @@ std::size_t width_of(std::string_view text) {
       std::ranges::count_if(text, [](char byte) { return !continues(byte); }));
 }
 
-std::string shortened(std::string_view text, std::size_t width) {
+std::string fit_to(std::string_view text, std::size_t width) {
   auto const whole = width_of(text);
   if (whole <= width) {
     return std::string(text);

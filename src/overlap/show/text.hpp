@@ -30,7 +30,7 @@ namespace msstream::overlap {
 /// Returns the number of characters of a text in UTF-8, which is about its width on a terminal.
 [[nodiscard]] std::size_t width_of(std::string_view text);
 /// Shortens a text to at most `width` characters, with an ellipsis in its middle.
-[[nodiscard]] std::string shortened(std::string_view text, std::size_t width);
+[[nodiscard]] std::string fit_to(std::string_view text, std::size_t width);
 /// Breaks a text into lines of at most `width` characters, at spaces; words that are longer are
 /// broken where the line ends.
 [[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t width);

@@ -6,10 +6,18 @@ function describeAccounts(report) {
   const window = report.end - report.begin;
   for (const device of report.devices) {
     const times = device.times.filter(([, , time]) => time > 0);
-    const rows = times.map(([kind, cause, time]) => {
-      const title = kClassTitles[kind] + (cause > 0 ? `: ${causes[cause - 1].id}` : "");
-      return make("tr", {}, make("td", {}, swatch(colourOfClass(kind, cause)), title),
-        make("td", {class: "number"}, duration(time)), make("td", {class: "number"}, share(time, window)));
+    const rows = [];
+    kClassTitles.forEach((title, kind) => {
+      const parts = times.filter((time) => time[0] === kind).sort((a, b) => b[2] - a[2]);
+      const sum = parts.reduce((all, [, , time]) => all + time, 0);
+      if (sum === 0) return;
+      const row = (words, time, look, colour) => rows.push(make("tr", {class: look},
+        make("td", {}, colour ? swatch(colour) : null, words), make("td", {class: "number"}, duration(time)),
+        make("td", {class: "number"}, share(time, window))));
+      const named = parts.some(([, cause]) => cause > 0);
+      row(title, sum, "class", named ? null : colourOfClass(kind, 0));
+      if (!named) return;
+      for (const [, cause, time] of parts) row(causes[cause - 1].id, time, "part", colourOfClass(kind, cause));
     });
     rows.push(make("tr", {class: "sum"}, make("td", {}, "the window"),
       make("td", {class: "number"}, duration(window)), make("td", {class: "number"}, share(window, window))));

@@ -60,7 +60,8 @@ function shortName(name) {
     short = name.replace(/^(?:static |void |__global__ )+/, "");
     const end = short.search(/[<(]/);
     const head = end > 0 ? short.slice(0, end) : short;
-    if (!/\s/.test(head)) short = head.slice(head.lastIndexOf("::") + (head.includes("::") ? 2 : 0));
+    if (head.includes("::") && !/\s/.test(head)) short = head.slice(head.lastIndexOf("::") + 2);
+    else if (!/\s/.test(head)) short = head;
     shortNames.set(name, short);
   }
   return short;

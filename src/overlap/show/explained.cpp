@@ -66,7 +66,7 @@ std::string title_of(Device const& device) {
 
 std::string title_of(Recording const& recording, Stream const& stream) {
   std::string out = fmt::format("stream {}", stream.number);
-  if (auto const name = recording.names[stream.name]; !name.empty()) {
+  if (auto const name = recording.names[stream.name]; !name.empty() && name != out) {
     out += fmt::format(" ({})", printable(name));
   } else if (stream.type == StreamType::legacy) {
     out += " (legacy default)";

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -148,8 +149,12 @@ PageRows::PageRows(Explained const& explained, std::size_t most_rows)
 std::string PageRows::title_of_thread(Index thread) const {
   auto const& described = explained_.recording.threads.at(thread);
   auto const name = explained_.recording.names[described.name];
-  return name.empty() ? fmt::format("thread {}", described.number)
-                      : fmt::format("{} ({})", name, described.number);
+  auto const number = std::to_string(described.number);
+  if (name.empty()) {
+    return "thread " + number;
+  }
+  return name.find(number) == std::string_view::npos ? fmt::format("{} ({})", name, number)
+                                                     : std::string(name);
 }
 
 std::vector<PageStart> starts_of(Explained const& explained) {

@@ -57,11 +57,13 @@ const shortNames = new Map();
 function shortName(name) {
   let short = shortNames.get(name);
   if (short === undefined) {
-    short = name.replace(/^(?:static |void |__global__ )+/, "");
+    const whole = name.replace(/\(anonymous namespace\)::/g, "").replace(/^(?:static |void |__global__ )+/, "");
+    short = whole;
     const end = short.search(/[<(]/);
     const head = end > 0 ? short.slice(0, end) : short;
     if (head.includes("::") && !/\s/.test(head)) short = head.slice(head.lastIndexOf("::") + 2);
     else if (!/\s/.test(head)) short = head;
+    short ||= whole || "(no name)";
     shortNames.set(name, short);
   }
   return short;

@@ -351,7 +351,7 @@ class Timeline {
   }
 
   // Draws more rows than pixels: each pixel as full as its time is busy.
-  drawDense(context, track, first, y, height, colourOf) {
+  drawDense(context, track, first, y, height, colourOf, strength = 1) {
     let at = first;
     let last = track.sumUntil(this.view[0], first);
     for (let x = kGutter; x < this.width; ++x) {
@@ -362,7 +362,7 @@ class Timeline {
       last = sum;
       if (part > 0.001 && at < track.length) {
         context.fillStyle = colourOf(track.row(Math.min((at + next) >>> 1, track.length - 1)));
-        context.globalAlpha = 0.25 + 0.75 * Math.min(part, 1);
+        context.globalAlpha = strength * (0.25 + 0.75 * Math.min(part, 1));
         context.fillRect(x, y, 1, height);
       }
       at = next;
@@ -379,7 +379,8 @@ class Timeline {
     const last = track.firstBeginningAfter(this.view[1], first);
     context.globalAlpha = 0.14;
     if (last - first > 2 * this.width) {
-      this.drawDense(context, track, first, kRuler, height - kRuler, () => kCauseColours[this.finding.cause]);
+      this.drawDense(context, track, first, kRuler, height - kRuler, () => kCauseColours[this.finding.cause],
+        0.14);
     } else {
       for (let i = first; i < last; ++i) {
         const from = Math.max(kGutter, this.x(track.begin[i]));

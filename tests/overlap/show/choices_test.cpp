@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/show/choices.hpp"
+
+#include "overlap/show/example.hpp"
+#include "overlap/show/summary.hpp"
+#include "overlap/show/wait_arrows.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace msstream::overlap {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+template <class Call>
+std::string refusal_of(Call call) {
+  try {
+    call();
+  } catch (std::invalid_argument const& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(OverlapChoices, a_window_is_two_times) {
+  auto const recording = std::move(Example().recording);
+  EXPECT_EQ(window_of(recording, "10us:0.05"), (Interval{10'000, 50'000}));
+  EXPECT_EQ(window_of(recording, "5 ns:1s"), (Interval{5, 1'000'000'000}));
+  EXPECT_EQ(window_of(recording, ":40us"), (Interval{10'000, 40'000}));
+  EXPECT_EQ(window_of(recording, "40us:"), (Interval{40'000, 100'000}));
+  EXPECT_THAT(refusal_of([&] { (void)window_of(recording, "2ms:1ms"); }),
+              HasSubstr("ends before it begins"));
+}
+
+TEST(OverlapChoices, a_window_is_that_of_ranges) {
+  auto recording = std::move(Example().recording);
+  EXPECT_EQ(window_of(recording, "step"), (Interval{0, 90'000}));
+  EXPECT_EQ(window_of(recording, "st*"), (Interval{0, 90'000}));
+  auto on_device = recording.ranges.front();
+  on_device.kind = RangeKind::on_device;
+  on_device.time = {10'000, 60'000};
+  recording.ranges.push_back(on_device);
+  EXPECT_EQ(window_of(recording, "step"), (Interval{10'000, 60'000}));
+  EXPECT_THAT(refusal_of([&] { (void)window_of(recording, "epoch"); }), HasSubstr("it has: step"));
+}
+
+TEST(OverlapChoices, an_unknown_cause_lists_all) {
+  auto const refusal = refusal_of([] { (void)require_cause("slow"); });
+  for (auto const& text : cause_texts()) {
+    EXPECT_THAT(refusal, HasSubstr(std::string(text.id)));
+    EXPECT_THAT(explanation_of(text.cause, 80), HasSubstr("what helps"));
+  }
+}
+
+TEST(OverlapChoices, conditions_meet_findings) {
+  Example const example;
+  auto const failures = [&](char const* text) {
+    return failures_of(example.explained(), parse_fail_on(text));
+  };
+  EXPECT_THAT(failures("host-busy"),
+              ElementsAre("traces/example.json: host-busy on GPU 3 lost 30.0% of the window"));
+  EXPECT_EQ(failures("host-busy:30%").size(), 1U);
+  EXPECT_EQ(failures("host-busy:0.31").size(), 0U);
+  EXPECT_EQ(failures("any").size(), 2U);
+  EXPECT_EQ(failures("copy-engine,any:20%").size(), 1U);
+  EXPECT_THAT(refusal_of([] { (void)parse_fail_on("host-busy:2"); }), HasSubstr("0.05 or 5%"));
+  EXPECT_THAT(refusal_of([] { (void)parse_fail_on("host-busy,"); }),
+              HasSubstr("there is no cause"));
+}
+
+TEST(OverlapChoices, one_device_keeps_its_findings_alone) {
+  Example example;
+  example.recording.devices.push_back({.number = 4});
+  auto& other = example.report.devices.emplace_back(example.report.devices.front());
+  other.device = 1;
+  example.report.findings.front().device = 1;
+  auto const three = only_device(example.recording, example.report, 3);
+  ASSERT_EQ(three.findings.size(), 1U);
+  EXPECT_EQ(three.findings[0].cause, Cause::launch_bound);
+  EXPECT_TRUE(three.findings[0].overlaps_with.empty());
+  EXPECT_THAT(refusal_of([&] { (void)only_device(example.recording, example.report, 9); }),
+              HasSubstr("it has: 3, 4"));
+}
+
+TEST(OverlapChoices, waits_lead_from_the_recorded_work_to_the_waiting_one) {
+  auto const recording = std::move(Example().recording);
+  EXPECT_THAT(wait_arrows(recording), ElementsAre(WaitArrow{0, 1}));
+}
+
+TEST(OverlapChoices, a_comparison_says_what_changed) {
+  Example const before;
+  Example after;
+  after.report.window = {0, 70'000};
+  after.report.findings.erase(after.report.findings.begin());
+  after.report.findings.front().cause = Cause::copy_engine;
+  after.report.devices.front().times.pop_back();
+  std::vector<Summary> const old{summary_of(before.explained())};
+  std::vector<Summary> const now{summary_of(after.explained())};
+  auto const comparisons = compare(old, now);
+  auto const text = terminal_text(comparisons, {});
+  EXPECT_THAT(text, HasSubstr("window: 100 µs → 70.0 µs, 1.43x as fast"));
+  EXPECT_THAT(text, HasSubstr("finding gone: host-busy, 30.0 µs → 0 ns"));
+  EXPECT_THAT(text, HasSubstr("finding new: copy-engine, 0 ns → 10.0 µs"));
+  EXPECT_THAT(json_text(comparisons), HasSubstr("\"fate\": \"gone\""));
+  EXPECT_THAT(refusal_of([&] { (void)compare(old, {}); }), HasSubstr("1 reports before, and 0"));
+}
+
+}  // namespace
+}  // namespace msstream::overlap

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/show/report_json.hpp"
+
+#include "overlap/show/example.hpp"
+#include "overlap/show/summary.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace msstream::overlap {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+/// Returns the schema in docs/overlap-report.schema.json.
+json schema() {
+  std::ifstream file(MSSTREAM_SOURCE_FOLDER "/docs/overlap-report.schema.json");
+  return json::parse(file);
+}
+
+/// Checks a value against the part of JSON Schema that the schema uses, and adds what is wrong.
+void validate(json const& value,
+              json const& rule,
+              std::string const& path,
+              json const& root,
+              std::vector<std::string>& wrong) {
+  if (rule.contains("$ref")) {
+    auto const name = rule["$ref"].get<std::string>().substr(std::string("#/$defs/").size());
+    return validate(value, root["$defs"].at(name), path, root, wrong);
+  }
+  if (rule.contains("const") && value != rule["const"]) {
+    wrong.push_back(path + " is not " + rule["const"].dump());
+  }
+  if (rule.contains("enum") && std::ranges::find(rule["enum"], value) == rule["enum"].end()) {
+    wrong.push_back(path + " is " + value.dump());
+  }
+  if (rule.contains("type")) {
+    auto const types = rule["type"].is_array() ? rule["type"] : json::array({rule["type"]});
+    bool const fits = std::ranges::any_of(types, [&](json const& type) {
+      return (type == "object" && value.is_object()) || (type == "array" && value.is_array()) ||
+             (type == "string" && value.is_string()) || (type == "null" && value.is_null()) ||
+             (type == "integer" && value.is_number_integer()) ||
+             (type == "number" && value.is_number());
+    });
+    if (!fits) {
+      wrong.push_back(path + " is " + value.dump() + ", not " + rule["type"].dump());
+    }
+  }
+  if (rule.contains("minimum") && value.is_number() && value < rule["minimum"]) {
+    wrong.push_back(path + " is below " + rule["minimum"].dump());
+  }
+  if (value.is_object() && rule.contains("properties")) {
+    for (auto const& name : rule.value("required", json::array())) {
+      if (!value.contains(name.get<std::string>())) {
+        wrong.push_back(path + " lacks " + name.dump());
+      }
+    }
+    for (auto const& [name, member] : value.items()) {
+      if (rule["properties"].contains(name)) {
+        validate(member, rule["properties"][name], path + "." + name, root, wrong);
+      } else {
+        wrong.push_back(path + "." + name + " is not described");
+      }
+    }
+  }
+  if (value.is_array() && rule.contains("items")) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      validate(value[i], rule["items"], path + "[" + std::to_string(i) + "]", root, wrong);
+    }
+  }
+}
+
+std::vector<std::string> wrong_in(std::string const& text) {
+  std::vector<std::string> wrong;
+  auto const rules = schema();
+  validate(json::parse(text), rules, "report", rules, wrong);
+  return wrong;
+}
+
+TEST(OverlapJson, reports_obey_the_schema) {
+  Example example;
+  EXPECT_THAT(wrong_in(json_text(example.all())), ::testing::IsEmpty());
+  example.recording.rank = 1;
+  example.recording.ranks = 2;
+  example.report.findings.front().prediction.reset();
+  example.report.findings.front().evidence.front() = {"nothing", {0, 1}};
+  EXPECT_THAT(wrong_in(json_text(example.all())), ::testing::IsEmpty());
+}
+
+TEST(OverlapJson, the_check_of_the_schema_finds_mistakes) {
+  auto report = json::parse(json_text(Example().all()));
+  report["reports"][0]["findings"][0]["cause"] = "no-such-cause";
+  report["reports"][0]["devices"][0].erase("busy_ns");
+  report["reports"][0]["more"] = 1;
+  EXPECT_EQ(wrong_in(report.dump()).size(), 3U);
+}
+
+TEST(OverlapJson, the_schema_has_every_cause) {
+  auto const rules = schema();
+  for (auto const& text : cause_texts()) {
+    auto const& causes = rules["$defs"]["cause"]["enum"];
+    EXPECT_NE(std::ranges::find(causes, json(text.id)), causes.end()) << text.id;
+  }
+}
+
+TEST(OverlapJson, times_add_up_to_the_window) {
+  auto const report = json::parse(json_text(Example().all()))["reports"][0];
+  Ns sum = 0;
+  for (auto const& time : report["devices"][0]["times"]) {
+    sum += time["time_ns"].get<Ns>();
+  }
+  EXPECT_EQ(sum, report["window"]["length_ns"].get<Ns>());
+}
+
+TEST(OverlapJson, equal_reports_give_equal_bytes) {
+  EXPECT_EQ(json_text(Example().all()), json_text(Example().all()));
+}
+
+TEST(OverlapJson, any_bytes_in_names_give_valid_json) {
+  auto const text = json_text(Example(hostile_name(), hostile_name()).all());
+  EXPECT_NO_THROW((void)json::parse(text));
+}
+
+TEST(OverlapJson, the_longest_intervals_are_listed) {
+  Example example;
+  auto& intervals = example.report.findings.front().intervals;
+  intervals.clear();
+  for (Ns i = 0; i < 300; ++i) {
+    intervals.push_back({i * 100, i * 100 + (i == 150 ? 90 : i % 10 + 1)});
+  }
+  auto const finding = json::parse(json_text(example.all()))["reports"][0]["findings"][0];
+  EXPECT_EQ(finding["intervals_in_all"], 300);
+  EXPECT_EQ(finding["intervals"].size(), kMostIntervals);
+  EXPECT_TRUE(std::ranges::is_sorted(finding["intervals"]));
+  EXPECT_NE(std::ranges::find(finding["intervals"], json({15'000, 15'090})),
+            finding["intervals"].end());
+}
+
+TEST(OverlapJson, a_report_is_read_again) {
+  Example const example;
+  auto const text = json_text(example.all());
+  ASSERT_TRUE(is_report_json(text));
+  auto const read = read_summaries(text, "a.json");
+  auto const made = summary_of(example.explained());
+  ASSERT_EQ(read.size(), 1U);
+  EXPECT_EQ(read[0].title, made.title);
+  EXPECT_EQ(read[0].window, made.window);
+  EXPECT_EQ(read[0].devices[0].times.size(), 3U);
+  EXPECT_EQ(read[0].findings[0].lost, 30'000);
+}
+
+TEST(OverlapJson, files_that_are_no_reports_are_refused_by_name) {
+  auto const refusal = [](std::string const& text) {
+    try {
+      (void)read_summaries(text, "a.json");
+    } catch (std::runtime_error const& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refusal("{"), HasSubstr("a.json: "));
+  EXPECT_THAT(refusal(R"({"schema": "other", "version": 1})"), HasSubstr("schema 'other'"));
+  EXPECT_THAT(refusal(R"({"schema": "msstream-overlap-report", "version": 9})"),
+              HasSubstr("version 9"));
+  EXPECT_FALSE(is_report_json(R"({"traceEvents": []})"));
+}
+
+}  // namespace
+}  // namespace msstream::overlap

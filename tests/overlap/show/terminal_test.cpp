@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/show/terminal.hpp"
+
+#include "overlap/show/example.hpp"
+#include "overlap/show/text.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace msstream::overlap {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(OverlapTerminal, the_table_adds_up_to_the_window) {
+  Example const example;
+  auto const text = terminal_text(example.explained(), {});
+  EXPECT_THAT(text, HasSubstr("train.py (example.json, Kineto)"));
+  EXPECT_THAT(text, HasSubstr("2 streams, host-busy: 60% busy"));
+  EXPECT_THAT(text,
+              HasSubstr("GPU 3, NVIDIA H100, 132 multiprocessors · 2 streams · 3 activities"));
+  EXPECT_THAT(text, HasSubstr("one alone, nothing to run beside it   60.000 µs   60.0%"));
+  EXPECT_THAT(text, HasSubstr("idle: launch-bound                    10.000 µs   10.0%"));
+  EXPECT_THAT(text, HasSubstr("idle: host-busy                       30.000 µs   30.0%"));
+  EXPECT_THAT(text, HasSubstr("the window                           100.000 µs  100.0%"));
+  EXPECT_THAT(text, HasSubstr("busy 60.0%; activities at once: 0: 40.0%, 1: 60.0%"));
+}
+
+TEST(OverlapTerminal, findings_say_cause_loss_gain_evidence_and_advice) {
+  Example const example;
+  auto const text = terminal_text(example.explained(), {});
+  EXPECT_THAT(text, HasSubstr("1. The host did something else [host-busy]"));
+  EXPECT_THAT(text, HasSubstr("30.0 µs lost, 30.0% of the window, 2 times"));
+  EXPECT_THAT(text, HasSubstr("after the fix, predicted: 100 µs → 70.0 µs, 1.43x"));
+  EXPECT_THAT(text, HasSubstr("· at 0.060 ms: 20 us idle before late"));
+  EXPECT_THAT(text, HasSubstr("→ Prepare input ahead."));
+  EXPECT_THAT(text, HasSubstr("Its gain is in part that of finding 2: do not add them."));
+  EXPECT_THAT(text, HasSubstr("· a note"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+}
+
+TEST(OverlapTerminal, a_report_without_findings_says_so) {
+  Example example;
+  example.report.findings.clear();
+  EXPECT_THAT(terminal_text(example.explained(), {}), HasSubstr("No findings."));
+}
+
+TEST(OverlapTerminal, lines_fit_the_width) {
+  Example const example(std::string(300, 'k') + " " + std::string(50, 'x'));
+  for (std::size_t const width : {40U, 60U, 100U}) {
+    std::istringstream lines(terminal_text(example.explained(), {.width = width}));
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(width_of(line), width) << line;
+    }
+  }
+}
+
+TEST(OverlapTerminal, colours_and_characters_beyond_ascii_can_be_left_out) {
+  Example const example;
+  EXPECT_THAT(terminal_text(example.explained(), {.colour = true}), HasSubstr("\x1b["));
+  auto const ascii = terminal_text(example.explained(), {.unicode = false});
+  EXPECT_TRUE(std::ranges::all_of(ascii, [](char c) {
+    return static_cast<unsigned char>(c) < 0x80;
+  })) << ascii;
+}
+
+TEST(OverlapTerminal, names_of_the_recording_cannot_control_the_terminal) {
+  Example const example(hostile_name(), hostile_name());
+  auto const text = terminal_text(example.explained(), {});
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, Not(HasSubstr("\xE2\x80\xAE")));
+}
+
+}  // namespace
+}  // namespace msstream::overlap

@@ -28,49 +28,6 @@ int as_int(std::optional<std::int64_t> value) {
              : kUnknown;
 }
 
-MemoryKind memory_kind(std::optional<std::int64_t> number) {
-  switch (number.value_or(-1)) {
-    case 0:
-      return MemoryKind::pageable;
-    case 1:
-      return MemoryKind::pinned;
-    case 2:  // device
-    case 3:  // array
-    case 5:  // device static
-      return MemoryKind::device;
-    case 4:  // managed
-    case 6:  // managed static
-      return MemoryKind::managed;
-    default:
-      return MemoryKind::unknown;
-  }
-}
-
-CopyDirection copy_direction(std::optional<std::int64_t> number) {
-  switch (number.value_or(0)) {
-    case 1:   // to a device
-    case 3:   // to an array
-    case 11:  // of managed memory
-      return CopyDirection::h2d;
-    case 2:
-    case 4:
-    case 12:
-      return CopyDirection::d2h;
-    case 5:
-    case 6:
-    case 7:
-    case 8:
-      return CopyDirection::d2d;
-    case 9:
-      return CopyDirection::h2h;
-    case 10:
-    case 13:
-      return CopyDirection::peer;
-    default:
-      return CopyDirection::unknown;
-  }
-}
-
 SyncKind sync_kind(std::int64_t number) {
   switch (number) {
     case 1:
@@ -100,11 +57,6 @@ OverheadKind overhead_kind(std::int64_t number) {
     default:
       return OverheadKind::other;
   }
-}
-
-bool names_a_stream(std::optional<std::int64_t> number) {
-  constexpr std::int64_t none = 4294967295;
-  return number && *number >= 0 && *number != none;
 }
 
 std::int64_t positive(std::optional<std::int64_t> number) {
@@ -168,7 +120,7 @@ std::vector<Recording> NsightReader::read() {
 }
 
 void NsightReader::read_rows(std::string_view table,
-                             std::initializer_list<std::string_view> columns,
+                             std::vector<std::string_view> const& columns,
                              std::function<void(Row const&)> const& take) {
   constexpr std::int64_t rows_between = 4096;
   database_.read(table, columns, [&](Row const& row) {
@@ -197,6 +149,19 @@ Index NsightReader::thread_of(Process& process, std::int64_t global_tid) const {
   return process.builder.thread((global_tid >> 24U) & mask, global_tid & mask);
 }
 
+Index NsightReader::stream_of(Process& process,
+                              std::optional<std::int64_t> device,
+                              std::int64_t context,
+                              std::optional<std::int64_t> number) {
+  constexpr std::int64_t none = 4294967295;
+  if (!number || *number < 0 || *number == none) {
+    return kNone;
+  }
+  auto const found = process.devices.find(context);
+  return process.builder.stream(
+      found == process.devices.end() ? as_int(device) : found->second, context, *number);
+}
+
 std::string_view NsightReader::string(std::optional<std::int64_t> id) const {
   if (!id) {
     return {};
@@ -209,233 +174,6 @@ void NsightReader::read_strings() {
   read_rows("StringIds", {"id", "value"}, [this](Row const& row) {
     strings_[row.number(0, -1)] = row.text(1);
   });
-}
-
-void NsightReader::read_kernels() {
-  enum : std::size_t {
-    start,
-    end,
-    device,
-    context,
-    stream,
-    correlation,
-    pid,
-    demangled,
-    short_name,
-    registers,
-    grid_x,
-    grid_y,
-    grid_z,
-    block_x,
-    block_y,
-    block_z,
-    static_shared,
-    dynamic_shared,
-    node,
-    graph,
-    cluster_x,
-    cluster_y,
-    cluster_z
-  };
-  auto const take = [this](Row const& row) {
-    if (!is_in_range(row.number(start), row.number(end))) {
-      ++without_time_;
-      return;
-    }
-    auto& builder = process(key_of_pid(row.number(pid))).builder;
-    Activity activity;
-    activity.time = {*row.number(start), *row.number(end)};
-    auto const name = string(row.number(demangled));
-    activity.name = builder.name(name.empty() ? string(row.number(short_name)) : name);
-    activity.stream = builder.stream(
-        as_int(row.number(device)), row.number(context, kUnknown), row.number(stream, 0));
-    LaunchShape shape{
-        .grid = {as_int(row.number(grid_x)),
-                 as_int(row.number(grid_y)),
-                 as_int(row.number(grid_z))},
-        .block = {as_int(row.number(block_x)),
-                  as_int(row.number(block_y)),
-                  as_int(row.number(block_z))},
-        .registers_per_thread = as_int(row.number(registers)),
-    };
-    if (row.number(static_shared) && row.number(dynamic_shared)) {
-      shape.shared_bytes =
-          std::int64_t{as_int(row.number(static_shared))} + as_int(row.number(dynamic_shared));
-    }
-    if (as_int(row.number(cluster_x)) > 0) {
-      shape.cluster = {as_int(row.number(cluster_x)),
-                       as_int(row.number(cluster_y)),
-                       as_int(row.number(cluster_z))};
-    }
-    activity.shape = builder.shape(shape);
-    activity.graph = positive(row.number(graph));
-    activity.graph_node = positive(row.number(node));
-    auto collective = collective_of(string(row.number(short_name)));
-    if (collective.empty()) {
-      collective = collective_of(name);
-    }
-    if (!collective.empty()) {
-      auto& collectives = builder.recording().collectives;
-      activity.collective = static_cast<Index>(collectives.size());
-      collectives.push_back({.name = builder.name(collective)});
-    }
-    builder.add(activity, row.number(correlation, 0));
-  };
-  read_rows(kKernels,
-            {"start",
-             "end",
-             "deviceId",
-             "contextId",
-             "streamId",
-             "correlationId",
-             "globalPid",
-             "demangledName",
-             "shortName",
-             "registersPerThread",
-             "gridX",
-             "gridY",
-             "gridZ",
-             "blockX",
-             "blockY",
-             "blockZ",
-             "staticSharedMemory",
-             "dynamicSharedMemory",
-             "graphNodeId",
-             "graphId",
-             "clusterX",
-             "clusterY",
-             "clusterZ"},
-            take);
-}
-
-void NsightReader::read_copies() {
-  enum : std::size_t {
-    start,
-    end,
-    device,
-    context,
-    stream,
-    correlation,
-    pid,
-    bytes,
-    kind,
-    source,
-    target,
-    node,
-    graph
-  };
-  auto const take = [this](Row const& row) {
-    if (!is_in_range(row.number(start), row.number(end))) {
-      ++without_time_;
-      return;
-    }
-    auto& builder = process(key_of_pid(row.number(pid))).builder;
-    Activity activity;
-    activity.kind = ActivityKind::copy;
-    activity.time = {*row.number(start), *row.number(end)};
-    activity.stream = builder.stream(
-        as_int(row.number(device)), row.number(context, kUnknown), row.number(stream, 0));
-    activity.direction = copy_direction(row.number(kind));
-    activity.source = memory_kind(row.number(source));
-    activity.target = memory_kind(row.number(target));
-    activity.bytes = row.number(bytes, kUnknown);
-    activity.graph = positive(row.number(graph));
-    activity.graph_node = positive(row.number(node));
-    activity.name =
-        builder.name(name_of_copy({activity.direction, activity.source, activity.target}));
-    builder.add(activity, row.number(correlation, 0));
-  };
-  read_rows(kCopies,
-            {"start",
-             "end",
-             "deviceId",
-             "contextId",
-             "streamId",
-             "correlationId",
-             "globalPid",
-             "bytes",
-             "copyKind",
-             "srcKind",
-             "dstKind",
-             "graphNodeId",
-             "graphId"},
-            take);
-}
-
-void NsightReader::read_fills() {
-  enum : std::size_t {
-    start,
-    end,
-    device,
-    context,
-    stream,
-    correlation,
-    pid,
-    bytes,
-    kind,
-    node,
-    graph
-  };
-  auto const take = [this](Row const& row) {
-    if (!is_in_range(row.number(start), row.number(end))) {
-      ++without_time_;
-      return;
-    }
-    auto& builder = process(key_of_pid(row.number(pid))).builder;
-    Activity activity;
-    activity.kind = ActivityKind::fill;
-    activity.time = {*row.number(start), *row.number(end)};
-    activity.stream = builder.stream(
-        as_int(row.number(device)), row.number(context, kUnknown), row.number(stream, 0));
-    activity.target = memory_kind(row.number(kind));
-    activity.bytes = row.number(bytes, kUnknown);
-    activity.graph = positive(row.number(graph));
-    activity.graph_node = positive(row.number(node));
-    activity.name = builder.name(name_of_fill(activity.target));
-    builder.add(activity, row.number(correlation, 0));
-  };
-  read_rows(kFills,
-            {"start",
-             "end",
-             "deviceId",
-             "contextId",
-             "streamId",
-             "correlationId",
-             "globalPid",
-             "bytes",
-             "memKind",
-             "graphNodeId",
-             "graphId"},
-            take);
-}
-
-void NsightReader::read_graphs() {
-  enum : std::size_t { start, end, device, context, stream, correlation, pid, graph };
-  auto const take = [this](Row const& row) {
-    if (!is_in_range(row.number(start), row.number(end))) {
-      ++without_time_;
-      return;
-    }
-    auto& builder = process(key_of_pid(row.number(pid))).builder;
-    Activity activity;
-    activity.kind = ActivityKind::graph;
-    activity.time = {*row.number(start), *row.number(end)};
-    activity.stream = builder.stream(
-        as_int(row.number(device)), row.number(context, kUnknown), row.number(stream, 0));
-    activity.graph = positive(row.number(graph));
-    activity.name = builder.name(fmt::format("CUDA graph {}", row.number(graph, 0)));
-    builder.add(activity, row.number(correlation, 0));
-  };
-  read_rows(kGraphs,
-            {"start",
-             "end",
-             "deviceId",
-             "contextId",
-             "streamId",
-             "correlationId",
-             "globalPid",
-             "graphId"},
-            take);
 }
 
 void NsightReader::read_calls() {
@@ -461,10 +199,8 @@ void NsightReader::read_event_records() {
     auto& owner = process(key_of_pid(row.number(pid)));
     RecordedEvent recorded{.record = row.number(correlation, 0),
                            .event = row.number(event, kUnknown)};
-    if (names_a_stream(row.number(stream))) {
-      recorded.stream = owner.builder.stream(
-          as_int(row.number(device)), row.number(context, kUnknown), *row.number(stream));
-    }
+    recorded.stream =
+        stream_of(owner, row.number(device), row.number(context, kUnknown), row.number(stream));
     owner.builder.add(recorded);
     if (auto const id = positive(row.number(sync)); id != kUnknown) {
       owner.records[id] = recorded;
@@ -487,10 +223,8 @@ void NsightReader::read_syncs() {
     Sync sync;
     sync.time = {*row.number(start), *row.number(end)};
     sync.kind = sync_kind(row.number(type, 0));
-    if (names_a_stream(row.number(stream))) {
-      sync.stream = owner.builder.stream(
-          as_int(row.number(device)), row.number(context, kUnknown), *row.number(stream));
-    }
+    sync.stream =
+        stream_of(owner, row.number(device), row.number(context, kUnknown), row.number(stream));
     std::optional<RecordedEvent> recorded;
     if (sync.kind == SyncKind::wait || sync.kind == SyncKind::event) {
       ++owner.waits;

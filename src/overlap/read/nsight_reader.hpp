@@ -33,12 +33,18 @@ class NsightReader {
   struct Process {
     RecordingBuilder builder;
     std::unordered_map<std::int64_t, RecordedEvent> records;  ///< by eventSyncId
+    std::unordered_map<std::int64_t, int> devices;            ///< by context
     std::uint64_t waits = 0;
     std::uint64_t joined_waits = 0;
   };
 
   void check_kind();
   void read_strings();
+  /// Reads a table of work: `take` gets each row, whose columns follow those that all such tables
+  /// have, and an activity in which these are filled in.
+  void read_work(std::string_view table,
+                 std::vector<std::string_view> const& columns,
+                 std::function<void(Row const&, RecordingBuilder&, Activity&)> const& take);
   void read_kernels();
   void read_copies();
   void read_fills();
@@ -58,11 +64,17 @@ class NsightReader {
   [[nodiscard]] ProcessKey key_of_thread(std::int64_t global_tid) const;
   [[nodiscard]] Process& process(ProcessKey key) { return processes_[key]; }
   [[nodiscard]] Index thread_of(Process& process, std::int64_t global_tid) const;
+  /// Returns a stream of a context. The device of a context is known from its work: in the tables
+  /// of events and synchronisations it is often wrong.
+  [[nodiscard]] static Index stream_of(Process& process,
+                                       std::optional<std::int64_t> device,
+                                       std::int64_t context,
+                                       std::optional<std::int64_t> number);
   [[nodiscard]] std::string_view string(std::optional<std::int64_t> id) const;
   [[nodiscard]] static bool is_in_range(std::optional<std::int64_t> begin,
                                         std::optional<std::int64_t> end);
   void read_rows(std::string_view table,
-                 std::initializer_list<std::string_view> columns,
+                 std::vector<std::string_view> const& columns,
                  std::function<void(Row const&)> const& take);
 
   std::string name_;

@@ -97,7 +97,7 @@ std::int64_t SqliteDatabase::most_rows(std::string_view table) const {
 }
 
 void SqliteDatabase::read(std::string_view table,
-                          std::initializer_list<std::string_view> columns,
+                          std::vector<std::string_view> const& columns,
                           std::function<void(Row const&)> const& take) const {
   std::string sql;
   std::vector<int> places;

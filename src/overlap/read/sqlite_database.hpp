@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -55,7 +54,7 @@ class SqliteDatabase {
 
   /// Calls `take` for each row of a table, if the file has it.
   void read(std::string_view table,
-            std::initializer_list<std::string_view> columns,
+            std::vector<std::string_view> const& columns,
             std::function<void(Row const&)> const& take) const;
 
  private:

@@ -120,8 +120,9 @@ void SqliteDatabase::find_tables() {
   // Views and virtual tables are left out: a file may define them so that reading takes forever.
   query("SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'",
         [this](sqlite3_stmt* statement) { tables_[std::string(text_of(statement, 0))]; });
-  for (auto& [name, columns] : tables_) {
-    query("PRAGMA table_info(" + sql_name(name) + ")",
+  for (auto& table : tables_) {
+    auto& columns = table.second;
+    query("PRAGMA table_info(" + sql_name(table.first) + ")",
           [&columns](sqlite3_stmt* statement) { columns.emplace(text_of(statement, 1)); });
   }
 }

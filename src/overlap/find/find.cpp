@@ -7,6 +7,7 @@
 #include "overlap/find/findings.hpp"
 #include "overlap/find/host.hpp"
 #include "overlap/find/program.hpp"
+#include "overlap/find/replay.hpp"
 #include "overlap/find/words.hpp"
 
 #include <fmt/format.h>
@@ -74,6 +75,46 @@ void add_notes(Report& report, Recording const& recording, std::span<Ledger cons
   }
 }
 
+/// The most activities that are replayed. A part of a longer window predicts the whole of it.
+constexpr std::size_t kMostReplayed = 100'000;
+
+Interval replayed_part(Program const& program, Interval window) {
+  auto const& activities = program.recording().activities;
+  auto const first = std::ranges::lower_bound(
+      activities, window.begin, {}, [](Activity const& activity) { return activity.time.begin; });
+  auto const count = static_cast<std::size_t>(activities.end() - first);
+  if (count > kMostReplayed) {
+    auto const& last = *(first + static_cast<std::ptrdiff_t>(kMostReplayed));
+    return {window.begin, std::min(window.end, last.time.begin)};
+  }
+  return window;
+}
+
+/// Predicts the window after the fix of each finding.
+void predict(Report& report, Program const& program, Host const& host,
+             Collectives const& collectives, std::span<Ledger const> ledgers) {
+  if (report.findings.empty()) {
+    return;
+  }
+  Replay const replay(program, host, collectives, replayed_part(program, report.window));
+  double const before = replay.makespan_ns({});
+  if (before <= 0) {
+    return;
+  }
+  for (auto& finding : report.findings) {
+    std::size_t place = 0;
+    while (report.devices[place].device != finding.device) {
+      ++place;
+    }
+    if (auto const fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause))) {
+      double const ratio = std::min(replay.makespan_ns(*fix) / before, 1.0);
+      auto const window = report.window.length();
+      finding.prediction =
+          Prediction{window, static_cast<Ns>(ratio * static_cast<double>(window))};
+    }
+  }
+}
+
 Report explain(Program const& program, Collectives const& collectives, FindOptions const& options) {
   auto const& recording = program.recording();
   Report report;
@@ -98,6 +139,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   }
   std::ranges::stable_sort(report.findings, std::ranges::greater(), &Finding::lost);
   mark_shared_gains(report.findings);
+  predict(report, program, host, collectives, ledgers);
   for (std::size_t i = 0; i < report.devices.size(); ++i) {
     auto const device = report.devices[i].device;
     auto const words = verdict(program, ledgers[i], device, report.window, report.findings);

@@ -132,7 +132,11 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
       charge_rest({ready, time.end}, next, ledger);
       return;
     }
-    charge.missing = recording.calls.empty() || activity.call == kNone ? Missing::calls
+    bool const in_graph =
+        activity.graph != kUnknown ||
+        (activity.call != kNone && program_.call(activity.call).kind == CallKind::graph_launch);
+    charge.missing = in_graph                ? Missing::graph_edges
+                     : recording.calls.empty() || activity.call == kNone ? Missing::calls
                      : !recording.has_syncs                            ? Missing::waits
                                                                        : Missing::nothing;
   }

@@ -206,7 +206,8 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
                        length,
                        held,
                        range_of_activity(program, charge.held),
-                       charge.call == kNone ? std::string()
+                       charge.call == kNone || cause == Cause::launch_bound
+                           ? std::string()
                                             : "; the host was in " + call_text(program, charge.call));
   }
   auto text = fmt::format("{}: ", length);

@@ -46,7 +46,7 @@ std::vector<Recording> blocked_by_all_reduce(bool fixed) {
   auto const compute = program.stream();
   auto const comm = program.stream();
   for (int i = 0; i < 6; ++i) {
-    auto reduce = collective("AllReduce", 800 * us, "dp", i, fixed ? 8 : 128);
+    auto reduce = collective("AllReduce", 800 * us, "dp", i, fixed ? 8 : 132);
     program.thread().launch(comm, reduce);
     for (int j = 0; j < 3; ++j) {
       program.thread().launch(compute,
@@ -91,7 +91,7 @@ std::vector<Recording> serialised_collectives(bool fixed) {
     auto const computed = program.event();
     auto const reduced = program.event();
     program.thread()
-        .launch(group, collective("AllToAll", 700 * us, "a", 2 * i))
+        .launch(group, collective("AllToAll", 850 * us, "a", 2 * i))
         .launch(compute, {.name = "forward", .duration = 200 * us, .blocks = 100})
         .record(computed, compute)
         .wait(other, computed)

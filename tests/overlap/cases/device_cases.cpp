@@ -69,13 +69,15 @@ std::vector<Recording> shared_memory_heavy(bool fixed) {
   return one(program.run());
 }
 
-/// NVIDIA/nccl 1431: a product takes all multiprocessors, and the next piece of communication, one
-/// block, starts when it ends. Fixed: the product leaves some free.
+/// NVIDIA/nccl 1431: a product takes all multiprocessors, and the next piece of communication, a
+/// few blocks, starts when it ends. Fixed: the product leaves some free.
 std::vector<Recording> product_before_send(bool fixed) {
   TraceBuilder program;
   auto const compute = program.stream();
   auto const comm = program.stream();
   for (int i = 0; i < 8; ++i) {
+    auto const computed = program.event();
+    auto const sent = program.event();
     program.thread()
         .launch(compute,
                 {.name = "gemm",
@@ -83,12 +85,17 @@ std::vector<Recording> product_before_send(bool fixed) {
                  .blocks = fixed ? 120 : 132,
                  .threads = 384,
                  .registers = 168})
+        .record(computed, compute)
+        .launch(comm, {.name = "pack", .duration = 3 * us, .blocks = 1})
         .launch(comm,
                 {.name = "SendRecv",
-                 .duration = 250 * us,
+                 .duration = 280 * us,
                  .blocks = 4,
                  .threads = 544,
-                 .registers = 96});
+                 .registers = 96})
+        .record(sent, comm)
+        .wait(compute, sent)
+        .wait(comm, computed);
   }
   return one(program.run());
 }
@@ -125,44 +132,38 @@ std::vector<Recording> slow_batch_norm(bool fixed) {
   }
   for (int i = 0; i < 4; ++i) {
     reduce.collective->sequence = i;
-    program.thread().launch(comm, reduce).launch(compute, norm).sync_stream(comm);
+    program.thread().launch(comm, reduce).launch(compute, norm);
   }
   return one(program.run());
 }
 
 /// meta-pytorch/torchrec 4303: small uploads in a stream of high priority stand behind a large
-/// upload of another stream. Fixed: the large one in pieces, with the small ones between.
+/// upload of another stream. Fixed: the large one in pieces, with small ones between.
 std::vector<Recording> large_upload_ahead(bool fixed) {
   TraceBuilder program;
   auto const bulk = program.stream();
   auto const main = program.stream(StreamType::non_blocking, -1);
-  for (int i = 0; i < 5; ++i) {
-    auto const before = program.event();
-    program.thread().record(before, main).wait(bulk, before);
-    if (!fixed) {
-      program.thread().copy(bulk, CopyDirection::h2d, 60'000'000);  // 1.2 ms
-    }
-    program.thread()
+  int const pieces = fixed ? 300 : 1;
+  for (int i = 0; i < pieces; ++i) {
+    program.thread().copy(bulk, CopyDirection::h2d, 300'000'000 / pieces);  // 6 ms together
+  }
+  program.second_thread().busy(20 * us);
+  for (int i = 0; i < 8; ++i) {
+    program.second_thread()
         .copy(main, CopyDirection::h2d, 20'000)
         .launch(main, {.name = "dense", .duration = 600 * us, .blocks = 100});
-    if (fixed) {
-      program.thread().copy(bulk, CopyDirection::h2d, 30'000'000);
-    }
   }
   return one(program.run());
 }
 
-/// Two downloads share the engine of their direction, and the kernels that need the second one's
-/// buffer wait. Fixed: a small download.
+/// Downloads of two streams share the engine of their direction: kernels that follow a small one
+/// wait for the large one of the other stream. Fixed: small ones only.
 std::vector<Recording> two_downloads(bool fixed) {
   TraceBuilder program;
   auto const logs = program.stream();
   auto const main = program.stream();
   for (int i = 0; i < 6; ++i) {
-    auto const ready = program.event();
     program.thread()
-        .record(ready, main)
-        .wait(logs, ready)
         .copy(logs, CopyDirection::d2h, fixed ? 100'000 : 40'000'000)
         .copy(main, CopyDirection::d2h, 100'000)
         .launch(main, {.name = "next", .duration = 500 * us, .blocks = 100});

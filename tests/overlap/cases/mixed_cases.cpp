@@ -199,7 +199,7 @@ std::vector<Case> paired_cases() {
        Cause::driver_allocation,
        Cause::multiprocessors_full,
        allocating_and_full},
-      {"legacy_and_busy", "", Cause::host_busy, Cause::legacy_stream, legacy_and_busy},
+      {"legacy_and_busy", "", Cause::legacy_stream, Cause::host_busy, legacy_and_busy},
   };
 }
 

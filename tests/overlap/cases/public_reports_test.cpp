@@ -45,6 +45,11 @@ std::string names_of(std::vector<Finding> const& findings) {
   return names.empty() ? "none" : names;
 }
 
+template <class Param>
+std::string name_of_case(testing::TestParamInfo<Param> const& tested) {
+  return std::string(tested.param.name);
+}
+
 class PublicReport : public testing::TestWithParam<Case> {};
 
 /// Checks what must hold of any report, whatever it says.
@@ -101,9 +106,7 @@ TEST_P(PublicReport, adds_up) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, PublicReport, testing::ValuesIn(all_cases()), [](auto const& info) {
-  return std::string(info.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Cases, PublicReport, testing::ValuesIn(all_cases()), name_of_case<Case>);
 
 /// How well the tool does: prints each case, then a row for each expected cause with how often each
 /// cause was found first.

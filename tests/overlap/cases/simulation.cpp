@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace msstream::overlap::cases {
@@ -29,12 +30,9 @@ Simulation::Simulation(TraceBuilder const& program)
       gpu_(program.gpu_),
       streams_(program.streams_.size()),
       events_(program.events_) {
-  auto const sms = static_cast<std::int64_t>(gpu_.sms);
-  all_ = {sms * gpu_.threads_per_sm,
-          sms * gpu_.blocks_per_sm,
-          sms * gpu_.registers_per_sm,
-          sms * gpu_.shared_bytes_per_sm};
-  free_ = all_;
+  of_sm_ = {
+      gpu_.threads_per_sm, gpu_.blocks_per_sm, gpu_.registers_per_sm, gpu_.shared_bytes_per_sm};
+  free_.assign(static_cast<std::size_t>(gpu_.sms), of_sm_);
   for (auto const& thread : program.threads_) {
     if (!thread.steps_.empty()) {
       threads_.push_back({.program = &thread});
@@ -368,7 +366,7 @@ Index Simulation::add_item(Item item, Index call, Ns arrival, std::vector<Index>
   item.arrival = arrival;
   item.after = std::move(after);
   if (item.kind != ActivityKind::copy) {
-    auto const most = fitting_blocks(all_, item.kernel);
+    auto const most = gpu_.sms * blocks_beside(of_sm_, item.kernel);
     auto const waves = (item.kernel.blocks + most - 1) / most;
     item.blocks_left = item.kernel.blocks;
     item.block_time = std::max<Ns>(1, item.kernel.duration / waves);
@@ -406,22 +404,44 @@ std::size_t Simulation::waiting_launches() const {
 
 // The device.
 
-Simulation::Resources Simulation::of_block(Kernel const& kernel) const {
+Simulation::Resources Simulation::of_block(Kernel const& kernel) {
   return {kernel.threads,
           1,
           static_cast<std::int64_t>(kernel.threads) * kernel.registers,
           kernel.shared_bytes};
 }
 
-std::int64_t Simulation::fitting_blocks(Resources const& free, Kernel const& kernel) const {
+/// Returns how many blocks of a kernel fit into what one multiprocessor has free.
+std::int64_t Simulation::blocks_beside(Resources const& free, Kernel const& kernel) {
   auto const block = of_block(kernel);
-  std::int64_t fit = kernel.blocks;
+  auto fit = std::numeric_limits<std::int64_t>::max();
   for (std::size_t i = 0; i < block.size(); ++i) {
     if (block[i] > 0) {
-      fit = std::min({fit, free[i] / block[i], all_[i] / gpu_.sms / block[i] * gpu_.sms});
+      fit = std::min(fit, free[i] / block[i]);
     }
   }
   return fit;
+}
+
+/// Places up to `count` blocks, one on each multiprocessor in turn, and returns where they are.
+std::vector<std::int64_t> Simulation::place_blocks(Kernel const& kernel, std::int64_t count) {
+  auto const block = of_block(kernel);
+  std::vector<std::int64_t> placed(free_.size(), 0);
+  for (bool progress = true; progress && count > 0;) {
+    progress = false;
+    for (std::size_t sm = 0; sm < free_.size() && count > 0; ++sm) {
+      if (blocks_beside(free_[sm], kernel) == 0) {
+        continue;
+      }
+      for (std::size_t i = 0; i < block.size(); ++i) {
+        free_[sm][i] -= block[i];
+      }
+      ++placed[sm];
+      --count;
+      progress = true;
+    }
+  }
+  return placed;
 }
 
 void Simulation::find_ready(Ns) {
@@ -468,7 +488,8 @@ void Simulation::start_blocks(Ns now) {
   while (!waiting_kernels_.empty()) {
     auto const number = waiting_kernels_.front();
     auto& item = items_[number];
-    auto const count = std::min(item.blocks_left, fitting_blocks(free_, item.kernel));
+    auto placed = place_blocks(item.kernel, item.blocks_left);
+    auto const count = std::accumulate(placed.begin(), placed.end(), std::int64_t{0});
     if (count == 0) {
       return;
     }
@@ -476,12 +497,8 @@ void Simulation::start_blocks(Ns now) {
       item.begun = true;
       item.activity.time.begin = now;
     }
-    auto const block = of_block(item.kernel);
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      free_[i] -= count * block[i];
-    }
     auto const time = std::max(item.block_time, item.kernel.ends_at - now);
-    batches_.push_back({number, count, static_cast<double>(time)});
+    batches_.push_back({number, std::move(placed), static_cast<double>(time)});
     item.blocks_left -= count;
     item.blocks_running += count;
     if (item.blocks_left > 0) {
@@ -548,10 +565,12 @@ void Simulation::advance(Ns from, Ns to) {
     }
     auto& item = items_[batch->item];
     auto const block = of_block(item.kernel);
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      free_[i] += batch->blocks * block[i];
+    for (std::size_t sm = 0; sm < free_.size(); ++sm) {
+      for (std::size_t i = 0; i < block.size(); ++i) {
+        free_[sm][i] += batch->blocks[sm] * block[i];
+      }
+      item.blocks_running -= batch->blocks[sm];
     }
-    item.blocks_running -= batch->blocks;
     if (item.blocks_running == 0 && item.blocks_left == 0) {
       finish(batch->item, to);
     }

@@ -60,8 +60,8 @@ class Simulation {
   /// Blocks of one kernel that began together.
   struct Batch {
     Index item = 0;
-    std::int64_t blocks = 0;
-    double left = 0;  ///< ns of undisturbed work
+    std::vector<std::int64_t> blocks;  ///< on each multiprocessor
+    double left = 0;                   ///< ns of undisturbed work
   };
   struct Thread {
     HostThread const* program = nullptr;
@@ -103,8 +103,9 @@ class Simulation {
   [[nodiscard]] bool are_done(std::vector<Index> const& items) const;
   [[nodiscard]] std::size_t waiting_launches() const;
 
-  [[nodiscard]] Resources of_block(Kernel const& kernel) const;
-  [[nodiscard]] std::int64_t fitting_blocks(Resources const& free, Kernel const& kernel) const;
+  [[nodiscard]] static Resources of_block(Kernel const& kernel);
+  [[nodiscard]] static std::int64_t blocks_beside(Resources const& free, Kernel const& kernel);
+  std::vector<std::int64_t> place_blocks(Kernel const& kernel, std::int64_t count);
   void find_ready(Ns now);
   void give(Ns now);
   void start_blocks(Ns now);
@@ -128,8 +129,8 @@ class Simulation {
   std::vector<Index> waiting_kernels_;  ///< with blocks left, in the order in which they were given
   std::map<CopyDirection, std::vector<Index>> engines_;  ///< the first one of each runs
   std::optional<Index> lock_owner_;  ///< the thread that holds the context's lock
-  Resources all_{};
-  Resources free_{};
+  Resources of_sm_{};
+  std::vector<Resources> free_;  ///< of each multiprocessor
   std::int64_t graphs_ = 0;
 };
 

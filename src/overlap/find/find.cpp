@@ -2,6 +2,7 @@
 #include "overlap/find/find.hpp"
 
 #include "overlap/find/account.hpp"
+#include "overlap/find/bandwidth.hpp"
 #include "overlap/find/collectives.hpp"
 #include "overlap/find/critical_path.hpp"
 #include "overlap/find/findings.hpp"
@@ -127,7 +128,9 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
       continue;
     }
     ledgers.push_back(account(program, host, collectives, device, report.window));
-    auto const& ledger = ledgers.back();
+    auto& ledger = ledgers.back();
+    ledger.put(Cause::bandwidth_shared,
+               find_shared_bandwidth(program, collectives, ledger, device, report.window));
     report.devices.push_back({.device = device,
                               .spans = ledger.spans(),
                               .times = ledger.times(),

@@ -106,17 +106,15 @@ std::vector<Finding> findings_of(Program const& program, Ledger const& ledger, I
     return time > 0 && static_cast<double>(time) >=
                            least_share(cause, least) * static_cast<double>(window.length());
   };
-  Ns most = 0;
   for (auto const& text : cause_texts()) {
     if (text.cause != Cause::true_dependency && enough(text.cause)) {
       auto const& sum = sum_of(ledger, text.cause);
       findings.push_back(finding_of(program, text.cause, sum, device, window));
-      most = std::max(most, sum.time());
     }
   }
-  // A chain of work is no fault. It is a finding if it limits the window more than anything else.
+  // A chain of work is no fault. It is a finding if nothing else limits the window.
   auto const& chain = ledger.dependent();
-  if (enough(Cause::true_dependency) && chain.time() > most &&
+  if (enough(Cause::true_dependency) && findings.empty() &&
       !is_one_stream(work_of_streams(program, device, window))) {
     findings.push_back(finding_of(program, Cause::true_dependency, chain, device, window));
   }

@@ -233,7 +233,7 @@ std::optional<Hold> Holds::by_resources(Index held, Index running,
     return std::nullopt;
   }
   if (!recording.has_syncs && thread_made_waits(held)) {
-    return Hold{};
+    return Hold{.cause = Cause::unknown, .missing = Missing::waits};
   }
   if (a.kind == ActivityKind::copy && b.kind == ActivityKind::copy && a.direction == b.direction &&
       a.direction != CopyDirection::unknown) {

@@ -78,9 +78,10 @@ void IdleTime::add_state(HostState const& state, Blocking const* blocking, Index
   };
   auto begin = state.time.begin;
   if (blocking != nullptr) {
-    auto& lead = leads_[program_.call(blocking->call).thread];
-    if (lead.call != blocking->call) {
-      lead = {blocking->call, blocking->time.length()};
+    auto const thread = next == kNone ? main_thread_ : program_.thread_of(next);
+    auto& lead = leads_[thread == kNone ? main_thread_ : thread];
+    if (lead.begin != blocking->time.begin) {
+      lead = {blocking->time.begin, blocking->time.length()};
     }
     if (state.cause == blocking->cause && begin < blocking->time.end) {
       lead.left -= state.time.length();

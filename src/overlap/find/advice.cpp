@@ -31,10 +31,8 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "Allocate once, before the loop, or use cudaMallocAsync() with a pool that keeps its memory "
      "(cudaMemPoolAttrReleaseThreshold). cudaFree() and cudaFreeHost() wait for the device.",
      "Keep shapes equal, so that the caching allocator finds its blocks again; set "
-     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; avoid torch.cuda.empty_cache() in the "
-     "loop.",
-     "Let the device's allocator keep memory: reserve it once, and make tensors through the "
-     "device."},
+     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; avoid torch.cuda.empty_cache() in the loop.",
+     "Let the device's allocator keep memory: reserve it once, and make tensors through the device."},
     {Cause::pageable_copy,
      "Copy from and to pinned memory (cudaMallocHost(), cudaHostRegister()) with cudaMemcpyAsync() "
      "on a stream of its own.",
@@ -124,7 +122,7 @@ constexpr std::array<Advice, kCauses> kAdvice{{
     {Cause::unknown, "Record more, see the notes."},
 }};
 
-constexpr bool advice_in_order() {
+constexpr bool in_order() {
   for (std::size_t i = 0; i < kAdvice.size(); ++i) {
     if (static_cast<std::size_t>(kAdvice[i].cause) != i) {
       return false;
@@ -132,7 +130,7 @@ constexpr bool advice_in_order() {
   }
   return true;
 }
-static_assert(advice_in_order(), "advice() uses a cause as a place");
+static_assert(in_order(), "advice() uses a cause as a place");
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace msstream::overlap {
@@ -19,15 +20,11 @@ bool moves_data(Activity const& copy) {
 }
 
 /// Whether a host in this state could not issue, whatever it had to issue.
-bool blocks(Cause cause) {
-  return cause != Cause::launch_bound && cause != Cause::host_busy;
-}
+bool blocks(Cause cause) { return cause != Cause::launch_bound && cause != Cause::host_busy; }
 
 }  // namespace
 
-AloneTime::AloneTime(Program const& program,
-                     Host const& host,
-                     Collectives const& collectives,
+AloneTime::AloneTime(Program const& program, Host const& host, Collectives const& collectives,
                      Index device)
     : program_(program),
       host_(host),
@@ -107,6 +104,11 @@ void AloneTime::offer(Charge charge, Interval within) {
 }
 
 void AloneTime::offer_stream(Interval time, Index running, Index held) {
+  auto const& recording = program_.recording();
+  if (recording.calls.empty()) {
+    offer_without_calls(time, running, held);
+    return;
+  }
   auto const issued = program_.issued(held);
   if (issued > time.begin) {
     offer_host({time.begin, std::min(issued, time.end)}, running, held);
@@ -131,6 +133,29 @@ void AloneTime::offer_stream(Interval time, Index running, Index held) {
            .missing = hold->missing},
           time);
   }
+}
+
+/// Offers time before an activity that began when `running` had ended, in a recording that does not
+/// tell whether it had been issued before.
+void AloneTime::offer_without_calls(Interval time, Index running, Index held) {
+  auto const& after = program_.activity(held);
+  auto const close = tolerance::of_order(program_.recording());
+  if (after.time.begin > program_.activity(running).time.end + close) {
+    return;
+  }
+  auto const declared = program_.declared(running, held);
+  bool const depends = (declared && *declared) ||
+                       (after.graph != kUnknown &&
+                        after.graph == program_.activity(running).graph) ||
+                       holds_.may_wait(held, running, time.begin);
+  offer({.time = time,
+         .kind = depends ? TimeClass::alone : TimeClass::lost,
+         .cause = depends ? std::nullopt : std::optional(Cause::unknown),
+         .held = held,
+         .holder = running,
+         .depends = depends,
+         .missing = Missing::calls},
+        time);
 }
 
 /// Offers the time in which the host had not yet issued `held`, which could have run.

@@ -25,6 +25,7 @@ class AloneTime {
  private:
   void find_queued(Ns end);
   void offer_stream(Interval time, Index running, Index held);
+  void offer_without_calls(Interval time, Index running, Index held);
   void offer_host(Interval time, Index running, Index held);
   void offer_own_stream(Interval time, Index running);
   void offer_own_copy(Interval time, Index running);

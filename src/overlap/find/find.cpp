@@ -2,11 +2,13 @@
 #include "overlap/find/find.hpp"
 
 #include "overlap/find/account.hpp"
+#include "overlap/find/bandwidth.hpp"
 #include "overlap/find/collectives.hpp"
 #include "overlap/find/critical_path.hpp"
 #include "overlap/find/findings.hpp"
 #include "overlap/find/host.hpp"
 #include "overlap/find/program.hpp"
+#include "overlap/find/replay.hpp"
 #include "overlap/find/words.hpp"
 
 #include <fmt/format.h>
@@ -27,11 +29,10 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   auto const extent = recording.extent();
   auto const window = options.window ? *options.window : extent.value_or(Interval{});
   if (window.end < window.begin) {
-    throw std::invalid_argument(
-        fmt::format("{}: a window that ends at {} ns, before it begins at {} ns",
-                    recording.origin,
-                    window.end,
-                    window.begin));
+    throw std::invalid_argument(fmt::format("{}: a window that ends at {} ns, before it begins at {} ns",
+                                            recording.origin,
+                                            window.end,
+                                            window.begin));
   }
   bool const any = std::ranges::any_of(recording.activities, [&](Activity const& activity) {
     return activity.time.begin < window.end && activity.time.end > window.begin;
@@ -64,15 +65,54 @@ void add_notes(Report& report, Recording const& recording, std::span<Ledger cons
   Ns overhead = 0;
   for (auto const& part : recording.overheads) {
     if (part.kind == OverheadKind::recording) {
-      overhead += std::max<Ns>(0,
-                               std::min(part.time.end, report.window.end) -
-                                   std::max(part.time.begin, report.window.begin));
+      overhead += std::max<Ns>(0, std::min(part.time.end, report.window.end) -
+                                      std::max(part.time.begin, report.window.begin));
     }
   }
   if (overhead > 0) {
     report.notes.push_back(fmt::format("Recording took {} of the host's time ({} of the window).",
                                        time_text(overhead),
                                        share_text(overhead, report.window.length())));
+  }
+}
+
+/// The most activities that are replayed. A part of a longer window predicts the whole of it.
+constexpr std::size_t kMostReplayed = 100'000;
+
+Interval replayed_part(Program const& program, Interval window) {
+  auto const& activities = program.recording().activities;
+  auto const first = std::ranges::lower_bound(
+      activities, window.begin, {}, [](Activity const& activity) { return activity.time.begin; });
+  auto const count = static_cast<std::size_t>(activities.end() - first);
+  if (count > kMostReplayed) {
+    auto const& last = *(first + static_cast<std::ptrdiff_t>(kMostReplayed));
+    return {window.begin, std::min(window.end, last.time.begin)};
+  }
+  return window;
+}
+
+/// Predicts the window after the fix of each finding.
+void predict(Report& report, Program const& program, Host const& host,
+             Collectives const& collectives, std::span<Ledger const> ledgers) {
+  if (report.findings.empty()) {
+    return;
+  }
+  Replay const replay(program, host, collectives, replayed_part(program, report.window));
+  double const before = replay.makespan_ns({});
+  if (before <= 0) {
+    return;
+  }
+  for (auto& finding : report.findings) {
+    std::size_t place = 0;
+    while (report.devices[place].device != finding.device) {
+      ++place;
+    }
+    if (auto const fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause))) {
+      double const ratio = std::min(replay.makespan_ns(*fix) / before, 1.0);
+      auto const window = report.window.length();
+      finding.prediction =
+          Prediction{window, static_cast<Ns>(ratio * static_cast<double>(window))};
+    }
   }
 }
 
@@ -88,19 +128,21 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
       continue;
     }
     ledgers.push_back(account(program, host, collectives, device, report.window));
-    auto const& ledger = ledgers.back();
-    report.devices.push_back(
-        {.device = device,
-         .spans = ledger.spans(),
-         .times = ledger.times(),
-         .at_once = ledger.at_once(),
-         .busy = ledger.busy(),
-         .critical_path = critical_path(program, host, device, report.window)});
+    auto& ledger = ledgers.back();
+    ledger.put(Cause::bandwidth_shared,
+               find_shared_bandwidth(program, collectives, ledger, device, report.window));
+    report.devices.push_back({.device = device,
+                              .spans = ledger.spans(),
+                              .times = ledger.times(),
+                              .at_once = ledger.at_once(),
+                              .busy = ledger.busy(),
+                              .critical_path = critical_path(program, host, device, report.window)});
     auto found = findings_of(program, ledger, device, report.window, least);
     std::ranges::move(found, std::back_inserter(report.findings));
   }
   std::ranges::stable_sort(report.findings, std::ranges::greater(), &Finding::lost);
   mark_shared_gains(report.findings);
+  predict(report, program, host, collectives, ledgers);
   for (std::size_t i = 0; i < report.devices.size(); ++i) {
     auto const device = report.devices[i].device;
     auto const words = verdict(program, ledgers[i], device, report.window, report.findings);

@@ -31,8 +31,8 @@ double least_share(Cause cause, LeastShares const& least) {
   }
 }
 
-Finding finding_of(
-    Program const& program, Cause cause, CauseSum const& sum, Index device, Interval window) {
+Finding finding_of(Program const& program, Cause cause, CauseSum const& sum, Index device,
+                   Interval window) {
   Finding finding;
   finding.cause = cause;
   finding.device = device;
@@ -59,7 +59,8 @@ std::vector<Ns> work_of_streams(Program const& program, Index device, Interval w
     Ns sum = 0;
     for (auto const i : program.of_stream(stream)) {
       auto const& time = program.activity(i).time;
-      sum += std::max<Ns>(0, std::min(time.end, window.end) - std::max(time.begin, window.begin));
+      sum += std::max<Ns>(
+          0, std::min(time.end, window.end) - std::max(time.begin, window.begin));
     }
     if (sum > 0) {
       work.push_back(sum);
@@ -74,8 +75,7 @@ bool is_one_stream(std::vector<Ns> const& work) {
   for (auto const part : work) {
     sum += part;
   }
-  return work.empty() ||
-         static_cast<double>(work.front()) >= kMainStream * static_cast<double>(sum);
+  return work.empty() || static_cast<double>(work.front()) >= kMainStream * static_cast<double>(sum);
 }
 
 /// Whether two lists of disjoint intervals meet: parts of one idle time.
@@ -98,28 +98,23 @@ CauseSum const& sum_of(Ledger const& ledger, Cause cause) {
   return cause == Cause::true_dependency ? ledger.dependent() : ledger.of(cause);
 }
 
-std::vector<Finding> findings_of(Program const& program,
-                                 Ledger const& ledger,
-                                 Index device,
-                                 Interval window,
-                                 LeastShares const& least) {
+std::vector<Finding> findings_of(Program const& program, Ledger const& ledger, Index device,
+                                 Interval window, LeastShares const& least) {
   std::vector<Finding> findings;
   auto const enough = [&](Cause cause) {
     auto const time = sum_of(ledger, cause).time();
     return time > 0 && static_cast<double>(time) >=
                            least_share(cause, least) * static_cast<double>(window.length());
   };
-  Ns most = 0;
   for (auto const& text : cause_texts()) {
     if (text.cause != Cause::true_dependency && enough(text.cause)) {
       auto const& sum = sum_of(ledger, text.cause);
       findings.push_back(finding_of(program, text.cause, sum, device, window));
-      most = std::max(most, sum.time());
     }
   }
-  // A chain of work is no fault. It is a finding if it limits the window more than anything else.
+  // A chain of work is no fault. It is a finding if nothing else limits the window.
   auto const& chain = ledger.dependent();
-  if (enough(Cause::true_dependency) && chain.time() > most &&
+  if (enough(Cause::true_dependency) && findings.empty() &&
       !is_one_stream(work_of_streams(program, device, window))) {
     findings.push_back(finding_of(program, Cause::true_dependency, chain, device, window));
   }
@@ -139,10 +134,7 @@ void mark_shared_gains(std::vector<Finding>& findings) {
   }
 }
 
-std::string verdict(Program const& program,
-                    Ledger const& ledger,
-                    Index device,
-                    Interval window,
+std::string verdict(Program const& program, Ledger const& ledger, Index device, Interval window,
                     std::vector<Finding> const& findings) {
   auto const work = work_of_streams(program, device, window);
   bool const one = is_one_stream(work);
@@ -152,17 +144,17 @@ std::string verdict(Program const& program,
     at_once += ledger.at_once()[count];
   }
   std::string state;
-  auto const first = std::ranges::find_if(
-      findings, [&](Finding const& finding) { return finding.device == device; });
+  auto const first =
+      std::ranges::find_if(findings, [&](Finding const& finding) { return finding.device == device; });
   if (first != findings.end()) {
     state = fmt::format(", {}", text_of(first->cause).id);
   } else if (static_cast<double>(busy) >= kBusy * static_cast<double>(window.length())) {
     state = ", busy";
   }
   auto const streams = one ? std::string("one stream") : fmt::format("{} streams", work.size());
-  auto const share =
-      one ? std::string()
-          : fmt::format(", {} with two or more activities", share_text(at_once, window.length()));
+  auto const share = one ? std::string()
+                         : fmt::format(", {} with two or more activities",
+                                       share_text(at_once, window.length()));
   return fmt::format("{}{}: {} busy{}", streams, state, share_text(busy, window.length()), share);
 }
 

@@ -15,6 +15,14 @@ namespace {
 constexpr Ns kEver = std::numeric_limits<Ns>::max() / 4;
 /// The most threads whose calls are looked at in the gaps of another one.
 constexpr std::size_t kMostThreads = 8;
+/// The time between two launches that both wait for room in the queue.
+constexpr Ns kBetweenLaunches = 20'000;
+
+Cause cause_of_overhead(OverheadKind kind) {
+  return kind == OverheadKind::recording       ? Cause::recording_overhead
+         : kind == OverheadKind::queue_is_full ? Cause::queue_is_full
+                                               : Cause::lazy_loading;
+}
 
 Ns median(std::vector<Ns>& values) {
   if (values.empty()) {
@@ -63,6 +71,7 @@ Host::Host(Program const& program) : program_(program) {
     }
   }
   judge_calls();
+  add_overheads();
   judge_gaps();
 }
 
@@ -89,7 +98,12 @@ void Host::judge_calls() {
     }
   }
   std::ranges::sort(issue_times_);
-  usual_launch_ = median(launches);
+  // The faster ones: where the queue is full, most launches wait.
+  if (!launches.empty()) {
+    auto const fast = launches.begin() + static_cast<std::ptrdiff_t>(launches.size() / 10);
+    std::ranges::nth_element(launches, fast);
+    usual_launch_ = *fast;
+  }
   causes_.assign(recording.calls.size(), Cause::launch_bound);
   for (auto& thread : threads_) {
     for (std::size_t place = 0; place < thread.calls.size(); ++place) {
@@ -100,12 +114,38 @@ void Host::judge_calls() {
         continue;
       }
       auto const& time = recording.calls[call].time;
-      if (place > 0 && asks_again(thread.calls[place - 1], call)) {
+      bool const queues_again = cause == Cause::queue_is_full && !thread.blocking.empty() &&
+                                thread.blocking.back().cause == cause &&
+                                time.begin - thread.blocking.back().time.end < kBetweenLaunches;
+      if (queues_again || (place > 0 && asks_again(thread.calls[place - 1], call))) {
         thread.blocking.back().time.end = time.end;
       } else {
         thread.blocking.push_back({time, cause, call});
       }
     }
+  }
+}
+
+/// Overheads that lie in no call, or in one that is harmless otherwise, block as well.
+void Host::add_overheads() {
+  auto const& recording = program_.recording();
+  for (auto& thread : threads_) {
+    for (auto const i : thread.overheads) {
+      auto const& overhead = recording.overheads[i];
+      if (overhead.kind == OverheadKind::other) {
+        continue;
+      }
+      auto const begin_of = [&](Index call) { return program_.call(call).time.begin; };
+      auto const after = std::ranges::upper_bound(thread.calls, overhead.time.begin, {}, begin_of);
+      Index call = kNone;
+      if (after != thread.calls.begin() &&
+          program_.call(*(after - 1)).time.end >= overhead.time.end) {
+        call = *(after - 1);
+      }
+      thread.blocking.push_back({overhead.time, cause_of_overhead(overhead.kind), call});
+    }
+    std::ranges::stable_sort(
+        thread.blocking, {}, [](Blocking const& blocking) { return blocking.time.begin; });
   }
 }
 
@@ -209,7 +249,7 @@ bool Host::asks_again(Index before, Index call) const {
 
 bool Host::queue_is_full(Index call) const {
   auto const& time = program_.call(call).time;
-  if (time.length() < std::max(tolerance::kLongGap / 2, 10 * usual_launch_)) {
+  if (time.length() < std::max(2 * tolerance::kIssue, 4 * usual_launch_)) {
     return false;
   }
   auto const issued = std::ranges::lower_bound(issue_times_, time.begin) - issue_times_.begin();
@@ -285,9 +325,7 @@ void Host::lay_overheads(Index thread, Interval time, std::vector<HostState>& st
     if (part.length() <= 0 || overhead.kind == OverheadKind::other) {
       continue;
     }
-    auto const cause = overhead.kind == OverheadKind::recording       ? Cause::recording_overhead
-                       : overhead.kind == OverheadKind::queue_is_full ? Cause::queue_is_full
-                                                                      : Cause::lazy_loading;
+    auto const cause = cause_of_overhead(overhead.kind);
     std::vector<HostState> laid;
     Index call = kNone;
     for (auto const& state : states) {

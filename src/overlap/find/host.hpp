@@ -57,6 +57,7 @@ class Host {
   };
 
   void judge_calls();
+  void add_overheads();
   void judge_gaps();
   [[nodiscard]] Cause judge(ThreadTime const& thread, std::size_t place) const;
   [[nodiscard]] Cause judge_copy(Index call) const;

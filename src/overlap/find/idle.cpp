@@ -67,9 +67,7 @@ void IdleTime::charge_host(Interval time, Index next, Ledger& ledger) {
   }
 }
 
-void IdleTime::add_state(HostState const& state,
-                         Blocking const* blocking,
-                         Index next,
+void IdleTime::add_state(HostState const& state, Blocking const* blocking, Index next,
                          Ledger& ledger) {
   auto const add = [&](Ns begin, Ns end, Cause cause, Index call) {
     ledger.add({.time = {begin, end},
@@ -80,9 +78,10 @@ void IdleTime::add_state(HostState const& state,
   };
   auto begin = state.time.begin;
   if (blocking != nullptr) {
-    auto& lead = leads_[program_.call(blocking->call).thread];
-    if (lead.call != blocking->call) {
-      lead = {blocking->call, blocking->time.length()};
+    auto const thread = next == kNone ? main_thread_ : program_.thread_of(next);
+    auto& lead = leads_[thread == kNone ? main_thread_ : thread];
+    if (lead.begin != blocking->time.begin) {
+      lead = {blocking->time.begin, blocking->time.length()};
     }
     if (state.cause == blocking->cause && begin < blocking->time.end) {
       lead.left -= state.time.length();
@@ -134,7 +133,11 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
       charge_rest({ready, time.end}, next, ledger);
       return;
     }
-    charge.missing = recording.calls.empty() || activity.call == kNone ? Missing::calls
+    bool const in_graph =
+        activity.graph != kUnknown ||
+        (activity.call != kNone && program_.call(activity.call).kind == CallKind::graph_launch);
+    charge.missing = in_graph                ? Missing::graph_edges
+                     : recording.calls.empty() || activity.call == kNone ? Missing::calls
                      : !recording.has_syncs                            ? Missing::waits
                                                                        : Missing::nothing;
   }

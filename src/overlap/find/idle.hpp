@@ -24,7 +24,7 @@ class IdleTime {
 
  private:
   struct Lead {
-    Index call = kNone;
+    Ns begin = 0;  ///< of the call
     Ns left = 0;
   };
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -53,6 +54,8 @@ class Ledger {
   void add(Charge const& charge);
   /// Adds time in which `count` activities run.
   void add_at_once(std::size_t count, Ns time);
+  /// Takes a sum of time that has another class already.
+  void put(Cause cause, CauseSum sum) { sums_[static_cast<std::size_t>(cause)] = std::move(sum); }
   /// Ends the last occurrences, and orders what was gathered.
   void close();
 

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/replay.hpp"
+
+#include "overlap/find/occupancy.hpp"
+#include "overlap/find/tolerances.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace msstream::overlap {
+
+Replay::Replay(Program const& program, Host const& host, Collectives const& collectives,
+               Interval window)
+    : program_(program),
+      host_(host),
+      collectives_(collectives),
+      window_(window),
+      start_(window.begin),
+      places_(program.recording().activities.size(), kNone) {
+  auto const& activities = program.recording().activities;
+  for (Index i = 0; i < activities.size(); ++i) {
+    if (activities[i].time.begin >= window.begin && activities[i].time.begin < window.end) {
+      places_[i] = static_cast<Index>(activities_.size());
+      activities_.push_back(i);
+    }
+  }
+  take_steps();
+  take_work();
+}
+
+/// Takes the calls that issue the window's activities, and all others of their time.
+void Replay::take_steps() {
+  auto const& recording = program_.recording();
+  Index first = kNone;
+  Index last = 0;
+  for (auto const i : activities_) {
+    if (auto const call = recording.activities[i].call; call != kNone) {
+      first = std::min(first, call);
+      last = std::max(last, call);
+    }
+  }
+  if (first == kNone) {
+    return;
+  }
+  start_ = std::min(start_, recording.calls[first].time.begin);
+  // Threads that only wait or ask for others do not count.
+  std::vector<bool> issues(std::max<std::size_t>(recording.threads.size(), 1), false);
+  for (Index call = first; call <= last; ++call) {
+    if (!program_.issued_by(call).empty()) {
+      issues[recording.calls[call].thread] = true;
+    }
+  }
+  std::vector<Index> previous(issues.size(), 0);
+  Index ended_last = 0;  // the step of any thread that ended last so far
+  for (Index call = first; call <= last; ++call) {
+    auto const& made = recording.calls[call];
+    if (!issues[made.thread]) {
+      continue;
+    }
+    Step step{.call = call, .cost = made.time.length(), .after = previous[made.thread]};
+    auto const end_of = [&](Index place) {
+      return place == 0 ? start_ : recording.calls[steps_[place - 1].call].time.end;
+    };
+    Interval gap{end_of(step.after), made.time.begin};
+    step.long_gap = host_.is_long_gap(made.thread, gap);
+    if (step.long_gap && ended_last != 0 && end_of(ended_last) > gap.begin &&
+        end_of(ended_last) <= made.time.begin) {
+      // Another thread handed the work over.
+      step.after = ended_last;
+      gap.begin = end_of(ended_last);
+      step.long_gap = host_.is_long_gap(made.thread, gap);
+    }
+    step.gap = std::max<Ns>(gap.length(), 0);
+    find_targets(step);
+    steps_.push_back(step);
+    auto const place = static_cast<Index>(steps_.size());
+    previous[made.thread] = place;
+    if (ended_last == 0 || made.time.end >= end_of(ended_last)) {
+      ended_last = place;
+    }
+  }
+}
+
+/// Finds the activities that a call waited for: of each stream, the last one that had ended.
+void Replay::find_targets(Step& step) {
+  auto const& recording = program_.recording();
+  auto const& call = recording.calls[step.call];
+  step.first_target = static_cast<std::uint32_t>(targets_.size());
+  auto const add = [&](Index i) {
+    if (i != kNone && is_inside(i) && program_.activity(i).time.end > call.time.begin &&
+        program_.activity(i).time.end <= call.time.end) {
+      targets_.push_back(i);
+    }
+  };
+  auto const issued = program_.issued_by(step.call);
+  if (call.kind == CallKind::copy || call.kind == CallKind::fill) {
+    for (auto const i : issued) {
+      add(i);
+    }
+  } else if (call.kind == CallKind::synchronize || call.kind == CallKind::release) {
+    auto const sync = program_.sync_of(step.call);
+    auto stream = sync == kNone ? kNone : recording.syncs[sync].stream;
+    if (sync != kNone && recording.syncs[sync].kind == SyncKind::event) {
+      stream = recording.syncs[sync].record_stream;
+    }
+    for (Index s = 0; s < recording.streams.size(); ++s) {
+      if (stream != kNone && s != stream) {
+        continue;
+      }
+      auto const activities = program_.of_stream(s);
+      auto const end_of = [&](Index i) { return program_.activity(i).time.end; };
+      auto const after = std::ranges::upper_bound(activities, call.time.end, {}, end_of);
+      if (after != activities.begin()) {
+        add(*(after - 1));
+      }
+    }
+  }
+  step.targets = static_cast<std::uint32_t>(targets_.size()) - step.first_target;
+  step.waits = step.targets > 0;
+  Ns waited_until = call.time.begin;
+  for (auto place = step.first_target; place < targets_.size(); ++place) {
+    waited_until = std::max(waited_until, program_.activity(targets_[place]).time.end);
+  }
+  step.cost = call.time.end - waited_until;
+  if (call.kind == CallKind::copy && step.waits) {
+    step.cost += std::min(tolerance::kIssue, program_.activity(issued.front()).time.begin -
+                                                 call.time.begin);
+  }
+}
+
+/// Returns when an activity could have begun but for what the device ran.
+Ns Replay::measured_ready(Index activity) const {
+  Ns ready = program_.issued(activity);
+  if (auto const before = program_.previous(activity); before != kNone) {
+    ready = std::max(ready, program_.activity(before).time.end);
+  }
+  for (auto const& wait : program_.waits_of(activity)) {
+    if (wait.target != kNone) {
+      ready = std::max(ready, program_.activity(wait.target).time.end);
+    }
+  }
+  return ready;
+}
+
+void Replay::take_work() {
+  auto const& recording = program_.recording();
+  std::vector<Index> step_of_call;
+  if (!steps_.empty()) {
+    step_of_call.assign(steps_.back().call - steps_.front().call + 1, 0);
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      step_of_call[steps_[s].call - steps_.front().call] = static_cast<Index>(s + 1);
+    }
+  }
+  // Activities that overlapped others may have been slower for it: the replay slows them itself.
+  std::map<std::pair<NameId, Index>, Ns> least;
+  auto const key_of = [&](Index i) {
+    auto const& activity = recording.activities[i];
+    return std::pair(activity.name, activity.shape);
+  };
+  std::vector<Ns> ends(recording.devices.size(), 0);
+  std::vector<bool> alone(activities_.size(), true);
+  std::vector<Index> last(recording.devices.size(), kNone);
+  for (std::size_t place = 0; place < activities_.size(); ++place) {
+    auto const i = activities_[place];
+    auto const device = program_.device_of(i);
+    auto const& time = recording.activities[i].time;
+    if (time.begin < ends[device]) {
+      alone[place] = false;
+      alone[last[device]] = false;
+    }
+    if (time.end >= ends[device]) {
+      ends[device] = time.end;
+      last[device] = static_cast<Index>(place);
+    }
+  }
+  for (std::size_t place = 0; place < activities_.size(); ++place) {
+    auto const i = activities_[place];
+    if (alone[place] && recording.activities[i].kind == ActivityKind::kernel) {
+      auto const length = recording.activities[i].time.length();
+      auto [found, is_new] = least.try_emplace(key_of(i), length);
+      found->second = std::min(found->second, length);
+    }
+  }
+  std::fill(ends.begin(), ends.end(), 0);
+  for (std::size_t place = 0; place < activities_.size(); ++place) {
+    auto const i = activities_[place];
+    auto const& activity = recording.activities[i];
+    auto const device = program_.device_of(i);
+    Work work{.device_ns = activity.time.length()};
+    if (!alone[place]) {
+      if (auto const found = least.find(key_of(i)); found != least.end()) {
+        work.device_ns = std::min(work.device_ns, std::max(found->second, work.device_ns / 2));
+      }
+    }
+    auto const delay = std::max<Ns>(activity.time.begin - measured_ready(i), 0);
+    // A long delay while the device ran something is due to that, which the replay repeats.
+    bool const was_busy = ends[device] > activity.time.begin - tolerance::of_order(recording);
+    work.latency = was_busy ? std::min(delay, tolerance::of_order(recording) / 4) : delay;
+    ends[device] = std::max(ends[device], activity.time.end);
+    if (activity.kind != ActivityKind::copy) {
+      auto const& gpu = recording.devices[device];
+      auto const occupancy = activity.shape == kNone
+                                 ? std::nullopt
+                                 : occupancy_of(gpu, recording.shapes[activity.shape]);
+      work.sms = occupancy ? occupancy->wanted_sms() : std::max(gpu.sms, 2) / 2;
+      work.fills = occupancy && occupancy->fills();
+    }
+    if (activity.call != kNone && !steps_.empty() && activity.call >= steps_.front().call &&
+        activity.call <= steps_.back().call) {
+      work.step = step_of_call[activity.call - steps_.front().call];
+    }
+    work_.push_back(work);
+  }
+}
+
+}  // namespace msstream::overlap

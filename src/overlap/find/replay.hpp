@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/collectives.hpp"
+#include "overlap/find/host.hpp"
+#include "overlap/find/ledger.hpp"
+#include "overlap/find/program.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+namespace msstream::overlap {
+
+/// What the fix of a finding changes in a program.
+struct Fix {
+  std::unordered_set<Index> calls;   ///< that neither wait nor take longer than to issue
+  std::unordered_set<Index> waits;   ///< of streams, in Recording::syncs, that are left out
+  std::unordered_set<Index> moved;   ///< activities that get a stream of their own
+  std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
+  bool graph = false;                ///< launches are one graph's, which cost the host nothing
+  bool no_gaps = false;              ///< the host does nothing else than calls
+  bool no_legacy_stream = false;
+  bool no_channels = false;
+  bool many_engines = false;  ///< copies of one direction do not queue
+  bool shares_sms = false;    ///< kernels leave room for each other
+  bool no_skew = false;       ///< collectives wait for nobody
+};
+
+/// Returns the fix of a cause, given what was charged to it; nothing if there is no fix that a
+/// replay knows.
+[[nodiscard]] std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& sum);
+
+/// Replays a part of a program, as it was or with a fix. Threads make their calls, with the time
+/// that each took and the gaps between; streams run their work in order and wait as they did; the
+/// multiprocessors and copy engines of each device are shared as in the simulated runtime.
+class Replay {
+ public:
+  Replay(Program const& program, Host const& host, Collectives const& collectives,
+         Interval window);
+
+  /// Returns the time from the first call or activity to the end of the last activity.
+  [[nodiscard]] double makespan_ns(Fix const& fix) const;
+
+ private:
+  class Run;
+
+  /// A call of a thread that matters to the device or takes time.
+  struct Step {
+    Index call = kNone;
+    Ns gap = 0;        ///< since `after`
+    Ns cost = 0;       ///< apart from waiting
+    Index after = 0;   ///< the place of the step that it follows, plus 1; 0 for the start
+    bool long_gap = false;
+    bool waits = false;
+    std::uint32_t first_target = 0;  ///< in targets_: activities that it waits for
+    std::uint32_t targets = 0;
+  };
+  struct Work {
+    Ns device_ns = 0;
+    Ns latency = 0;    ///< from when it can run to its begin
+    int sms = 0;       ///< 0 for copies
+    Index step = 0;    ///< that issues it, plus 1; 0 if it was issued before the window
+    bool fills = false;
+  };
+
+  void take_steps();
+  void take_work();
+  void find_targets(Step& step);
+  [[nodiscard]] Ns measured_ready(Index activity) const;
+  [[nodiscard]] bool is_inside(Index activity) const { return places_[activity] != kNone; }
+
+  Program const& program_;
+  Host const& host_;
+  Collectives const& collectives_;
+  Interval window_;
+  Ns start_ = 0;
+  std::vector<Index> activities_;  ///< ascending
+  std::vector<Index> places_;      ///< of each activity in activities_, or kNone
+  std::vector<Work> work_;         ///< as activities_
+  std::vector<Step> steps_;        ///< by the begin of their calls
+  std::vector<Index> targets_;
+};
+
+}  // namespace msstream::overlap

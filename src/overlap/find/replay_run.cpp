@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/replay.hpp"
+#include "overlap/find/tolerances.hpp"
+#include "runtime/sim/sim_load.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <queue>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace msstream::overlap {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kAfterWait = 2'000;  ///< the host's reaction to the end of work
+constexpr double kGraphStep = 300;    ///< the host's part of a launch inside a graph
+constexpr double kPinnedBytesPerNs = 22;
+constexpr int kAssumedSms = 132;
+
+}  // namespace
+
+/// One replay. Steps and activities have a count of what they still wait for, and begin when it is
+/// 0: steps after their gap, activities after their latency and once the device has room.
+class Replay::Run {
+ public:
+  Run(Replay const& replay, Fix const& fix)
+      : replay_(replay),
+        fix_(fix),
+        step_missing_(replay.steps_.size(), 0),
+        step_ready_(replay.steps_.size(), 0),
+        step_begun_(replay.steps_.size(), 0),
+        missing_(replay.activities_.size(), 0),
+        ready_(replay.activities_.size(), 0),
+        after_step_(replay.steps_.size()),
+        works_of_step_(replay.steps_.size()),
+        waiters_(replay.activities_.size()),
+        after_(replay.activities_.size()) {
+    for (auto const& device : replay.program_.recording().devices) {
+      loads_.emplace_back(device.sms > 0 ? device.sms : kAssumedSms);
+      waiting_.emplace_back();
+      full_.push_back(0);
+    }
+    link_steps();
+    link_activities();
+  }
+
+  double makespan() {
+    for (std::size_t s = 0; s < step_missing_.size(); ++s) {
+      if (step_missing_[s] == 0) {
+        begin_step(s);
+      }
+    }
+    for (std::size_t a = 0; a < missing_.size(); ++a) {
+      if (missing_[a] == 0) {
+        events_.emplace(ready_[a], Kind::activity, a);
+      }
+    }
+    std::vector<sim::StreamNumber> done;
+    while (true) {
+      double const next = events_.empty() ? kNever : std::get<0>(events_.top()) - now_;
+      double step = next;
+      for (auto const& load : loads_) {
+        step = std::min(step, load.next_done_in_ns());
+      }
+      if (step == kNever) {
+        return latest_;
+      }
+      step = std::max(step, 0.0);
+      bool const is_event = next <= step;
+      done.clear();
+      for (auto& load : loads_) {
+        load.pass(step, done);
+      }
+      now_ = is_event ? std::get<0>(events_.top()) : now_ + step;
+      for (auto const activity : done) {
+        end_activity(activity);
+      }
+      while (!events_.empty() && std::get<0>(events_.top()) <= now_) {
+        auto const [time, kind, which] = events_.top();
+        events_.pop();
+        if (kind == Kind::step) {
+          end_step(which);
+        } else if (kind == Kind::issue) {
+          for (auto const a : works_of_step_[which]) {
+            fulfil(a, 0);
+          }
+        } else {
+          waiting_[device_of(which)].push_back(which);
+        }
+      }
+      for (std::size_t device = 0; device < waiting_.size(); ++device) {
+        start_waiting(device);
+      }
+    }
+  }
+
+ private:
+  enum class Kind : std::uint8_t { step, issue, activity };
+  using Event = std::tuple<double, Kind, std::size_t>;
+
+  [[nodiscard]] Activity const& activity(std::size_t a) const {
+    return replay_.program_.activity(replay_.activities_[a]);
+  }
+  [[nodiscard]] std::size_t device_of(std::size_t a) const {
+    return replay_.program_.device_of(replay_.activities_[a]);
+  }
+  [[nodiscard]] bool is_moved(Index i) const { return fix_.moved.contains(i); }
+  [[nodiscard]] bool is_freed(Step const& step) const { return fix_.calls.contains(step.call); }
+
+  void link_steps() {
+    for (std::size_t s = 0; s < replay_.steps_.size(); ++s) {
+      auto const& step = replay_.steps_[s];
+      if (step.after != 0) {
+        after_step_[step.after - 1].push_back(static_cast<Index>(s));
+        ++step_missing_[s];
+      }
+    }
+  }
+
+  void link(Index before, std::size_t a) {
+    if (before == kNone || !replay_.is_inside(before)) {
+      return;
+    }
+    auto const place = replay_.places_[before];
+    if (place != a) {
+      after_[place].push_back(static_cast<Index>(a));
+      ++missing_[a];
+    }
+  }
+
+  /// Returns whether a moved activity is needed by what followed it in its stream.
+  [[nodiscard]] bool is_needed_after(Index moved, Index next) const {
+    if (auto const declared = replay_.program_.declared(moved, next)) {
+      return *declared;
+    }
+    auto const& copy = replay_.program_.activity(moved);
+    return copy.kind == ActivityKind::copy && copy.direction != CopyDirection::d2h;
+  }
+
+  void link_activities() {
+    auto const& program = replay_.program_;
+    std::vector<Index> last_legacy(program.recording().devices.size(), kNone);
+    std::map<std::pair<Index, int>, std::size_t> last_in_channel;
+    for (std::size_t a = 0; a < replay_.activities_.size(); ++a) {
+      auto const i = replay_.activities_[a];
+      auto const& work = replay_.work_[a];
+      if (work.step != 0) {
+        works_of_step_[work.step - 1].push_back(static_cast<Index>(a));
+        ++missing_[a];
+      } else {
+        ready_[a] = static_cast<double>(
+            std::max<Ns>(program.issued(i) - replay_.start_, 0));
+      }
+      auto before = program.previous(i);
+      bool const needs_before =
+          !is_moved(i) || (activity(a).kind == ActivityKind::copy &&
+                           activity(a).direction == CopyDirection::d2h);
+      if (needs_before) {
+        while (before != kNone && is_moved(before)) {
+          if (is_needed_after(before, i)) {
+            link(before, a);
+          }
+          before = program.previous(before);
+        }
+        link(before, a);
+      }
+      for (auto const& wait : program.waits_of(i)) {
+        if (wait.target != kNone && !fix_.waits.contains(wait.sync)) {
+          link(wait.target, a);
+        }
+      }
+      if (!fix_.no_legacy_stream) {
+        link_legacy(i, a, last_legacy);
+      }
+      if (!fix_.no_channels && activity(a).channel != kUnknown) {
+        // The head of a hardware queue keeps back what follows: its own waits are theirs.
+        auto const head = std::pair(static_cast<Index>(device_of(a)), activity(a).channel);
+        if (auto const found = last_in_channel.find(head);
+            found != last_in_channel.end() &&
+            activity(found->second).stream != activity(a).stream &&
+            activity(found->second).time.begin <= activity(a).time.begin) {
+          auto const other = replay_.activities_[found->second];
+          if (program.called(other) < program.called(i)) {
+            link(program.previous(other), a);
+          }
+        }
+        last_in_channel[head] = a;
+      }
+    }
+  }
+
+  /// Links work of the legacy stream with that of blocking streams which was issued before.
+  void link_legacy(Index i, std::size_t a, std::vector<Index>& last_legacy) {
+    auto const& program = replay_.program_;
+    auto const& streams = program.recording().streams;
+    auto const type = streams[program.activity(i).stream].type;
+    auto const blocking = [](StreamType t) {
+      return t == StreamType::blocking || t == StreamType::per_thread;
+    };
+    auto& last = last_legacy[device_of(a)];
+    if (type == StreamType::legacy) {
+      for (auto const s : program.streams_of(program.device_of(i))) {
+        if (blocking(streams[s].type)) {
+          link(program.last_issued(s, program.called(i)), a);
+        }
+      }
+      last = i;
+    } else if (blocking(type) && last != kNone) {
+      link(last, a);
+    }
+  }
+
+  void begin_step(std::size_t s) {
+    auto const& step = replay_.steps_[s];
+    double gap = static_cast<double>(step.gap);
+    if (fix_.no_gaps && step.long_gap) {
+      gap = std::min<double>(gap, tolerance::kIssue);
+    }
+    auto const kind = replay_.program_.call(step.call).kind;
+    bool const issues = kind != CallKind::synchronize && kind != CallKind::release &&
+                        kind != CallKind::allocate && kind != CallKind::load_module;
+    double cost = static_cast<double>(step.cost);
+    if (fix_.graph && issues) {
+      gap = step.long_gap ? gap : 0;
+      cost = std::min(cost, replay_.program_.issued_by(step.call).empty() ? 0.0 : kGraphStep);
+    }
+    if (is_freed(step) || (fix_.no_gaps && kind == CallKind::other)) {
+      cost = std::min<double>(cost, tolerance::kIssue);
+    }
+    step_begun_[s] = step_ready_[s] + gap;
+    step_ready_[s] = step_begun_[s] + cost;
+    bool const waits = step.waits && !is_freed(step);
+    // A call that waits has issued its own work before.
+    double const issued =
+        waits ? step_begun_[s] + std::min<double>(cost, tolerance::kIssue) : step_ready_[s];
+    events_.emplace(issued, Kind::issue, s);
+    if (waits) {
+      for (std::uint32_t t = 0; t < step.targets; ++t) {
+        auto const place = replay_.places_[replay_.targets_[step.first_target + t]];
+        if (!is_done(place)) {
+          waiters_[place].push_back(static_cast<Index>(s));
+          ++step_missing_[s];
+        }
+      }
+      step_begun_[s] = cost;
+    }
+    if (step_missing_[s] == 0 || !waits) {
+      events_.emplace(step_ready_[s], Kind::step, s);
+    }
+  }
+  [[nodiscard]] bool is_done(std::size_t a) const { return missing_[a] == kDone; }
+
+  void end_step(std::size_t s) {
+    for (auto const next : after_step_[s]) {
+      step_ready_[next] = now_;
+      if (--step_missing_[next] == 0) {
+        begin_step(next);
+      }
+    }
+  }
+
+  void fulfil(std::size_t a, double latency) {
+    ready_[a] = std::max(ready_[a], now_ + latency);
+    if (--missing_[a] == 0) {
+      events_.emplace(ready_[a] + static_cast<double>(replay_.work_[a].latency), Kind::activity, a);
+    }
+  }
+
+  [[nodiscard]] double device_ns(std::size_t a) const {
+    auto const i = replay_.activities_[a];
+    double time = static_cast<double>(replay_.work_[a].device_ns);
+    if (fix_.no_skew) {
+      time -= std::min(time, static_cast<double>(replay_.collectives_.waited(i)));
+    }
+    if (fix_.pinned.contains(i)) {
+      auto const bytes = activity(a).bytes;
+      time = bytes > 0 ? std::min(time, static_cast<double>(bytes) / kPinnedBytesPerNs) : time / 2;
+    }
+    return time;
+  }
+
+  void start_waiting(std::size_t device) {
+    auto& waiting = waiting_[device];
+    std::size_t kept = 0;
+    for (std::size_t w = 0; w < waiting.size(); ++w) {
+      auto const a = waiting[w];
+      auto const& work = replay_.work_[a];
+      // A grid that fills the device lets none begin beside it until its blocks run out.
+      if (work.sms > 0 && full_[device] > 0 && !fix_.shares_sms) {
+        waiting[kept++] = a;
+        continue;
+      }
+      auto const number = static_cast<sim::StreamNumber>(a);
+      if (activity(a).kind == ActivityKind::copy) {
+        if (fix_.many_engines) {
+          loads_[device].start_kernel(number, device_ns(a), 0);
+        } else {
+          auto const engine = activity(a).direction == CopyDirection::h2d   ? CopyKind::h2d
+                              : activity(a).direction == CopyDirection::d2h ? CopyKind::d2h
+                                                                            : CopyKind::d2d;
+          loads_[device].start_copy(number, engine, device_ns(a));
+        }
+      } else {
+        loads_[device].start_kernel(number, device_ns(a), work.sms);
+        full_[device] += work.fills ? 1 : 0;
+      }
+    }
+    waiting.resize(kept);
+  }
+
+  void end_activity(std::size_t a) {
+    if (replay_.work_[a].fills && activity(a).kind != ActivityKind::copy) {
+      --full_[device_of(a)];
+    }
+    missing_[a] = kDone;
+    latest_ = now_;
+    for (auto const next : after_[a]) {
+      fulfil(next, 0);
+    }
+    for (auto const s : waiters_[a]) {
+      if (--step_missing_[s] == 0) {
+        auto const cost = step_begun_[s];
+        step_ready_[s] = std::max(step_ready_[s], now_ + std::max(cost, kAfterWait));
+        events_.emplace(step_ready_[s], Kind::step, s);
+      }
+    }
+  }
+
+  static constexpr Index kDone = kNone;
+
+  Replay const& replay_;
+  Fix const& fix_;
+  std::vector<Index> step_missing_;
+  std::vector<double> step_ready_;
+  std::vector<double> step_begun_;  ///< later: the cost of a call after its wait
+  std::vector<Index> missing_;      ///< of activities; kDone when they have ended
+  std::vector<double> ready_;
+  std::vector<std::vector<Index>> after_step_;
+  std::vector<std::vector<Index>> works_of_step_;
+  std::vector<std::vector<Index>> waiters_;  ///< steps that wait for an activity
+  std::vector<std::vector<Index>> after_;
+  std::vector<sim::DeviceLoad> loads_;
+  std::vector<std::vector<std::size_t>> waiting_;  ///< of each device, ready activities
+  std::vector<int> full_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  double now_ = 0;
+  double latest_ = 0;
+};
+
+double Replay::makespan_ns(Fix const& fix) const { return Run(*this, fix).makespan(); }
+
+}  // namespace msstream::overlap

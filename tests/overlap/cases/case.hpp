@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/cases/trace_builder.hpp"
+#include "overlap/find/cause.hpp"
+#include "overlap/recording/recording.hpp"
+
+#include <optional>
+#include <ostream>
+#include <string_view>
+#include <vector>
+
+namespace msstream::overlap::cases {
+
+/// A recording with a known right answer.
+struct Case {
+  std::string_view name;
+  /// The public report that it rebuilds, such as "pytorch/pytorch 48279"; empty if none.
+  std::string_view report;
+  Cause expected;  ///< of the first finding
+  /// A second cause, of a later finding, in cases with two.
+  std::optional<Cause> second;
+  /// Builds the recording. The fixed twin is the program after the fix, or the same program
+  /// recorded with what was missing.
+  std::vector<Recording> (*build)(bool fixed);  ///< one recording for each rank
+};
+
+inline std::ostream& operator<<(std::ostream& out, Case const& one) {
+  return out << one.name;
+}
+
+// Each list is in the file of its name.
+std::vector<Case> host_cases();        ///< the host did not issue in time
+std::vector<Case> order_cases();       ///< streams, waits and hardware queues kept work in order
+std::vector<Case> device_cases();      ///< the device had no room
+std::vector<Case> collective_cases();  ///< collectives held work up
+std::vector<Case> paired_cases();      ///< two causes at once
+std::vector<Case> unknown_cases();     ///< nobody could tell from what was recorded
+
+/// A program in which nothing is wrong.
+struct Healthy {
+  std::string_view name;
+  std::vector<Recording> (*build)();
+};
+std::vector<Healthy> healthy_cases();
+
+/// Puts one recording into a vector, as they cannot be copied into one.
+inline std::vector<Recording> one(Recording recording) {
+  std::vector<Recording> all;
+  all.push_back(std::move(recording));
+  return all;
+}
+
+}  // namespace msstream::overlap::cases

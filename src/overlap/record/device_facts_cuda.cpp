@@ -30,7 +30,7 @@ std::optional<DriverFacts> driver_facts() {
       !find(driver, "cuDeviceGetCount", get_count) || !find(driver, "cuDeviceGetName", get_name) ||
       !find(driver, "cuDeviceTotalMem_v2", get_memory) ||
       !find(driver, "cuDeviceGetAttribute", get_attribute) || !find(driver, "cuDeviceGet", get)) {
-    return {};
+    return DriverFacts();
   }
   DriverFacts facts;
   get_version(&facts.version);

@@ -9,11 +9,11 @@
 namespace msstream::overlap::record {
 
 struct DriverFacts {
-  int version = 0;
+  int version = 0;  ///< 0 without a driver
   std::vector<DeviceFacts> devices;
 };
 
-/// Asks the driver for its devices; empty while it is not initialised, or if it is not loaded.
+/// Asks the driver for its devices; empty while it is not initialised.
 [[nodiscard]] std::optional<DriverFacts> driver_facts();
 
 }  // namespace msstream::overlap::record

@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint32_t kNoStream = 0xFFFFFFFFU;
 constexpr std::size_t kRememberedRecordings = std::size_t{1} << 18U;
 constexpr std::size_t kRecordingsOfAnEvent = 16;
+constexpr std::size_t kKeptRecordings = 4'096;
 constexpr std::size_t kRememberedNames = 20'000;
 constexpr std::size_t kKeptCallsOfAThread = 4'096;
 
@@ -396,6 +397,10 @@ void EventWriter::add(EventRecorded const& recorded) {
     history.push_back(entry);
   }
   recordings_.push_back(recorded);
+  if (recordings_.size() >= kKeptRecordings) {
+    write_recordings();
+    write_waits(false, false);
+  }
 }
 
 std::int64_t EventWriter::device_of(std::uint32_t context) const {
@@ -525,7 +530,7 @@ void EventWriter::name_thread(std::uint32_t thread, std::string_view name) {
   metadata("thread_name", pid_, thread, args);
 }
 
-void EventWriter::settle(bool all) {
+void EventWriter::write_recordings() {
   for (EventRecorded const& recorded : recordings_) {
     std::int64_t const device = device_of(recorded.place.context);
     std::string args;
@@ -546,15 +551,26 @@ void EventWriter::settle(bool all) {
     metadata("cuda_event_record", device, recorded.place.stream, args);
   }
   recordings_.clear();
-  std::size_t left_waits = 0;
+}
+
+void EventWriter::write_waits(bool all, bool settling) {
+  std::size_t left = 0;
   for (KeptWait& kept : waits_) {
-    if (all || ++kept.settled > 1 || recording_of(kept.wait) != nullptr) {
+    kept.settled += settling ? 1 : 0;
+    // Without the number of a recording, a later recording may still arrive.
+    bool const found = kept.wait.event_sync != 0 && recording_of(kept.wait) != nullptr;
+    if (all || found || kept.settled > 1) {
       write(kept.wait);
     } else {
-      waits_[left_waits++] = kept;
+      waits_[left++] = kept;
     }
   }
-  waits_.resize(left_waits);
+  waits_.resize(left);
+}
+
+void EventWriter::settle(bool all) {
+  write_recordings();
+  write_waits(all, true);
   for (auto& [thread, kept] : kept_calls_) {
     std::size_t left = 0;
     for (KeptCall& call : kept) {

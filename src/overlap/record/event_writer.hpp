@@ -81,6 +81,8 @@ class EventWriter {
   void announce(Place const& place);
   void write(ApiCall const& call);
   void write(Synchronisation const& wait);
+  void write_recordings();
+  void write_waits(bool all, bool settling);
   [[nodiscard]] Recorded const* recording_of(Synchronisation const& wait) const;
   void metadata(std::string_view name, std::int64_t pid, std::int64_t tid, std::string_view args);
   void flow(char phase, std::int64_t pid, std::int64_t tid, std::int64_t time, std::uint32_t id);

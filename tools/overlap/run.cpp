@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run.hpp"
 
-#include "run_files.hpp"
-
 #include "overlap/record/settings.hpp"
+#include "run_files.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -72,7 +71,8 @@ fs::path find_recorder(fs::path const& chosen) {
 
 void check(RunOptions const& options) {
   if (options.command.empty() || options.command.front().empty()) {
-    throw std::invalid_argument("run: expected a program, as in: msstream-overlap run -- python train.py");
+    throw std::invalid_argument(
+        "run: expected a program, as in: msstream-overlap run -- python train.py");
   }
   if (options.skip_ms < 0 || options.duration_ms < 0) {
     throw std::invalid_argument("run: expected times of at least 0");
@@ -190,7 +190,8 @@ int run(RunOptions const& options) {
     sigaddset(&watched, signal);
   }
   ::sigprocmask(SIG_BLOCK, &watched, &before);
-  auto const [child, error] = start(options.command, variables_of(options, recorder, files), before);
+  auto const [child, error] =
+      start(options.command, variables_of(options, recorder, files), before);
   int const status = child > 0 ? wait_for(child, watched) : 0;
 
   std::string const reason = WIFSIGNALED(status)

@@ -15,8 +15,8 @@ struct RunOptions {
   /// The file to write: gzipped JSON, or plain JSON if the name ends in ".json". Empty:
   /// PROGRAM.overlap.json.gz in the current folder, with a number if that exists.
   std::filesystem::path output = {};
-  bool force = false;  ///< replace `output` if it exists
-  std::int64_t skip_ms = 0;      ///< before the recording begins, counted from CUDA's initialisation
+  bool force = false;        ///< replace `output` if it exists
+  std::int64_t skip_ms = 0;  ///< before the recording begins, counted from CUDA's initialisation
   std::int64_t duration_ms = 0;  ///< 0: until the program ends
   std::string range = {};        ///< record only inside NVTX ranges "NAME" or "DOMAIN/NAME"
   bool graph_nodes = false;      ///< each node of CUDA graphs, instead of graphs as a whole
@@ -35,8 +35,8 @@ struct RunOptions {
 /// number is part of their names. Signals that other processes send to the tool are passed on.
 /// Blocks until the program ends.
 ///
-/// Throws std::invalid_argument if options are out of range, and std::runtime_error if the recording
-/// cannot begin: without the recorder, with another profiler, or if `output` exists.
+/// Throws std::invalid_argument if options are out of range, and std::runtime_error if the
+/// recording cannot begin: without the recorder, with another profiler, or if `output` exists.
 int run(RunOptions const& options);
 
 }  // namespace msstream::overlap

@@ -26,7 +26,8 @@ namespace {
 constexpr std::string_view kGzipEnd = ".json.gz";
 constexpr std::string_view kPlainEnd = ".json";
 
-/// Divides a name into what is before ".json.gz" or ".json", or before the last point, and the rest.
+/// Divides a name into what is before ".json.gz" or ".json", or before the last point, and the
+/// rest.
 std::pair<std::string, std::string> stem_and_end(fs::path const& file) {
   std::string const name = file.filename().string();
   for (std::string_view const end : {kGzipEnd, kPlainEnd}) {
@@ -101,9 +102,8 @@ RunFiles::RunFiles(fs::path const& output, std::string const& program, bool forc
       throw std::runtime_error(fmt::format("{} is a folder: name a file", output.string()));
     }
     if (fs::exists(fs::symlink_status(output_)) && !force) {
-      throw std::runtime_error(
-          fmt::format("{} exists already: choose another name, or --force to replace it",
-                      output.string()));
+      throw std::runtime_error(fmt::format(
+          "{} exists already: choose another name, or --force to replace it", output.string()));
     }
   } else {
     std::string const name = fs::path(program).filename().string();
@@ -168,9 +168,8 @@ RunFiles::Outcome RunFiles::collect(std::string const& reason_of_cut) {
       auto const [stem, end] = stem_and_end(target);
       fs::path const other = free_name(target.parent_path(), stem, end);
       if (other == target) {
-        outcome.messages.push_back(fmt::format("cannot write {}; the recording is {}",
-                                               target.string(),
-                                               recording.string()));
+        outcome.messages.push_back(fmt::format(
+            "cannot write {}; the recording is {}", target.string(), recording.string()));
         target = recording;
         break;
       }

@@ -5,8 +5,8 @@ namespace msstream::overlap::record {
 
 namespace {
 
-// Structures of later versions of CUPTI begin like the earlier ones. Fields that CUDA 12.0 lacks are
-// read only where the version of the library tells that they are there.
+// Structures of later versions of CUPTI begin like the earlier ones. Fields that CUDA 12.0 lacks
+// are read only where the version of the library tells that they are there.
 
 std::int64_t time_of(std::uint64_t ns) {
   return static_cast<std::int64_t>(ns);
@@ -170,8 +170,7 @@ std::size_t convert(Cupti const& cupti,
         break;
       case CUPTI_ACTIVITY_KIND_RUNTIME:
       case CUPTI_ACTIVITY_KIND_DRIVER:
-        add_call(
-            cupti, *reinterpret_cast<CUpti_ActivityAPI const*>(record), own_thread, writer);
+        add_call(cupti, *reinterpret_cast<CUpti_ActivityAPI const*>(record), own_thread, writer);
         break;
       case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
         add_synchronisation(cupti, record, writer);
@@ -184,9 +183,8 @@ std::size_t convert(Cupti const& cupti,
         OverheadSpan span;
         span.time = {time_of(overhead.start), time_of(overhead.end)};
         span.kind = static_cast<std::uint32_t>(overhead.overheadKind);
-        span.thread = overhead.objectKind == CUPTI_ACTIVITY_OBJECT_THREAD
-                          ? overhead.objectId.pt.threadId
-                          : 0;
+        span.thread =
+            overhead.objectKind == CUPTI_ACTIVITY_OBJECT_THREAD ? overhead.objectId.pt.threadId : 0;
         writer.add(span);
         break;
       }

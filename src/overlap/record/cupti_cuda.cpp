@@ -115,7 +115,8 @@ std::string Cupti::load(std::string const& chosen) {
     library = load_from_usual_places();
   }
   if (library == nullptr) {
-    return "cannot load libcupti.so.12 or libcupti.so.13, which comes with the CUDA toolkit and with PyTorch; name "
+    return "cannot load libcupti.so.12 or libcupti.so.13, which comes with the CUDA toolkit and "
+           "with PyTorch; name "
            "its file with --cupti, or its folder in LD_LIBRARY_PATH";
   }
   find(library, "cuptiGetVersion", get_version);
@@ -199,12 +200,11 @@ std::string_view Cupti::call_name(CUpti_CallbackDomain domain, std::uint32_t num
   std::lock_guard const lock(mutex);
   if (!names[number]) {
     char const* text = nullptr;
-    bool const known =
-        get_callback_name(domain, number, &text) == CUPTI_SUCCESS && text != nullptr;
+    bool const known = get_callback_name(domain, number, &text) == CUPTI_SUCCESS && text != nullptr;
     std::string name = known ? text : "";
-    if (auto const at = name.rfind("_v"); at != std::string::npos && at + 2 < name.size() &&
-                                          name.find_first_not_of("0123456789", at + 2) ==
-                                              std::string::npos) {
+    if (auto const at = name.rfind("_v");
+        at != std::string::npos && at + 2 < name.size() &&
+        name.find_first_not_of("0123456789", at + 2) == std::string::npos) {
       name.resize(at);
     }
     for (std::string_view const end : {"_ptsz", "_ptds"}) {

@@ -2,6 +2,7 @@
 #include "overlap/record/device_facts_cuda.hpp"
 
 #include <cuda.h>
+
 #include <dlfcn.h>
 
 #include <array>

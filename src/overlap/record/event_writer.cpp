@@ -13,10 +13,6 @@ namespace msstream::overlap::record {
 
 namespace {
 
-constexpr std::uint32_t kNoStream = 0xFFFFFFFFU;
-constexpr std::size_t kRememberedRecordings = std::size_t{1} << 18U;
-constexpr std::size_t kRecordingsOfAnEvent = 16;
-constexpr std::size_t kKeptRecordings = 4'096;
 constexpr std::size_t kRememberedNames = 20'000;
 constexpr std::size_t kKeptCallsOfAThread = 4'096;
 
@@ -25,14 +21,20 @@ constexpr std::uint64_t pair_of(std::uint32_t high, std::uint32_t low) {
 }
 
 std::string_view memory_name(int kind) {
-  constexpr std::string_view kNames[] = {"Unknown", "Pageable", "Pinned", "Device",
-                                         "Array", "Managed", "Device Static", "Managed Static"};
+  constexpr std::string_view kNames[] = {"Unknown",
+                                         "Pageable",
+                                         "Pinned",
+                                         "Device",
+                                         "Array",
+                                         "Managed",
+                                         "Device Static",
+                                         "Managed Static"};
   return kind >= 0 && kind < static_cast<int>(std::size(kNames)) ? kNames[kind] : kNames[0];
 }
 
 std::string_view direction_name(int kind) {
-  constexpr std::string_view kNames[] = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
-                                         "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
+  constexpr std::string_view kNames[] = {
+      "Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
   return kind >= 0 && kind < static_cast<int>(std::size(kNames)) ? kNames[kind] : kNames[0];
 }
 
@@ -53,20 +55,6 @@ std::string_view overhead_name(std::uint32_t kind) {
   return number < std::size(kNames) ? kNames[number] : kNames[0];
 }
 
-std::string_view waiting_name(Waiting kind) {
-  switch (kind) {
-    case Waiting::event:
-      return "Event Sync";
-    case Waiting::stream_for_event:
-      return "Stream Wait Event";
-    case Waiting::stream:
-      return "Stream Sync";
-    case Waiting::context:
-      break;
-  }
-  return "Context Sync";
-}
-
 std::string_view flag_name(int flag) {
   constexpr std::string_view kNames[] = {"unknown", "blocking", "non-blocking", "null"};
   return flag >= 0 && flag < static_cast<int>(std::size(kNames)) ? kNames[flag] : kNames[0];
@@ -80,15 +68,15 @@ bool starts_work(std::string_view call) {
 
 std::string demangled(std::string_view mangled) {
   std::string const name(mangled);
+  // Names of C look like types to the demangler: "t" is "unsigned short".
+  if (!mangled.starts_with("_Z")) {
+    return name;
+  }
   int status = 0;
   char* const plain = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
   std::string result = status == 0 && plain != nullptr ? plain : name;
   std::free(plain);
   return result;
-}
-
-std::int64_t stream_number(std::uint32_t stream) {
-  return stream == kNoStream ? -1 : std::int64_t{stream};
 }
 
 }  // namespace
@@ -365,98 +353,9 @@ void EventWriter::write(ApiCall const& call) {
   }
 }
 
-void EventWriter::add(Synchronisation const& synchronisation) {
-  if (synchronisation.kind == Waiting::event ||
-      synchronisation.kind == Waiting::stream_for_event) {
-    waits_.push_back({synchronisation, 0});
-  } else {
-    write(synchronisation);
-  }
-}
-
-void EventWriter::add(EventRecorded const& recorded) {
-  Recorded const entry{recorded.place.stream, recorded.correlation};
-  if (recorded.has_device) {
-    devices_[recorded.place.context] = recorded.place.device;
-  }
-  if (recorded.event_sync != 0) {
-    if (sync_order_.size() >= kRememberedRecordings) {
-      by_sync_.erase(sync_order_.front());
-      sync_order_.pop_front();
-    }
-    by_sync_[recorded.event_sync] = entry;
-    sync_order_.push_back(recorded.event_sync);
-  } else {
-    if (by_event_.size() >= kRememberedRecordings) {
-      by_event_.clear();
-    }
-    auto& history = by_event_[pair_of(recorded.place.context, recorded.event)];
-    if (history.size() >= kRecordingsOfAnEvent) {
-      history.pop_front();
-    }
-    history.push_back(entry);
-  }
-  recordings_.push_back(recorded);
-  if (recordings_.size() >= kKeptRecordings) {
-    write_recordings();
-    write_waits(false, false);
-  }
-}
-
 std::int64_t EventWriter::device_of(std::uint32_t context) const {
   auto const found = devices_.find(context);
   return found == devices_.end() ? 0 : std::int64_t{found->second};
-}
-
-EventWriter::Recorded const* EventWriter::recording_of(Synchronisation const& wait) const {
-  if (wait.event_sync != 0) {
-    auto const found = by_sync_.find(wait.event_sync);
-    return found == by_sync_.end() ? nullptr : &found->second;
-  }
-  Recorded const* last = nullptr;
-  if (auto const found = by_event_.find(pair_of(wait.context, wait.event));
-      found != by_event_.end()) {
-    // Correlations grow with each call: the last recording before the wait is the one meant.
-    for (Recorded const& recorded : found->second) {
-      if (recorded.correlation < wait.correlation &&
-          (last == nullptr || recorded.correlation > last->correlation)) {
-        last = &recorded;
-      }
-    }
-  }
-  return last;
-}
-
-void EventWriter::write(Synchronisation const& wait) {
-  std::int64_t const device = device_of(wait.context);
-  std::int64_t const stream = stream_number(wait.stream);
-  std::string name;
-  JsonText(name).quoted(waiting_name(wait.kind));
-  open("cuda_sync", name);
-  at(device, stream, wait.time);
-  JsonText text(text_);
-  text.raw("\"cuda_sync_kind\": ").raw(name);
-  if (wait.kind == Waiting::event || wait.kind == Waiting::stream_for_event) {
-    Recorded const* const source = recording_of(wait);
-    text.raw(", \"wait_on_stream\": ")
-        .number(source == nullptr ? std::int64_t{-1} : std::int64_t{source->stream})
-        .raw(", \"wait_on_cuda_event_record_corr_id\": ")
-        .number(source == nullptr ? std::int64_t{-1} : std::int64_t{source->correlation})
-        .raw(", \"wait_on_cuda_event_id\": ")
-        .number(wait.event);
-    if (wait.event_sync != 0) {
-      text.raw(", \"wait_on_cuda_event_sync_id\": ").number(wait.event_sync);
-    }
-  }
-  text.raw(", \"stream\": ")
-      .number(stream)
-      .raw(", \"correlation\": ")
-      .number(wait.correlation)
-      .raw(", \"device\": ")
-      .number(device)
-      .raw(", \"context\": ")
-      .number(wait.context)
-      .raw("}}");
 }
 
 void EventWriter::add(OverheadSpan const& overhead) {
@@ -528,44 +427,6 @@ void EventWriter::name_thread(std::uint32_t thread, std::string_view name) {
   std::string args;
   JsonText(args).raw("\"name\": ").quoted(name);
   metadata("thread_name", pid_, thread, args);
-}
-
-void EventWriter::write_recordings() {
-  for (EventRecorded const& recorded : recordings_) {
-    std::int64_t const device = device_of(recorded.place.context);
-    std::string args;
-    JsonText text(args);
-    text.raw("\"device\": ")
-        .number(device)
-        .raw(", \"context\": ")
-        .number(recorded.place.context)
-        .raw(", \"stream\": ")
-        .number(recorded.place.stream)
-        .raw(", \"correlation\": ")
-        .number(recorded.correlation)
-        .raw(", \"event\": ")
-        .number(recorded.event);
-    if (recorded.event_sync != 0) {
-      text.raw(", \"event sync\": ").number(recorded.event_sync);
-    }
-    metadata("cuda_event_record", device, recorded.place.stream, args);
-  }
-  recordings_.clear();
-}
-
-void EventWriter::write_waits(bool all, bool settling) {
-  std::size_t left = 0;
-  for (KeptWait& kept : waits_) {
-    kept.settled += settling ? 1 : 0;
-    // Without the number of a recording, a later recording may still arrive.
-    bool const found = kept.wait.event_sync != 0 && recording_of(kept.wait) != nullptr;
-    if (all || found || kept.settled > 1) {
-      write(kept.wait);
-    } else {
-      waits_[left++] = kept;
-    }
-  }
-  waits_.resize(left);
 }
 
 void EventWriter::settle(bool all) {

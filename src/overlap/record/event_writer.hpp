@@ -95,13 +95,14 @@ class EventWriter {
   Counts counts_;
   std::unordered_map<std::string, std::string> names_;  ///< of kernels, quoted, by mangled name
   std::unordered_map<std::uint64_t, bool> announced_;   ///< streams by device and number
-  std::unordered_map<std::uint32_t, std::uint32_t> devices_;  ///< by context
+  std::unordered_map<std::uint32_t, std::uint32_t> devices_;    ///< by context
   std::unordered_map<std::uint32_t, std::int32_t> priorities_;  ///< by stream
   std::unordered_map<std::uint32_t, Limits> limits_;            ///< by device
   std::unordered_map<std::uint64_t, Recorded> by_sync_;
-  /// The last recordings of each event, by context and event: older CUPTI has no other name for one.
+  /// The last recordings of each event, by context and event: older CUPTI has no other name for
+  /// one.
   std::unordered_map<std::uint64_t, std::deque<Recorded>> by_event_;
-  std::deque<std::uint64_t> sync_order_;                  ///< of by_sync_, oldest first
+  std::deque<std::uint64_t> sync_order_;  ///< of by_sync_, oldest first
   std::vector<KeptWait> waits_;
   std::vector<EventRecorded> recordings_;
   std::unordered_map<std::uint32_t, std::vector<KeptCall>> kept_calls_;  ///< by thread

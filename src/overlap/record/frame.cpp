@@ -103,12 +103,17 @@ void Head::describe_process(int order) {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   host = name.data();
-  auto const known = first_number_of(
-      {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"});
+  auto const known = first_number_of({"RANK",
+                                      "OMPI_COMM_WORLD_RANK",
+                                      "PMIX_RANK",
+                                      "PMI_RANK",
+                                      "MV2_COMM_WORLD_RANK",
+                                      "SLURM_PROCID"});
   rank_is_known = known.has_value();
   rank = known.value_or(order);
   ranks =
-      first_number_of({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"})
+      first_number_of(
+          {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"})
           .value_or(0);
 }
 
@@ -157,7 +162,9 @@ std::string text_of(Head const& head) {
       .number(head.memory_limit_bytes)
       .raw(", \"notes\": ");
   list(text, head.notes, string);
-  text.raw("},\n\"traceEvents\": [\n{\"name\": \"process_name\", \"ph\": \"M\", \"ts\": 0, \"pid\": ")
+  text.raw(
+          "},\n\"traceEvents\": [\n{\"name\": \"process_name\", \"ph\": \"M\", \"ts\": 0, "
+          "\"pid\": ")
       .number(head.pid)
       .raw(", \"tid\": 0, \"args\": {\"name\": ")
       .quoted(head.program)

@@ -19,7 +19,8 @@ constexpr int kSignalLimitMs = 1'000;
 void on_signal(int signal) {
   static std::atomic<int> calls{0};
   Recorder* const recorder = Recorder::current();
-  // A second signal of an impatient user ends the process at once, as does one in a child of fork().
+  // A second signal of an impatient user ends the process at once, as does one in a child of
+  // fork().
   if (recorder == nullptr || recorder->is_done() || calls.fetch_add(1) >= 3) {
     raise_by_default(signal);
     return;
@@ -45,12 +46,9 @@ extern "C" {
 __attribute__((visibility("default"))) int InitializeInjection() {
   Recorder::start();
   if (Recorder::current() != nullptr) {
-    std::atexit([] {
-      Recorder::finish(Recorder::kExit, msstream::overlap::record::kExitLimitMs);
-    });
-    at_quick_exit([] {
-      Recorder::finish(Recorder::kQuickExit, msstream::overlap::record::kExitLimitMs);
-    });
+    std::atexit([] { Recorder::finish(Recorder::kExit, msstream::overlap::record::kExitLimitMs); });
+    at_quick_exit(
+        [] { Recorder::finish(Recorder::kQuickExit, msstream::overlap::record::kExitLimitMs); });
     msstream::overlap::record::watch_signals(msstream::overlap::record::on_signal);
   }
   return 1;

@@ -86,9 +86,10 @@ JsonText& JsonText::decimal(double value) {
     return *this;
   }
   std::array<char, 400> digits;
-  auto const end = std::to_chars(
-                       digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed, 6)
-                       .ptr;
+  auto const end =
+      std::to_chars(
+          digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed, 6)
+          .ptr;
   std::string_view text(digits.data(), static_cast<std::size_t>(end - digits.data()));
   text = text.substr(0, text.find_last_not_of('0') + 1);
   out_->append(text.ends_with('.') ? text.substr(0, text.size() - 1) : text);

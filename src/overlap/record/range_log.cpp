@@ -140,8 +140,9 @@ int RangeLog::pop(std::string const* domain) {
   int depth = 0;
   {
     std::lock_guard const lock(log.mutex);
-    auto const found = std::find_if(
-        log.open.rbegin(), log.open.rend(), [domain](Range const& r) { return r.domain == domain; });
+    auto const found = std::find_if(log.open.rbegin(), log.open.rend(), [domain](Range const& r) {
+      return r.domain == domain;
+    });
     if (found == log.open.rend()) {
       return -1;
     }
@@ -207,9 +208,11 @@ std::vector<RangeLog::Range> RangeLog::take(bool open) {
         taken.push_back(range);
       }
     }
-    // Logs of threads that ended have no other owner.
+    // Logs of threads that ended have no other owner. Ranges that they left open are kept.
     threads = threads_;
-    std::erase_if(threads_, [](auto const& thread) { return thread.use_count() == 2; });
+    std::erase_if(threads_, [](auto const& thread) {
+      return thread.use_count() == 2 && thread->open.empty();
+    });
   }
   for (auto const& thread : threads) {
     std::lock_guard const lock(thread->mutex);

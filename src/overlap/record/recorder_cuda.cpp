@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/record/recorder_cuda.hpp"
 
+#include "overlap/record/calls.hpp"
 #include "overlap/record/convert_cuda.hpp"
 #include "overlap/record/device_facts_cuda.hpp"
 #include "overlap/record/range_log.hpp"
@@ -55,34 +56,6 @@ buffer_completed(CUcontext, std::uint32_t, std::uint8_t* data, std::size_t, std:
   if (data != nullptr && current_buffers.load()->complete(data, valid) > kWakeBytes) {
     sem_post(current_wake.load());
   }
-}
-
-/// Calls that say nothing about streams and that frameworks make before each launch.
-bool is_uninteresting(std::string_view call) {
-  constexpr std::string_view kBeginnings[] = {
-      "cudaGetDevice", "cudaSetDevice", "cudaGetLastError", "cudaPeekAtLastError", "cudaGetError",
-      "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo", "cudaStreamGetPriority",
-      "cudaStreamGetFlags", "cudaStreamGetDevice", "cudaStreamGetId", "cudaDeviceGet",
-      "cudaOccupancy", "cudaFuncGet", "cudaFuncSet", "cudaPointerGet", "cudaDriverGet",
-      "cudaRuntimeGet", "cudaEventElapsedTime", "cudaThreadExchange", "cudaGetFunc",
-      "cudaGetDriverEntryPoint", "cudaKernelGet", "cudaDeviceCanAccessPeer", "__cuda"};
-  return std::any_of(std::begin(kBeginnings), std::end(kBeginnings), [call](std::string_view begin) {
-    return call.starts_with(begin);
-  });
-}
-
-/// Calls of the driver that issue work, wait, or hold up the host. Not those of every query.
-bool is_interesting(std::string_view call) {
-  constexpr std::string_view kBeginnings[] = {
-      "cuLaunch", "cuMemcpy", "cuMemset", "cuStreamSynchronize", "cuStreamWaitEvent",
-      "cuStreamWaitValue", "cuStreamQuery", "cuStreamAddCallback", "cuEventRecord",
-      "cuEventSynchronize", "cuEventQuery", "cuCtxSynchronize", "cuMemAlloc", "cuMemFree",
-      "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostUnregister", "cuMemCreate", "cuMemRelease",
-      "cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemPrefetch", "cuModuleLoad", "cuModuleUnload",
-      "cuLibraryLoad", "cuLibraryUnload", "cuLinkComplete", "cuGraphLaunch", "cuGraphInstantiate"};
-  return std::any_of(std::begin(kBeginnings), std::end(kBeginnings), [call](std::string_view begin) {
-    return call.starts_with(begin);
-  });
 }
 
 std::string reason_of(int why) {

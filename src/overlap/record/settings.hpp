@@ -23,20 +23,19 @@ inline constexpr char kCupti[] = "MSSTREAM_OVERLAP_CUPTI";
 
 /// What to record, and where.
 struct Settings {
-  std::string folder;      ///< absolute; each process writes a file of its own there
-  bool plain = false;      ///< JSON that is not compressed
+  std::string folder;            ///< absolute; each process writes a file of its own there
+  bool plain = false;            ///< JSON that is not compressed
   std::int64_t skip_ms = 0;      ///< after CUDA is initialised
   std::int64_t duration_ms = 0;  ///< 0: until the end
   /// Records only while an NVTX range of this name is open. "DOMAIN/NAME" names its domain. Empty:
   /// always.
   std::string range;
-  bool graph_nodes = false;  ///< each node of a CUDA graph instead of the graph as a whole
+  bool graph_nodes = false;      ///< each node of a CUDA graph instead of the graph as a whole
   std::size_t memory_mib = 256;  ///< of records that wait to be written
   std::string cupti;             ///< the file to load CUPTI from; empty: searched for
 
   /// Reads the environment. `folder` is empty if the process was not started for a recording.
   [[nodiscard]] static Settings from_environment();
 };
-
 
 }  // namespace msstream::overlap::record

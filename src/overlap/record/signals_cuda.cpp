@@ -105,8 +105,7 @@ __attribute__((visibility("default"))) sighandler_t signal(int number,
   wanted.sa_handler = handler;
   wanted.sa_flags = SA_RESTART;
   sigemptyset(&wanted.sa_mask);
-  return msstream::overlap::record::change_action(number, &wanted, &before) == 0
-             ? before.sa_handler
-             : SIG_ERR;
+  return msstream::overlap::record::change_action(number, &wanted, &before) == 0 ? before.sa_handler
+                                                                                 : SIG_ERR;
 }
 }

@@ -124,8 +124,7 @@ bool append_compressed(std::string& out, std::string_view text, std::uint32_t& c
   bool const done = functions->deflate(&stream, Z_FINISH) == Z_STREAM_END;
   out.resize(done ? before + stream.total_out : before);
   functions->end(&stream);
-  crc = static_cast<std::uint32_t>(
-      functions->crc(0, bytes, static_cast<unsigned>(text.size())));
+  crc = static_cast<std::uint32_t>(functions->crc(0, bytes, static_cast<unsigned>(text.size())));
   return done;
 }
 #else
@@ -195,8 +194,8 @@ std::uint64_t whole_members(int descriptor, std::uint64_t size) {
         static_cast<ssize_t>(header.size())) {
       break;
     }
-    bool const ours = header[0] == 0x1F && header[1] == 0x8B && header[12] == 'M' &&
-                      header[13] == 'S';
+    bool const ours =
+        header[0] == 0x1F && header[1] == 0x8B && header[12] == 'M' && header[13] == 'S';
     std::uint64_t bytes = 0;
     for (unsigned byte = 0; byte < 4; ++byte) {
       bytes |= std::uint64_t{header[16 + byte]} << (8 * byte);
@@ -216,8 +215,8 @@ std::uint64_t whole_lines(int descriptor, std::uint64_t size) {
   for (std::uint64_t end = size; end > 0;) {
     std::uint64_t const begin = end > kStep ? end - kStep : 0;
     // Two bytes more, for a separator that lies across the border.
-    auto const count =
-        ::pread(descriptor, bytes.data(), std::min(size - begin, kStep + 2), static_cast<off_t>(begin));
+    auto const count = ::pread(
+        descriptor, bytes.data(), std::min(size - begin, kStep + 2), static_cast<off_t>(begin));
     if (count <= 0) {
       return 0;
     }
@@ -341,11 +340,12 @@ CutFile complete_cut_file(std::string const& part, std::string_view footer) {
     return result;
   }
   std::array<char, kPlainMark.size()> mark{};
-  bool const plain = ::pread(descriptor, mark.data(), mark.size(), 0) ==
-                         static_cast<ssize_t>(mark.size()) &&
-                     std::string_view(mark.data(), mark.size()) == kPlainMark;
+  bool const plain =
+      ::pread(descriptor, mark.data(), mark.size(), 0) == static_cast<ssize_t>(mark.size()) &&
+      std::string_view(mark.data(), mark.size()) == kPlainMark;
   auto const size = static_cast<std::uint64_t>(status.st_size);
-  std::uint64_t const whole = plain ? whole_lines(descriptor, size) : whole_members(descriptor, size);
+  std::uint64_t const whole =
+      plain ? whole_lines(descriptor, size) : whole_members(descriptor, size);
   result.lost_bytes = size - whole;
   std::string const end = plain ? std::string(footer) : gzip_member(footer);
   std::string const stem = part.substr(0, part.size() - (sizeof kPartEnd - 1));

@@ -55,7 +55,7 @@ class TraceFile {
 
 /// What was done with a file whose process ended without finish().
 struct CutFile {
-  bool still_written = false;  ///< its process lives: nothing was done
+  bool still_written = false;    ///< its process lives: nothing was done
   std::uint64_t lost_bytes = 0;  ///< of a piece that was not written as a whole
   std::string path;              ///< its name now
   std::string error;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/record/event_writer.hpp"
+
 #include "overlap/record/frame.hpp"
 
 #include <gtest/gtest.h>
@@ -147,8 +148,8 @@ TEST(OverlapEventWriter, driver_calls_inside_a_runtime_call_are_left_out) {
     call.time = time;
     writer.add(call);
   };
-  add(true, "cuMemAlloc", {1, 2});         // alone
-  add(true, "cuLaunchKernel", {11, 19});   // inside
+  add(true, "cuMemAlloc", {1, 2});        // alone
+  add(true, "cuLaunchKernel", {11, 19});  // inside
   add(false, "cudaLaunchKernel", {10, 20});
   add(true, "cuStreamSynchronize", {30, 40});  // alone, and nothing follows
   writer.settle(true);
@@ -168,6 +169,15 @@ TEST(OverlapEventWriter, hostile_names_stay_json) {
   ASSERT_EQ(ranges.size(), 1U);
   EXPECT_EQ(ranges[0].at("args").at("domain"), "d\"");
   EXPECT_NE(ranges[0].at("name").get<std::string>().find("\xC3\xA4"), std::string::npos);
+}
+
+TEST(OverlapEventWriter, names_of_c_functions_are_not_taken_for_types) {
+  EventWriter writer(42, 0);
+  Kernel kernel;
+  kernel.work.time = {1, 2};
+  kernel.name = "t";
+  writer.add(kernel);
+  EXPECT_EQ(of_category(events_of(writer), "kernel").at(0).at("name"), "t");
 }
 
 TEST(OverlapEventWriter, work_without_times_is_counted_and_left_out) {

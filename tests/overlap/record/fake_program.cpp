@@ -17,9 +17,9 @@ void (*fake_work)(char const*) = nullptr;
 
 void initialise_cuda() {
   void* const library = dlopen(std::getenv("CUDA_INJECTION64_PATH"), RTLD_NOW);
-  auto* const initialise =
-      library == nullptr ? nullptr
-                         : reinterpret_cast<int (*)()>(dlsym(library, "InitializeInjection"));
+  auto* const initialise = library == nullptr
+                               ? nullptr
+                               : reinterpret_cast<int (*)()>(dlsym(library, "InitializeInjection"));
   if (initialise == nullptr) {
     std::fprintf(stderr, "no injection: %s\n", dlerror());
     std::exit(99);

@@ -130,7 +130,8 @@ TEST_F(OverlapRun, ends_without_handlers_and_crashes_lose_nothing) {
     char const* how;
     int status;
   };
-  for (Case const& c : {Case{"_exit", 8}, Case{"abort", 128 + SIGABRT}, Case{"segv", 128 + SIGSEGV}}) {
+  for (Case const& c :
+       {Case{"_exit", 8}, Case{"abort", 128 + SIGABRT}, Case{"segv", 128 + SIGSEGV}}) {
     auto run_options = options({c.how});
     run_options.force = true;
     EXPECT_EQ(msstream::overlap::run(run_options), c.status) << c.how;
@@ -178,7 +179,8 @@ TEST_F(OverlapRun, a_child_without_cuda_leaves_its_parents_file_alone) {
 TEST_F(OverlapRun, what_keeps_a_recording_from_being_made_is_said) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(msstream::overlap::run(options({"without-cuda"})), 3);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("did not initialise CUDA"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("did not initialise CUDA"),
+            std::string::npos);
   setenv("FAKE_CUPTI_CLIENT", "CUPTI for Another", 1);
   testing::internal::CaptureStderr();
   EXPECT_EQ(msstream::overlap::run(options({"exit"})), 7);

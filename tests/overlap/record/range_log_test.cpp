@@ -19,7 +19,7 @@ std::vector<bool>& switched() {
 class OverlapRangeLog : public testing::Test {
  protected:
   OverlapRangeLog() {
-    log().take(true);
+    (void)log().take(true);
     RangeLog::renew();  // as in a child of fork()
     switched().clear();
   }

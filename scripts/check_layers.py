@@ -149,7 +149,8 @@ def family_of(path):
 
 
 def may_name_cuda(path):
-    return path.startswith(("kernels/", "tests/")) or room_of(path) == "runtime" or path.endswith((".cuh", "_cuda.cpp"))
+    return (path.startswith(("kernels/", "tests/")) or room_of(path) == "runtime" or
+            path.endswith((".cuh", "_cuda.cpp", "_cuda.hpp")))
 
 
 def project_file(root, source, opening, name):
@@ -157,7 +158,7 @@ def project_file(root, source, opening, name):
     if name.startswith("msstream/"):
         return "include/" + name
     if opening == '"':
-        tests = (Path("tests"),) if source.startswith("tests/") else ()
+        tests = (Path("tests"), Path("tools/overlap")) if source.startswith("tests/") else ()
         for folder in (Path(source).parent, *tests, Path("kernels"), Path("src")):
             if (root / folder / name).is_file():
                 return Path(os.path.normpath(folder / name)).as_posix()
@@ -173,7 +174,7 @@ def is_word(path, texts):
 
 def refusal(path, target, texts):
     """Returns why a file may not include another one of the project; None if it may."""
-    if path == UMBRELLA:
+    if path == UMBRELLA or (path.startswith("tests/") and target.startswith("tools/")):
         return None
     if target == UMBRELLA:
         return None if path.startswith("tests/") else f"only users include {target}"

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/record/buffers.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace msstream::overlap::record {
+
+Buffers::Buffers(std::size_t limit_bytes) : limit_(std::max<std::size_t>(limit_bytes / kBytes, 4)) {
+  empty_.reserve(limit_);
+  filled_.reserve(limit_);
+  // Some are made ahead, so that the program's threads need not.
+  for (std::size_t made = 0; made < std::min<std::size_t>(limit_, 16); ++made) {
+    if (auto* const data = static_cast<std::uint8_t*>(std::aligned_alloc(64, kBytes))) {
+      std::memset(data, 0, kBytes);
+      empty_.push_back(data);
+      ++count_;
+    }
+  }
+}
+
+std::uint8_t* Buffers::request() noexcept {
+  {
+    std::lock_guard const lock(mutex_);
+    if (!empty_.empty()) {
+      std::uint8_t* const data = empty_.back();
+      empty_.pop_back();
+      return data;
+    }
+    if (count_ == limit_) {
+      ++refusals_;
+      return nullptr;
+    }
+    ++count_;
+  }
+  auto* const data = static_cast<std::uint8_t*>(std::aligned_alloc(64, kBytes));
+  if (data == nullptr) {
+    std::lock_guard const lock(mutex_);
+    --count_;
+    ++refusals_;
+    return nullptr;
+  }
+  std::memset(data, 0, kBytes);
+  return data;
+}
+
+std::size_t Buffers::complete(std::uint8_t* data, std::size_t valid_bytes) noexcept {
+  std::lock_guard const lock(mutex_);
+  filled_.push_back({data, valid_bytes});  // never more than limit_, which is reserved
+  filled_bytes_ += valid_bytes;
+  return filled_bytes_;
+}
+
+std::vector<Buffers::Filled> Buffers::take() {
+  std::vector<Filled> taken;
+  taken.reserve(limit_);
+  std::lock_guard const lock(mutex_);
+  std::swap(taken, filled_);
+  filled_bytes_ = 0;
+  return taken;
+}
+
+void Buffers::give_back(Filled buffer) {
+  std::memset(buffer.data, 0, std::min(buffer.valid_bytes, kBytes));
+  std::lock_guard const lock(mutex_);
+  empty_.push_back(buffer.data);
+}
+
+std::uint64_t Buffers::refusals() const {
+  std::lock_guard const lock(mutex_);
+  return refusals_;
+}
+
+std::size_t Buffers::most_bytes() const {
+  std::lock_guard const lock(mutex_);
+  return count_ * kBytes;
+}
+
+}  // namespace msstream::overlap::record

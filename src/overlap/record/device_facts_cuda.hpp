@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/record/happening.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace msstream::overlap::record {
+
+struct DriverFacts {
+  int version = 0;  ///< 0 without a driver
+  std::vector<DeviceFacts> devices;
+};
+
+/// Asks the driver for its devices; empty while it is not initialised.
+[[nodiscard]] std::optional<DriverFacts> driver_facts();
+
+}  // namespace msstream::overlap::record

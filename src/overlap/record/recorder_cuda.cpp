@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/record/recorder_cuda.hpp"
+
+#include "overlap/record/calls.hpp"
+#include "overlap/record/convert_cuda.hpp"
+#include "overlap/record/device_facts_cuda.hpp"
+#include "overlap/record/range_log.hpp"
+#include "overlap/record/signals.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string_view>
+#include <thread>
+
+namespace msstream::overlap::record {
+
+namespace {
+
+constexpr int kTickMs = 250;
+constexpr std::size_t kWakeBytes = 2 * Buffers::kBytes;
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20U;
+
+std::atomic<Recorder*> current_recorder{nullptr};
+std::atomic<Buffers*> current_buffers{nullptr};
+std::atomic<sem_t*> current_wake{nullptr};
+
+constexpr CUpti_ActivityKind kKindsOfWindows[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                                  CUPTI_ACTIVITY_KIND_MEMCPY,
+                                                  CUPTI_ACTIVITY_KIND_MEMCPY2,
+                                                  CUPTI_ACTIVITY_KIND_MEMSET,
+                                                  CUPTI_ACTIVITY_KIND_RUNTIME,
+                                                  CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
+                                                  CUPTI_ACTIVITY_KIND_CUDA_EVENT,
+                                                  CUPTI_ACTIVITY_KIND_OVERHEAD};
+
+void CUPTIAPI buffer_requested(std::uint8_t** data, std::size_t* bytes, std::size_t* most_records) {
+  *data = current_buffers.load()->request();
+  *bytes = *data == nullptr ? 0 : Buffers::kBytes;
+  *most_records = 0;
+}
+
+void CUPTIAPI
+buffer_completed(CUcontext, std::uint32_t, std::uint8_t* data, std::size_t, std::size_t valid) {
+  if (data != nullptr && current_buffers.load()->complete(data, valid) > kWakeBytes) {
+    sem_post(current_wake.load());
+  }
+}
+
+std::string reason_of(int why) {
+  if (why == Recorder::kExit) {
+    return "the program ended";
+  }
+  if (why == Recorder::kQuickExit) {
+    return "the program ended by _exit()";
+  }
+  return "signal " + std::to_string(why);
+}
+
+void on_watched_range(bool);
+
+}  // namespace
+
+Recorder::Recorder(Settings settings, Cupti const& cupti)
+    : settings_(std::move(settings)),
+      cupti_(cupti),
+      pid_(::getpid()),
+      buffers_(settings_.memory_mib << 20U),
+      file_(settings_.folder, std::to_string(pid_), settings_.plain) {}
+
+Recorder* Recorder::current() noexcept {
+  return current_recorder.load(std::memory_order_acquire);
+}
+
+void Recorder::finish(int why, int limit_ms) noexcept {
+  Recorder* const recorder = current();
+  if (recorder != nullptr && recorder->pid_ == ::getpid()) {
+    recorder->ask_to_finish(why);
+    recorder->wait_until_done(limit_ms);
+  }
+}
+
+void Recorder::ask_to_finish(int why) noexcept {
+  int none = 0;
+  why_.compare_exchange_strong(none, why);
+  sem_post(&wake_);
+}
+
+bool Recorder::wait_until_done(int limit_ms) const noexcept {
+  for (int waited_us = 0; !done_ && waited_us < limit_ms * 1000; waited_us += 200) {
+    timespec const pause{0, 200'000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+  }
+  return done_;
+}
+
+void Recorder::forget_in_child() noexcept {
+  // The thread and its locks stayed in the parent, which goes on to write the file.
+  if (Recorder* const recorder = current_recorder.exchange(nullptr)) {
+    recorder->file_.abandon();
+  }
+  RangeLog::renew();
+}
+
+Moment Recorder::now() const {
+  // The clocks cannot be read at once: the closest of some readings is taken.
+  Moment best;
+  std::int64_t smallest = -1;
+  for (int trial = 0; trial < 5; ++trial) {
+    std::uint64_t before = 0;
+    std::uint64_t after = 0;
+    Moment moment;
+    cupti_.get_timestamp(&before);
+    moment.read_system_clocks();
+    cupti_.get_timestamp(&after);
+    auto const distance = static_cast<std::int64_t>(after - before);
+    moment.recording = static_cast<std::int64_t>(before) + distance / 2;
+    if (smallest < 0 || distance < smallest) {
+      smallest = distance;
+      best = moment;
+    }
+  }
+  return best;
+}
+
+void Recorder::tell(bool ok, std::string const& message) const {
+  // The launcher prints it. A name of its own, as a process may fail before it has a file.
+  std::string const path =
+      settings_.folder + "/" + std::to_string(pid_) + (ok ? ".note" : ".error");
+  int const descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor >= 0) {
+    std::string const line = message + "\n";
+    [[maybe_unused]] auto const written = ::write(descriptor, line.data(), line.size());
+    ::close(descriptor);
+  }
+}
+
+void Recorder::start() {
+  static std::atomic<bool> started{false};
+  Settings const settings = Settings::from_environment();
+  if (settings.folder.empty() || started.exchange(true)) {
+    return;
+  }
+  Cupti cupti;
+  std::string error = cupti.load(settings.cupti);
+  if (error.empty()) {
+    error = cupti.become_client();
+  }
+  // Never destroyed: CUPTI's threads may call it until the process ends.
+  auto* const recorder = new Recorder(settings, cupti);
+  if (error.empty()) {
+    error = recorder->file_.error();
+  }
+  if (!error.empty()) {
+    recorder->tell(false, error);
+    ::unlink((recorder->file_.path() + ".part").c_str());
+    delete recorder;
+    return;
+  }
+  recorder->begin(settings);
+}
+
+void Recorder::begin(Settings const& settings) {
+  sem_init(&wake_, 0, 0);
+  current_buffers = &buffers_;
+  current_wake = &wake_;
+  std::uint8_t const zeroed = 1;
+  std::size_t value_bytes = sizeof zeroed;
+  if (cupti_.set_attribute != nullptr) {
+    cupti_.set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER,
+                         &value_bytes,
+                         const_cast<std::uint8_t*>(&zeroed));
+  }
+  if (cupti_.set_thread_id_type != nullptr) {
+    cupti_.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+  }
+  if (auto const code = cupti_.register_callbacks(buffer_requested, buffer_completed);
+      code != CUPTI_SUCCESS) {
+    tell(false, "CUPTI cannot be used: " + cupti_.describe(code));
+    return;
+  }
+  head_.describe_process(file_.number());
+  head_.start = now();
+  head_.cupti_version = cupti_.version;
+  head_.cupti = cupti_.path;
+  head_.graph_nodes = settings.graph_nodes;
+  head_.range = settings.range;
+  head_.skip_ms = settings.skip_ms;
+  head_.duration_ms = settings.duration_ms;
+  head_.memory_limit_bytes = buffers_.limit_bytes();
+  if (!settings.plain && !can_compress()) {
+    head_.notes.emplace_back("not compressed, since libz.so.1 is not on this machine");
+  }
+  writer_ = std::make_unique<EventWriter>(pid_, head_.start.recording);
+  enable_always();
+  current_recorder.store(this, std::memory_order_release);
+  pthread_atfork(nullptr, nullptr, [] { forget_in_child(); });
+  if (!settings.range.empty()) {
+    RangeLog::of_process().watch(settings.range, on_watched_range);
+  }
+  if (settings.range.empty() ? settings.skip_ms == 0 : RangeLog::of_process().watched_is_open()) {
+    open_window();
+  }
+  // The thread must not run the program's signal handlers.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([this] { run(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Recorder::enable_always() {
+  // Streams and contexts are made before a window that begins later.
+  for (auto const kind : {CUPTI_ACTIVITY_KIND_CONTEXT, CUPTI_ACTIVITY_KIND_STREAM}) {
+    if (auto const code = cupti_.enable(kind); code != CUPTI_SUCCESS) {
+      head_.notes.push_back("streams are not described: " + cupti_.describe(code));
+    }
+  }
+}
+
+void Recorder::choose_calls() {
+  constexpr std::uint32_t kMostCalls = 1200;
+  if (cupti_.enable_runtime_call != nullptr) {
+    for (std::uint32_t number = 1; number < kMostCalls; ++number) {
+      if (is_uninteresting(cupti_.call_name(CUPTI_CB_DOMAIN_RUNTIME_API, number))) {
+        cupti_.enable_runtime_call(number, 0);
+      }
+    }
+  }
+  if (cupti_.enable_driver_call == nullptr) {
+    cupti_.enable(CUPTI_ACTIVITY_KIND_DRIVER);
+    return;
+  }
+  for (std::uint32_t number = 1; number < kMostCalls; ++number) {
+    if (is_interesting(cupti_.call_name(CUPTI_CB_DOMAIN_DRIVER_API, number))) {
+      cupti_.enable_driver_call(number, 1);
+    }
+  }
+}
+
+void Recorder::open_window() {
+  std::lock_guard const lock(window_mutex_);
+  if (window_is_open_ || windows_are_over_) {
+    return;
+  }
+  for (auto const kind : kKindsOfWindows) {
+    if (auto const code = cupti_.enable(kind); code != CUPTI_SUCCESS) {
+      foot_.notes.push_back("kind " + std::to_string(kind) +
+                            " was not recorded: " + cupti_.describe(code));
+    }
+  }
+  if (!settings_.graph_nodes) {
+    cupti_.enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+  }
+  choose_calls();
+  if (cupti_.enable_all_syncs != nullptr) {
+    cupti_.enable_all_syncs(0);
+  }
+  RangeLog::of_process().keep(true);
+  window_is_open_ = true;
+  windows_.emplace_back(now().recording - head_.start.recording, -1);
+}
+
+void Recorder::close_window() {
+  std::lock_guard const lock(window_mutex_);
+  if (!window_is_open_) {
+    return;
+  }
+  for (auto const kind : kKindsOfWindows) {
+    cupti_.disable(kind);
+  }
+  if (!settings_.graph_nodes) {
+    cupti_.disable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+  }
+  if (cupti_.enable_driver_call == nullptr) {
+    cupti_.disable(CUPTI_ACTIVITY_KIND_DRIVER);
+  } else {
+    for (std::uint32_t number = 1; number < 1200; ++number) {
+      if (is_interesting(cupti_.call_name(CUPTI_CB_DOMAIN_DRIVER_API, number))) {
+        cupti_.enable_driver_call(number, 0);
+      }
+    }
+  }
+  RangeLog::of_process().keep(false);
+  window_is_open_ = false;
+  windows_.back().second = now().recording - head_.start.recording;
+}
+
+void Recorder::switch_by_time() {
+  std::int64_t const ns = now().recording - head_.start.recording;
+  if (settings_.range.empty() && settings_.skip_ms > 0 && ns >= settings_.skip_ms * 1'000'000) {
+    open_window();
+  }
+  if (settings_.duration_ms == 0) {
+    return;
+  }
+  std::int64_t recorded = 0;
+  {
+    std::lock_guard const lock(window_mutex_);
+    for (auto const& [begin, end] : windows_) {
+      recorded += (end < 0 ? ns : end) - begin;
+    }
+  }
+  if (recorded >= settings_.duration_ms * 1'000'000) {
+    close_window();
+    std::lock_guard const lock(window_mutex_);
+    windows_are_over_ = true;
+  }
+}
+
+void Recorder::write_head(bool must) {
+  if (head_is_written_) {
+    return;
+  }
+  auto const facts = driver_facts();
+  // The driver tells nothing until it is initialised, which ends after this recorder began.
+  if (!facts && !must && ++ticks_ < 4) {
+    return;
+  }
+  if (facts) {
+    head_.devices = facts->devices;
+    head_.driver_version = facts->version;
+    for (DeviceFacts const& device : head_.devices) {
+      writer_->add(device);
+    }
+  }
+  file_.write(text_of(head_));
+  head_is_written_ = true;
+}
+
+void Recorder::add_ranges(bool open) {
+  Moment const moment = now();
+  std::int64_t const offset = moment.recording - moment.unix_time;
+  RangeLog& log = RangeLog::of_process();
+  for (RangeLog::Range const& range : log.take(open)) {
+    NamedRange named;
+    named.time = {range.begin + offset, range.end == 0 ? moment.recording : range.end + offset};
+    named.name = range.name;
+    named.domain = range.domain == nullptr ? std::string_view() : *range.domain;
+    named.thread = range.thread;
+    named.of_process = range.of_process;
+    writer_->add(named);
+  }
+  for (auto const& [thread, name] : log.take_thread_names()) {
+    writer_->name_thread(thread, name);
+  }
+}
+
+void Recorder::drain() {
+  for (Buffers::Filled const& buffer : buffers_.take()) {
+    convert(cupti_, buffer, thread_, *writer_);
+    buffers_.give_back(buffer);
+    if (head_is_written_ && writer_->bytes() > kPieceBytes) {
+      file_.write(writer_->take());
+    }
+  }
+  std::size_t dropped = 0;
+  if (cupti_.get_dropped(nullptr, 0, &dropped) == CUPTI_SUCCESS) {
+    foot_.dropped_records += dropped;
+  }
+}
+
+void Recorder::run() {
+  thread_ = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  pthread_setname_np(pthread_self(), "msstream-record");
+  std::int64_t next_tick = 0;
+  while (why_ == 0) {
+    timespec until{};
+    clock_gettime(CLOCK_REALTIME, &until);
+    int wait_ms = kTickMs;
+    // Windows begin and end more exactly than ticks.
+    if (settings_.duration_ms > 0 || settings_.skip_ms > 0) {
+      wait_ms = 10;
+    }
+    until.tv_nsec += wait_ms * 1'000'000L;
+    until.tv_sec += until.tv_nsec / 1'000'000'000;
+    until.tv_nsec %= 1'000'000'000;
+    while (sem_timedwait(&wake_, &until) != 0 && errno == EINTR) {
+    }
+    switch_by_time();
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    std::int64_t const ms = std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
+    bool const tick = ms >= next_tick;
+    if (tick) {
+      next_tick = ms + kTickMs;
+      write_head(false);
+      cupti_.flush_all(0);
+    }
+    drain();
+    if (tick) {
+      add_ranges(false);
+      writer_->settle(false);
+    }
+    if (head_is_written_ && (tick || writer_->bytes() > kPieceBytes)) {
+      file_.write(writer_->take());
+    }
+  }
+  end();
+}
+
+void Recorder::end() {
+  write_head(true);
+  RangeLog& log = RangeLog::of_process();
+  bool const was_open = [this] {
+    std::lock_guard const lock(window_mutex_);
+    return window_is_open_;
+  }();
+  close_window();
+  {
+    std::lock_guard const lock(window_mutex_);
+    windows_are_over_ = true;
+    foot_.windows = windows_;
+  }
+  cupti_.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  drain();
+  add_ranges(was_open);
+  log.keep(false);
+  writer_->settle(true);
+  file_.write(writer_->take());
+  foot_.end = now();
+  if (auto const change = (foot_.end.recording - foot_.end.unix_time) -
+                          (head_.start.recording - head_.start.unix_time);
+      change > 50'000'000 || change < -50'000'000) {
+    foot_.notes.emplace_back("the clock was set, or CUPTI's clock was replaced by the program");
+  }
+  foot_.reason = reason_of(why_);
+  foot_.counts = writer_->counts();
+  foot_.most_buffer_bytes = buffers_.most_bytes();
+  timespec cpu{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+  foot_.recorder_cpu_seconds =
+      static_cast<double>(cpu.tv_sec) + static_cast<double>(cpu.tv_nsec) * 1e-9;
+  if (foot_.windows.empty()) {
+    foot_.notes.emplace_back(settings_.range.empty()
+                                 ? "the program ended before the time of --skip was over"
+                                 : "no NVTX range " + settings_.range + " began");
+  }
+  if (buffers_.refusals() > 0) {
+    foot_.notes.emplace_back("the limit of memory was reached: records were dropped");
+  }
+  file_.finish(text_of(foot_));
+  std::string message = "activities=" + std::to_string(foot_.counts.activities) +
+                        " calls=" + std::to_string(foot_.counts.calls) +
+                        " dropped=" + std::to_string(foot_.dropped_records);
+  tell(true, message);
+  for (std::string const& note : foot_.notes) {
+    tell(true, note);
+  }
+  if (!file_.error().empty()) {
+    tell(false, file_.error());
+  }
+  done_ = true;
+  if (why_ > 0) {
+    // The program's own thread may hold a lock that the end waited for, in which case it left the
+    // signal handler without an end: the process ends here.
+    raise_by_default(why_);
+  }
+}
+
+namespace {
+
+void on_watched_range(bool begins) {
+  if (Recorder* const recorder = Recorder::current()) {
+    recorder->on_range(begins);
+  }
+}
+
+}  // namespace
+
+}  // namespace msstream::overlap::record

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/record/buffers.hpp"
+#include "overlap/record/cupti_cuda.hpp"
+#include "overlap/record/event_writer.hpp"
+#include "overlap/record/frame.hpp"
+#include "overlap/record/settings.hpp"
+#include "overlap/record/trace_file.hpp"
+
+#include <semaphore.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::overlap::record {
+
+/// The recorder of this process: a thread that takes CUPTI's records four times a second and writes
+/// them. It lives until the process ends.
+///
+/// States: waiting (for the window that the settings name), recording, finishing, done. The
+/// thread owns everything but the buffers and the window, which have locks.
+class Recorder {
+ public:
+  /// Why the recording ends: one of these, or a signal's number.
+  static constexpr int kExit = -1;
+  static constexpr int kQuickExit = -2;
+
+  /// Begins the recording that the environment asks for, once. Called as CUDA is initialised.
+  static void start();
+  /// Returns the recorder; nullptr without one, also in children of fork().
+  [[nodiscard]] static Recorder* current() noexcept;
+  /// Ends the recording if there is one, and waits for it at most `limit_ms`.
+  static void finish(int why, int limit_ms) noexcept;
+
+  /// Asks the thread to end the recording. Safe in signal handlers.
+  void ask_to_finish(int why) noexcept;
+  [[nodiscard]] bool is_done() const noexcept { return done_.load(); }
+  /// Waits until the recording has ended, at most `limit_ms`. Safe in signal handlers.
+  bool wait_until_done(int limit_ms) const noexcept;
+  /// Called as the NVTX range that the settings name begins or ends.
+  void on_range(bool begins) { begins ? open_window() : close_window(); }
+
+ private:
+  Recorder(Settings settings, Cupti const& cupti);
+
+  void begin(Settings const& settings);
+  void run();
+  void enable_always();
+  void choose_calls();
+  void open_window();
+  void close_window();
+  void switch_by_time();
+  void write_head(bool must);
+  void drain();
+  void add_ranges(bool open);
+  void end();
+  void tell(bool ok, std::string const& message) const;
+  [[nodiscard]] Moment now() const;
+  static void forget_in_child() noexcept;
+
+  Settings settings_;
+  Cupti cupti_;
+  pid_t pid_;
+  std::uint32_t thread_ = 0;
+  Buffers buffers_;
+  TraceFile file_;
+  std::unique_ptr<EventWriter> writer_;
+  Head head_;
+  Foot foot_;
+  std::string text_;  ///< not yet written: before the head is
+  bool head_is_written_ = false;
+  int ticks_ = 0;
+  sem_t wake_{};
+  std::atomic<int> why_{0};
+  std::atomic<bool> done_{false};
+
+  std::mutex window_mutex_;  ///< of the two below
+  bool window_is_open_ = false;
+  bool windows_are_over_ = false;
+  std::vector<std::pair<std::int64_t, std::int64_t>> windows_;
+};
+
+}  // namespace msstream::overlap::record

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// A CUPTI without a GPU, as far as the recorder calls it. Its function fake_work() adds the records
+// of one launch: the call, the kernel, an event record and a stream's wait for it.
+#include <cupti.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+
+namespace {
+
+std::mutex& mutex() {
+  static auto& one = *new std::mutex;
+  return one;
+}
+
+struct State {
+  CUpti_BuffersCallbackRequestFunc request = nullptr;
+  CUpti_BuffersCallbackCompleteFunc complete = nullptr;
+  std::set<int> enabled;
+  std::uint8_t* buffer = nullptr;
+  std::size_t bytes = 0;
+  std::size_t used = 0;
+  std::size_t dropped = 0;
+  std::uint32_t correlation = 0;
+  std::uint64_t event_sync = 0;
+};
+
+State& state() {
+  static auto& one = *new State;
+  return one;
+}
+
+std::uint64_t now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+std::size_t size_of(CUpti_ActivityKind kind) {
+  switch (kind) {
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+    case CUPTI_ACTIVITY_KIND_DRIVER:
+      return sizeof(CUpti_ActivityAPI);
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+      return sizeof(CUpti_ActivityKernel10);
+    case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
+      return sizeof(CUpti_ActivityCudaEvent2);
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+      return sizeof(CUpti_ActivitySynchronization2);
+    default:
+      return 0;
+  }
+}
+
+void deliver(std::unique_lock<std::mutex>& lock) {
+  State& s = state();
+  if (s.buffer == nullptr) {
+    return;
+  }
+  std::uint8_t* const buffer = s.buffer;
+  std::size_t const used = s.used;
+  std::size_t const bytes = s.bytes;
+  s.buffer = nullptr;
+  lock.unlock();
+  s.complete(nullptr, 0, buffer, bytes, used);
+  lock.lock();
+}
+
+template <class Record>
+void add(std::unique_lock<std::mutex>& lock, Record const& record) {
+  State& s = state();
+  if (s.enabled.count(record.kind) == 0) {
+    return;
+  }
+  std::size_t const bytes = size_of(record.kind);
+  if (s.buffer != nullptr && s.used + bytes > s.bytes) {
+    deliver(lock);
+  }
+  if (s.buffer == nullptr) {
+    std::size_t most = 0;
+    s.request(&s.buffer, &s.bytes, &most);
+    s.used = 0;
+  }
+  if (s.buffer == nullptr) {
+    ++s.dropped;
+    return;
+  }
+  std::memcpy(s.buffer + s.used, &record, bytes);
+  s.used += bytes;
+}
+
+}  // namespace
+
+extern "C" {
+
+void fake_work(char const* kernel_name) {
+  std::unique_lock lock(mutex());
+  State& s = state();
+  std::uint32_t const launch = ++s.correlation;
+  std::uint64_t const begin = now();
+  CUpti_ActivityAPI call{};
+  call.kind = CUPTI_ACTIVITY_KIND_DRIVER;
+  call.cbid = CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
+  call.start = begin + 10;
+  call.end = begin + 90;
+  call.processId = static_cast<std::uint32_t>(getpid());
+  call.threadId = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  call.correlationId = launch;
+  add(lock, call);
+  call.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+  call.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000;
+  call.start = begin;
+  call.end = begin + 100;
+  add(lock, call);
+  CUpti_ActivityKernel10 kernel{};
+  kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+  kernel.start = begin + 200;
+  kernel.end = begin + 1200;
+  kernel.contextId = 1;
+  kernel.streamId = 7;
+  kernel.gridX = 64;
+  kernel.gridY = kernel.gridZ = 1;
+  kernel.blockX = 128;
+  kernel.blockY = kernel.blockZ = 1;
+  kernel.registersPerThread = 32;
+  kernel.correlationId = launch;
+  kernel.name = kernel_name;
+  kernel.channelID = 3;
+  kernel.channelType = CUPTI_CHANNEL_TYPE_COMPUTE;
+  add(lock, kernel);
+  CUpti_ActivityCudaEvent2 event{};
+  event.kind = CUPTI_ACTIVITY_KIND_CUDA_EVENT;
+  event.correlationId = ++s.correlation;
+  event.contextId = 1;
+  event.streamId = 7;
+  event.eventId = 5;  // one event, used again
+  event.cudaEventSyncId = ++s.event_sync;
+  CUpti_ActivitySynchronization2 wait{};
+  wait.kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+  wait.type = CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT;
+  wait.start = begin + 100;
+  wait.end = begin + 150;
+  wait.correlationId = ++s.correlation;
+  wait.contextId = 1;
+  wait.streamId = 8;
+  wait.cudaEventId = 5;
+  wait.cudaEventSyncId = event.cudaEventSyncId;
+  add(lock, wait);  // before the record that it waits for, as with buffers of several threads
+  add(lock, event);
+}
+
+CUptiResult cuptiGetVersion(uint32_t* version) {
+  *version = 130001;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiGetTimestamp(uint64_t* time) {
+  *time = now();
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*) {
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle*,
+                              CUpti_CallbackFunc,
+                              void*,
+                              CUpti_SubscriberParams* params) {
+  if (char const* const other = std::getenv("FAKE_CUPTI_CLIENT")) {
+    std::strncpy(params->oldSubscriberName, other, params->oldSubscriberSize - 1);
+    return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+  }
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t number, char const** name) {
+  if (domain == CUPTI_CB_DOMAIN_RUNTIME_API &&
+      number == CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000) {
+    *name = "cudaLaunchKernel_v7000";
+    return CUPTI_SUCCESS;
+  }
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API && number == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel) {
+    *name = "cuLaunchKernel";
+    return CUPTI_SUCCESS;
+  }
+  return CUPTI_ERROR_INVALID_PARAMETER;
+}
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
+                                           CUpti_BuffersCallbackCompleteFunc complete) {
+  state().request = request;
+  state().complete = complete;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
+  std::lock_guard const lock(mutex());
+  state().enabled.insert(kind);
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
+  std::lock_guard const lock(mutex());
+  state().enabled.erase(kind);
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId, uint8_t enable) {
+  return enable != 0 ? cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER)
+                     : cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DRIVER);
+}
+CUptiResult cuptiActivityFlushAll(uint32_t) {
+  std::unique_lock lock(mutex());
+  deliver(lock);
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, CUpti_Activity** record) {
+  std::uint8_t* next = buffer;
+  if (*record != nullptr) {
+    next = reinterpret_cast<std::uint8_t*>(*record) + size_of((*record)->kind);
+  }
+  if (next >= buffer + valid) {
+    return CUPTI_ERROR_MAX_LIMIT_REACHED;
+  }
+  *record = reinterpret_cast<CUpti_Activity*>(next);
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropped) {
+  std::lock_guard const lock(mutex());
+  *dropped = state().dropped;
+  state().dropped = 0;
+  return CUPTI_SUCCESS;
+}
+}

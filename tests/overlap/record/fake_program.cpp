@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that behaves like one that uses CUDA: it loads the library of CUDA_INJECTION64_PATH, as
+// the driver does, and makes the fake CUPTI record launches. Its first argument says how it ends.
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+void (*fake_work)(char const*) = nullptr;
+
+void initialise_cuda() {
+  void* const library = dlopen(std::getenv("CUDA_INJECTION64_PATH"), RTLD_NOW);
+  auto* const initialise = library == nullptr
+                               ? nullptr
+                               : reinterpret_cast<int (*)()>(dlsym(library, "InitializeInjection"));
+  if (initialise == nullptr) {
+    std::fprintf(stderr, "no injection: %s\n", dlerror());
+    std::exit(99);
+  }
+  initialise();
+  void* const cupti = dlopen(std::getenv("MSSTREAM_OVERLAP_CUPTI"), RTLD_NOW);
+  fake_work = reinterpret_cast<void (*)(char const*)>(dlsym(cupti, "fake_work"));
+}
+
+void work(int launches) {
+  for (int launch = 0; launch < launches; ++launch) {
+    fake_work("_Z10add_valuesPfi");
+  }
+}
+
+[[noreturn]] void wait_for_signal() {
+  std::puts("ready");
+  std::fflush(stdout);
+  for (;;) {
+    pause();
+  }
+}
+
+volatile sig_atomic_t interrupted = 0;
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  std::string const how = count > 1 ? arguments[1] : "exit";
+  int const launches = count > 2 ? std::atoi(arguments[2]) : 100;
+  if (how == "without-cuda") {
+    return 3;
+  }
+  if (how == "fork-first") {
+    // Children that initialise CUDA themselves, and end as Python's multiprocessing does.
+    for (int child = 0; child < 2; ++child) {
+      if (fork() == 0) {
+        initialise_cuda();
+        work(launches);
+        _exit(0);
+      }
+    }
+    while (wait(nullptr) > 0) {
+    }
+    return 0;
+  }
+  initialise_cuda();
+  work(launches);
+  if (how == "exit") {
+    return 7;
+  }
+  if (how == "_exit") {
+    _exit(8);
+  }
+  if (how == "fork-later") {
+    if (fork() == 0) {
+      return 5;  // runs the handlers of exit() in the child
+    }
+    int status = 0;
+    wait(&status);
+    work(launches);
+    return WEXITSTATUS(status);
+  }
+  if (how == "segv") {
+    *static_cast<int volatile*>(nullptr) = 1;
+  }
+  if (how == "abort") {
+    std::abort();
+  }
+  if (how == "kill") {
+    // The recorder writes four times a second.
+    usleep(900'000);
+    work(1);
+    raise(SIGKILL);
+  }
+  if (how == "own-handler") {
+    signal(SIGTERM, [](int) { interrupted = 1; });
+    std::puts("ready");
+    std::fflush(stdout);
+    while (interrupted == 0) {
+      usleep(1000);
+    }
+    return 11;
+  }
+  if (how == "like-python") {
+    // Restores the signal and raises it, after its own handler ran.
+    signal(SIGINT, [](int) { interrupted = 1; });
+    std::puts("ready");
+    std::fflush(stdout);
+    while (interrupted == 0) {
+      usleep(1000);
+    }
+    signal(SIGINT, SIG_DFL);
+    kill(getpid(), SIGINT);
+    pause();
+  }
+  wait_for_signal();
+}

@@ -17,6 +17,13 @@ if(TARGET msstream_torch)
   install(FILES ${PROJECT_SOURCE_DIR}/interop/pytorch/msstream_torch.py
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch)
 endif()
+if(TARGET msstream-overlap)
+  # The tool looks for its recorder in ../lib, beside its own folder.
+  install(TARGETS msstream-overlap RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(TARGET msstream_overlap_record)
+    install(TARGETS msstream_overlap_record LIBRARY DESTINATION lib)
+  endif()
+endif()
 install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir})
 
 configure_package_config_file(

@@ -122,7 +122,7 @@ constexpr std::array<Advice, kCauses> kAdvice{{
     {Cause::unknown, "Record more, see the notes."},
 }};
 
-constexpr bool in_order() {
+constexpr bool advice_in_order() {
   for (std::size_t i = 0; i < kAdvice.size(); ++i) {
     if (static_cast<std::size_t>(kAdvice[i].cause) != i) {
       return false;
@@ -130,7 +130,7 @@ constexpr bool in_order() {
   }
   return true;
 }
-static_assert(in_order(), "advice() uses a cause as a place");
+static_assert(advice_in_order(), "advice() uses a cause as a place");
 
 }  // namespace
 

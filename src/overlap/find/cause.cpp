@@ -35,7 +35,7 @@ constexpr std::array<CauseText, kCauses> kTexts{{
     {Cause::unknown, "unknown", "The recording does not tell"},
 }};
 
-constexpr bool in_order() {
+constexpr bool causes_in_order() {
   for (std::size_t i = 0; i < kTexts.size(); ++i) {
     if (static_cast<std::size_t>(kTexts[i].cause) != i) {
       return false;
@@ -43,7 +43,7 @@ constexpr bool in_order() {
   }
   return true;
 }
-static_assert(in_order(), "text_of() uses a cause as a place");
+static_assert(causes_in_order(), "text_of() uses a cause as a place");
 
 }  // namespace
 

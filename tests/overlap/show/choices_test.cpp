@@ -74,7 +74,7 @@ TEST(OverlapChoices, conditions_meet_findings) {
 
 TEST(OverlapChoices, one_device_keeps_its_findings_alone) {
   Example example;
-  example.recording.devices.push_back({.number = 4});
+  example.recording.devices.emplace_back().number = 4;
   auto& other = example.report.devices.emplace_back(example.report.devices.front());
   other.device = 1;
   example.report.findings.front().device = 1;

@@ -27,8 +27,11 @@ struct Example {
     recording.source = "Kineto";
     recording.program = "train.py";
     recording.devices.push_back({.number = 3, .name = "NVIDIA H100", .sms = 132});
-    recording.streams.push_back({.device = 0, .number = 7, .type = StreamType::legacy});
-    recording.streams.push_back({.device = 0, .number = 20, .name = names.id_of("copies")});
+    recording.streams.resize(2);
+    recording.streams[0].number = 7;
+    recording.streams[0].type = StreamType::legacy;
+    recording.streams[1].number = 20;
+    recording.streams[1].name = names.id_of("copies");
     recording.threads.push_back({.process = 1, .number = 42, .name = names.id_of("main")});
     recording.shapes.push_back({.grid = {8, 1, 1}, .block = {128, 1, 1}});
     auto const call = [&](Ns begin, Ns end, char const* name, CallKind kind) {

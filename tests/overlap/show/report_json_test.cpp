@@ -124,7 +124,7 @@ TEST(OverlapJson, equal_reports_give_equal_bytes) {
 
 TEST(OverlapJson, any_bytes_in_names_give_valid_json) {
   auto const text = json_text(Example(hostile_name(), hostile_name()).all());
-  EXPECT_NO_THROW((void)json::parse(text));
+  EXPECT_TRUE(json::accept(text));
 }
 
 TEST(OverlapJson, the_longest_intervals_are_listed) {

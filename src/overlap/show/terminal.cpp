@@ -36,7 +36,8 @@ std::string left(std::string_view text, std::size_t width) {
 std::string bar(double share, std::size_t width) {
   auto const blocks = static_cast<std::size_t>(share * static_cast<double>(width) + 0.5);
   std::string out;
-  for (std::size_t i = 0; i < std::max<std::size_t>(blocks, share > 0 ? 1 : 0); ++i) {
+  // Every part gets a block, if there is room for any.
+  for (std::size_t i = 0; i < std::min(std::max<std::size_t>(blocks, 1), width); ++i) {
     out += "█";
   }
   return out;

@@ -22,6 +22,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   python   checkpoints and event files, beside the newest safetensors and TensorBoard from PyPI; left out without a network
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
   parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
+  page     the page of msstream-overlap in headless Chromium; left out without the package chromium
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
 
   scripts/nightly.sh load core
@@ -121,6 +122,25 @@ parquet() {
   "$root/build/parquet/tests/test_data_parquet" --gtest_brief=1
 }
 
+page() {
+  local pages=$root/build/pages file
+  if ! command -v chromium >/dev/null; then
+    say "left out: it needs the Debian package chromium"
+    return
+  fi
+  choose_preset
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build test_overlap msstream-overlap
+  mkdir -p "$pages"
+  MSSTREAM_TEST_PAGES=$pages "$root/build/$preset/tests/test_overlap" --gtest_filter='OverlapPage.*' --gtest_brief=1
+  # Recordings of other programs, where there are any.
+  for file in "${MSSTREAM_TEST_DATA:-$root/data}"/traces/kineto/*.json.gz; do
+    [ -f "$file" ] || continue
+    "$root/build/$preset/tools/overlap/msstream-overlap" "$file" --quiet --html "$pages/$(basename "$file").html" || true
+  done
+  python3 -B "$root/tests/overlap/show/page_test.py" "$pages"/*.html
+}
+
 gpu() {
   choose_preset
   if [ "$preset" != cuda ]; then
@@ -138,12 +158,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load core fuzz sklearn python captures parquet gpu)
+parts=(headers tidy asan tsan load core fuzz sklearn python captures parquet page gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | core | fuzz | sklearn | python | captures | parquet | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | core | fuzz | sklearn | python | captures | parquet | page | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

@@ -79,21 +79,23 @@ function showLoss(number) {
   const words = `loss ${grouped(lossAt + 1)} of ${grouped(finding.intervals)}: ${duration(end - begin)}`;
   byId(`loss-${number}`).textContent = words;
   say(words);
-  // Selects the work that began when this loss ended.
-  const rows = report.activities;
-  const lane = report.lanes.find((candidate) => candidate.tracks?.some((track) => {
-    const at = track.firstBeginningAfter(end) - 1;
-    return at >= 0 && track.begin[at] === end;
-  }));
-  const track = lane?.tracks.find((candidate) => {
-    const at = candidate.firstBeginningAfter(end) - 1;
-    return at >= 0 && candidate.begin[at] === end;
-  });
-  if (track) {
-    const row = track.row(track.firstBeginningAfter(end) - 1);
-    if (rows.begin[row] === end) select({row}, false);
-    timeline.reveal("activities", row);
+  selectAfter(finding, begin, end);
+}
+
+// Selects the work that began when a loss ended, or that the finding's evidence names.
+function selectAfter(finding, begin, end) {
+  for (const lane of report.lanes) {
+    for (const track of lane.tracks ?? []) {
+      const at = track.firstBeginningAfter(end) - 1;
+      if (at >= 0 && track.begin[at] === end) {
+        select({row: track.row(at)}, false);
+        timeline.reveal("activities", track.row(at));
+        return;
+      }
+    }
   }
+  const evidence = finding.evidence.find((one) => one.row !== undefined && one.begin < end && one.end > begin);
+  select(evidence ? {row: evidence.row} : null, false);
 }
 
 function stepLoss(number, step) {

@@ -46,7 +46,7 @@ function describeFindings(report) {
     const cause = causes[finding.cause - 1];
     const card = make("article", {class: "card finding", style: {borderLeftColor: kCauseColours[finding.cause]}});
     const where = report.devices.length > 1 ? `, GPU ${finding.device}` : "";
-    const times = finding.occurrences > 0 ? `, ${grouped(finding.occurrences)} times` : "";
+    const times = finding.occurrences > 0 ? `, ${grouped(finding.occurrences)} ${finding.occurrences === 1 ? "time" : "times"}` : "";
     card.append(make("button", {type: "button", "data-finding": number, title: "Show its largest loss",
       onclick: () => chooseFinding(number)},
       make("span", {class: "name"}, make("span", {}, `${number + 1}. ${cause.title}`),
@@ -68,7 +68,7 @@ function describeFindings(report) {
       body.append(make("div", {class: "steps"},
         make("button", {type: "button", "aria-label": "Larger loss", onclick: () => stepLoss(number, -1)}, "‹"),
         make("button", {type: "button", "aria-label": "Next smaller loss", onclick: () => stepLoss(number, 1)}, "›"),
-        make("span", {class: "faint", id: `loss-${number}`}, `${grouped(finding.intervals)} losses`)));
+        make("span", {class: "faint", id: `loss-${number}`}, `${grouped(finding.intervals)} ${finding.intervals === 1 ? "loss" : "losses"}`)));
     }
     if (finding.evidence.length > 0) {
       body.append(make("ul", {class: "evidence"}, ...finding.evidence.map((evidence) =>

@@ -20,11 +20,15 @@ bool moves_data(Activity const& copy) {
 }
 
 /// Whether a host in this state could not issue, whatever it had to issue.
-bool blocks(Cause cause) { return cause != Cause::launch_bound && cause != Cause::host_busy; }
+bool blocks(Cause cause) {
+  return cause != Cause::launch_bound && cause != Cause::host_busy;
+}
 
 }  // namespace
 
-AloneTime::AloneTime(Program const& program, Host const& host, Collectives const& collectives,
+AloneTime::AloneTime(Program const& program,
+                     Host const& host,
+                     Collectives const& collectives,
                      Index device)
     : program_(program),
       host_(host),
@@ -144,10 +148,10 @@ void AloneTime::offer_without_calls(Interval time, Index running, Index held) {
     return;
   }
   auto const declared = program_.declared(running, held);
-  bool const depends = (declared && *declared) ||
-                       (after.graph != kUnknown &&
-                        after.graph == program_.activity(running).graph) ||
-                       holds_.may_wait(held, running, time.begin);
+  bool const depends =
+      (declared && *declared) ||
+      (after.graph != kUnknown && after.graph == program_.activity(running).graph) ||
+      holds_.may_wait(held, running, time.begin);
   offer({.time = time,
          .kind = depends ? TimeClass::alone : TimeClass::lost,
          .cause = depends ? std::nullopt : std::optional(Cause::unknown),

@@ -154,13 +154,11 @@ class Replay::Run {
         works_of_step_[work.step - 1].push_back(static_cast<Index>(a));
         ++missing_[a];
       } else {
-        ready_[a] = static_cast<double>(
-            std::max<Ns>(program.issued(i) - replay_.start_, 0));
+        ready_[a] = static_cast<double>(std::max<Ns>(program.issued(i) - replay_.start_, 0));
       }
       auto before = program.previous(i);
-      bool const needs_before =
-          !is_moved(i) || (activity(a).kind == ActivityKind::copy &&
-                           activity(a).direction == CopyDirection::d2h);
+      bool const needs_before = !is_moved(i) || (activity(a).kind == ActivityKind::copy &&
+                                                 activity(a).direction == CopyDirection::d2h);
       if (needs_before) {
         while (before != kNone && is_moved(before)) {
           if (is_needed_after(before, i)) {
@@ -353,6 +351,8 @@ class Replay::Run {
   double latest_ = 0;
 };
 
-double Replay::makespan_ns(Fix const& fix) const { return Run(*this, fix).makespan(); }
+double Replay::makespan_ns(Fix const& fix) const {
+  return Run(*this, fix).makespan();
+}
 
 }  // namespace msstream::overlap

@@ -71,7 +71,9 @@ TEST(FindTest, counts_activities_at_once) {
 
 TEST(FindTest, adds_up_for_random_recordings_and_repeats_itself) {
   std::mt19937 random(7);
-  auto const below = [&](int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); };
+  auto const below = [&](int bound) {
+    return static_cast<int>(random() % static_cast<unsigned>(bound));
+  };
   for (int round = 0; round < 200; ++round) {
     HandMade program(1 + below(4));
     auto const streams = static_cast<int>(program.recording.streams.size());
@@ -154,7 +156,8 @@ TEST(FindTest, short_kernels_are_bound_by_their_launches) {
   ASSERT_FALSE(report.findings.empty());
   EXPECT_EQ(report.findings.front().cause, Cause::launch_bound);
   ASSERT_TRUE(report.findings.front().prediction);
-  EXPECT_LT(report.findings.front().prediction->after, report.findings.front().prediction->before / 3);
+  EXPECT_LT(report.findings.front().prediction->after,
+            report.findings.front().prediction->before / 3);
 }
 
 TEST(FindTest, a_synchronisation_costs_the_lead_that_the_host_had) {
@@ -239,8 +242,7 @@ TEST(FindTest, ranks_that_begin_late_hold_up_the_others) {
     for (int step = 0; step < 3; ++step) {
       double const start = 1'000.0 * step;
       program.kernel(0, start, start + 10, start + (rank == 0 ? 300 : 800));
-      auto const i =
-          program.kernel(0, start + 3, start + (rank == 0 ? 301 : 801), start + 900);
+      auto const i = program.kernel(0, start + 3, start + (rank == 0 ? 301 : 801), start + 900);
       program.recording.activities[i].collective =
           static_cast<Index>(program.recording.collectives.size());
       program.recording.collectives.push_back({.ranks = 2, .sequence = step});

@@ -22,14 +22,13 @@ class HandMade {
                                  .registers_per_sm = 65536,
                                  .shared_bytes_per_sm = 233472});
     for (int number = 0; number < streams; ++number) {
-      recording.streams.push_back({.context = 1,
-                                   .number = number,
-                                   .type = StreamType::non_blocking,
-                                   .priority = {}});
+      recording.streams.push_back(
+          {.context = 1, .number = number, .type = StreamType::non_blocking, .priority = {}});
     }
     recording.threads.push_back({.process = 1, .number = 1});
-    recording.shapes.push_back({.grid = {8, 1, 1}, .block = {128, 1, 1}});       // small
-    recording.shapes.push_back({.grid = {100'000, 1, 1}, .block = {256, 1, 1}});  // fills the device
+    recording.shapes.push_back({.grid = {8, 1, 1}, .block = {128, 1, 1}});  // small
+    recording.shapes.push_back(
+        {.grid = {100'000, 1, 1}, .block = {256, 1, 1}});  // fills the device
     recording.has_calls = true;
     recording.has_syncs = true;
   }
@@ -64,7 +63,8 @@ class HandMade {
     auto const record = call(CallKind::record_event, record_time, record_time + 0.5);
     recording.event_records.push_back({record, recorded, 1});
     auto const made = call(CallKind::wait_event, time, time + 0.5);
-    recording.syncs.push_back({ns(time, time + 0.5), SyncKind::wait, made, stream, record, recorded});
+    recording.syncs.push_back(
+        {ns(time, time + 0.5), SyncKind::wait, made, stream, record, recorded});
   }
 
   Recording recording;

@@ -224,7 +224,8 @@ class Replay::Run {
     bool const issues = kind != CallKind::synchronize && kind != CallKind::release &&
                         kind != CallKind::allocate && kind != CallKind::load_module;
     double cost = static_cast<double>(step.cost);
-    if (fix_.graph && issues) {
+    // Calls that took long for another cause do so in a graph as well.
+    if (fix_.graph && issues && replay_.host_.cause_of_call(step.call) == Cause::launch_bound) {
       gap = step.long_gap ? gap : 0;
       cost = std::min(cost, replay_.program_.issued_by(step.call).empty() ? 0.0 : kGraphStep);
     }

@@ -24,15 +24,17 @@ bool remove_prefix(std::string_view& name, std::string_view prefix) {
 
 /// Removes "_v2", "_v7000" and the suffixes of calls that use a default stream for each thread.
 std::string_view without_version(std::string_view name) {
-  while (remove_suffix(name, "_ptsz") || remove_suffix(name, "_ptds")) {
+  while (true) {
+    auto const at = name.rfind("_v");
+    bool const has_version =
+        at != std::string_view::npos && at + 2 != name.size() &&
+        std::ranges::all_of(name.substr(at + 2), [](char c) { return c >= '0' && c <= '9'; });
+    if (has_version) {
+      name = name.substr(0, at);
+    } else if (!remove_suffix(name, "_ptsz") && !remove_suffix(name, "_ptds")) {
+      return name;
+    }
   }
-  auto const at = name.rfind("_v");
-  if (at == std::string_view::npos || at + 2 == name.size()) {
-    return name;
-  }
-  auto const version = name.substr(at + 2);
-  bool const digits = std::ranges::all_of(version, [](char c) { return c >= '0' && c <= '9'; });
-  return digits ? name.substr(0, at) : name;
 }
 
 bool contains(std::string_view name, std::string_view part) {

@@ -398,6 +398,7 @@ Recording KinetoReader::finish(TraceFacts const& facts, std::string const& file)
                      : hip_calls_ != 0                        ? "Kineto (AMD ROCm)"
                                                               : "Kineto";
   if (!timeline) {
+    builder_.find_clock_step();
     describe_devices(facts);
     add_notes();
   }

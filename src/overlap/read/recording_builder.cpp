@@ -218,19 +218,14 @@ void RecordingBuilder::join() {
   }
 }
 
-/// Finds out whether all times are multiples of 1,000, 100 or 10 ns.
 void RecordingBuilder::find_clock_step() {
-  Ns step = 1'000;
-  auto const look_at = [&step](auto const& elements) {
-    for (auto const& element : elements) {
-      while (step > 1 && (element.time.begin % step != 0 || element.time.end % step != 0)) {
-        step /= 10;
-      }
-    }
+  constexpr Ns us = 1'000;
+  auto const is_whole = [](auto const& element) {
+    return element.time.begin % us == 0 && element.time.end % us == 0;
   };
-  look_at(recording_.activities);
-  look_at(recording_.calls);
-  recording_.clock_step = step;
+  bool const rounded = std::ranges::all_of(recording_.activities, is_whole) &&
+                       std::ranges::all_of(recording_.calls, is_whole);
+  recording_.clock_step = rounded ? us : 1;
 }
 
 Ns RecordingBuilder::first_time() const {
@@ -251,7 +246,6 @@ Ns RecordingBuilder::first_time() const {
 Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns) {
   leave_out_inner_calls();
   join();
-  find_clock_step();
   auto const first = first_time();
   auto const let_begin_at_zero = [first](auto& elements) {
     for (auto& element : elements) {

@@ -55,6 +55,8 @@ class RecordingBuilder {
   [[nodiscard]] Recording& recording() noexcept { return recording_; }
   [[nodiscard]] std::size_t activities() const noexcept { return recording_.activities.size(); }
 
+  /// Finds out whether the source rounded its times to µs.
+  void find_clock_step();
   /// Joins records by their correlations, leaves out calls inside others, lets times begin at 0 and
   /// sorts. `unix_ns` is the Unix time of the source's time 0, if known.
   [[nodiscard]] Recording finish(std::optional<std::int64_t> unix_ns);
@@ -65,7 +67,6 @@ class RecordingBuilder {
   bool accept(Interval time);
   void leave_out_inner_calls();
   void join();
-  void find_clock_step();
   [[nodiscard]] Ns first_time() const;
   [[nodiscard]] Index call_of(Correlation correlation) const;
 

@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 #include <rapidjson/error/en.h>
-#include <rapidjson/reader.h>
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/read/written_files.hpp"
+
+namespace msstream::overlap {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::trace_of;
+using KinetoTest = testing::ReadTest;
+
+constexpr auto kKernel =
+    R"({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1767189312000100.25, "dur": 2.5,
+  "args": {"device": 0, "context": 1, "stream": 7, "correlation": 5, "registers per thread": 90, "shared memory": 49152,
+  "blocks per SM": 0.5, "grid": [64, 2, 1], "block": [128, 1, 1], "priority": -1, "channel": 3, "graph id": 4,
+  "graph node id": 17179869185}})";
+
+TEST_F(KinetoTest, a_kernel_has_what_the_file_says) {
+  auto const recording = read_one(trace_of(
+      std::string(kKernel) +
+          R"(, {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel_v7000", "pid": 99, "tid": 98,
+      "ts": 1767189312000090.0, "dur": 8, "args": {"correlation": 5}})",
+      R"("deviceProperties": [{"id": 1}, {"id": 0, "name": "GPU", "computeMajor": 9, "computeMinor": 0, "numSms": 132,
+      "maxThreadsPerMultiprocessor": 2048, "regsPerMultiprocessor": 65536, "sharedMemPerMultiprocessor": 233472}],
+      "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8}, )"));
+  ASSERT_EQ(recording.activities.size(), 1U);
+  auto const& kernel = recording.activities[0];
+  EXPECT_EQ(kernel.time, (Interval{10'250, 12'750}));
+  EXPECT_EQ(recording.start_unix_ns, 1767189312000090000);
+  EXPECT_EQ(recording.names[kernel.name], "gemm");
+  EXPECT_EQ(kernel.channel, 3);
+  EXPECT_EQ(kernel.graph, 4);
+  EXPECT_EQ(kernel.graph_node, 17179869185);
+  EXPECT_EQ(kernel.kind, ActivityKind::kernel);
+  LaunchShape const shape{
+      .grid = {64, 2, 1}, .block = {128, 1, 1}, .registers_per_thread = 90, .shared_bytes = 49152};
+  EXPECT_EQ(recording.shapes.at(kernel.shape), shape);
+  ASSERT_EQ(recording.devices.size(), 1U) << "devices without work are left out";
+  EXPECT_EQ(recording.devices[0].name, "GPU");
+  EXPECT_EQ(recording.devices[0].sms, 132);
+  EXPECT_EQ(recording.devices[0].registers_per_sm, 65536);
+  EXPECT_EQ(recording.streams.at(kernel.stream).number, 7);
+  EXPECT_EQ(recording.streams.at(kernel.stream).context, 1);
+  EXPECT_EQ(recording.streams.at(kernel.stream).priority, -1);
+  auto const& call = recording.calls.at(kernel.call);
+  EXPECT_EQ(recording.names[call.name], "cudaLaunchKernel");
+  EXPECT_EQ(call.kind, CallKind::launch);
+  EXPECT_EQ(recording.threads.at(call.thread).number, 98);
+  EXPECT_EQ(recording.rank, 3);
+  EXPECT_EQ(recording.ranks, 8);
+  EXPECT_TRUE(recording.has_calls && recording.has_channels);
+  EXPECT_FALSE(recording.has_syncs || recording.has_overheads || recording.has_stream_types);
+  EXPECT_EQ(recording.clock_step, 1);
+}
+
+TEST_F(KinetoTest, a_driver_call_inside_a_runtime_call_is_left_out) {
+  auto const recording = read_one(trace_of(R"(
+    {"ph": "X", "cat": "cuda_driver", "name": "cuLaunchKernel", "pid": 9, "tid": 9, "ts": 2, "dur": 3,
+     "args": {"correlation": 6}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": 1, "dur": 5,
+     "args": {"correlation": 5}},
+    {"ph": "X", "cat": "cuda_driver", "name": "cuLaunchKernel", "pid": 9, "tid": 8, "ts": 2, "dur": 3,
+     "args": {"correlation": 7}},
+    {"ph": "X", "cat": "cuda_driver", "name": "cuLaunchKernel", "pid": 9, "tid": 9, "ts": 6, "dur": 0,
+     "args": {"correlation": 8}},
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 9, "dur": 1, "args": {"correlation": 6}},
+    {"ph": "X", "cat": "kernel", "name": "b", "pid": 0, "tid": 7, "ts": 10, "dur": 1, "args": {"correlation": 7}},
+    {"ph": "X", "cat": "kernel", "name": "c", "pid": 0, "tid": 7, "ts": 11, "dur": 1, "args": {"correlation": 8}})"));
+  std::vector<std::string_view> callers;
+  for (auto const& activity : recording.activities) {
+    callers.push_back(recording.names[recording.calls.at(activity.call).name]);
+  }
+  EXPECT_THAT(callers, ElementsAre("cudaLaunchKernel", "cuLaunchKernel", "cuLaunchKernel"));
+  EXPECT_EQ(recording.calls.size(), 3U);
+  EXPECT_EQ(recording.clock_step, 1000);
+}
+
+TEST_F(KinetoTest, a_wait_names_the_call_and_the_stream_that_recorded_its_event) {
+  auto const recording = read_one(trace_of(R"(
+    {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 0, "tid": 24, "ts": 5, "dur": 2,
+     "args": {"cuda_sync_kind": "Stream Wait Event", "wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": 2,
+     "wait_on_cuda_event_id": 19, "stream": 24, "correlation": 3, "device": 0, "context": 1}},
+    {"ph": "X", "cat": "cuda_sync", "name": "Context Sync", "pid": 0, "tid": -1, "ts": 9, "dur": 2,
+     "args": {"cuda_sync_kind": "Context Sync", "stream": 4294967295, "correlation": 4, "device": 0, "context": 1}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaEventRecord", "pid": 9, "tid": 9, "ts": 3, "dur": 1,
+     "args": {"correlation": 2}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamWaitEvent", "pid": 9, "tid": 9, "ts": 5, "dur": 2,
+     "args": {"correlation": 3}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamSynchronize", "pid": 9, "tid": 9, "ts": 20, "dur": 2,
+     "args": {"correlation": 6}},
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 20, "ts": 1, "dur": 1,
+     "args": {"context": 1, "stream": 20}})"));
+  ASSERT_EQ(recording.syncs.size(), 3U);
+  auto const& wait = recording.syncs[0];
+  EXPECT_EQ(wait.kind, SyncKind::wait);
+  EXPECT_EQ(recording.streams.at(wait.stream).number, 24);
+  EXPECT_EQ(recording.streams.at(wait.record_stream).number, 20);
+  EXPECT_EQ(recording.names[recording.calls.at(wait.record_call).name], "cudaEventRecord");
+  EXPECT_EQ(recording.names[recording.calls.at(wait.call).name], "cudaStreamWaitEvent");
+  EXPECT_EQ(recording.syncs[1].kind, SyncKind::device);
+  EXPECT_EQ(recording.syncs[1].stream, kNone);
+  EXPECT_EQ(recording.syncs[2].kind, SyncKind::stream) << "from the call alone";
+  ASSERT_EQ(recording.event_records.size(), 1U);
+  EXPECT_EQ(recording.event_records[0].event, 19);
+  EXPECT_TRUE(recording.has_syncs);
+}
+
+TEST_F(KinetoTest, copies_and_collectives_are_understood) {
+  auto const recording = read_one(trace_of(R"json(
+    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "pid": 0, "tid": 7, "ts": 1, "dur": 1,
+     "args": {
+  "bytes" : 1024}},
+    {"ph": "X", "cat": "Memset", "name": "Memset (Device)", "pid": 0, "tid": 7, "ts": 2, "dur": 1, "args": {}},
+    {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllGather_RING_LL(x)", "pid": 0, "tid": 8, "ts": 3, "dur": 1,
+     "args": {"Collective name": "_allgather_base", "In msg nelems": 10, "Out msg nelems": 80, "dtype": "BFloat16",
+     "Group size": 8, "Process Group Name": "3", "Seq": 12}},
+    {"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)", "pid": 0, "tid": 8,
+     "ts": 4, "dur": 1}, )json"));
+  ASSERT_EQ(recording.activities.size(), 4U);
+  auto const& copy = recording.activities[0];
+  EXPECT_EQ(copy.kind, ActivityKind::copy);
+  EXPECT_EQ(copy.direction, CopyDirection::h2d);
+  EXPECT_EQ(copy.source, MemoryKind::pageable);
+  EXPECT_EQ(copy.target, MemoryKind::device);
+  EXPECT_EQ(copy.bytes, 1024);
+  EXPECT_EQ(recording.activities[1].kind, ActivityKind::fill);
+  EXPECT_EQ(recording.activities[1].target, MemoryKind::device);
+  auto const& gather = recording.collectives.at(recording.activities[2].collective);
+  EXPECT_EQ(recording.names[gather.name], "_allgather_base");
+  EXPECT_EQ(recording.names[gather.group], "3");
+  EXPECT_EQ(gather.ranks, 8);
+  EXPECT_EQ(gather.sequence, 12);
+  EXPECT_EQ(gather.bytes, 160);
+  auto const& reduce = recording.collectives.at(recording.activities[3].collective);
+  EXPECT_EQ(recording.names[reduce.name], "allreduce");
+  EXPECT_EQ(reduce.bytes, kUnknown);
+}
+
+TEST_F(KinetoTest, ranges_and_overheads_are_read) {
+  auto const recording = read_one(trace_of(std::string(kKernel) + R"(,
+    {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "stream 7 "}},
+    {"ph": "M", "name": "process_name", "pid": 99, "tid": 0, "args": {"name": "python3"}},
+    {"ph": "X", "cat": "gpu_user_annotation", "name": "ProfilerStep#6", "pid": 0, "tid": 7,
+     "ts": 1767189312000100, "dur": 9},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 99, "tid": 99, "ts": 1767189312000050, "dur": 9},
+    {"ph": "X", "cat": "python_function", "name": "f", "pid": 99, "tid": 99, "ts": 1767189312000001, "dur": 9},
+    {"ph": "X", "cat": "overhead", "name": "Lazy Function Loading", "pid": -1, "tid": 0, "ts": 1767189312000060,
+     "dur": 1.5})"));
+  ASSERT_EQ(recording.ranges.size(), 2U);
+  EXPECT_EQ(recording.ranges[0].kind, RangeKind::operation);
+  EXPECT_EQ(recording.ranges[1].kind, RangeKind::on_device);
+  EXPECT_EQ(recording.ranges[1].stream, recording.activities[0].stream);
+  EXPECT_EQ(recording.names[recording.streams[0].name], "stream 7");
+  EXPECT_EQ(recording.program, "python3");
+  ASSERT_EQ(recording.overheads.size(), 1U);
+  EXPECT_EQ(recording.overheads[0].kind, OverheadKind::module_load);
+  EXPECT_TRUE(recording.has_overheads);
+}
+
+TEST_F(KinetoTest, multiprocessors_come_from_the_blocks_of_kernels_if_nothing_else_tells) {
+  auto const recording = read_one(trace_of(R"(
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 1, "dur": 1,
+     "args": {"stream": 7, "grid": [2400, 1, 1], "block": [256, 1, 1], "blocks per SM": 22.222221}})"));
+  EXPECT_EQ(recording.devices.at(0).sms, 108);
+  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("108")));
+}
+
+TEST_F(KinetoTest, records_that_run_backwards_are_left_out_with_a_note) {
+  auto const recording = read_one(trace_of(std::string(kKernel) + R"(,
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 10, "dur": -1},
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "dur": 1})"));
+  EXPECT_EQ(recording.activities.size(), 1U);
+  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 records end before they begin")));
+  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 events without a time")));
+}
+
+TEST_F(KinetoTest, fields_of_msstreams_recorder_are_read) {
+  auto const recording = read_one(trace_of(R"(
+    {"ph": "M", "name": "cuda_context", "pid": 0, "tid": 0, "args": {"device": 0, "context": 1, "null stream": 7}},
+    {"ph": "M", "name": "cuda_stream", "pid": 0, "tid": 14, "args": {"device": 0, "context": 1, "stream": 14,
+     "priority": -5, "flag": "non-blocking"}},
+    {"ph": "M", "name": "cuda_event_record", "pid": 0, "tid": 14, "args": {"device": 0, "context": 1, "stream": 14,
+     "correlation": 3, "event": 2}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaEventRecord", "pid": 9, "tid": 9, "ts": 0, "dur": 1,
+     "args": {"correlation": 3}},
+    {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 9, "tid": 9, "ts": 0, "dur": 1,
+     "args": {"nvtx": true, "domain": "mine"}},
+    {"ph": "X", "cat": "kernel", "name": "CUDA graph 2", "pid": 0, "tid": 7, "ts": 1, "dur": 1,
+     "args": {"whole graph": true, "graph id": 2, "context": 1, "stream": 7}},
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 14, "ts": 3, "dur": 1,
+     "args": {"context": 1, "stream": 14, "cluster": [2, 1, 1], "grid": [2, 1, 1]}})"));
+  EXPECT_TRUE(recording.has_stream_types);
+  ASSERT_EQ(recording.activities.size(), 2U);
+  EXPECT_EQ(recording.activities[0].kind, ActivityKind::graph);
+  EXPECT_EQ(recording.activities[0].graph, 2);
+  EXPECT_EQ(recording.streams[recording.activities[0].stream].type, StreamType::legacy);
+  auto const& stream = recording.streams[recording.activities[1].stream];
+  EXPECT_EQ(stream.type, StreamType::non_blocking);
+  EXPECT_EQ(stream.priority, -5);
+  EXPECT_EQ(recording.shapes.at(recording.activities[1].shape).cluster[0], 2);
+  ASSERT_EQ(recording.event_records.size(), 1U);
+  EXPECT_EQ(recording.event_records[0].call, 0U);
+  EXPECT_EQ(recording.event_records[0].stream, recording.activities[1].stream);
+  EXPECT_EQ(recording.ranges.at(0).kind, RangeKind::nvtx);
+  EXPECT_EQ(recording.names[recording.ranges[0].domain], "mine");
+}
+
+}  // namespace
+}  // namespace msstream::overlap

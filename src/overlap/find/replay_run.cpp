@@ -225,7 +225,9 @@ class Replay::Run {
                         kind != CallKind::allocate && kind != CallKind::load_module;
     double cost = static_cast<double>(step.cost);
     // Calls that took long for another cause do so in a graph as well.
-    if (fix_.graph && issues && replay_.host_.cause_of_call(step.call) == Cause::launch_bound) {
+    bool const is_usual = cost <= tolerance::kLongGap &&
+                          replay_.host_.cause_of_call(step.call) == Cause::launch_bound;
+    if (fix_.graph && issues && is_usual) {
       gap = step.long_gap ? gap : 0;
       cost = std::min(cost, replay_.program_.issued_by(step.call).empty() ? 0.0 : kGraphStep);
     }

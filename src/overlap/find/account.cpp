@@ -13,8 +13,11 @@
 
 namespace msstream::overlap {
 
-Ledger account(Program const& program, Host const& host, Collectives const& collectives,
-               Index device, Interval window) {
+Ledger account(Program const& program,
+               Host const& host,
+               Collectives const& collectives,
+               Index device,
+               Interval window) {
   Ledger ledger;
   IdleTime idle(program, host, window);
   AloneTime alone(program, host, collectives, device);

@@ -9,7 +9,10 @@
 namespace msstream::overlap {
 
 /// Charges the window of one device: each ns gets one class and, where time was lost, the cause.
-[[nodiscard]] Ledger account(Program const& program, Host const& host,
-                             Collectives const& collectives, Index device, Interval window);
+[[nodiscard]] Ledger account(Program const& program,
+                             Host const& host,
+                             Collectives const& collectives,
+                             Index device,
+                             Interval window);
 
 }  // namespace msstream::overlap

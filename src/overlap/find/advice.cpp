@@ -31,8 +31,10 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "Allocate once, before the loop, or use cudaMallocAsync() with a pool that keeps its memory "
      "(cudaMemPoolAttrReleaseThreshold). cudaFree() and cudaFreeHost() wait for the device.",
      "Keep shapes equal, so that the caching allocator finds its blocks again; set "
-     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; avoid torch.cuda.empty_cache() in the loop.",
-     "Let the device's allocator keep memory: reserve it once, and make tensors through the device."},
+     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; avoid torch.cuda.empty_cache() in the "
+     "loop.",
+     "Let the device's allocator keep memory: reserve it once, and make tensors through the "
+     "device."},
     {Cause::pageable_copy,
      "Copy from and to pinned memory (cudaMallocHost(), cudaHostRegister()) with cudaMemcpyAsync() "
      "on a stream of its own.",

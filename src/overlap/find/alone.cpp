@@ -12,6 +12,7 @@
 namespace msstream::overlap {
 namespace {
 
+constexpr int kMostKernels = 256;  ///< looked at before and after a copy
 constexpr Ns kShortCopy = 20'000;  ///< of copies whose bytes are unknown
 
 bool moves_data(Activity const& copy) {
@@ -20,11 +21,15 @@ bool moves_data(Activity const& copy) {
 }
 
 /// Whether a host in this state could not issue, whatever it had to issue.
-bool blocks(Cause cause) { return cause != Cause::launch_bound && cause != Cause::host_busy; }
+bool blocks(Cause cause) {
+  return cause != Cause::launch_bound && cause != Cause::host_busy;
+}
 
 }  // namespace
 
-AloneTime::AloneTime(Program const& program, Host const& host, Collectives const& collectives,
+AloneTime::AloneTime(Program const& program,
+                     Host const& host,
+                     Collectives const& collectives,
                      Index device)
     : program_(program),
       host_(host),
@@ -144,10 +149,10 @@ void AloneTime::offer_without_calls(Interval time, Index running, Index held) {
     return;
   }
   auto const declared = program_.declared(running, held);
-  bool const depends = (declared && *declared) ||
-                       (after.graph != kUnknown &&
-                        after.graph == program_.activity(running).graph) ||
-                       holds_.may_wait(held, running, time.begin);
+  bool const depends =
+      (declared && *declared) ||
+      (after.graph != kUnknown && after.graph == program_.activity(running).graph) ||
+      holds_.may_wait(held, running, time.begin);
   offer({.time = time,
          .kind = depends ? TimeClass::alone : TimeClass::lost,
          .cause = depends ? std::nullopt : std::optional(Cause::unknown),
@@ -251,6 +256,32 @@ void AloneTime::offer_own_stream(Interval time, Index running) {
         time);
 }
 
+/// Returns since when kernels ran in a copy's stream right before it: beside them, it could run.
+Ns AloneTime::kernels_since(Index copy) const {
+  Ns since = program_.activity(copy).time.begin;
+  auto i = program_.previous(copy);
+  for (int step = 0; step < kMostKernels && i != kNone; ++step, i = program_.previous(i)) {
+    if (program_.activity(i).kind == ActivityKind::copy) {
+      break;
+    }
+    since = program_.activity(i).time.begin;
+  }
+  return since;
+}
+
+/// Returns until when kernels ran in a copy's stream right after it.
+Ns AloneTime::kernels_until(Index copy) const {
+  Ns until = program_.activity(copy).time.end;
+  auto i = program_.next(copy);
+  for (int step = 0; step < kMostKernels && i != kNone; ++step, i = program_.next(i)) {
+    if (program_.activity(i).kind == ActivityKind::copy) {
+      break;
+    }
+    until = program_.activity(i).time.end;
+  }
+  return until;
+}
+
 /// Offers the time of a copy that is alone because it is pageable, or in a stream with kernels.
 void AloneTime::offer_own_copy(Interval time, Index running) {
   auto const& copy = program_.activity(running);
@@ -276,8 +307,9 @@ void AloneTime::offer_own_copy(Interval time, Index running) {
     auto const& kernel = program_.activity(before);
     if (kernel.kind == ActivityKind::kernel && copy.time.begin <= kernel.time.end + close) {
       // It could have begun when it was issued, beside the kernel.
-      charge.time = {copy.time.begin,
-                     copy.time.begin + copy.time.begin - program_.issued(running) - close};
+      auto const room =
+          copy.time.begin - std::max(program_.issued(running), kernels_since(running));
+      charge.time = {copy.time.begin, copy.time.begin + room - close};
       charge.held = running;
       charge.holder = before;
       offer(charge, time);
@@ -286,7 +318,8 @@ void AloneTime::offer_own_copy(Interval time, Index running) {
   if (copy.direction == CopyDirection::d2h && next != kNone && program_.has_call(next)) {
     auto const& kernel = program_.activity(next);
     if (kernel.kind == ActivityKind::kernel && kernel.time.begin <= copy.time.end + close) {
-      charge.time = {program_.issued(next), time.end};
+      auto const room = kernels_until(running) - copy.time.end;
+      charge.time = {std::max(program_.issued(next), time.end - room), time.end};
       charge.held = next;
       charge.holder = running;
       offer(charge, time);

@@ -13,10 +13,10 @@
 namespace msstream::overlap {
 namespace {
 
-constexpr double kAloneShare = 0.05;   ///< an activity with less overlap ran alone
-constexpr double kBesideShare = 0.5;   ///< one with more ran beside others
-constexpr double kSlower = 1.2;        ///< from which ratio on it counts as slower
-constexpr double kNoGain = 0.5;        ///< the share of the overlap that slowness must take
+constexpr double kAloneShare = 0.05;  ///< an activity with less overlap ran alone
+constexpr double kBesideShare = 0.5;  ///< one with more ran beside others
+constexpr double kSlower = 1.2;       ///< from which ratio on it counts as slower
+constexpr double kNoGain = 0.5;       ///< the share of the overlap that slowness must take
 constexpr std::size_t kFewestAlone = 2;
 
 /// What makes two activities equal.
@@ -104,8 +104,11 @@ Index beside(Program const& program, Index device, Index i, Interval time) {
 
 }  // namespace
 
-CauseSum find_shared_bandwidth(Program const& program, Collectives const& collectives,
-                               Ledger const& ledger, Index device, Interval window) {
+CauseSum find_shared_bandwidth(Program const& program,
+                               Collectives const& collectives,
+                               Ledger const& ledger,
+                               Index device,
+                               Interval window) {
   CauseSum sum;
   OverlappedTime const overlapped(ledger.spans());
   if (overlapped.is_empty()) {

@@ -11,7 +11,9 @@ namespace msstream::overlap {
 /// alone, by so much that running them at once gained little. The time stays `overlapped` in the
 /// accounting. Returns an empty sum if the overlap was worth it, or if nothing can be compared.
 [[nodiscard]] CauseSum find_shared_bandwidth(Program const& program,
-                                             Collectives const& collectives, Ledger const& ledger,
-                                             Index device, Interval window);
+                                             Collectives const& collectives,
+                                             Ledger const& ledger,
+                                             Index device,
+                                             Interval window);
 
 }  // namespace msstream::overlap

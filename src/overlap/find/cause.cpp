@@ -47,9 +47,13 @@ static_assert(causes_in_order(), "text_of() uses a cause as a place");
 
 }  // namespace
 
-std::span<CauseText const> cause_texts() noexcept { return kTexts; }
+std::span<CauseText const> cause_texts() noexcept {
+  return kTexts;
+}
 
-CauseText const& text_of(Cause cause) noexcept { return kTexts[static_cast<std::size_t>(cause)]; }
+CauseText const& text_of(Cause cause) noexcept {
+  return kTexts[static_cast<std::size_t>(cause)];
+}
 
 std::optional<Cause> cause_of(std::string_view id) noexcept {
   auto const* const found = std::ranges::find(kTexts, id, &CauseText::id);

@@ -90,7 +90,9 @@ void Collectives::compare_equal_ones() {
   }
 }
 
-void Collectives::set_waited(Index activity, Ns waited) { waited_[activity] = waited; }
+void Collectives::set_waited(Index activity, Ns waited) {
+  waited_[activity] = waited;
+}
 
 void align(std::span<Program const> programs, std::span<Collectives> collectives) {
   struct Part {

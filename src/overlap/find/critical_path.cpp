@@ -13,8 +13,7 @@ namespace {
 
 class Path {
  public:
-  Path(Program const& program, Host const& host, Index device)
-      : program_(program), host_(host) {
+  Path(Program const& program, Host const& host, Index device) : program_(program), host_(host) {
     auto const activities = program.of_device(device);
     by_end_.reserve(activities.size());
     for (auto const i : activities) {
@@ -30,7 +29,8 @@ class Path {
     auto const close = tolerance::of_order(program_.recording());
     Index latest = program_.previous(i);
     for (auto const& wait : program_.waits_of(i)) {
-      if (wait.target != kNone && wait.target < i && (latest == kNone || end(wait.target) > end(latest))) {
+      if (wait.target != kNone && wait.target < i &&
+          (latest == kNone || end(wait.target) > end(latest))) {
         latest = wait.target;
       }
     }
@@ -83,7 +83,9 @@ class Path {
 
 }  // namespace
 
-std::vector<Index> critical_path(Program const& program, Host const& host, Index device,
+std::vector<Index> critical_path(Program const& program,
+                                 Host const& host,
+                                 Index device,
                                  Interval window) {
   Path const path(program, host, device);
   Index last = kNone;

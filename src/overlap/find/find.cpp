@@ -29,10 +29,11 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   auto const extent = recording.extent();
   auto const window = options.window ? *options.window : extent.value_or(Interval{});
   if (window.end < window.begin) {
-    throw std::invalid_argument(fmt::format("{}: a window that ends at {} ns, before it begins at {} ns",
-                                            recording.origin,
-                                            window.end,
-                                            window.begin));
+    throw std::invalid_argument(
+        fmt::format("{}: a window that ends at {} ns, before it begins at {} ns",
+                    recording.origin,
+                    window.end,
+                    window.begin));
   }
   bool const any = std::ranges::any_of(recording.activities, [&](Activity const& activity) {
     return activity.time.begin < window.end && activity.time.end > window.begin;
@@ -65,8 +66,9 @@ void add_notes(Report& report, Recording const& recording, std::span<Ledger cons
   Ns overhead = 0;
   for (auto const& part : recording.overheads) {
     if (part.kind == OverheadKind::recording) {
-      overhead += std::max<Ns>(0, std::min(part.time.end, report.window.end) -
-                                      std::max(part.time.begin, report.window.begin));
+      overhead += std::max<Ns>(0,
+                               std::min(part.time.end, report.window.end) -
+                                   std::max(part.time.begin, report.window.begin));
     }
   }
   if (overhead > 0) {
@@ -92,8 +94,11 @@ Interval replayed_part(Program const& program, Interval window) {
 }
 
 /// Predicts the window after the fix of each finding.
-void predict(Report& report, Program const& program, Host const& host,
-             Collectives const& collectives, std::span<Ledger const> ledgers) {
+void predict(Report& report,
+             Program const& program,
+             Host const& host,
+             Collectives const& collectives,
+             std::span<Ledger const> ledgers) {
   if (report.findings.empty()) {
     return;
   }
@@ -110,8 +115,7 @@ void predict(Report& report, Program const& program, Host const& host,
     if (auto const fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause))) {
       double const ratio = std::min(replay.makespan_ns(*fix) / before, 1.0);
       auto const window = report.window.length();
-      finding.prediction =
-          Prediction{window, static_cast<Ns>(ratio * static_cast<double>(window))};
+      finding.prediction = Prediction{window, static_cast<Ns>(ratio * static_cast<double>(window))};
     }
   }
 }
@@ -131,12 +135,13 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     auto& ledger = ledgers.back();
     ledger.put(Cause::bandwidth_shared,
                find_shared_bandwidth(program, collectives, ledger, device, report.window));
-    report.devices.push_back({.device = device,
-                              .spans = ledger.spans(),
-                              .times = ledger.times(),
-                              .at_once = ledger.at_once(),
-                              .busy = ledger.busy(),
-                              .critical_path = critical_path(program, host, device, report.window)});
+    report.devices.push_back(
+        {.device = device,
+         .spans = ledger.spans(),
+         .times = ledger.times(),
+         .at_once = ledger.at_once(),
+         .busy = ledger.busy(),
+         .critical_path = critical_path(program, host, device, report.window)});
     auto found = findings_of(program, ledger, device, report.window, least);
     std::ranges::move(found, std::back_inserter(report.findings));
   }

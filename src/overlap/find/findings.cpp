@@ -31,8 +31,8 @@ double least_share(Cause cause, LeastShares const& least) {
   }
 }
 
-Finding finding_of(Program const& program, Cause cause, CauseSum const& sum, Index device,
-                   Interval window) {
+Finding finding_of(
+    Program const& program, Cause cause, CauseSum const& sum, Index device, Interval window) {
   Finding finding;
   finding.cause = cause;
   finding.device = device;
@@ -59,8 +59,7 @@ std::vector<Ns> work_of_streams(Program const& program, Index device, Interval w
     Ns sum = 0;
     for (auto const i : program.of_stream(stream)) {
       auto const& time = program.activity(i).time;
-      sum += std::max<Ns>(
-          0, std::min(time.end, window.end) - std::max(time.begin, window.begin));
+      sum += std::max<Ns>(0, std::min(time.end, window.end) - std::max(time.begin, window.begin));
     }
     if (sum > 0) {
       work.push_back(sum);
@@ -75,7 +74,8 @@ bool is_one_stream(std::vector<Ns> const& work) {
   for (auto const part : work) {
     sum += part;
   }
-  return work.empty() || static_cast<double>(work.front()) >= kMainStream * static_cast<double>(sum);
+  return work.empty() ||
+         static_cast<double>(work.front()) >= kMainStream * static_cast<double>(sum);
 }
 
 /// Whether two lists of disjoint intervals meet: parts of one idle time.
@@ -98,8 +98,11 @@ CauseSum const& sum_of(Ledger const& ledger, Cause cause) {
   return cause == Cause::true_dependency ? ledger.dependent() : ledger.of(cause);
 }
 
-std::vector<Finding> findings_of(Program const& program, Ledger const& ledger, Index device,
-                                 Interval window, LeastShares const& least) {
+std::vector<Finding> findings_of(Program const& program,
+                                 Ledger const& ledger,
+                                 Index device,
+                                 Interval window,
+                                 LeastShares const& least) {
   std::vector<Finding> findings;
   auto const enough = [&](Cause cause) {
     auto const time = sum_of(ledger, cause).time();
@@ -134,7 +137,10 @@ void mark_shared_gains(std::vector<Finding>& findings) {
   }
 }
 
-std::string verdict(Program const& program, Ledger const& ledger, Index device, Interval window,
+std::string verdict(Program const& program,
+                    Ledger const& ledger,
+                    Index device,
+                    Interval window,
                     std::vector<Finding> const& findings) {
   auto const work = work_of_streams(program, device, window);
   bool const one = is_one_stream(work);
@@ -144,17 +150,17 @@ std::string verdict(Program const& program, Ledger const& ledger, Index device, 
     at_once += ledger.at_once()[count];
   }
   std::string state;
-  auto const first =
-      std::ranges::find_if(findings, [&](Finding const& finding) { return finding.device == device; });
+  auto const first = std::ranges::find_if(
+      findings, [&](Finding const& finding) { return finding.device == device; });
   if (first != findings.end()) {
     state = fmt::format(", {}", text_of(first->cause).id);
   } else if (static_cast<double>(busy) >= kBusy * static_cast<double>(window.length())) {
     state = ", busy";
   }
   auto const streams = one ? std::string("one stream") : fmt::format("{} streams", work.size());
-  auto const share = one ? std::string()
-                         : fmt::format(", {} with two or more activities",
-                                       share_text(at_once, window.length()));
+  auto const share =
+      one ? std::string()
+          : fmt::format(", {} with two or more activities", share_text(at_once, window.length()));
   return fmt::format("{}{}: {} busy{}", streams, state, share_text(busy, window.length()), share);
 }
 

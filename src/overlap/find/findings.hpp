@@ -23,8 +23,10 @@ struct LeastShares {
 };
 
 /// Returns the findings of a device, the largest first.
-[[nodiscard]] std::vector<Finding> findings_of(Program const& program, Ledger const& ledger,
-                                               Index device, Interval window,
+[[nodiscard]] std::vector<Finding> findings_of(Program const& program,
+                                               Ledger const& ledger,
+                                               Index device,
+                                               Interval window,
                                                LeastShares const& least);
 
 /// Returns the sum behind a finding.
@@ -34,7 +36,10 @@ struct LeastShares {
 void mark_shared_gains(std::vector<Finding>& findings);
 
 /// Returns a device's use in a few words, such as "one stream, launch-bound: 8% busy".
-[[nodiscard]] std::string verdict(Program const& program, Ledger const& ledger, Index device,
-                                  Interval window, std::vector<Finding> const& findings);
+[[nodiscard]] std::string verdict(Program const& program,
+                                  Ledger const& ledger,
+                                  Index device,
+                                  Interval window,
+                                  std::vector<Finding> const& findings);
 
 }  // namespace msstream::overlap

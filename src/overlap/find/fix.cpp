@@ -64,9 +64,9 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
       for (auto const moved : sum.held) {
         auto const before = program.previous(moved);
         // A download is moved itself; otherwise what follows it would be.
-        bool const after_download =
-            before != kNone && program.activity(before).kind == ActivityKind::copy &&
-            program.activity(before).direction == CopyDirection::d2h;
+        bool const after_download = before != kNone &&
+                                    program.activity(before).kind == ActivityKind::copy &&
+                                    program.activity(before).direction == CopyDirection::d2h;
         fix.moved.insert(after_download ? before : moved);
       }
       break;

@@ -18,7 +18,9 @@ bool is_copy(Activity const& activity, CopyDirection direction) {
   return activity.kind == ActivityKind::copy && activity.direction == direction;
 }
 
-bool uses_sms(Activity const& activity) { return activity.kind != ActivityKind::copy; }
+bool uses_sms(Activity const& activity) {
+  return activity.kind != ActivityKind::copy;
+}
 
 }  // namespace
 
@@ -43,7 +45,9 @@ Holds::Holds(Program const& program, Collectives const& collectives)
   }
 }
 
-std::optional<Hold> Holds::of(Index held, Index running, Ns at,
+std::optional<Hold> Holds::of(Index held,
+                              Index running,
+                              Ns at,
                               std::span<Index const> queued) const {
   if (auto const hold = by_waits(held, running, at)) {
     return hold;
@@ -57,8 +61,7 @@ std::optional<Hold> Holds::of(Index held, Index running, Ns at,
 std::optional<Hold> Holds::by_waits(Index held, Index running, Ns at) const {
   std::optional<Hold> found;
   for (auto const& wait : program_.waits_of(held)) {
-    if (!wait.known || wait.target == kNone ||
-        program_.activity(wait.target).time.end <= at) {
+    if (!wait.known || wait.target == kNone || program_.activity(wait.target).time.end <= at) {
       continue;
     }
     std::optional<Hold> hold = Hold{};
@@ -224,7 +227,8 @@ bool Holds::may_wait(Index held, Index running, Ns at) const {
   return !program_.recording().has_syncs && thread_made_waits(held);
 }
 
-std::optional<Hold> Holds::by_resources(Index held, Index running,
+std::optional<Hold> Holds::by_resources(Index held,
+                                        Index running,
                                         std::span<Index const> queued) const {
   auto const& recording = program_.recording();
   auto const& a = program_.activity(held);
@@ -241,9 +245,9 @@ std::optional<Hold> Holds::by_resources(Index held, Index running,
   }
   auto const& device = recording.devices[program_.device_of(held)];
   bool const both_shapes = a.shape != kNone && b.shape != kNone;
-  auto const lack =
-      both_shapes ? lacking(device, recording.shapes[b.shape], recording.shapes[a.shape])
-                  : std::nullopt;
+  auto const lack = both_shapes
+                        ? lacking(device, recording.shapes[b.shape], recording.shapes[a.shape])
+                        : std::nullopt;
   if (uses_sms(a) && uses_sms(b)) {
     if (collectives_.is_one(running) && (lack || !both_shapes)) {
       return Hold{.cause = Cause::collective_holds_sms};
@@ -269,9 +273,9 @@ std::optional<Hold> Holds::by_resources(Index held, Index running,
   if (a.graph != kUnknown && a.graph == b.graph) {
     return Hold{};  // an edge of the graph, which recordings do not have
   }
-  auto const missing = !recording.has_syncs          ? Missing::waits
-                       : a.channel == kUnknown       ? Missing::channels
-                                                     : Missing::nothing;
+  auto const missing = !recording.has_syncs    ? Missing::waits
+                       : a.channel == kUnknown ? Missing::channels
+                                               : Missing::nothing;
   return Hold{.cause = Cause::unknown, .missing = missing};
 }
 

@@ -27,7 +27,9 @@ class Holds {
   /// Returns why `held`, which is issued and next in its stream, had not begun at `at`, while
   /// `running`, of another stream, ran alone. Empty if nothing held it at that time. `queued` are
   /// the next activities of all streams.
-  [[nodiscard]] std::optional<Hold> of(Index held, Index running, Ns at,
+  [[nodiscard]] std::optional<Hold> of(Index held,
+                                       Index running,
+                                       Ns at,
                                        std::span<Index const> queued) const;
 
   /// Returns whether `after` does not need `before`, which is in the same stream: true only with
@@ -42,7 +44,8 @@ class Holds {
   [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] std::optional<Hold> by_queue(Index target, Index running) const;
   [[nodiscard]] bool by_legacy_stream(Index held, Index running) const;
-  [[nodiscard]] std::optional<Hold> by_resources(Index held, Index running,
+  [[nodiscard]] std::optional<Hold> by_resources(Index held,
+                                                 Index running,
                                                  std::span<Index const> queued) const;
   [[nodiscard]] bool recorded_late(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] bool recorded_twice(Wait const& wait, Index running) const;

@@ -67,7 +67,9 @@ void IdleTime::charge_host(Interval time, Index next, Ledger& ledger) {
   }
 }
 
-void IdleTime::add_state(HostState const& state, Blocking const* blocking, Index next,
+void IdleTime::add_state(HostState const& state,
+                         Blocking const* blocking,
+                         Index next,
                          Ledger& ledger) {
   auto const add = [&](Ns begin, Ns end, Cause cause, Index call) {
     ledger.add({.time = {begin, end},
@@ -136,10 +138,10 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
     bool const in_graph =
         activity.graph != kUnknown ||
         (activity.call != kNone && program_.call(activity.call).kind == CallKind::graph_launch);
-    charge.missing = in_graph                ? Missing::graph_edges
+    charge.missing = in_graph                                            ? Missing::graph_edges
                      : recording.calls.empty() || activity.call == kNone ? Missing::calls
-                     : !recording.has_syncs                            ? Missing::waits
-                                                                       : Missing::nothing;
+                     : !recording.has_syncs                              ? Missing::waits
+                                                                         : Missing::nothing;
   }
   ledger.add(charge);
 }

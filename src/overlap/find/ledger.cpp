@@ -16,7 +16,7 @@ void append_new(std::vector<Index>& list, Index index) {
 
 void make_set(std::vector<Index>& list) {
   std::ranges::sort(list);
-  list.erase(std::ranges::unique(list).begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
 /// Keeps an occurrence if it is one of the largest; the earlier one of two that are equal.

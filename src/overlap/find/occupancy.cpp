@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <utility>
 #include <optional>
+#include <utility>
 
 namespace msstream::overlap {
 namespace {
@@ -41,8 +41,9 @@ Limits limits_of(Device const& device) {
   int const capability = device.major > 0 ? 10 * device.major + std::max(device.minor, 0) : 90;
   bool const small = capability == 75 || capability == 86 || capability == 87 || capability == 89 ||
                      capability >= 120;
-  std::int64_t const blocks =
-      capability == 75 || capability == 86 || capability == 87 ? 16 : small ? 24 : 32;
+  std::int64_t const blocks = capability == 75 || capability == 86 || capability == 87 ? 16
+                              : small                                                  ? 24
+                                                                                       : 32;
   std::int64_t const threads = capability == 75 ? 1'024 : small ? 1'536 : 2'048;
   return {known(device.blocks_per_sm, blocks),
           known(device.threads_per_sm, threads),
@@ -76,9 +77,8 @@ std::optional<BlockNeeds> needs_of(LaunchShape const& shape) {
       shape.registers_per_thread > 0
           ? warps * rounded_up(std::int64_t{32} * shape.registers_per_thread, 256)
           : 0;
-  return BlockNeeds{32 * warps,
-                    registers,
-                    std::max<std::int64_t>(shape.shared_bytes, 0) + kReservedSharedBytes};
+  return BlockNeeds{
+      32 * warps, registers, std::max<std::int64_t>(shape.shared_bytes, 0) + kReservedSharedBytes};
 }
 
 /// Returns how many blocks fit into `free`, and what limits them.
@@ -129,7 +129,8 @@ std::optional<Occupancy> occupancy_of(Device const& device, LaunchShape const& s
   return Occupancy{*blocks, std::max<std::int64_t>(per_sm, 1), limit, limits.sms};
 }
 
-std::optional<SmResource> lacking(Device const& device, LaunchShape const& running,
+std::optional<SmResource> lacking(Device const& device,
+                                  LaunchShape const& running,
                                   LaunchShape const& held) {
   auto const occupancy = occupancy_of(device, running);
   auto const needs = needs_of(held);

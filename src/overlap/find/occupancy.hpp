@@ -31,7 +31,8 @@ struct Occupancy {
 
 /// Returns the resource that keeps blocks of `held` off the device while `running` runs; nothing if
 /// a block of it finds room.
-[[nodiscard]] std::optional<SmResource> lacking(Device const& device, LaunchShape const& running,
+[[nodiscard]] std::optional<SmResource> lacking(Device const& device,
+                                                LaunchShape const& running,
                                                 LaunchShape const& held);
 
 }  // namespace msstream::overlap

@@ -73,7 +73,8 @@ void Program::find_issues() {
       issued = std::min(issued, waits ? call.time.begin + tolerance::kIssue : call.time.end);
     } else if (activity.graph != kUnknown) {
       // Nodes of one run of a graph follow each other closely.
-      auto [run, is_new] = graphs.try_emplace(activity.graph, activity.time.begin, activity.time.end);
+      auto [run, is_new] =
+          graphs.try_emplace(activity.graph, activity.time.begin, activity.time.end);
       if (!is_new && activity.time.begin > run->second.second + 4 * tolerance::kLaunchLatency) {
         run->second = {activity.time.begin, activity.time.end};
       }

@@ -13,7 +13,9 @@
 
 namespace msstream::overlap {
 
-Replay::Replay(Program const& program, Host const& host, Collectives const& collectives,
+Replay::Replay(Program const& program,
+               Host const& host,
+               Collectives const& collectives,
                Interval window)
     : program_(program),
       host_(host),
@@ -127,8 +129,8 @@ void Replay::find_targets(Step& step) {
   }
   step.cost = call.time.end - waited_until;
   if (call.kind == CallKind::copy && step.waits) {
-    step.cost += std::min(tolerance::kIssue, program_.activity(issued.front()).time.begin -
-                                                 call.time.begin);
+    step.cost +=
+        std::min(tolerance::kIssue, program_.activity(issued.front()).time.begin - call.time.begin);
   }
 }
 

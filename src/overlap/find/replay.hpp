@@ -37,8 +37,7 @@ struct Fix {
 /// multiprocessors and copy engines of each device are shared as in the simulated runtime.
 class Replay {
  public:
-  Replay(Program const& program, Host const& host, Collectives const& collectives,
-         Interval window);
+  Replay(Program const& program, Host const& host, Collectives const& collectives, Interval window);
 
   /// Returns the time from the first call or activity to the end of the last activity.
   [[nodiscard]] double makespan_ns(Fix const& fix) const;
@@ -49,9 +48,9 @@ class Replay {
   /// A call of a thread that matters to the device or takes time.
   struct Step {
     Index call = kNone;
-    Ns gap = 0;        ///< since `after`
-    Ns cost = 0;       ///< apart from waiting
-    Index after = 0;   ///< the place of the step that it follows, plus 1; 0 for the start
+    Ns gap = 0;       ///< since `after`
+    Ns cost = 0;      ///< apart from waiting
+    Index after = 0;  ///< the place of the step that it follows, plus 1; 0 for the start
     bool long_gap = false;
     bool waits = false;
     std::uint32_t first_target = 0;  ///< in targets_: activities that it waits for
@@ -59,9 +58,9 @@ class Replay {
   };
   struct Work {
     Ns device_ns = 0;
-    Ns latency = 0;    ///< from when it can run to its begin
-    int sms = 0;       ///< 0 for copies
-    Index step = 0;    ///< that issues it, plus 1; 0 if it was issued before the window
+    Ns latency = 0;  ///< from when it can run to its begin
+    int sms = 0;     ///< 0 for copies
+    Index step = 0;  ///< that issues it, plus 1; 0 if it was issued before the window
     bool fills = false;
   };
 

@@ -154,13 +154,11 @@ class Replay::Run {
         works_of_step_[work.step - 1].push_back(static_cast<Index>(a));
         ++missing_[a];
       } else {
-        ready_[a] = static_cast<double>(
-            std::max<Ns>(program.issued(i) - replay_.start_, 0));
+        ready_[a] = static_cast<double>(std::max<Ns>(program.issued(i) - replay_.start_, 0));
       }
       auto before = program.previous(i);
-      bool const needs_before =
-          !is_moved(i) || (activity(a).kind == ActivityKind::copy &&
-                           activity(a).direction == CopyDirection::d2h);
+      bool const needs_before = !is_moved(i) || (activity(a).kind == ActivityKind::copy &&
+                                                 activity(a).direction == CopyDirection::d2h);
       if (needs_before) {
         while (before != kNone && is_moved(before)) {
           if (is_needed_after(before, i)) {
@@ -226,7 +224,10 @@ class Replay::Run {
     bool const issues = kind != CallKind::synchronize && kind != CallKind::release &&
                         kind != CallKind::allocate && kind != CallKind::load_module;
     double cost = static_cast<double>(step.cost);
-    if (fix_.graph && issues) {
+    // Calls that took long for another cause do so in a graph as well.
+    bool const is_usual = cost <= tolerance::kLongGap &&
+                          replay_.host_.cause_of_call(step.call) == Cause::launch_bound;
+    if (fix_.graph && issues && is_usual) {
       gap = step.long_gap ? gap : 0;
       cost = std::min(cost, replay_.program_.issued_by(step.call).empty() ? 0.0 : kGraphStep);
     }
@@ -353,6 +354,8 @@ class Replay::Run {
   double latest_ = 0;
 };
 
-double Replay::makespan_ns(Fix const& fix) const { return Run(*this, fix).makespan(); }
+double Replay::makespan_ns(Fix const& fix) const {
+  return Run(*this, fix).makespan();
+}
 
 }  // namespace msstream::overlap

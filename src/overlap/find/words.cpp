@@ -113,16 +113,15 @@ std::string activity_text(Program const& program, Index activity) {
   auto const name = recording.names[what.name];
   auto const& stream = recording.streams[what.stream];
   auto const stream_name = recording.names[stream.name];
-  return fmt::format("{} on {}",
-                     name.empty() ? std::string("work") : shortened(name),
-                     stream_name.empty() ? fmt::format("stream {}", stream.number)
-                                         : shortened(stream_name));
+  return fmt::format(
+      "{} on {}",
+      name.empty() ? std::string("work") : shortened(name),
+      stream_name.empty() ? fmt::format("stream {}", stream.number) : shortened(stream_name));
 }
 
 std::string summary(Program const& program, Cause cause, CauseSum const& sum, Interval window) {
-  auto const amount = fmt::format("{} ({} of the window)",
-                                  time_text(sum.time()),
-                                  share_text(sum.time(), window.length()));
+  auto const amount = fmt::format(
+      "{} ({} of the window)", time_text(sum.time()), share_text(sum.time(), window.length()));
   auto const times = fmt::format("{} time{}", sum.occurrences, sum.occurrences == 1 ? "" : "s");
   auto const of_activity = [&](Index i) { return activity_text(program, i); };
   auto const& first = sum.largest.front();
@@ -208,7 +207,7 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
                        range_of_activity(program, charge.held),
                        charge.call == kNone || cause == Cause::launch_bound
                            ? std::string()
-                                            : "; the host was in " + call_text(program, charge.call));
+                           : "; the host was in " + call_text(program, charge.call));
   }
   auto text = fmt::format("{}: ", length);
   if (charge.held == charge.holder) {
@@ -229,8 +228,8 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
   if (charge.wait != kNone) {
     auto const& sync = program.recording().syncs[charge.wait];
     if (sync.record_call != kNone) {
-      text += fmt::format(", by a wait for an event recorded{}",
-                          range_text(program, sync.record_call));
+      text +=
+          fmt::format(", by a wait for an event recorded{}", range_text(program, sync.record_call));
     }
   }
   return text;

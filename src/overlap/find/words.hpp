@@ -25,7 +25,9 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 [[nodiscard]] std::string activity_text(Program const& program, Index activity);
 
 /// Returns what was lost to a cause in one sentence.
-[[nodiscard]] std::string summary(Program const& program, Cause cause, CauseSum const& sum,
+[[nodiscard]] std::string summary(Program const& program,
+                                  Cause cause,
+                                  CauseSum const& sum,
                                   Interval window);
 /// Returns one occurrence as a sentence.
 [[nodiscard]] std::string evidence_text(Program const& program, Cause cause, Charge const& charge);

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/find.hpp"
+
+#include "overlap/find/hand_made.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+namespace msstream::overlap {
+namespace {
+
+Ns time_of(Report const& report, TimeClass kind, std::optional<Cause> cause = {}) {
+  for (auto const& time : report.devices.at(0).times) {
+    if (time.kind == kind && time.cause == cause) {
+      return time.time;
+    }
+  }
+  return 0;
+}
+
+Finding const* finding_of(Report const& report, Cause cause) {
+  auto const found = std::ranges::find(report.findings, cause, &Finding::cause);
+  return found == report.findings.end() ? nullptr : &*found;
+}
+
+Report report_of(HandMade& program) {
+  program.recording.sort();
+  return find(program.recording);
+}
+
+void expect_adds_up(Report const& report) {
+  for (auto const& device : report.devices) {
+    Ns at = report.window.begin;
+    Ns busy = 0;
+    for (auto const& span : device.spans) {
+      ASSERT_EQ(span.time.begin, at);
+      ASSERT_GT(span.time.length(), 0);
+      busy += span.kind == TimeClass::idle ? 0 : span.time.length();
+      at = span.time.end;
+    }
+    EXPECT_EQ(at, report.window.end);
+    EXPECT_EQ(busy, device.busy);
+    EXPECT_EQ(std::accumulate(device.at_once.begin(), device.at_once.end(), Ns{0}),
+              report.window.length());
+    Ns sum = 0;
+    for (auto const& time : device.times) {
+      sum += time.time;
+    }
+    EXPECT_EQ(sum, report.window.length());
+  }
+}
+
+TEST(FindTest, counts_activities_at_once) {
+  HandMade program;
+  program.kernel(0, 0, 10, 40);
+  program.kernel(1, 2, 20, 60);
+  auto const report = report_of(program);
+  // stream 0 = [10, 40), stream 1 = [20, 60)
+  EXPECT_EQ(report.devices.at(0).at_once, (std::vector<Ns>{0, 30'000, 20'000}));
+  EXPECT_EQ(report.devices.at(0).busy, 50'000);
+  EXPECT_EQ(time_of(report, TimeClass::overlapped), 20'000);
+  expect_adds_up(report);
+}
+
+TEST(FindTest, adds_up_for_random_recordings_and_repeats_itself) {
+  std::mt19937 random(7);
+  auto const below = [&](int bound) {
+    return static_cast<int>(random() % static_cast<unsigned>(bound));
+  };
+  for (int round = 0; round < 200; ++round) {
+    HandMade program(1 + below(4));
+    auto const streams = static_cast<int>(program.recording.streams.size());
+    int const count = 1 + below(60);
+    for (int i = 0; i < count; ++i) {
+      auto const begin = below(500);
+      auto const length = below(4) == 0 ? 0 : below(40);
+      auto const stream = static_cast<Index>(below(streams));
+      auto const made = program.kernel(
+          stream, begin - below(60), begin, begin + length, static_cast<Index>(below(2)));
+      if (below(3) == 0) {
+        program.recording.activities[made].call = kNone;
+      }
+      if (below(4) == 0) {
+        program.wait(stream, static_cast<Index>(below(streams)), begin - 70, begin - 65);
+      }
+      if (below(6) == 0) {
+        auto const at = below(500);
+        program.call(static_cast<CallKind>(below(13)), at, at + below(80));
+      }
+    }
+    program.recording.sort();
+    FindOptions options;
+    if (round % 2 == 1) {
+      options.window = Interval{100'000, 480'000};
+    }
+    try {
+      auto const report = find(program.recording, options);
+      expect_adds_up(report);
+      auto const again = find(program.recording, options);
+      ASSERT_EQ(report.findings.size(), again.findings.size());
+      EXPECT_EQ(report.verdict, again.verdict);
+    } catch (std::invalid_argument const&) {
+      continue;  // nothing in the window
+    }
+  }
+}
+
+TEST(FindTest, refuses_empty_and_reversed_windows) {
+  HandMade program;
+  program.kernel(0, 0, 10, 40);
+  program.recording.sort();
+  EXPECT_THROW((void)find(program.recording, {.window = Interval{50'000, 40'000}}),
+               std::invalid_argument);
+  EXPECT_THROW((void)find(program.recording, {.window = Interval{50'000, 60'000}}),
+               std::invalid_argument);
+  EXPECT_THROW((void)find(Recording{}), std::invalid_argument);
+}
+
+TEST(FindTest, explains_many_activities_of_one_lane_quickly) {
+  HandMade program(1);
+  constexpr int kCount = 300'000;
+  for (int i = 0; i < kCount; ++i) {
+    Activity activity;
+    activity.time = {i * 1'000, i * 1'000 + 700};
+    activity.stream = 0;
+    program.recording.activities.push_back(activity);
+  }
+  auto const report = report_of(program);
+  EXPECT_EQ(report.devices.at(0).busy, Ns{kCount} * 700);
+  expect_adds_up(report);
+}
+
+TEST(FindTest, says_nothing_of_a_stream_that_is_busy) {
+  HandMade program(1);
+  for (int i = 0; i < 50; ++i) {
+    program.kernel(0, 3.0 * i, 10 + 101.0 * i, 110 + 101.0 * i);
+  }
+  auto const report = report_of(program);
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_NE(report.verdict.find("one stream, busy"), std::string::npos) << report.verdict;
+}
+
+TEST(FindTest, short_kernels_are_bound_by_their_launches) {
+  HandMade program(1);
+  for (int i = 0; i < 50; ++i) {
+    program.kernel(0, 20.0 * i, 20.0 * i + 5, 20.0 * i + 8);
+  }
+  auto const report = report_of(program);
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::launch_bound);
+  ASSERT_TRUE(report.findings.front().prediction);
+  EXPECT_LT(report.findings.front().prediction->after,
+            report.findings.front().prediction->before / 3);
+}
+
+TEST(FindTest, a_synchronisation_costs_the_lead_that_the_host_had) {
+  HandMade program(1);
+  for (int i = 0; i < 20; ++i) {
+    double const start = 400.0 * i;
+    program.kernel(0, start, start + 5, start + 205);
+    program.call(CallKind::synchronize, start + 3, start + 210);
+    // The host prepares what is next for less time than it had waited.
+  }
+  auto const report = report_of(program);
+  auto const* const finding = finding_of(report, Cause::host_synchronization);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(report.findings.front().cause, Cause::host_synchronization);
+  EXPECT_EQ(finding_of(report, Cause::host_busy), nullptr);
+  expect_adds_up(report);
+}
+
+TEST(FindTest, a_full_grid_keeps_other_streams_off) {
+  HandMade program;
+  for (int i = 0; i < 10; ++i) {
+    double const start = 300.0 * i;
+    program.kernel(0, start, start + 5, start + 205, 1);
+    program.kernel(1, start + 3, start + 206, start + 300);
+  }
+  auto const report = report_of(program);
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::multiprocessors_full);
+  EXPECT_NE(report.findings.front().evidence.front().text.find("threads"), std::string::npos)
+      << report.findings.front().evidence.front().text;
+}
+
+TEST(FindTest, a_wait_for_what_is_needed_is_no_loss) {
+  HandMade program;
+  for (int i = 0; i < 10; ++i) {
+    double const start = 400.0 * i;
+    program.kernel(0, start, start + 10, start + 200);
+    program.wait(1, 0, start + 3, start + 4);
+    program.kernel(1, start + 5, start + 203, start + 395);
+    program.wait(0, 1, start + 8, start + 9);
+  }
+  auto const report = report_of(program);
+  EXPECT_EQ(time_of(report, TimeClass::lost, Cause::false_dependency), 0);
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::true_dependency);
+  EXPECT_EQ(report.devices.at(0).critical_path.size(), 20U);
+}
+
+TEST(FindTest, declared_dependencies_tell_a_wait_that_is_not_needed) {
+  for (bool const needs : {false, true}) {
+    HandMade program;
+    auto const first = program.kernel(0, 0, 10, 200);
+    program.wait(1, 0, 3, 4);
+    auto const second = program.kernel(1, 5, 203, 400);
+    program.recording.has_dependencies = true;
+    if (needs) {
+      program.recording.dependencies.push_back({first, second});
+    }
+    auto const report = report_of(program);
+    EXPECT_EQ(finding_of(report, Cause::false_dependency) != nullptr, !needs);
+    if (!needs) {
+      ASSERT_TRUE(report.findings.front().prediction);
+      EXPECT_LT(report.findings.front().prediction->after, 250'000);
+    }
+  }
+}
+
+TEST(FindTest, copies_of_one_direction_queue) {
+  HandMade program(3);
+  program.copy(0, CopyDirection::h2d, 0, 10, 400);
+  program.copy(1, CopyDirection::h2d, 3, 401, 420);
+  program.kernel(1, 6, 422, 500);
+  auto const report = report_of(program);
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::copy_engine);
+}
+
+TEST(FindTest, ranks_that_begin_late_hold_up_the_others) {
+  std::vector<Recording> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    HandMade program(1);
+    for (int step = 0; step < 3; ++step) {
+      double const start = 1'000.0 * step;
+      program.kernel(0, start, start + 10, start + (rank == 0 ? 300 : 800));
+      auto const i = program.kernel(0, start + 3, start + (rank == 0 ? 301 : 801), start + 900);
+      program.recording.activities[i].collective =
+          static_cast<Index>(program.recording.collectives.size());
+      program.recording.collectives.push_back({.ranks = 2, .sequence = step});
+    }
+    program.recording.sort();
+    ranks.push_back(std::move(program.recording));
+  }
+  auto const reports = find(ranks);
+  ASSERT_EQ(reports.size(), 2U);
+  auto const* const finding = finding_of(reports.front(), Cause::peer_skew);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->lost, 3 * 500'000);
+  EXPECT_EQ(finding_of(reports.back(), Cause::peer_skew), nullptr);
+}
+
+TEST(CauseTest, ids_are_found_again) {
+  for (auto const& text : cause_texts()) {
+    EXPECT_EQ(cause_of(text.id), text.cause);
+    EXPECT_EQ(&text_of(text.cause), &text);
+  }
+  EXPECT_EQ(cause_of("nothing"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace msstream::overlap

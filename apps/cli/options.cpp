@@ -211,7 +211,11 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
   } catch (CLI::ParseError const& error) {
     throw UsageError(error.what());
   }
-  if (auto const extra = app.remaining(); !extra.empty()) {
+  auto extra = app.remaining();
+  if (arguments_) {
+    std::erase(extra, "--");  // CLI11 keeps the separator, whose followers are arguments
+  }
+  if (!extra.empty()) {
     throw UsageError(fmt::format(
         "unknown argument '{}'{}", extra.front(), suggestion(extra.front(), names, "--")));
   }

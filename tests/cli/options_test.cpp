@@ -58,6 +58,15 @@ TEST_F(OptionsTest, defaults_stay_until_something_is_given) {
   EXPECT_FALSE(quiet_);
 }
 
+TEST_F(OptionsTest, arguments_without_an_option_are_kept_in_order) {
+  std::vector<std::string> files;
+  options_.add_arguments("FILE", files, "what to read");
+  parse({"a", "--epochs", "7", "b", "--", "--c"});
+  EXPECT_THAT(files, ElementsAre("a", "b", "--c"));
+  EXPECT_EQ(epochs_, 7);
+  EXPECT_THAT(failure({"a", "--epoch", "7"}), HasSubstr("did you mean --epochs?"));
+}
+
 TEST_F(OptionsTest, the_command_line_sets_every_kind) {
   parse({"--epochs",
          "7",

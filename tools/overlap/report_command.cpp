@@ -68,7 +68,7 @@ Chosen parse(cli::Arguments const& arguments) {
       "record.\n\n"
       "Exit status: 0; 1 if a file cannot be read or written; 2 for mistakes in the arguments; 3 "
       "if a finding meets --fail-on.",
-      {{"msstream-overlap run -- python train.py", "record a program, and report on it"},
+      {{"msstream-overlap run -- python train.py", "record a program; 'run --help' says more"},
        {"msstream-overlap trace.json.gz", "report on a recording, on the terminal"},
        {"msstream-overlap trace.json.gz --html report.html", "and as a page for a browser"},
        {"msstream-overlap trace.json.gz --window 'ProfilerStep*'", "report on the steps alone"},

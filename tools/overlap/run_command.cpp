@@ -47,14 +47,17 @@ int run_command(cli::Arguments const& arguments) {
   options.add_flag("--force", chosen.force, "replace the file if it exists");
   options.add<double>("--skip", skip, "seconds to skip after CUDA's initialisation", {0, 1e9});
   options.add<double>("--duration", duration, "seconds to record; 0 for all", {0, 1e9});
-  options.add("--range", chosen.range, "record only in NVTX ranges of this name", "NAME or DOMAIN/NAME");
+  options.add(
+      "--range", chosen.range, "record only in NVTX ranges of this name", "NAME or DOMAIN/NAME");
   options.add_flag("--graph-nodes", chosen.graph_nodes, "record each node of CUDA graphs");
   options.add<std::uint64_t>(
       "--memory", memory_mib, "MiB for records that wait to be written", {1, 1U << 20U});
   options.group("How the recorder enters the program");
-  options.add_flag("--no-preload", no_preload, "do not preload the recorder; the last second may be lost");
+  options.add_flag(
+      "--no-preload", no_preload, "do not preload the recorder; the last second may be lost");
   options.add("--cupti", cupti, "the libcupti.so to load if the program has none", "a path");
-  options.add("--recorder", recorder, "the recorder; default: the one installed with the tool", "a path");
+  options.add(
+      "--recorder", recorder, "the recorder; default: the one installed with the tool", "a path");
   if (separator == values.end()) {
     options.add_arguments("PROGRAM", first, "the program, without options; with options, after --");
   }
@@ -64,7 +67,8 @@ int run_command(cli::Arguments const& arguments) {
     chosen.command.assign(std::next(separator), values.end());
   }
   if (chosen.command.empty()) {
-    throw cli::UsageError("run: expected a program, as in: msstream-overlap run -- python train.py");
+    throw cli::UsageError(
+        "run: expected a program, as in: msstream-overlap run -- python train.py");
   }
   chosen.output = output;
   chosen.cupti = cupti;

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-/// What users choose by text: windows, causes, and when a check fails.
+/// The choices that users make by text: windows, causes, and the conditions of a check.
 namespace msstream::overlap {
 
 /// Returns the window that a text names: `BEGIN:END`, where each is a number with a unit (`ns`,

@@ -14,7 +14,7 @@
 namespace msstream::overlap {
 namespace {
 
-/// What the page may load: nothing but what it contains.
+/// The policy of the page: it loads nothing but what it contains.
 constexpr std::string_view kPolicy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'";

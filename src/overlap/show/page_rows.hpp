@@ -16,9 +16,9 @@ struct PageLane {
   std::vector<Index> rows;  ///< activities, calls or ranges of the recording
 };
 
-/// What the page shows of a recording, lane by lane: the activities of the report's devices that
-/// are in its window at least in part, the calls that issued them or are in the window, and the
-/// ranges of host threads there. Rows are numbered through all lanes.
+/// The rows that the page shows of a recording, lane by lane: the activities of the report's
+/// devices that are in its window at least in part, the calls that issued them or are in the
+/// window, and the ranges of host threads there. Rows are numbered through all lanes.
 class PageRows {
  public:
   PageRows(Explained const& explained, std::size_t most_rows);

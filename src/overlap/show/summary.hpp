@@ -13,7 +13,7 @@
 
 namespace msstream::overlap {
 
-/// What a comparison needs of a report: its sums, without the recording.
+/// The sums of a report, which a comparison needs, without the recording.
 struct Summary {
   struct Time {
     TimeClass kind = TimeClass::idle;
@@ -50,7 +50,7 @@ struct Summary {
 /// is wrong: broken JSON, another schema or version, a missing member.
 [[nodiscard]] std::vector<Summary> read_summaries(std::string_view json, std::string const& origin);
 
-/// What changed from one report to another one, of one device: a class of time, or a finding.
+/// A change of one class of time, or of one finding, between two reports of a device.
 struct Change {
   std::optional<TimeClass> kind;  ///< empty for findings
   std::optional<Cause> cause;

@@ -137,11 +137,12 @@ class TerminalReport {
         std::min<std::size_t>(lines_.width() > used ? lines_.width() - used : 0, 30);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       auto const percent = fmt::format("{}.{}%", shown_shares[i] / 10, shown_shares[i] % 10);
-      lines_.line(fmt::format("  {}  {}  {}  {}",
-                              left(fit_to(rows[i].label, label_width), label_width),
-                              right(thousandths(shown_times[i]) + " " + unit.name, time_width),
-                              right(percent, percent_width),
-                              lines_.in(rows[i].look, bar(shares[i] / 1000, bar_width))));
+      lines_.line(fmt::format(
+          "  {}  {}  {}{}",
+          left(fit_to(rows[i].label, label_width), label_width),
+          right(thousandths(shown_times[i]) + " " + unit.name, time_width),
+          right(percent, percent_width),
+          bar_width == 0 ? "" : "  " + lines_.in(rows[i].look, bar(shares[i] / 1000, bar_width))));
     }
     std::string rule;
     for (std::size_t i = 0; i < fixed - 2 + label_width; ++i) {

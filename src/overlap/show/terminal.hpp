@@ -28,7 +28,7 @@ struct TextStyle {
 /// Builds texts of lines that fit a width.
 class TextLines {
  public:
-  /// What a text means, for its colour.
+  /// The meanings of texts, which decide their colours.
   enum class Look : unsigned char { plain, title, strong, faint, good, neutral, warning, bad };
 
   explicit TextLines(TextStyle const& style) : style_(style) {}

@@ -7,8 +7,8 @@
 
 namespace msstream::overlap {
 
-/// That an activity could start only after another one, by a wait for an event, or as the program
-/// declared.
+/// A pair of activities of which the second could start only after the first, by a wait for an
+/// event or as the program declared.
 struct WaitArrow {
   Index from = kNone;
   Index to = kNone;

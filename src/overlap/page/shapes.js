@@ -103,3 +103,23 @@ function inkOn(colour) {
   }
   return ink;
 }
+
+// By the kind of call: other, launch, graph launch, copy, fill, allocate, release, synchronise, query, record,
+// wait, load, host function, instantiate.
+const kCallColours = [
+  "#8fa3bf", "#5b8dd6", "#8a7cd8", "#2ba08f", "#b39b3e", "#e0568f", "#e0568f", "#ff7a45", "#f2a07b", "#a97f5a",
+  "#a97f5a", "#d86aa8", "#6b7d95", "#8a7cd8",
+];
+
+// A text, cut to a width in pixels.
+const widths = new Map();
+function fitted(context, words, room) {
+  let width = widths.get(words);
+  if (width === undefined) {
+    width = context.measureText(words).width;
+    widths.set(words, width);
+  }
+  if (width <= room) return words;
+  const characters = Math.floor((words.length * (room - 8)) / width);
+  return characters < 2 ? "" : `${words.slice(0, characters)}…`;
+}

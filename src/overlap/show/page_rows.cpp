@@ -69,7 +69,8 @@ PageRows::PageRows(Explained const& explained, std::size_t most_rows)
       places_(explained.recording.activities.size(), kNone),
       call_places_(explained.recording.calls.size(), kNone),
       device_places_(explained.recording.devices.size(), kNone) {
-  auto const& [recording, report] = explained;
+  auto const& recording = explained.recording;
+  auto const& report = explained.report;
   for (std::size_t i = 0; i < report.devices.size(); ++i) {
     device_places_.at(report.devices[i].device) = static_cast<Index>(i);
   }

@@ -45,8 +45,7 @@ std::vector<WaitArrow> wait_arrows(Recording const& recording) {
     arrows.push_back({dependency.before, dependency.after});
   }
   std::ranges::sort(arrows);
-  auto const repeated = std::ranges::unique(arrows);
-  arrows.erase(repeated.begin(), repeated.end());
+  arrows.erase(std::unique(arrows.begin(), arrows.end()), arrows.end());
   return arrows;
 }
 

@@ -63,6 +63,20 @@ LoaderPosition settings_of(LoaderOptions const& options) {
   return settings;
 }
 
+/// Returns the schema of rows whose transforms have been applied.
+std::shared_ptr<Schema const> result_of(std::shared_ptr<Schema const> const& raw,
+                                        FittedTransforms const* transforms) {
+  if (transforms != nullptr) {
+    return std::make_shared<Schema const>(transforms->result_of(*raw));
+  }
+  for (auto const& column : raw->columns()) {
+    require(column.transforms.empty(),
+            "loader: column '{}' states transforms; expected the option transforms",
+            column.name);
+  }
+  return raw;
+}
+
 /// Memory of the process, for batches that are not uploaded.
 class HostMemory final : public BatchMemory {
  public:
@@ -88,7 +102,9 @@ LoaderEngine::LoaderEngine(std::shared_ptr<Reader> reader,
                            LoaderOptions const& options,
                            NewBatchMemory new_memory)
     : reader_(std::move(reader)),
-      schema_(std::make_shared<Schema const>(reader_->schema())),
+      transforms_(options.transforms ? options.transforms->fitted() : nullptr),
+      raw_schema_(std::make_shared<Schema const>(reader_->schema())),
+      schema_(result_of(raw_schema_, transforms_.get())),
       options_(checked(options)),
       new_memory_(std::move(new_memory)),
       settings_(settings_of(options_)),
@@ -326,9 +342,12 @@ bool LoaderEngine::read_chunk(Lock& lock) {
   changed_.notify_all();
   if (task) {
     try {
-      entry->chunk = std::make_shared<Chunk>(schema_);
+      entry->chunk = std::make_shared<Chunk>(raw_schema_);
       task(*entry->chunk);
       entry->chunk->check();
+      if (transforms_) {
+        transforms_->apply(*entry->chunk, schema_);
+      }
     } catch (...) {
       entry->failure = std::current_exception();
     }

@@ -3,6 +3,7 @@
 
 #include <msstream/data/batch.hpp>
 #include <msstream/data/reader.hpp>
+#include <msstream/data/transforms.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -40,6 +41,9 @@ struct LoaderOptions {
   int ranks = 1;
   int threads = 2;        ///< that parse and gather rows, at least 1
   int batches_ahead = 4;  ///< batches that are made before they are requested, at least 1
+  /// What is applied to the rows; null if no column of the reader states transforms. The loader
+  /// keeps what they have learned when it is made.
+  std::optional<Transforms> transforms = {};
   /// The place to continue from; null: the start of the data.
   std::optional<LoaderPosition> start = {};
 };
@@ -62,7 +66,8 @@ class Loader {
  public:
   /// Starts the threads. The loader owns the reader, or shares it if the caller keeps a pointer;
   /// nothing else may use the reader while the loader exists. Throws std::invalid_argument for
-  /// options outside their ranges, and for a position of other settings.
+  /// options outside their ranges, for a position of other settings, and for transforms that are
+  /// not fitted or not those that the reader's columns state.
   explicit Loader(std::shared_ptr<Reader> reader, LoaderOptions const& options = {});
   /// Uses a reader that the caller owns, and that outlives the loader.
   explicit Loader(Reader& reader, LoaderOptions const& options = {});
@@ -74,6 +79,7 @@ class Loader {
   Loader& operator=(Loader&&) noexcept;
   ~Loader();
 
+  /// Returns the columns of the batches: those of the reader, with transforms applied.
   [[nodiscard]] Schema const& schema() const noexcept;
 
   /// Returns the next batch, or null after the last one and after stop(). Blocks until the batch is

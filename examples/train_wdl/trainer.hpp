@@ -49,9 +49,7 @@ class Trainer {
         model_(device_, shape_of(options, data)),
         optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
-    model_.visit_parameters(
-        [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
-        [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
+    optimizer_.add(model_.parameters());
     plan_ = {.rows = data.split.training,
              .batch_rows = options.batch,
              .epochs = options.epochs,

@@ -176,7 +176,7 @@ inline ms::data::DeviceLoader<> batches(ms::Device<> const& device,
   return {device,
           device.default_group(),
           std::make_shared<Reader>(begin, end, clicks),
-          {.batch_rows = 256, .last_batch = ms::data::LastBatch::dropped}};
+          {.batch_size = 256, .last_batch = ms::data::LastBatch::dropped}};
 }
 
 }  // namespace histories

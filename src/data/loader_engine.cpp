@@ -15,9 +15,9 @@ namespace {
 
 LoaderOptions checked(LoaderOptions options) {
   constexpr std::int64_t most_rows = std::int64_t{1} << 31U;
-  require(options.batch_rows >= 1 && options.batch_rows <= most_rows,
-          "loader: batch_rows is {}; expected 1 to 2^31",
-          options.batch_rows);
+  require(options.batch_size >= 1 && options.batch_size <= most_rows,
+          "loader: batch_size is {}; expected 1 to 2^31",
+          options.batch_size);
   require(options.epochs >= 0, "loader: epochs is {}; expected at least 0", options.epochs);
   require(options.shuffle_rows >= 0,
           "loader: shuffle_rows is {}; expected at least 0",
@@ -36,29 +36,29 @@ LoaderOptions checked(LoaderOptions options) {
 /// Returns the place to start from, with the settings that determine the batches.
 LoaderPosition settings_of(LoaderOptions const& options) {
   LoaderPosition settings = options.start.value_or(LoaderPosition());
-  auto const batch_rows = options.batch_rows * options.ranks;
-  auto const whole = kWholeEpoch / batch_rows * batch_rows;
+  auto const batch_size = options.batch_size * options.ranks;
+  auto const whole = kWholeEpoch / batch_size * batch_size;
   auto const window_rows =
       options.shuffle_rows >= whole
           ? whole
-          : std::max<std::int64_t>(1, (options.shuffle_rows + batch_rows - 1) / batch_rows) *
-                batch_rows;
+          : std::max<std::int64_t>(1, (options.shuffle_rows + batch_size - 1) / batch_size) *
+                batch_size;
   if (options.start) {
     require(settings.seed == options.seed,
             "loader: the position is of seed {}, the options of seed {}",
             settings.seed,
             options.seed);
-    require(settings.batch_rows == batch_rows,
+    require(settings.batch_size == batch_size,
             "loader: the position is of batches of {} rows on all ranks, the options of {}",
-            settings.batch_rows,
-            batch_rows);
+            settings.batch_size,
+            batch_size);
     require(settings.window_rows == window_rows,
             "loader: the position is of windows of {} rows to shuffle, the options of {}",
             settings.window_rows,
             window_rows);
   }
   settings.seed = options.seed;
-  settings.batch_rows = batch_rows;
+  settings.batch_size = batch_size;
   settings.window_rows = window_rows;
   return settings;
 }
@@ -229,7 +229,7 @@ bool LoaderEngine::make_batch(Lock& lock) {
   lock.unlock();
   changed_.notify_all();  // the window may have made room for another
   try {
-    auto const rows = settings_.batch_rows;
+    auto const rows = settings_.batch_size;
     auto const first = number * rows;
     auto const count = std::min(rows, window->rows.rows - first);
     auto const part = [&](std::int64_t rank) { return count * rank / options_.ranks; };
@@ -239,7 +239,7 @@ bool LoaderEngine::make_batch(Lock& lock) {
     gather(window->rows,
            first + begin,
            own,
-           options_.last_batch == LastBatch::padded ? options_.batch_rows : own,
+           options_.last_batch == LastBatch::padded ? options_.batch_size : own,
            *batch);
     batch->before = window->start;
     batch->before.batch += number;
@@ -306,7 +306,7 @@ bool LoaderEngine::may_read() const {
     return false;
   }
   auto const known = windows_.rows_ahead() + unread * rows_per_chunk_;
-  auto const batches = static_cast<std::int64_t>(options_.batches_ahead) * settings_.batch_rows;
+  auto const batches = static_cast<std::int64_t>(options_.batches_ahead) * settings_.batch_size;
   constexpr std::int64_t most = std::int64_t{1} << 60U;
   auto const wanted = std::max(2 * std::min(settings_.window_rows, most),
                                batches + options_.threads * rows_per_chunk_);

@@ -25,7 +25,7 @@ enum class LastBatch : std::uint8_t {
 inline constexpr std::int64_t kWholeEpoch = std::numeric_limits<std::int64_t>::max();
 
 struct LoaderOptions {
-  std::int64_t batch_rows = 512;  ///< rows in a batch of one rank
+  std::int64_t batch_size = 512;  ///< rows in a batch of one rank
   std::int64_t epochs = 1;
   /// The number of consecutive rows that are shuffled among each other, rounded up to whole batches
   /// of all ranks. 0: the rows keep their order. A window of rows is in memory while it is used,
@@ -35,8 +35,8 @@ struct LoaderOptions {
   std::uint64_t seed = 1;
   LastBatch last_batch = LastBatch::partial;
   /// The number of this process among those that share the rows, and their count. Rows are divided
-  /// into batches of ranks * batch_rows; rank r gets the r-th part of each. So all ranks have
-  /// equally many batches, which together are the batches of one rank with ranks * batch_rows rows.
+  /// into batches of ranks * batch_size; rank r gets the r-th part of each. So all ranks have
+  /// equally many batches, which together are the batches of one rank with ranks * batch_size rows.
   int rank = 0;
   int ranks = 1;
   int threads = 2;        ///< that parse and gather rows, at least 1

@@ -19,10 +19,10 @@ namespace {
 
 BatchPlan checked(BatchPlan plan) {
   require(!plan.rows.empty(), "batches: there are no rows");
-  require(plan.batch_rows >= 1, "batches: expected at least 1 row, found {}", plan.batch_rows);
+  require(plan.batch_size >= 1, "batches: expected at least 1 row, found {}", plan.batch_size);
   require(plan.batches_per_epoch() >= 1,
           "batches: whole ones of {} rows; expected at most the {} that there are",
-          plan.batch_rows,
+          plan.batch_size,
           plan.rows.size());
   require(plan.epochs >= 0, "batches: expected at least 0 epochs, found {}", plan.epochs);
   return plan;
@@ -36,7 +36,7 @@ BatchLoader::BatchLoader(Dataset const& dataset,
                          Options options)
     : dataset_(dataset),
       plan_(checked(std::move(plan))),
-      layout_(dataset.schema(), static_cast<std::size_t>(plan_.batch_rows)),
+      layout_(dataset.schema(), static_cast<std::size_t>(plan_.batch_size)),
       recycled_elsewhere_(options.recycled_elsewhere),
       free_(buffers),
       slots_(buffers.size()),

@@ -20,7 +20,7 @@ namespace msstream::datasets {
 /// `whole_batches`.
 struct BatchPlan {
   std::vector<std::int64_t> rows;  ///< row numbers of the data set, in unshuffled order
-  std::int64_t batch_rows = 512;
+  std::int64_t batch_size = 512;
   std::int64_t epochs = 1;
   bool shuffle = true;
   std::uint64_t seed = 1;
@@ -30,7 +30,7 @@ struct BatchPlan {
 
   [[nodiscard]] std::int64_t batches_per_epoch() const {
     auto const count = static_cast<std::int64_t>(rows.size());
-    return (whole_batches ? count : count + batch_rows - 1) / batch_rows;
+    return (whole_batches ? count : count + batch_size - 1) / batch_size;
   }
   [[nodiscard]] std::int64_t batch_count() const { return epochs * batches_per_epoch(); }
 };

@@ -27,14 +27,13 @@ struct RankLists {
 /// Returns the path of the file with the lengths of the lists: `<path>.query`.
 [[nodiscard]] std::filesystem::path queries_path(std::filesystem::path path);
 
-/// Reads ranking data in the format of LibSVM: one line per item, `grade index:value …`, with
-/// indices that count from 1 and ascend. A second file, `<path>.query`, has one line per query with
-/// the number of items in its list. Either file may be gzip-compressed. Lines may end with LF or
-/// CRLF; blank ones do not count.
+/// Reads ranking data by data::LibSvmReader: one line per item, `grade index:value …`, with indices
+/// that count from 1 and ascend. A second file, `<path>.query`, has one line per query with the
+/// number of items in its list.
 ///
 /// `columns` is the largest index that is expected; 0 takes the largest one found. Unexpected
-/// content is a DataError, `file:line: expected …, found '…'`. Throws std::invalid_argument for
-/// negative `columns`.
+/// content is a DataError that names the file, and the line or the number of the item or list.
+/// Throws std::invalid_argument for negative `columns`.
 [[nodiscard]] RankLists read_rank_lists(std::filesystem::path const& path,
                                         std::int64_t columns = 0);
 

@@ -17,12 +17,12 @@ struct BatchLayout {
   std::size_t labels;
   std::size_t capacity;  ///< rows of a full batch
 
-  BatchLayout(Schema const& schema, std::size_t batch_rows)
+  BatchLayout(Schema const& schema, std::size_t batch_size)
       : fields(schema.categorical.size()),
         hotness(static_cast<std::size_t>(schema.hotness)),
         continuous(schema.continuous.size()),
         labels(schema.labels.size()),
-        capacity(batch_rows) {}
+        capacity(batch_size) {}
 
   [[nodiscard]] std::size_t key_count() const noexcept { return fields * capacity * hotness; }
   [[nodiscard]] std::size_t continuous_count() const noexcept { return capacity * continuous; }

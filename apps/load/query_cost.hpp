@@ -22,7 +22,7 @@ template <Runtime R>
   constexpr std::size_t kRuns = 5;
   auto const layout = std::make_shared<serve::InputLayout const>(workload.inputs);
   serve::Staging<R> const staging(device, layout, bucket, workload.outputs_per_row);
-  layout->pack(workload.queries.front().query, staging.values(), bucket, 0);
+  layout->pack_alone(workload.queries.front().query, staging.values(), bucket);
   auto const run = [&] {
     bool has_issued = false;
     static_cast<void>(staging.issue(

@@ -176,7 +176,7 @@ class RawLoop {
     }
     auto const& asked = workload_.queries[next++ % workload_.queries.size()];
     place.asked = &asked;
-    layout_->pack(asked.query, place.staging.values(), bucket_, 0);
+    layout_->pack_alone(asked.query, place.staging.values(), bucket_);
     runtime_.launch_graph(place.captured->native(), lane.stream);
     runtime_.record(place.event, lane.stream);
     return is_full ? 1 : 0;

@@ -70,7 +70,7 @@ template <Runtime R>
                                              std::int64_t bucket) {
   auto const layout = std::make_shared<serve::InputLayout const>(workload.inputs);
   serve::Staging<R> const staging(device, layout, bucket, workload.outputs_per_row);
-  layout->pack(query, staging.values(), bucket, 0);
+  layout->pack_alone(query, staging.values(), bucket);
   bool has_issued = false;
   auto const last = staging.issue(
       bucket, [&](auto const& inputs) { return model(inputs); }, has_issued);

@@ -40,7 +40,7 @@ class DeviceFeed {
              int threads,
              StreamGroup<R> const& group)
       : device_(std::move(device)),
-        layout_(dataset.schema(), static_cast<std::size_t>(plan.batch_rows)),
+        layout_(dataset.schema(), static_cast<std::size_t>(plan.batch_size)),
         staged_(make_staging()),
         loader_(dataset,
                 std::move(plan),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "datasets/initialiser.hpp"
-
 #include <msstream/memory/device.hpp>
 #include <msstream/step/differentiable_ops.hpp>
+#include <msstream/step/parameters.hpp>
 #include <msstream/tensor/copy.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,22 +19,30 @@ struct Layer {
   Tensor<float, R> weight;  ///< [inputs, outputs], or [layers, inputs, outputs]
   Tensor<float, R> bias;    ///< [outputs], or [layers, outputs]
 
-  /// Makes a layer for each name. If `stacked`, all layers are in one tensor; otherwise there must
-  /// be one name.
+  /// Makes the parameters `<name>/weight` and `<name>/bias` of one layer.
+  Layer(Parameters<R>& parameters,
+        std::string const& name,
+        std::int64_t inputs,
+        std::int64_t outputs)
+      : weight(parameters.dense(name + "/weight", {inputs, outputs})),
+        bias(parameters.dense(name + "/bias", {outputs}, init::zeros())) {}
+
+  /// Makes them of several layers in one tensor each. Layer i has the first values of a layer of
+  /// its own with the name `names[i]`.
   Layer(Device<R> const& device,
-        datasets::Initialiser const& initialiser,
+        Parameters<R>& parameters,
+        std::string const& name,
         std::vector<std::string> const& names,
         std::int64_t inputs,
-        std::int64_t outputs,
-        bool stacked)
-      : weight(to_device<float, R>(
-            device,
-            values(initialiser, names, inputs, outputs),
-            stacked ? Shape{static_cast<std::int64_t>(names.size()), inputs, outputs}
-                    : Shape{inputs, outputs})),
-        bias(zeros<float>(
-            device,
-            stacked ? Shape{static_cast<std::int64_t>(names.size()), outputs} : Shape{outputs})) {}
+        std::int64_t outputs)
+      : Layer(parameters, name, static_cast<std::int64_t>(names.size()), inputs, outputs) {
+    Parameters<R> alone(device, {.seed = parameters.seed()});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      auto const layer = static_cast<std::int64_t>(i);
+      copy(weight.rows(layer, layer + 1).reshaped({inputs, outputs}),
+           alone.dense(names[i] + "/weight", {inputs, outputs}));
+    }
+  }
 
   [[nodiscard]] Tensor<float, R> operator()(
       GradientTape<R>& tape,
@@ -44,16 +52,13 @@ struct Layer {
   }
 
  private:
-  static std::vector<float> values(datasets::Initialiser const& initialiser,
-                                   std::vector<std::string> const& names,
-                                   std::int64_t inputs,
-                                   std::int64_t outputs) {
-    std::vector<float> all;
-    for (auto const& name : names) {
-      initialiser.append_weight(all, name, inputs, outputs);
-    }
-    return all;
-  }
+  Layer(Parameters<R>& parameters,
+        std::string const& name,
+        std::int64_t layers,
+        std::int64_t inputs,
+        std::int64_t outputs)
+      : weight(parameters.dense(name + "/weight", {layers, inputs, outputs}, init::zeros())),
+        bias(parameters.dense(name + "/bias", {layers, outputs}, init::zeros())) {}
 };
 
 }  // namespace msstream::training

@@ -82,7 +82,7 @@ class StepRun {
     auto const epoch = first / plan.batches_per_epoch() + 1;
     auto const end = std::min(last_step_, epoch * plan.batches_per_epoch());
     auto const started = Clock::now();
-    train(end - first, plan.batch_rows, fmt::format("epoch {}/{}", epoch, plan.epochs), feed);
+    train(end - first, plan.batch_size, fmt::format("epoch {}/{}", epoch, plan.epochs), feed);
     double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
     auto const mean = std::accumulate(losses().end() - (end - first), losses().end(), 0.0) /
                       static_cast<double>(end - first);
@@ -90,7 +90,7 @@ class StepRun {
             {"complete", end == epoch * plan.batches_per_epoch()},
             {"loss", mean},
             {fmt::format("{}_per_s", style_.unit),
-             static_cast<double>((end - first) * plan.batch_rows) / seconds},
+             static_cast<double>((end - first) * plan.batch_size) / seconds},
             {"seconds", seconds}};
   }
   [[nodiscard]] bool is_over() const noexcept { return steps_done_ == last_step_; }

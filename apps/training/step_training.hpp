@@ -17,9 +17,9 @@ namespace msstream::training {
 
 /// Trains a model on inputs at fixed addresses, whose contents may change between steps.
 ///
-/// A model has `loss(tape, pool, inputs)` and `visit_parameters(dense, table)`. Not thread-safe.
-/// The object keeps a StreamScope open, so it must be destroyed before scopes that were opened
-/// before it.
+/// A model has `loss(tape, pool, inputs)` and `parameters()`, all of which are trained. Not
+/// thread-safe. The object keeps a StreamScope open, so it must be destroyed before scopes that
+/// were opened before it.
 template <Runtime R, class Model, class Inputs>
 class StepTraining {
  public:
@@ -49,9 +49,7 @@ class StepTraining {
     if (!pool_.options().propagate_groups) {
       trunk_.emplace(pool_[0]);
     }
-    model().visit_parameters(
-        [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
-        [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
+    optimizer_.add(model().parameters());
   }
 
   /// Issues one training step, without blocking the host.

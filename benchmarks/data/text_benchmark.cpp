@@ -162,7 +162,7 @@ void add_host_benchmarks() {
             compare(state, Clock::wall, [&] {
               ms::data::TsvReader reader(file(), criteo_options(false));
               ms::data::Loader loader(
-                  reader, {.batch_rows = 4'096, .shuffle_rows = window, .threads = threads});
+                  reader, {.batch_size = 4'096, .shuffle_rows = window, .threads = threads});
               std::int64_t rows = 0;
               while (auto const batch = loader.next()) {
                 rows += batch->rows();

@@ -117,7 +117,7 @@ inline ms::data::DeviceLoader<> batches(ms::Device<> const& device,
                                         ms::StreamGroup<> const& group,
                                         std::int64_t begin,
                                         std::int64_t end) {
-  return {device, group, std::make_shared<Reader>(begin, end), {.batch_rows = 512}};
+  return {device, group, std::make_shared<Reader>(begin, end), {.batch_size = 512}};
 }
 
 }  // namespace clicks

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deep Interest Network (Zhou et al., 2018): the probability that a user clicks an item, by
-// attention over the user's history. Trains, saves, loads into a new model, and evaluates that.
+// attention over the user's history. Trains, saves, loads into a new model, and evaluates and
+// serves that.
 #include "histories.hpp"
 
 #include <msstream/checkpoint/checkpoint.hpp>
@@ -10,6 +11,7 @@
 #include <msstream/report/progress_line.hpp>
 #include <msstream/step/dense_stack.hpp>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -45,11 +47,10 @@ struct Din {
         hidden(parameters, "hidden", 3 * kWidth, 64),
         logit(parameters, "logit", 64, {1}) {}
 
-  // Returns the logits [batch, 1] for the histories of users and an item for each user.
-  auto forward(auto& tape,
-               ms::Tensor<std::int64_t> const& history,
-               ms::Tensor<std::int64_t> const& offsets,
-               ms::Tensor<std::int64_t> const& item) const {
+  // Returns the logits [users, 1] for the histories of users and an item for each user, those of a
+  // batch or of the inputs of a served model.
+  auto forward(auto& tape, auto const& users) const {
+    auto const [history, offsets, item] = histories::columns_of(users);
     auto const batch = item.count();
     auto const past =
         ops::jagged_to_dense(tape, ops::gather_rows(tape, items, history), offsets, kLongest, 0.0F);
@@ -70,9 +71,7 @@ struct Din {
     auto const features = std::vector{interest, wanted, ops::multiply(tape, interest, wanted)};
     return logit(tape, hidden(tape, ops::concat(tape, features)));
   }
-  auto forward(auto& tape, ms::data::DeviceBatch<> const& batch) const {
-    return forward(tape, batch.ints("history"), batch.offsets("history"), batch.ints("item"));
-  }
+  auto operator()(auto const& users) const { return forward(ms::no_tape, users); }
 
   ms::Tensor<float> items;
   DiceLayer attention;
@@ -83,14 +82,13 @@ struct Din {
 
 int main() {
   ms::Device<> const device;
-  ms::StreamPool pool(device, {.groups = 1});
   ms::Parameters parameters(device, {.seed = 1});
   Din const model(parameters);
   ms::Optimizer optimizer(device, {.kind = ops::OptimizerKind::adam, .learning_rate = 3e-3F});
   optimizer.add(parameters);
   ms::GradientTape tape(device);
 
-  auto batches = histories::batches(device, pool[0], 0, 100'000, true);
+  auto batches = histories::batches(device, 0, 100'000, true);
   ms::report::ProgressLine progress("training", 100'000);
   while (auto const batch = batches.next()) {
     tape.backward(
@@ -100,17 +98,25 @@ int main() {
     progress.update(batch->first_sample() + batch->rows());
   }
   progress.finish();
-  ms::checkpoint::save(
-      "din.safetensors", ms::checkpoint::Tensors(parameters), {.step = batches.position().batches});
+  ms::checkpoint::save("din.safetensors", ms::checkpoint::Tensors(parameters));
 
   ms::Parameters loaded(device);
-  Din const served(loaded);
+  auto const served = std::make_shared<Din const>(loaded);
   ms::checkpoint::load("din.safetensors", ms::checkpoint::Tensors(loaded));
   loaded.freeze("*");
+  ms::serve::InferencePool server(
+      device,
+      served,
+      {.inputs = {histories::field(), ms::serve::field<std::int64_t>("item", 1)},
+       .buckets = {256},
+       .max_batch_delay = std::chrono::seconds(1)});
   ms::metrics::Auc const auc(device);
-  auto held_out = histories::batches(device, pool[0], 100'000, 110'240, true);
+  auto held_out = histories::batches(device, 100'000, 110'240, true);
   while (auto const batch = held_out.next()) {
-    auc.update(served.forward(ms::no_tape, *batch), histories::labels_of(*batch));
+    auto const logits = (*served)(*batch);
+    auc.update(logits, histories::labels_of(*batch));
+    auto const answers = histories::Users(*batch).ask_one_by_one(server);
+    std::printf("%s", answers == ms::to_host(logits) ? "" : "served logits differ\n");
   }
   std::printf("held-out AUC %.4f\n", auc.value().value());
 }

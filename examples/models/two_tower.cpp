@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two towers for retrieval: users, by their histories, and items become vectors, trained by a
 // softmax over the items of the batch, without a correction for popular items. Evaluates the five
-// best items of the whole catalogue for each user.
+// best items of the whole catalogue for each user, saves, and serves the vectors of users.
 #include "histories.hpp"
 
 #include <msstream/checkpoint/checkpoint.hpp>
@@ -10,7 +10,6 @@
 #include <msstream/report/progress_line.hpp>
 #include <msstream/step/dense_stack.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -23,17 +22,16 @@ struct TwoTower {
         user(parameters, "user", 32, {64, 32}),
         item(parameters, "item", 32, {64, 32}) {}
 
-  // Returns vectors of length 1, [items, 32].
+  // Return vectors of length 1: [items, 32], and [users, 32].
   auto candidates(auto& tape, ms::Tensor<std::int64_t> const& ids) const {
     return ops::l2_normalize(tape, item(tape, ops::gather_rows(tape, items, ids)));
   }
-  // Returns the score of each candidate for each user, [users, candidates], by the angle between
-  // their vectors.
-  auto scores(auto& tape, ops::Bags<> const& history, ms::Tensor<float> const& candidates) const {
+  auto users(auto& tape, ops::Bags<> const& history) const {
     auto const mean = ops::embedding_lookup(tape, items, history, {.pooling = ops::Pooling::mean});
-    auto const users = ops::l2_normalize(tape, user(tape, mean));
-    return ops::scale(tape, ops::matmul(tape, users, ops::transpose(tape, candidates)), 10.0F);
+    return ops::l2_normalize(tape, user(tape, mean));
   }
+  // Evaluates the users of a batch, or those of the inputs of a served model.
+  auto operator()(auto const& of) const { return users(ms::no_tape, histories::history_of(of)); }
 
   ms::Tensor<float> items;
   ms::DenseStack<> user;
@@ -42,39 +40,42 @@ struct TwoTower {
 
 int main() {
   ms::Device<> const device;
-  ms::StreamPool pool(device, {.groups = 2});
   ms::Parameters parameters(device, {.seed = 1});
-  TwoTower const model(parameters);
+  auto const model = std::make_shared<TwoTower const>(parameters);
   ms::Optimizer optimizer(device, {.kind = ops::OptimizerKind::adam, .learning_rate = 3e-3F});
   optimizer.add(parameters);
   ms::GradientTape tape(device);
 
   auto const diagonal = ms::arange(device, 256);  // user i of a batch is right with item i
-  auto batches = histories::batches(device, pool[0], 0, 60'000);
+  auto batches = histories::batches(device, 0, 60'000);
   ms::report::ProgressLine progress("training", 60'000);
   while (auto const batch = batches.next()) {
-    auto const items = model.candidates(tape, batch->ints("item"));
-    auto const scores = model.scores(tape, histories::history_of(*batch), items);
-    tape.backward(ops::mean_softmax_cross_entropy(tape, scores, diagonal));
+    auto const items = model->candidates(tape, batch->ints("item"));
+    auto const users = model->users(tape, histories::history_of(*batch));
+    // The score of each item of the batch for each user, by the angle between their vectors.
+    auto const scores = ops::matmul(tape, users, ops::transpose(tape, items));
+    tape.backward(ops::mean_softmax_cross_entropy(tape, ops::scale(tape, scores, 10.0F), diagonal));
     optimizer.step(tape);
     tape.clear();
     progress.update(batch->first_sample() + batch->rows());
   }
   progress.finish();
-  ms::checkpoint::save("two_tower.safetensors",
-                       ms::checkpoint::Tensors(parameters, optimizer),
-                       {.step = batches.position().batches});
+  ms::checkpoint::save("two_tower.safetensors", ms::checkpoint::Tensors(parameters, optimizer));
 
-  auto const catalogue = model.candidates(ms::no_tape, ms::arange(device, histories::kItems));
-  auto held_out = histories::batches(device, pool[0], 60'000, 64'096);
+  parameters.freeze("*");
+  ms::serve::InferencePool server(
+      device, model, {.inputs = {histories::field()}, .outputs_per_row = 32, .buckets = {256}});
+  auto const items = model->candidates(ms::no_tape, ms::arange(device, histories::kItems));
+  auto const catalogue = ops::transpose(items);
+  auto held_out = histories::batches(device, 60'000, 64'096);
   std::int64_t found = 0;
   while (auto const batch = held_out.next()) {
-    auto const scores = model.scores(ms::no_tape, histories::history_of(*batch), catalogue);
-    auto const top = ms::to_host(ops::top_k(scores, 5).indices);
-    auto const items = ms::to_host(batch->ints("item"));
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      found += std::count(&top[5 * i], &top[5 * i] + 5, items[i]);
-    }
+    histories::Users const asked(*batch);
+    auto const users = (*model)(*batch);
+    found += asked.found_in(ops::top_k(ops::matmul(users, catalogue), 5).indices);
+    auto const answer =
+        server.submit({.rows = 256, .values = {{asked.history, asked.offsets}}}).get();
+    std::printf("%s", answer.values == ms::to_host(users) ? "" : "served vectors differ\n");
   }
   std::printf("held-out recall@5 %.4f\n", static_cast<double>(found) / 4096);
 }

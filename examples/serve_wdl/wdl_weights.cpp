@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wdl_weights.hpp"
 
-#include "datasets/initialiser.hpp"
-
 #include <msstream/checkpoint/safetensors.hpp>
+#include <msstream/memory/device.hpp>
+#include <msstream/ops/random.hpp>
+#include <msstream/tensor/copy.hpp>
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace serve_wdl {
-
-namespace datasets = ms::datasets;
 
 namespace {
 
@@ -63,26 +63,36 @@ std::int64_t WdlWeights::dense_columns() const noexcept {
 }
 
 WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
-  datasets::Initialiser const initialiser(seed);
+  ms::Device<ms::Host> const host;
+  auto const uniform = [&](std::string const& name, std::int64_t count, float limit) {
+    return ms::to_host(ms::ops::random_uniform(host, {count}, {seed, name}, -limit, limit));
+  };
+  constexpr float kLimit = 0.05F;
   WdlWeights weights{.embedding_dim = options.embedding_dim, .continuous = options.continuous};
   for (std::int64_t field = 0; field < options.fields; ++field) {
-    auto& table = weights.tables.emplace_back(WdlWeights::Table{options.table_rows, {}, {}});
-    initialiser.append_table(table.deep, field, table.rows * options.embedding_dim);
-    initialiser.append(table.wide, fmt::format("wide/{}", field), table.rows, 0.05);
+    auto const rows = options.table_rows;
+    weights.tables.push_back(
+        {rows,
+         uniform(fmt::format("deep/{}", field), rows * options.embedding_dim, kLimit),
+         uniform(fmt::format("wide/{}", field), rows, kLimit)});
   }
   auto inputs = options.fields * options.embedding_dim + options.continuous;
   auto widths = options.layers;
   widths.push_back(1);
   for (auto const outputs : widths) {
     auto const name = fmt::format("layer{}", weights.layers.size());
-    auto& layer = weights.layers.emplace_back(WdlWeights::Layer{inputs, outputs, {}, {}});
-    initialiser.append_weight(layer.weight, name, inputs, outputs);
-    initialiser.append(layer.bias, name + "/bias", outputs, 0.05);
+    // Glorot & Bengio 2010, eq. 16.
+    auto const limit = std::sqrt(6.0F / static_cast<float>(inputs + outputs));
+    weights.layers.push_back({inputs,
+                              outputs,
+                              uniform(name, inputs * outputs, limit),
+                              uniform(name + "/bias", outputs, kLimit)});
     inputs = outputs;
   }
-  weights.linear = {options.continuous, 1, {}, {}};
-  initialiser.append(weights.linear.weight, "linear", options.continuous, 0.05);
-  initialiser.append(weights.linear.bias, "linear/bias", 1, 0.05);
+  weights.linear = {options.continuous,
+                    1,
+                    uniform("linear", options.continuous, kLimit),
+                    uniform("linear/bias", 1, kLimit)};
   widen_to_dense_columns(weights);
   return weights;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "datasets/counter_random.hpp"
-
 #include <msstream/msstream.hpp>
 
 #include <fmt/core.h>
@@ -10,7 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <string>
 #include <vector>
 
 namespace train_branches {
@@ -44,20 +42,27 @@ class BranchModel {
   BranchModel(ms::Device<R> const& device, BranchShape const& shape)
       : shape_(shape),
         target_(ms::to_device<std::int64_t, R>(device, {shape.target}, {1})),
-        last_{normal(device, {2 * shape.width + 2, shape.width}, 0.25 / width()),
-              normal(device, {shape.width}, 0.1)} {
+        parameters_(device, {.seed = shape.seed}),
+        last_{parameters_.dense("joined/weight",
+                                {2 * shape.width + 2, shape.width},
+                                ms::init::normal(0.0F, 0.25F / width())),
+              bias("joined")} {
     for (int branch = 0; branch < kBranches; ++branch) {
-      branches_.push_back(
-          {factors(device, {shape.width, shape.width}), normal(device, {shape.width}, 0.1)});
+      auto const name = fmt::format("branch{}", branch);
+      branches_.push_back({factors(device, name + "/weight"), bias(name)});
     }
   }
 
   /// Returns a batch of normally distributed values, scaled such that products with the weights
   /// have size 1.
-  [[nodiscard]] Batch random_batch(ms::Device<R> const& device) {
+  [[nodiscard]] Batch random_batch(ms::Device<R> const& device) const {
     Batch batch;
     for (int branch = 0; branch < kBranches; ++branch) {
-      batch.push_back(normal(device, {shape_.width, shape_.width}, 1 / std::sqrt(width())));
+      batch.push_back(ms::ops::random_normal(device,
+                                             {shape_.width, shape_.width},
+                                             {shape_.seed, fmt::format("input{}", branch)},
+                                             0.0F,
+                                             1.0F / std::sqrt(width())));
     }
     return batch;
   }
@@ -83,25 +88,16 @@ class BranchModel {
     return ms::ops::mean_softmax_cross_entropy(tape, means, target_);
   }
 
-  /// Calls `dense(name, tensor)` for each parameter of the model, which has no embedding tables.
-  template <class Dense, class Table>
-  void visit_parameters(Dense&& dense, Table&&) const {
-    for (std::size_t i = 0; i < branches_.size(); ++i) {
-      dense(fmt::format("branch{}/weight", i), branches_[i].weight);
-      dense(fmt::format("branch{}/bias", i), branches_[i].bias);
-    }
-    dense("joined/weight", last_.weight);
-    dense("joined/bias", last_.bias);
-  }
+  [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
 
  private:
-  struct Parameters {
+  struct Layer {
     Matrix weight;
     Matrix bias;
   };
 
   Matrix transposing(ms::GradientTape<R>& tape,
-                     Parameters const& with,
+                     Layer const& with,
                      Matrix const& input,
                      float sign) const {
     auto m = ms::ops::dense(tape, input, with.weight, with.bias);
@@ -116,7 +112,7 @@ class BranchModel {
   }
 
   Matrix squaring(ms::GradientTape<R>& tape,
-                  Parameters const& with,
+                  Layer const& with,
                   Matrix const& input,
                   bool square_first) const {
     auto m = ms::ops::add(
@@ -132,41 +128,31 @@ class BranchModel {
     return ms::ops::sum(tape, m, 1, {.keep_dimension = true});
   }
 
-  /// Returns a tensor on the device whose element i, in row-major order, is `draw(i)`.
-  template <class Draw>
-  Matrix filled(ms::Device<R> const& device, ms::Shape const& shape, Draw const& draw) {
-    std::vector<float> values(static_cast<std::size_t>(shape.count()));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>(draw(i));
+  Matrix bias(std::string const& name) {
+    return parameters_.dense(name + "/bias", {shape_.width}, ms::init::normal(0.0F, 0.1F));
+  }
+  /// Makes a parameter whose elements are of either sign and of a size close to 1: every layer of a
+  /// branch multiplies by them, so products of other factors would grow or vanish.
+  Matrix factors(ms::Device<R> const& device, std::string const& name) {
+    auto const weight =
+        parameters_.dense(name, {shape_.width, shape_.width}, ms::init::uniform(-1.0F, 1.0F));
+    auto values = ms::to_host(weight);
+    for (auto& value : values) {
+      value = std::copysign(0.98F + 0.04F * std::abs(value), value);
     }
-    return ms::to_device<float, R>(device, values, shape);
+    ms::copy(weight, ms::to_device(device, values, weight.shape()));
+    return weight;
   }
-  Matrix normal(ms::Device<R> const& device, ms::Shape const& shape, double deviation) {
-    return filled(device, shape, [&, stream = drawn_++](std::uint64_t i) {
-      using ms::datasets::random_bits;
-      return deviation * ms::datasets::normal_of(random_bits(shape_.seed, stream, 2 * i),
-                                                 random_bits(shape_.seed, stream, 2 * i + 1));
-    });
-  }
-  /// Returns random factors of either sign and of a size close to 1: every layer of a branch
-  /// multiplies by them, so products of other factors would grow or vanish.
-  Matrix factors(ms::Device<R> const& device, ms::Shape const& shape) {
-    return filled(device, shape, [&, stream = drawn_++](std::uint64_t i) {
-      double const unit =
-          ms::datasets::uniform_of(ms::datasets::random_bits(shape_.seed, stream, i));
-      return unit < 0.5 ? 0.98 + 0.08 * unit : -0.94 - 0.08 * unit;
-    });
-  }
-  [[nodiscard]] double width() const noexcept { return static_cast<double>(shape_.width); }
+  [[nodiscard]] float width() const noexcept { return static_cast<float>(shape_.width); }
 
   /// The number added under the square root, whose slope would be infinite at 0.
   static constexpr float kEpsilon = 1e-6F;
 
   BranchShape shape_;
-  std::uint64_t drawn_ = 0;
   ms::Tensor<std::int64_t, R> target_;
-  Parameters last_;
-  std::vector<Parameters> branches_;
+  ms::Parameters<R> parameters_;
+  Layer last_;
+  std::vector<Layer> branches_;
 };
 
 }  // namespace train_branches

@@ -21,16 +21,15 @@ template <ms::Runtime R>
 class PleBranches {
  public:
   PleBranches(ms::Device<R> const& device, PleShape shape)
-      : shape_(std::move(shape)), other_columns_(shape_) {
-    Initialiser const initialiser(shape_.seed);
+      : shape_(std::move(shape)),
+        parameters_(device, {.seed = shape_.seed}),
+        other_columns_(shape_) {
     for (std::int64_t field = 0; field < shape_.fields(); ++field) {
       auto const rows = shape_.table_rows[static_cast<std::size_t>(field)];
-      std::vector<float> values;
-      initialiser.append_table(values, field, rows * shape_.embedding_dim);
-      tables_.push_back(ms::to_device<float, R>(device, values, {rows, shape_.embedding_dim}));
+      tables_.push_back(parameters_.table(table_name(field), {rows, shape_.embedding_dim}));
     }
     auto const layer = [&](std::string const& name, std::int64_t inputs, std::int64_t outputs) {
-      return Layer<R>(device, initialiser, {name}, inputs, outputs, false);
+      return Layer<R>(parameters_, name, inputs, outputs);
     };
     for (int level = 0; level < shape_.levels; ++level) {
       auto const inputs = shape_.inputs_of(level);
@@ -74,15 +73,7 @@ class PleBranches {
     return of_tasks(tape, pool, batch, [](int, auto const& logits) { return logits; });
   }
 
-  /// Calls `dense(name, tensor)` for each dense parameter, and `table(name, tensor)` for each
-  /// table.
-  template <class Dense, class Table>
-  void visit_parameters(Dense&& dense, Table&& table) const {
-    for (std::size_t i = 0; i < tables_.size(); ++i) {
-      table(fmt::format("field{}", i), tables_[i]);
-    }
-    visit_layers(dense, levels_, tower_hidden_, tower_outputs_);
-  }
+  [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
 
  private:
   /// Runs the model, and calls `finish(task, logits)` for each task, in the branch of the task's
@@ -174,6 +165,7 @@ class PleBranches {
   }
 
   PleShape shape_;
+  ms::Parameters<R> parameters_;
   OtherColumns<R> other_columns_;
   std::vector<ms::Tensor<float, R>> tables_;
   std::vector<Level<R>> levels_;  ///< experts are ordered by owner

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,16 +26,22 @@ class PleGrouped {
  public:
   PleGrouped(ms::Device<R> const& device, PleShape shape)
       : shape_(std::move(shape)),
+        parameters_(device, {.seed = shape_.seed}),
         other_columns_(shape_),
-        tables_(device, shape_.table_rows, shape_.embedding_dim) {
-    Initialiser const initialiser(shape_.seed);
+        tables_(parameters_.table(
+                    "tables",
+                    {std::accumulate(
+                         shape_.table_rows.begin(), shape_.table_rows.end(), std::int64_t{0}),
+                     shape_.embedding_dim},
+                    ms::init::zeros()),
+                shape_.table_rows) {
     for (std::int64_t field = 0; field < shape_.fields(); ++field) {
-      std::vector<float> values;
-      auto const table = tables_.table(field);
-      initialiser.append_table(values, field, table.count());
-      ms::copy(table, ms::to_device<float, R>(device, values, table.shape()));
+      // The values that a table of this name has in the other form.
+      ms::ops::fill_uniform(tables_.table(field), {shape_.seed, table_name(field)}, -0.05F, 0.05F);
     }
-    auto const layers = [&](std::vector<std::string> const& names,
+    // Returns layers whose stack has the suffix in its name, too.
+    auto const layers = [&](std::string const& stack,
+                            std::vector<std::string> const& names,
                             std::string const& suffix,
                             std::int64_t inputs,
                             std::int64_t outputs) {
@@ -43,24 +50,30 @@ class PleGrouped {
       for (auto const& name : names) {
         full.push_back(name + suffix);
       }
-      return Layer<R>(device, initialiser, full, inputs, outputs, true);
+      return Layer<R>(device, parameters_, stack + suffix, full, inputs, outputs);
     };
     for (int level = 0; level < shape_.levels; ++level) {
       auto const inputs = shape_.inputs_of(level);
       auto& built = levels_.emplace_back();
       for (auto const& share : shares_of(level)) {
-        built.hidden.push_back(layers(share, "/hidden", inputs, shape_.expert_hidden));
+        auto const name = fmt::format("level{}/experts{}", level, built.hidden.size());
+        built.hidden.push_back(layers(name, share, "/hidden", inputs, shape_.expert_hidden));
         built.outputs.push_back(
-            layers(share, "/output", shape_.expert_hidden, shape_.expert_outputs));
+            layers(name, share, "/output", shape_.expert_hidden, shape_.expert_outputs));
       }
       std::vector<std::string> of_tasks;
       of_tasks.reserve(static_cast<std::size_t>(shape_.tasks));
       for (int task = 0; task < shape_.tasks; ++task) {
         of_tasks.push_back(gate_name(level, task));
       }
-      built.gates.push_back(layers(of_tasks, "", inputs, std::int64_t{2} * shape_.experts));
+      built.gates.push_back(layers(fmt::format("level{}/gates", level),
+                                   of_tasks,
+                                   "",
+                                   inputs,
+                                   std::int64_t{2} * shape_.experts));
       if (!shape_.is_last(level)) {
-        built.gates.push_back(layers({gate_name(level, shape_.tasks)},
+        built.gates.push_back(layers(fmt::format("level{}/shared_gate", level),
+                                     {gate_name(level, shape_.tasks)},
                                      "",
                                      inputs,
                                      std::int64_t{shape_.owners()} * shape_.experts));
@@ -71,8 +84,9 @@ class PleGrouped {
     for (int task = 0; task < shape_.tasks; ++task) {
       towers.push_back(tower_name(task));
     }
-    towers_.push_back(layers(towers, "/hidden", shape_.expert_outputs, shape_.tower_hidden));
-    towers_.push_back(layers(towers, "/output", shape_.tower_hidden, 1));
+    towers_.push_back(
+        layers("towers", towers, "/hidden", shape_.expert_outputs, shape_.tower_hidden));
+    towers_.push_back(layers("towers", towers, "/output", shape_.tower_hidden, 1));
   }
 
   /// Returns the loss of a batch: the sum of the tasks' mean losses.
@@ -124,13 +138,7 @@ class PleGrouped {
     return towers_[1](tape, towers_[0](tape, change(input), ms::ops::Activation::relu));
   }
 
-  /// Calls `dense(name, tensor)` for each dense parameter, and `table(name, tensor)` once for all
-  /// tables.
-  template <class Dense, class Table>
-  void visit_parameters(Dense&& dense, Table&& table) const {
-    table("tables", tables_.weights());
-    visit_layers(dense, levels_, towers_);
-  }
+  [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
 
  private:
   /// Returns the names of the experts of a level, by share: experts of a share have stacked layers.
@@ -210,6 +218,7 @@ class PleGrouped {
   }
 
   PleShape shape_;
+  ms::Parameters<R> parameters_;
   OtherColumns<R> other_columns_;
   ms::ops::TableBatch<float, R> tables_;
   /// The levels of the model. The hidden and output layers have one entry per share of experts,

@@ -38,7 +38,7 @@ inline PleShape shape_of(PleOptions const& options, ms::training::TrainingData c
 inline ms::datasets::BatchPlan plan_of(PleOptions const& options,
                                        ms::training::TrainingData const& data) {
   return {.rows = data.split.training,
-          .batch_rows = options.batch,
+          .batch_size = options.batch,
           .epochs = options.epochs,
           .shuffle = true,
           .seed = options.seed,
@@ -140,7 +140,7 @@ class PleTraining {
     }
     typename ms::GradientTape<R>::Pause const no_gradients(training_.tape());
     auto feed = feed_of(
-        {.rows = rows, .batch_rows = options_.batch, .epochs = 1, .shuffle = false, .seed = 0});
+        {.rows = rows, .batch_size = options_.batch, .epochs = 1, .shuffle = false, .seed = 0});
     std::vector<ms::metrics::Auc<R>> areas;
     std::vector<ms::metrics::LogLoss<R>> losses;
     typename ms::metrics::Auc<R>::Options const of_area{.capacity =

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "datasets/initialiser.hpp"
 #include "training/layer.hpp"
 
 #include <msstream/msstream.hpp>
@@ -16,7 +15,6 @@
 namespace train_ple {
 
 namespace ms = msstream;
-using ms::datasets::Initialiser;
 using ms::training::Layer;
 
 /// The tensors of one batch on the device.
@@ -65,6 +63,9 @@ struct PleShape {
   [[nodiscard]] int gates_of(int level) const noexcept { return is_last(level) ? tasks : owners(); }
 };
 
+inline std::string table_name(std::int64_t field) {
+  return fmt::format("field{}", field);
+}
 inline std::string expert_name(int level, int owner, int expert) {
   return fmt::format("level{}/owner{}/expert{}", level, owner, expert);
 }
@@ -116,25 +117,5 @@ struct Level {
   std::vector<Layer<R>> outputs;  ///< output layers of the experts
   std::vector<Layer<R>> gates;
 };
-
-/// Calls `dense(name, tensor)` for the weights and biases of all layers: first those of each level,
-/// then those of `towers`, which are vectors of layers. The names number the layers in this order.
-template <class Dense, ms::Runtime R, class... Towers>
-void visit_layers(Dense&& dense, std::vector<Level<R>> const& levels, Towers const&... towers) {
-  int number = 0;
-  auto const visit = [&](std::vector<Layer<R>> const& layers) {
-    for (auto const& layer : layers) {
-      auto const name = fmt::format("layer{}", number++);
-      dense(name + "/weight", layer.weight);
-      dense(name + "/bias", layer.bias);
-    }
-  };
-  for (auto const& level : levels) {
-    visit(level.hidden);
-    visit(level.outputs);
-    visit(level.gates);
-  }
-  (visit(towers), ...);
-}
 
 }  // namespace train_ple

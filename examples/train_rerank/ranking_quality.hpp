@@ -23,7 +23,7 @@ class RankingQuality {
   static constexpr std::int64_t kPlaces = 10;
 
   RankingQuality(ms::Device<R> const& device, int targets)
-      : device_(device), ndcg_(device, {.places = kPlaces}) {
+      : device_(device), ndcg_(device, {.k = kPlaces}) {
     for (int target = 0; target < targets; ++target) {
       losses_.emplace_back(device);
     }

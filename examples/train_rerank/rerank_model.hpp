@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "datasets/initialiser.hpp"
 #include "rerank_batch.hpp"
 #include "rerank_shape.hpp"
 #include "training/layer.hpp"
@@ -32,10 +31,10 @@ class RerankModel {
   using Values = ms::Tensor<float, R>;
   using Batch = DeviceBatch<R>;
 
-  RerankModel(ms::Device<R> const& device, RerankShape const& shape) : shape_(shape) {
-    ms::datasets::Initialiser const initialiser(shape_.seed);
+  RerankModel(ms::Device<R> const& device, RerankShape const& shape)
+      : shape_(shape), parameters_(device, {.seed = shape.seed}) {
     auto const layer = [&](std::string const& name, std::int64_t inputs, std::int64_t outputs) {
-      return ms::training::Layer<R>(device, initialiser, {name}, inputs, outputs, false);
+      return ms::training::Layer<R>(parameters_, name, inputs, outputs);
     };
     auto const width = shape_.width;
     for (int user = 0; user < shape_.user_groups; ++user) {
@@ -43,16 +42,14 @@ class RerankModel {
         auto const name = pair_name(user, item);
         auto const user_columns = shape_.user_columns(user).count();
         auto const item_columns = shape_.item_columns(item).count();
-        pairs_.push_back(
-            {{layer(name + "/user/query", user_columns, width),
-              layer(name + "/user/key", item_columns, width),
-              layer(name + "/user/value", item_columns, width)},
-             {layer(name + "/items/query", width, width),
-              layer(name + "/items/key", width, width),
-              layer(name + "/items/value", width, width)},
-             ms::to_device<float, R>(
-                 device, std::vector<float>(static_cast<std::size_t>(width), 1.0F), {width}),
-             ms::zeros<float>(device, {width})});
+        pairs_.push_back({{layer(name + "/user/query", user_columns, width),
+                           layer(name + "/user/key", item_columns, width),
+                           layer(name + "/user/value", item_columns, width)},
+                          {layer(name + "/items/query", width, width),
+                           layer(name + "/items/key", width, width),
+                           layer(name + "/items/value", width, width)},
+                          parameters_.dense(name + "/gamma", {width}, ms::init::ones()),
+                          parameters_.dense(name + "/beta", {width}, ms::init::zeros())});
       }
     }
     for (int target = 0; target < shape_.targets; ++target) {
@@ -88,32 +85,7 @@ class RerankModel {
         }));
   }
 
-  /// Calls `dense(name, tensor)` for each parameter of the model, which has no embedding tables.
-  template <class Dense, class Table>
-  void visit_parameters(Dense&& dense, Table&&) const {
-    auto const visit = [&](std::string const& name, ms::training::Layer<R> const& layer) {
-      dense(name + "/weight", layer.weight);
-      dense(name + "/bias", layer.bias);
-    };
-    for (std::size_t i = 0; i < pairs_.size(); ++i) {
-      auto const item_groups = static_cast<std::size_t>(shape_.item_groups);
-      auto const name =
-          pair_name(static_cast<int>(i / item_groups), static_cast<int>(i % item_groups));
-      for (auto const& [attending, of] :
-           {std::pair("/user", &pairs_[i].user), std::pair("/items", &pairs_[i].items)}) {
-        visit(name + attending + "/query", of->query);
-        visit(name + attending + "/key", of->key);
-        visit(name + attending + "/value", of->value);
-      }
-      dense(name + "/gain", pairs_[i].gain);
-      dense(name + "/shift", pairs_[i].shift);
-    }
-    for (std::size_t target = 0; target < towers_.size(); ++target) {
-      auto const name = target_name(static_cast<int>(target));
-      visit(name + "/hidden", towers_[target].hidden);
-      visit(name + "/output", towers_[target].output);
-    }
-  }
+  [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
 
  private:
   struct Projections {
@@ -124,8 +96,8 @@ class RerankModel {
   struct Pair {
     Projections user;   ///< for the attention of the user to the items
     Projections items;  ///< for the attention of the items to each other
-    Values gain;
-    Values shift;
+    Values gamma;
+    Values beta;
   };
   struct Tower {
     ms::training::Layer<R> hidden;
@@ -166,7 +138,7 @@ class RerankModel {
                                              of_items(tape, pair.items.value, with_context),
                                              {.lengths = lengths});
     auto const normal = ms::ops::layer_norm(
-        tape, ms::ops::add(tape, with_context, attended), pair.gain, pair.shift);
+        tape, ms::ops::add(tape, with_context, attended), pair.gamma, pair.beta);
     return normal.reshaped({normal.count() / shape_.width, shape_.width});
   }
 
@@ -207,6 +179,7 @@ class RerankModel {
   }
 
   RerankShape shape_;
+  ms::Parameters<R> parameters_;
   std::vector<Pair> pairs_;  ///< ordered by user group
   std::vector<Tower> towers_;
 };

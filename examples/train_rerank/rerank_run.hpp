@@ -36,7 +36,7 @@ inline RerankShape shape_of(RerankOptions const& options, RerankData const& data
 /// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
 inline ms::datasets::BatchPlan plan_of(RerankOptions const& options, RerankData const& data) {
   return {.rows = data.split.training,
-          .batch_rows = options.batch,
+          .batch_size = options.batch,
           .epochs = options.epochs,
           .shuffle = true,
           .seed = options.seed,
@@ -103,7 +103,7 @@ class RerankTraining {
       order_ = ms::datasets::shuffled(plan_.rows, plan_.seed, static_cast<std::uint64_t>(epoch));
     }
     ++uploaded_;
-    auto const rows = static_cast<std::size_t>(plan_.batch_rows);
+    auto const rows = static_cast<std::size_t>(plan_.batch_size);
     auto const queries = std::span(order_).subspan(static_cast<std::size_t>(batch) * rows, rows);
     ms::NameScope const named("feed");
     return DeviceBatch<R>(

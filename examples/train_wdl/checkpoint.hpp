@@ -15,7 +15,7 @@ namespace train_wdl {
 template <ms::Runtime R>
 ms::checkpoint::Tensors saved_tensors(WideDeep<R> const& model, ms::Optimizer<R> const& optimizer) {
   ms::checkpoint::Tensors tensors;
-  tensors.add([&](auto const& visit) { model.visit_parameters(visit, visit); });
+  tensors.add(model.parameters());
   tensors.add(optimizer);
   return tensors;
 }

@@ -49,11 +49,9 @@ class Trainer {
         model_(device_, shape_of(options, data)),
         optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
-    model_.visit_parameters(
-        [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
-        [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
+    optimizer_.add(model_.parameters());
     plan_ = {.rows = data.split.training,
-             .batch_rows = options.batch,
+             .batch_size = options.batch,
              .epochs = options.epochs,
              .shuffle = true,
              .seed = options.seed};
@@ -130,7 +128,7 @@ class Trainer {
     std::int64_t const epoch = step_ / plan_.batches_per_epoch();
     std::int64_t const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
     std::int64_t const rows_to_do =
-        std::min((end - step_) * plan_.batch_rows, static_cast<std::int64_t>(plan_.rows.size()));
+        std::min((end - step_) * plan_.batch_size, static_cast<std::int64_t>(plan_.rows.size()));
     ms::report::ProgressLine progress(
         fmt::format("epoch {}/{}", epoch + 1, options_.epochs), rows_to_do, progress_style_);
     std::int64_t rows = 0;
@@ -201,7 +199,7 @@ class Trainer {
     }
     typename ms::GradientTape<R>::Pause const no_gradients(tape_);
     ms::datasets::BatchPlan const plan{
-        .rows = rows, .batch_rows = kTestBatchRows, .epochs = 1, .shuffle = false, .seed = 0};
+        .rows = rows, .batch_size = kTestBatchRows, .epochs = 1, .shuffle = false, .seed = 0};
     ms::training::DeviceFeed<R> feed(
         device_, data_.dataset, plan, 0, options_.reader_threads, pool_[0]);
     ms::metrics::Auc auc(device_, {.capacity = static_cast<std::int64_t>(rows.size())});

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "datasets/counter_random.hpp"
-
 #include <msstream/msstream.hpp>
 
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,26 +38,24 @@ struct WideDeepShape {
 template <ms::Runtime R>
 class WideDeep {
  public:
-  WideDeep(ms::Device<R> const& device, WideDeepShape shape) : shape_(std::move(shape)) {
+  WideDeep(ms::Device<R> const& device, WideDeepShape shape)
+      : shape_(std::move(shape)), parameters_(device, {.seed = shape_.seed}) {
     for (std::size_t i = 0; i < shape_.fields.size(); ++i) {
+      auto const& field = shape_.fields[i];
       std::int64_t const rows = shape_.table_rows[i];
-      deep_.push_back(uniform(device, {rows, shape_.embedding_dim}, 0.05F));
-      wide_.push_back(ms::zeros<float>(device, {rows, 1}));
+      deep_.push_back(parameters_.table("deep/" + field, {rows, shape_.embedding_dim}));
+      wide_.push_back(parameters_.table("wide/" + field, {rows, 1}, ms::init::zeros()));
     }
-    std::int64_t width =
-        static_cast<std::int64_t>(shape_.fields.size()) * shape_.embedding_dim + shape_.continuous;
     auto widths = shape_.layers;
     widths.push_back(1);
-    for (std::int64_t const outputs : widths) {
-      auto const limit =
-          std::sqrt(6.0F / static_cast<float>(width + outputs));  // Glorot & Bengio 2010, eq. 16
-      layers_.push_back(
-          {uniform(device, {width, outputs}, limit), ms::zeros<float>(device, {outputs})});
-      width = outputs;
-    }
+    mlp_.emplace(
+        parameters_,
+        "mlp",
+        static_cast<std::int64_t>(shape_.fields.size()) * shape_.embedding_dim + shape_.continuous,
+        widths);
     if (shape_.continuous > 0) {
-      linear_.push_back(
-          {ms::zeros<float>(device, {shape_.continuous, 1}), ms::zeros<float>(device, {1})});
+      linear_.emplace(parameters_.dense("linear/weight", {shape_.continuous, 1}, ms::init::zeros()),
+                      parameters_.dense("linear/bias", {1}, ms::init::zeros()));
     }
   }
 
@@ -81,18 +78,12 @@ class WideDeep {
       wide.push_back(ms::ops::embedding_lookup(tape, wide_[i], ids));
     }
     ms::StreamScope<R> const trunk(pool[0], {.include_grad = true});
-    if (!linear_.empty()) {
+    if (linear_) {
       tape.without_gradient(batch.continuous);
       deep.push_back(batch.continuous);
-      wide.push_back(ms::ops::dense(tape, batch.continuous, linear_[0].weight, linear_[0].bias));
+      wide.push_back(ms::ops::dense(tape, batch.continuous, linear_->first, linear_->second));
     }
-    auto hidden = ms::ops::concat(tape, deep);
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      auto const activation =
-          i + 1 < layers_.size() ? ms::ops::Activation::relu : ms::ops::Activation::none;
-      hidden = ms::ops::dense(tape, hidden, layers_[i].weight, layers_[i].bias, activation);
-    }
-    wide.push_back(hidden);
+    wide.push_back((*mlp_)(tape, ms::ops::concat(tape, deep)));
     return ms::ops::add(tape, wide);
   }
 
@@ -103,49 +94,16 @@ class WideDeep {
     return ms::ops::mean_bce_with_logits(tape, forward(tape, pool, batch), batch.labels);
   }
 
-  /// Calls `dense(name, tensor)` for each dense parameter, and `table(name, tensor)` for each
-  /// table.
-  template <class Dense, class Table>
-  void visit_parameters(Dense&& dense, Table&& table) const {
-    for (std::size_t i = 0; i < shape_.fields.size(); ++i) {
-      table("deep/" + shape_.fields[i], deep_[i]);
-      table("wide/" + shape_.fields[i], wide_[i]);
-    }
-    auto const visit_layer = [&](std::string const& name, Layer const& layer) {
-      dense(name + "/weight", layer.weight);
-      dense(name + "/bias", layer.bias);
-    };
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      visit_layer("mlp/" + std::to_string(i), layers_[i]);
-    }
-    for (auto const& layer : linear_) {
-      visit_layer("linear", layer);
-    }
-  }
+  [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
 
  private:
-  struct Layer {
-    ms::Tensor<float, R> weight;  ///< [inputs, outputs]
-    ms::Tensor<float, R> bias;    ///< [outputs]
-  };
-
-  ms::Tensor<float, R> uniform(ms::Device<R> const& device, ms::Shape const& shape, float limit) {
-    std::vector<float> values(static_cast<std::size_t>(shape.count()));
-    std::uint64_t const stream = drawn_++;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      double const unit =
-          ms::datasets::uniform_of(ms::datasets::random_bits(shape_.seed, stream, i));
-      values[i] = limit * static_cast<float>(2.0 * unit - 1.0);
-    }
-    return ms::to_device<float, R>(device, values, shape);
-  }
-
   WideDeepShape shape_;
-  std::uint64_t drawn_ = 0;
+  ms::Parameters<R> parameters_;
   std::vector<ms::Tensor<float, R>> deep_;
   std::vector<ms::Tensor<float, R>> wide_;
-  std::vector<Layer> layers_;
-  std::vector<Layer> linear_;
+  std::optional<ms::DenseStack<R>> mlp_;
+  /// The weight and the bias of the continuous values in the linear model, if there are any.
+  std::optional<std::pair<ms::Tensor<float, R>, ms::Tensor<float, R>>> linear_;
 };
 
 }  // namespace train_wdl

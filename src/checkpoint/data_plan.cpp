@@ -50,14 +50,25 @@ order::Position issue_copies(char const* name,
 
 DataPlan::DataPlan(checkpoint::Tensors const& tensors, std::uint64_t staging_bytes) {
   for (auto const& [name, tensor] : tensors.any()) {
-    TensorEntry entry{name, tensor.dtype(), {}};
+    TensorEntry entry{name, tensor.dtype(), {}, false};
     for (std::size_t i = 0; i < tensor.shape().rank(); ++i) {
       entry.shape.push_back(tensor.shape()[i]);
     }
     entries_.push_back(std::move(entry));
   }
+  std::vector<HostState::Array> arrays;
+  for (auto const& [prefix, state] : tensors.states()) {
+    for (auto& array : state->arrays()) {
+      entries_.push_back({prefix + array.name, array.dtype, array.shape, true});
+      arrays.push_back(std::move(array));
+    }
+  }
   begins_.push_back(0);
   for (auto const i : lay_out(entries_, {}).order) {
+    if (i >= tensors.count()) {
+      host_arrays_.push_back(std::move(arrays[i - tensors.count()]));
+      continue;
+    }
     tensors_.push_back(tensors.any()[i].tensor);
     begins_.push_back(begins_.back() + tensors_.back().bytes());
   }
@@ -86,6 +97,12 @@ DataPlan::DataPlan(checkpoint::Tensors const& tensors, std::uint64_t staging_byt
     }
   }
   staging_bytes_ = at;
+}
+
+void DataPlan::write_host_arrays(OutputFile& file) const {
+  for (auto const& array : host_arrays_) {
+    file.write(array.bytes.data(), array.bytes.size());
+  }
 }
 
 void DataPlan::stage(AnyTensor const& staging, std::source_location issued_at) const {

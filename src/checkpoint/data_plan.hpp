@@ -38,7 +38,8 @@ order::Position issue_copies(char const* name,
                              std::source_location issued_at);
 
 /// The data of a safetensors file: the bytes of the tensors, one after the other, in the order of
-/// the file.
+/// the file. In front of them are arrays of the host, which are multiples of 8 bytes, so that they
+/// do not change how tensors are aligned; they are written apart, and positions do not count them.
 ///
 /// Device memory of a limited size, the staging memory, can hold the last bytes of the data: the
 /// tensors from the last one backwards, each at an address that is a multiple of kAlignment. Of the
@@ -65,6 +66,9 @@ class DataPlan {
     return lay_out(entries_, metadata).header;
   }
 
+  /// Writes the arrays of the host, which follow the beginning of the file.
+  void write_host_arrays(OutputFile& file) const;
+
   /// Copies the ends of tensors that the plan stages to the staging memory, on the compute stream.
   void stage(AnyTensor const& staging, std::source_location issued_at) const;
   /// Copies the bytes [begin, end) of the data to pinned memory, on the d2h stream: from the
@@ -78,7 +82,8 @@ class DataPlan {
 
  private:
   std::vector<TensorEntry> entries_;
-  std::vector<AnyTensor> tensors_;     ///< in the order of the file
+  std::vector<HostState::Array> host_arrays_;  ///< in the order of the file
+  std::vector<AnyTensor> tensors_;             ///< likewise
   std::vector<std::uint64_t> begins_;  ///< of each tensor in the data, and the end of the data
   /// For each tensor, the first of its bytes that is staged, and where the staging memory has it.
   struct Staged {

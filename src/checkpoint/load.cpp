@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -70,13 +71,33 @@ std::string difference(AnyTensor const& tensor, SafetensorsFile::Tensor const& f
                      shortened(describe_shape(found.shape)));
 }
 
+/// Returns a function that finds arrays of the file whose names begin with `prefix`.
+HostState::Find finder(SafetensorsFile const& file, std::string const& prefix) {
+  return [&file, prefix](std::string const& name) -> std::optional<HostState::Found> {
+    auto const found = file.tensors().find(prefix + name);
+    if (found == file.tensors().end()) {
+      return std::nullopt;
+    }
+    HostState::Found array{found->second.dtype, found->second.shape, {}};
+    array.bytes.resize(static_cast<std::size_t>(found->second.bytes));
+    file.read(found->second, 0, array.bytes);
+    return array;
+  };
+}
+
+/// What is loaded from a file that fits.
+struct LoadPlan {
+  std::vector<LoadedPair> pairs;
+  std::vector<std::function<void()>> states;  ///< which take over what was read
+};
+
 /// Compares the file with the tensors, and returns what to load. Throws std::invalid_argument with
 /// everything that differs.
-std::vector<LoadedPair> compare(SafetensorsFile const& file,
-                                checkpoint::Tensors const& tensors,
-                                LoadOptions const& options,
-                                Loaded& loaded) {
-  std::vector<LoadedPair> pairs;
+LoadPlan compare(SafetensorsFile const& file,
+                 checkpoint::Tensors const& tensors,
+                 LoadOptions const& options,
+                 Loaded& loaded) {
+  LoadPlan plan;
   std::vector<std::string> others;
   std::vector<std::string> frozen;
   std::map<std::string_view, bool> selected;
@@ -96,18 +117,43 @@ std::vector<LoadedPair> compare(SafetensorsFile const& file,
       frozen.push_back(name);
     }
     loaded.tensors.push_back(name);
-    pairs.push_back({&tensor, &found->second});
+    plan.pairs.push_back({&tensor, &found->second});
+  }
+  std::vector<std::string> unfit;
+  std::vector<std::string> prefixes;
+  for (auto const& [prefix, state] : tensors.states()) {
+    auto const first = prefix + state->first_name();
+    prefixes.push_back(prefix + state->prefix());
+    if (!is_selected(options, first)) {
+      continue;
+    }
+    if (!file.tensors().contains(first)) {
+      loaded.missing.push_back(first);
+      continue;
+    }
+    try {
+      plan.states.push_back(state->read(finder(file, prefix)));
+      loaded.tensors.push_back(first);
+    } catch (std::invalid_argument const& error) {
+      unfit.push_back(
+          fmt::format("not what the program states: {} ({})", shortened(first), error.what()));
+    }
   }
   for (auto const& [name, ignored] : file.tensors()) {
-    if (is_selected(options, name) && !selected.contains(name)) {
+    bool const of_state =
+        std::ranges::any_of(prefixes, [&](auto const& prefix) { return name.starts_with(prefix); });
+    if (is_selected(options, name) && !selected.contains(name) && !of_state) {
       loaded.unexpected.push_back(name);
     }
   }
   std::vector<std::string> idle;
   for (auto const& patterns : {options.only, options.except}) {
     for (auto const& pattern : patterns) {
-      bool const selects = std::ranges::any_of(
+      bool selects = std::ranges::any_of(
           tensors.any(), [&](auto const& named) { return matches_pattern(pattern, named.name); });
+      selects = selects || std::ranges::any_of(tensors.states(), [&](auto const& named) {
+                  return matches_pattern(pattern, named.prefix + named.state->first_name());
+                });
       bool const in_file = std::ranges::any_of(
           file.tensors(), [&](auto const& item) { return matches_pattern(pattern, item.first); });
       if (!selects && !in_file) {
@@ -127,12 +173,15 @@ std::vector<LoadedPair> compare(SafetensorsFile const& file,
   tell(options.allow_unexpected ? std::vector<std::string>() : loaded.unexpected,
        "only in the file");
   tell(others, "of another shape or type");
+  for (auto const& what : unfit) {  // written by the library, so not shortened
+    problems += fmt::format("{}{}", problems.empty() ? "" : "; ", what);
+  }
   tell(frozen, "frozen, so that they cannot be loaded");
   require(problems.empty(),
           "{}: the checkpoint does not fit, and nothing was loaded: {}",
           file.path().string(),
           problems);
-  return pairs;
+  return plan;
 }
 
 /// Uploads the elements of the file in chunks, of which one is copied while the next one is read.
@@ -232,7 +281,11 @@ Loaded load(std::filesystem::path const& path,
   auto header = detail::header_of(file);
   Loaded loaded{
       .step = header.step, .metadata = std::move(header.metadata), .metric = header.metric};
-  detail::upload_all(file, detail::compare(file, tensors, options, loaded), issued_at);
+  auto plan = detail::compare(file, tensors, options, loaded);
+  detail::upload_all(file, std::move(plan.pairs), issued_at);
+  for (auto const& take_over : plan.states) {
+    take_over();
+  }
   return loaded;
 }
 

@@ -133,7 +133,11 @@ int open_regular(std::filesystem::path const& path) {
   int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
   if (descriptor < 0 || ::fstat(descriptor, &status) != 0) {
-    throw_unreadable(path, "open", errno);
+    int const error = errno;
+    if (descriptor >= 0) {
+      ::close(descriptor);
+    }
+    throw_unreadable(path, "open", error);
   }
   if (!S_ISREG(status.st_mode)) {
     ::close(descriptor);

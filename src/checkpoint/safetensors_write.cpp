@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -49,8 +50,9 @@ FileLayout lay_out(std::span<TensorEntry const> tensors, checkpoint::Metadata co
   FileLayout layout{{}, std::vector<std::size_t>(tensors.size())};
   std::iota(layout.order.begin(), layout.order.end(), 0U);
   std::ranges::sort(layout.order, {}, [&](std::size_t i) {
-    return std::pair(-static_cast<int>(bytes_of(tensors[i].dtype)),
-                     std::string_view(tensors[i].name));
+    return std::tuple(!tensors[i].comes_first,
+                      -static_cast<int>(bytes_of(tensors[i].dtype)),
+                      std::string_view(tensors[i].name));
   });
 
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
@@ -96,7 +98,7 @@ void save_safetensors(std::filesystem::path const& path,
             detail::describe_shape(tensor.shape),
             tensor.dtype,
             tensor.bytes.size());
-    entries.push_back({tensor.name, tensor.dtype, tensor.shape});
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape, false});
   }
   auto const layout = detail::lay_out(entries, metadata);
   OutputFile file(path, OutputFile::Kind::regular, std::move(observer));

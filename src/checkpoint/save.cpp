@@ -59,6 +59,7 @@ void save_checkpoint(std::filesystem::path const& path,
   }
   OutputFile file(path, OutputFile::Kind::regular, std::move(observer));
   file.write(file_header);
+  plan.write_host_arrays(file);
   if (plan.bytes() > 0) {
     write_data(plan, file, issued_at);
     plan.device()->run_checks();

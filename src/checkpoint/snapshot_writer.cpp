@@ -242,6 +242,7 @@ void SnapshotWriter::write(Job const& job) {
     AnyStreamScope const scope(group(), {}, job.issued_at);
     OutputFile file(path_of(job.step), OutputFile::Kind::regular, observer_);
     file.write(header);
+    plan_.write_host_arrays(file);
     copy_unstaged(file);
     copy_staged(file, job.issued_at);
     file.commit();

@@ -57,6 +57,7 @@ struct TensorEntry {
   std::string name;
   DType dtype;
   std::vector<std::int64_t> shape;
+  bool comes_first = false;  ///< whether it lies in front of all others
 };
 
 /// The beginning of a safetensors file, and the order of the tensors that follow it.

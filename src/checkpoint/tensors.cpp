@@ -17,6 +17,16 @@ std::uint64_t Tensors::bytes() const noexcept {
   return bytes;
 }
 
+void Tensors::add_state(detail::NamedState named) {
+  auto const first = named.prefix + named.state->first_name();
+  require(std::ranges::none_of(
+              states_,
+              [&](auto const& other) { return other.prefix + other.state->first_name() == first; }),
+          "checkpoint: '{}' is in the list twice",
+          first);
+  states_.push_back(std::move(named));
+}
+
 void Tensors::add_any(std::string name, detail::AnyTensor const& tensor) {
   require(name != detail::kMetadataKey,
           "checkpoint: a tensor cannot be named {}",

@@ -27,7 +27,7 @@ void visit_numbers(Position& position, Visit&& visit) {
   visit("skipped", position.skipped);
   visit("seed", position.seed);
   visit("window_rows", position.window_rows);
-  visit("batch_rows", position.batch_rows);
+  visit("batch_size", position.batch_size);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ Schema schema_of_binary(std::vector<BinaryColumn> const& columns) {
             column.width,
             column.offsets.empty() ? "no" : "a");
     auto const type = column.stored == Stored::float32 ? ColumnType::float32 : ColumnType::int64;
-    found.push_back({column.name, type, column.width});
+    found.push_back({column.name, type, column.width, column.transforms});
   }
   return Schema(std::move(found));
 }

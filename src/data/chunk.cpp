@@ -2,6 +2,7 @@
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/chunk.hpp>
 #include <msstream/data/data_error.hpp>
+#include <msstream/data/string_key.hpp>
 
 #include <fmt/core.h>
 
@@ -72,6 +73,23 @@ Values<std::int64_t> const& Chunk::offsets(std::string_view column) const {
   return offsets(schema_->index_of(column));
 }
 
+void Chunk::add_text(std::string_view column, std::string_view text) {
+  add_text(schema_->index_of(column), text);
+}
+void Chunk::add_text(std::size_t column, std::string_view text) {
+  auto& keys = ints(column);
+  auto const& found = schema_->columns()[column];
+  require(found.type == ColumnType::hashed,
+          "column '{}' has values of type {}; asked for strings",
+          found.name,
+          to_string(found.type));
+  auto const key = string_key(text);
+  keys.push_back(key);
+  if (auto* const kept = words(column)) {
+    kept->try_emplace(key, text);
+  }
+}
+
 void Chunk::clear() noexcept {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     values_[i].floats.clear();
@@ -79,6 +97,11 @@ void Chunk::clear() noexcept {
     values_[i].offsets.clear();
     if (schema_->columns()[i].is_jagged()) {
       values_[i].offsets.push_back(0);
+    }
+  }
+  for (auto& kept : words_) {
+    if (kept) {
+      kept->clear();
     }
   }
 }

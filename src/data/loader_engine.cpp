@@ -15,9 +15,9 @@ namespace {
 
 LoaderOptions checked(LoaderOptions options) {
   constexpr std::int64_t most_rows = std::int64_t{1} << 31U;
-  require(options.batch_rows >= 1 && options.batch_rows <= most_rows,
-          "loader: batch_rows is {}; expected 1 to 2^31",
-          options.batch_rows);
+  require(options.batch_size >= 1 && options.batch_size <= most_rows,
+          "loader: batch_size is {}; expected 1 to 2^31",
+          options.batch_size);
   require(options.epochs >= 0, "loader: epochs is {}; expected at least 0", options.epochs);
   require(options.shuffle_rows >= 0,
           "loader: shuffle_rows is {}; expected at least 0",
@@ -36,31 +36,45 @@ LoaderOptions checked(LoaderOptions options) {
 /// Returns the place to start from, with the settings that determine the batches.
 LoaderPosition settings_of(LoaderOptions const& options) {
   LoaderPosition settings = options.start.value_or(LoaderPosition());
-  auto const batch_rows = options.batch_rows * options.ranks;
-  auto const whole = kWholeEpoch / batch_rows * batch_rows;
+  auto const batch_size = options.batch_size * options.ranks;
+  auto const whole = kWholeEpoch / batch_size * batch_size;
   auto const window_rows =
       options.shuffle_rows >= whole
           ? whole
-          : std::max<std::int64_t>(1, (options.shuffle_rows + batch_rows - 1) / batch_rows) *
-                batch_rows;
+          : std::max<std::int64_t>(1, (options.shuffle_rows + batch_size - 1) / batch_size) *
+                batch_size;
   if (options.start) {
     require(settings.seed == options.seed,
             "loader: the position is of seed {}, the options of seed {}",
             settings.seed,
             options.seed);
-    require(settings.batch_rows == batch_rows,
+    require(settings.batch_size == batch_size,
             "loader: the position is of batches of {} rows on all ranks, the options of {}",
-            settings.batch_rows,
-            batch_rows);
+            settings.batch_size,
+            batch_size);
     require(settings.window_rows == window_rows,
             "loader: the position is of windows of {} rows to shuffle, the options of {}",
             settings.window_rows,
             window_rows);
   }
   settings.seed = options.seed;
-  settings.batch_rows = batch_rows;
+  settings.batch_size = batch_size;
   settings.window_rows = window_rows;
   return settings;
+}
+
+/// Returns the schema of rows whose transforms have been applied.
+std::shared_ptr<Schema const> result_of(std::shared_ptr<Schema const> const& raw,
+                                        FittedTransforms const* transforms) {
+  if (transforms != nullptr) {
+    return std::make_shared<Schema const>(transforms->result_of(*raw));
+  }
+  for (auto const& column : raw->columns()) {
+    require(column.transforms.empty(),
+            "loader: column '{}' states transforms; expected the option transforms",
+            column.name);
+  }
+  return raw;
 }
 
 /// Memory of the process, for batches that are not uploaded.
@@ -88,7 +102,9 @@ LoaderEngine::LoaderEngine(std::shared_ptr<Reader> reader,
                            LoaderOptions const& options,
                            NewBatchMemory new_memory)
     : reader_(std::move(reader)),
-      schema_(std::make_shared<Schema const>(reader_->schema())),
+      transforms_(options.transforms ? options.transforms->fitted() : nullptr),
+      raw_schema_(std::make_shared<Schema const>(reader_->schema())),
+      schema_(result_of(raw_schema_, transforms_.get())),
       options_(checked(options)),
       new_memory_(std::move(new_memory)),
       settings_(settings_of(options_)),
@@ -213,7 +229,7 @@ bool LoaderEngine::make_batch(Lock& lock) {
   lock.unlock();
   changed_.notify_all();  // the window may have made room for another
   try {
-    auto const rows = settings_.batch_rows;
+    auto const rows = settings_.batch_size;
     auto const first = number * rows;
     auto const count = std::min(rows, window->rows.rows - first);
     auto const part = [&](std::int64_t rank) { return count * rank / options_.ranks; };
@@ -223,7 +239,7 @@ bool LoaderEngine::make_batch(Lock& lock) {
     gather(window->rows,
            first + begin,
            own,
-           options_.last_batch == LastBatch::padded ? options_.batch_rows : own,
+           options_.last_batch == LastBatch::padded ? options_.batch_size : own,
            *batch);
     batch->before = window->start;
     batch->before.batch += number;
@@ -290,7 +306,7 @@ bool LoaderEngine::may_read() const {
     return false;
   }
   auto const known = windows_.rows_ahead() + unread * rows_per_chunk_;
-  auto const batches = static_cast<std::int64_t>(options_.batches_ahead) * settings_.batch_rows;
+  auto const batches = static_cast<std::int64_t>(options_.batches_ahead) * settings_.batch_size;
   constexpr std::int64_t most = std::int64_t{1} << 60U;
   auto const wanted = std::max(2 * std::min(settings_.window_rows, most),
                                batches + options_.threads * rows_per_chunk_);
@@ -326,9 +342,12 @@ bool LoaderEngine::read_chunk(Lock& lock) {
   changed_.notify_all();
   if (task) {
     try {
-      entry->chunk = std::make_shared<Chunk>(schema_);
+      entry->chunk = std::make_shared<Chunk>(raw_schema_);
       task(*entry->chunk);
       entry->chunk->check();
+      if (transforms_) {
+        transforms_->apply(*entry->chunk, schema_);
+      }
     } catch (...) {
       entry->failure = std::current_exception();
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/fitted_transforms.hpp"
 #include "data/window_maker.hpp"
 
 #include <msstream/data/loader.hpp>
@@ -72,7 +73,9 @@ class LoaderEngine {
   [[nodiscard]] std::shared_ptr<StagedBatch> new_batch();
 
   std::shared_ptr<Reader> reader_;
-  std::shared_ptr<Schema const> schema_;
+  std::shared_ptr<FittedTransforms const> transforms_;  ///< null if there are none
+  std::shared_ptr<Schema const> raw_schema_;
+  std::shared_ptr<Schema const> schema_;  ///< of the batches
   LoaderOptions options_;
   NewBatchMemory new_memory_;
   std::shared_ptr<FreeMemory> free_ = std::make_shared<FreeMemory>();

@@ -130,6 +130,25 @@ bool append_values(TextColumn const& how,
   return true;
 }
 
+/// Adds the strings of a field to those that the chunk keeps for the column.
+void keep_words(Chunk::Words& words, TextColumn const& how, std::string_view text) {
+  if (how.value_separator == '\0') {
+    words.try_emplace(string_key(text), text);
+    return;
+  }
+  for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
+    auto const after = std::min(text.find(how.value_separator, begin), text.size());
+    auto const value = text.substr(begin, after - begin);
+    words.try_emplace(string_key(value), value);
+    begin = after + 1;
+  }
+}
+
+/// Returns where to keep the strings of a column; null unless they are kept, and are the column's.
+Chunk::Words* words_of(Chunk& chunk, FieldUse const& use) {
+  return use.how->to_int ? nullptr : chunk.words(use.column);
+}
+
 std::string_view expected_of(TextColumn const& how) {
   if (!how.expected.empty()) {
     return how.expected;
@@ -222,6 +241,11 @@ class PlainText {
 
   template <class Kind>
   bool parse_block(Kind, FieldUse const& use, std::size_t begin, std::size_t end) {
+    if (auto* const words = words_of(chunk_, use)) {
+      for (std::size_t row = begin; row < end; ++row) {
+        keep_words(*words, *use.how, value(index_.rows[row], use.field));
+      }
+    }
     if (use.how->value_separator != '\0') {
       return parse_jagged<Kind>(use, begin, end);
     }
@@ -319,6 +343,9 @@ template <class Kind>
 bool append_field(FieldUse const& use, std::string_view text, Chunk& chunk, std::size_t row) {
   auto& values = Kind::values(chunk, use.column);
   TextMemory const memory{text.data(), text.data() + text.size()};
+  if (auto* const words = words_of(chunk, use)) {
+    keep_words(*words, *use.how, text);
+  }
   if (use.how->value_separator != '\0') {
     bool const good = append_values<Kind>(*use.how, text, memory, values);
     chunk.offsets(use.column).push_back(static_cast<std::int64_t>(values.size()));

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -27,9 +28,16 @@ void check_column(TextColumn const& column) {
       column.name,
       column.buckets,
       to_string(column.type));
+  require(column.type != ColumnType::int64 || !std::isnan(column.if_empty.value_or(0.0)),
+          "column '{}' has integers, and cannot have NaN for an empty field",
+          column.name);
   require(!column.if_empty || column.type != ColumnType::hashed,
           "column '{}' has if_empty; the key of an empty value of type hashed is string_key(\"\")",
           column.name);
+  require(
+      column.buckets == 0 || column.transforms.empty(),
+      "column '{}' has buckets and transforms; expected the transform hash() instead of buckets",
+      column.name);
   require(!column.to_float || column.type == ColumnType::float32,
           "column '{}' has to_float, but values of type {}",
           column.name,
@@ -51,7 +59,7 @@ Schema schema_of(TextOptions const& options) {
         column.value_separator != '\0'
             ? kJagged
             : std::max<std::int64_t>(1, static_cast<std::int64_t>(column.fields.size()));
-    columns.push_back({column.name, column.type, width});
+    columns.push_back({column.name, column.type, width, column.transforms});
   }
   return Schema(std::move(columns));
 }

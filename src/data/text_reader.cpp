@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace msstream::data {
@@ -37,7 +38,7 @@ class TextRows final : public TextFiles {
   TextRows(std::vector<TextFile> files, TextOptions options, TextRules rules)
       : TextFiles(std::move(files), options.chunk_bytes, rules.quoting()),
         schema_(schema_of(options)),
-        columns_(std::make_shared<std::vector<TextColumn>>(std::move(options.columns))),
+        columns_(with_missing(std::move(options.columns))),
         header_(options.header),
         names_(std::move(options.names)),
         rules_(rules) {
@@ -47,6 +48,17 @@ class TextRows final : public TextFiles {
   [[nodiscard]] Schema const& schema() const noexcept { return schema_; }
 
  private:
+  /// Lets empty fields of columns that fill missing numbers be NaN.
+  static std::shared_ptr<std::vector<TextColumn> const> with_missing(
+      std::vector<TextColumn> columns) {
+    for (auto& column : columns) {
+      if (!column.if_empty && fills_missing(column.transforms)) {
+        column.if_empty = std::numeric_limits<double>::quiet_NaN();
+      }
+    }
+    return std::make_shared<std::vector<TextColumn>>(std::move(columns));
+  }
+
   void begin_file(std::size_t file, std::optional<LineChunk>& first) override {
     plans_.resize(std::max(plans_.size(), file + 1));
     auto const& name = name_of(file);

@@ -43,7 +43,7 @@ void WindowMaker::end_epoch() {
   if (batches_of_epoch_ == 0) {
     throw DataError(fmt::format("the reader has {} rows in an epoch; expected at least {}",
                                 left,
-                                last_batch_ == LastBatch::dropped ? next_.batch_rows : 1));
+                                last_batch_ == LastBatch::dropped ? next_.batch_size : 1));
   }
   batches_of_epoch_ = 0;
   begin_epoch(next_);
@@ -57,7 +57,7 @@ void WindowMaker::repeat() {
 std::int64_t WindowMaker::rows_ahead() const noexcept {
   std::int64_t rows = building_.rows;
   for (auto const& window : ready_) {
-    rows += window->rows.rows - window->next_batch * next_.batch_rows;
+    rows += window->rows.rows - window->next_batch * next_.batch_size;
   }
   return rows;
 }
@@ -78,15 +78,15 @@ std::shared_ptr<ReadyWindow> WindowMaker::finish(Reader::Position const& chunk,
   if (rows > std::numeric_limits<std::uint32_t>::max()) {
     throw DataError(fmt::format("a window of {} rows to shuffle; expected at most 2^32 - 1", rows));
   }
-  bool const counts_rest = last_batch_ != LastBatch::dropped && rows % next_.batch_rows != 0;
-  window->batches = rows / next_.batch_rows + (counts_rest ? 1 : 0);
+  bool const counts_rest = last_batch_ != LastBatch::dropped && rows % next_.batch_size != 0;
+  window->batches = rows / next_.batch_size + (counts_rest ? 1 : 0);
   window->start = next_;
   window->next_batch = std::exchange(next_.batch, 0);
   window->start.batch = 0;
   window->start.batches -= window->next_batch;
   batches_of_epoch_ += window->batches;
   next_.batches = window->start.batches + window->batches;
-  next_.samples += std::min(rows, window->batches * next_.batch_rows);
+  next_.samples += std::min(rows, window->batches * next_.batch_size);
   ++next_.window;
   next_.reader = chunk;
   next_.skipped = rows_of_chunk;

@@ -26,9 +26,9 @@ class NdcgState final : public MetricState {
             Ndcg<AnyRuntime>::Options const& options,
             std::source_location issued_at)
       : MetricState(device.state(), checked(options), 0, issued_at),
-        places_(options.places),
+        places_(options.k),
         exponential_(options.exponential),
-        discounts_(uploaded_discounts(device, options.places, issued_at)) {}
+        discounts_(uploaded_discounts(device, options.k, issued_at)) {}
 
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
     auto const tally = read(issued_at).tally;
@@ -41,10 +41,10 @@ class NdcgState final : public MetricState {
 
  private:
   [[nodiscard]] static std::string checked(Ndcg<AnyRuntime>::Options const& options) {
-    require(options.places >= 1 && options.places <= 1 << 20U,
-            "{}: {} places; expected 1 to 2^20",
+    require(options.k >= 1 && options.k <= 1 << 20U,
+            "{}: k is {}; expected 1 to 2^20",
             options.name,
-            options.places);
+            options.k);
     return options.name;
   }
   /// Uploads the sums of the discounts of the first 0, 1, … ranks, as the bits of float64 numbers.

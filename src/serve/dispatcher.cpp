@@ -12,8 +12,8 @@
 namespace msstream::serve {
 
 void Dispatcher::admit(Query const& query, Reply reply) {
-  check(query);
-  Ticket ticket{std::move(reply), query.rows, Clock::now()};
+  auto const rows_needed = checked_rows(query);
+  Ticket ticket{std::move(reply), query.rows, rows_needed, Clock::now()};
   auto& ledger = pool_.ledger;
   if (!ledger.begin()) {
     ledger.turn_away(ticket);
@@ -22,7 +22,7 @@ void Dispatcher::admit(Query const& query, Reply reply) {
   } else if (query.deadline <= ticket.admitted_at) {
     ledger.admit();
     ledger.expire(ticket);
-  } else if (auto* const slot = claim_for(query)) {
+  } else if (auto* const slot = claim_for(rows_needed)) {
     ledger.admit();
     fill(*slot, query, std::move(ticket));
   } else if (auto* const place = place_for(query, ticket.admitted_at)) {
@@ -66,23 +66,24 @@ Clock::time_point Dispatcher::next_sweep_at() const noexcept {
   return std::min(look_at_, pool_.queue.next_due());
 }
 
-void Dispatcher::check(Query const& query) const {
+std::int64_t Dispatcher::checked_rows(Query const& query) const {
   require(query.rows >= 1 && query.rows <= pool_.buckets.largest(),
           "serve: a query of {} rows; expected 1 to {}, the largest bucket",
           query.rows,
           pool_.buckets.largest());
   pool_.layout->check(query);
+  return pool_.layout->rows_needed(query, pool_.buckets.largest());
 }
 
 std::int64_t Dispatcher::expected_ns(std::size_t bucket) const noexcept {
   return pool_.buckets.expected_ns(bucket);
 }
 
-Slot* Dispatcher::claim_for(Query const& query) noexcept {
+Slot* Dispatcher::claim_for(std::int64_t rows_needed) noexcept {
   bool const would_overtake = !pool_.queue.empty();
   return is_batching() || would_overtake
              ? nullptr
-             : pool_.replicas.claim(expected_ns(pool_.buckets.holding(query.rows)));
+             : pool_.replicas.claim(expected_ns(pool_.buckets.holding(rows_needed)));
 }
 
 WaitingQuery* Dispatcher::place_for(Query const& query, Clock::time_point now) noexcept {
@@ -92,11 +93,11 @@ WaitingQuery* Dispatcher::place_for(Query const& query, Clock::time_point now) n
 }
 
 void Dispatcher::fill(Slot& slot, Query const& query, Ticket ticket) noexcept {
-  slot.place.bucket = pool_.buckets.holding(query.rows);
+  slot.place.bucket = pool_.buckets.holding(ticket.rows_needed);
   slot.tickets.push_back(std::move(ticket));
   try {
     auto const rows = pool_.buckets.rows(slot.place.bucket);
-    pool_.layout->pack(query, slot.staging.values(rows, query.rows), rows, 0);
+    pool_.layout->pack_alone(query, slot.staging.values(rows, query.rows), rows);
   } catch (...) {
     slot.failure = std::current_exception();
   }
@@ -105,13 +106,13 @@ void Dispatcher::fill(Slot& slot, Query const& query, Ticket ticket) noexcept {
 
 void Dispatcher::enqueue(WaitingQuery& place, Query const& query, Ticket ticket) noexcept {
   try {
-    place.values.resize(pool_.layout->bytes(query.rows));
+    place.values.resize(pool_.layout->bytes(ticket.rows_needed));
   } catch (...) {
     pool_.queue.release(place);
     pool_.ledger.fail(ticket, std::current_exception());
     return;
   }
-  pool_.layout->pack(query, place.values.data(), query.rows, 0);
+  pool_.layout->pack(query, place.values.data(), ticket.rows_needed, 0);
   auto const now = ticket.admitted_at;
   place.ticket = std::move(ticket);
   place.priority = query.priority;
@@ -140,7 +141,7 @@ Dispatcher::Served Dispatcher::serve_queue(Clock::time_point now) noexcept {
   }
   std::int64_t rows = 0;
   for (auto* const query : slot->waiting) {
-    rows += query->ticket.rows;
+    rows += query->ticket.rows_needed;
     slot->tickets.push_back(take_ticket(*query));
   }
   slot->place.bucket = pool_.buckets.holding(rows);

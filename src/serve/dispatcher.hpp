@@ -53,13 +53,15 @@ class Dispatcher {
   /// The result of trying to launch waiting queries.
   enum class Served : std::uint8_t { launched, not_yet, no_slot };
 
-  void check(Query const& query) const;
+  /// Returns the number of rows that the query takes up in a bucket. Throws std::invalid_argument
+  /// if the query does not fit the model's inputs and the largest bucket.
+  [[nodiscard]] std::int64_t checked_rows(Query const& query) const;
   [[nodiscard]] bool is_batching() const noexcept { return pool_.max_batch_delay.count() > 0; }
   [[nodiscard]] std::int64_t expected_ns(std::size_t bucket) const noexcept;
 
   // Functions that threads call when they admit a query.
 
-  [[nodiscard]] Slot* claim_for(Query const& query) noexcept;
+  [[nodiscard]] Slot* claim_for(std::int64_t rows_needed) noexcept;
   [[nodiscard]] WaitingQuery* place_for(Query const& query, Clock::time_point now) noexcept;
   void fill(Slot& slot, Query const& query, Ticket ticket) noexcept;
   void enqueue(WaitingQuery& place, Query const& query, Ticket ticket) noexcept;

@@ -9,12 +9,16 @@ namespace msstream::serve {
 detail::AnyTensor Inputs<detail::AnyRuntime>::get(std::string_view name, DType dtype) const {
   auto const field = layout_->find(name, dtype);
   auto const per_row = layout_->fields()[field].per_row;
-  bool const by_rows = layout_->fields()[field].order == Field::Order::rows;
-  auto const begin = static_cast<std::int64_t>(layout_->offset(field, rows_) / bytes_of(dtype));
-  auto const all = static_cast<std::int64_t>(packed_.bytes() / bytes_of(dtype));
-  return detail::AnyTensor(packed_.block(), dtype, Shape{all})
-      .rows(begin, begin + rows_ * per_row)
-      .reshaped(by_rows ? Shape{rows_, per_row} : Shape{per_row, rows_});
+  auto const elements = part(dtype, layout_->offset(field, rows_), rows_ * per_row);
+  switch (layout_->fields()[field].order) {
+    case Field::Order::rows:
+      return elements.reshaped({rows_, per_row});
+    case Field::Order::columns:
+      return elements.reshaped({per_row, rows_});
+    case Field::Order::lists:
+      break;
+  }
+  return elements;
 }
 
 detail::AnyTensor Inputs<detail::AnyRuntime>::column(std::string_view name,
@@ -32,6 +36,19 @@ detail::AnyTensor Inputs<detail::AnyRuntime>::column(std::string_view name,
           name,
           field.per_row);
   return get(name, dtype).rows(number, number + 1).reshaped({rows_});
+}
+
+detail::TensorOf<std::int64_t> Inputs<detail::AnyRuntime>::offsets(std::string_view name) const {
+  auto const begin = layout_->begin_of_offsets(layout_->find_lists(name), rows_);
+  return detail::TensorOf<std::int64_t>(part(DType::int64, begin, rows_ + 1));
+}
+
+detail::AnyTensor Inputs<detail::AnyRuntime>::part(DType dtype,
+                                                   std::size_t begin,
+                                                   std::int64_t count) const {
+  auto const all = static_cast<std::int64_t>(packed_.bytes() / bytes_of(dtype));
+  auto const first = static_cast<std::int64_t>(begin / bytes_of(dtype));
+  return detail::AnyTensor(packed_.block(), dtype, Shape{all}).rows(first, first + count);
 }
 
 std::shared_ptr<detail::StreamGroup> Inputs<detail::AnyRuntime>::branch(std::size_t number) const {

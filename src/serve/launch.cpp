@@ -35,10 +35,12 @@ void Launch::stage_waiting(Slot& slot) noexcept {
     auto* const values = slot.staging.values(rows, used);
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < slot.waiting.size(); ++i) {
-      auto const count = slot.tickets[i].rows;
-      pool_.layout->repack(slot.waiting[i]->values.data(), count, values, rows, begin);
-      begin += count;
+      auto const& ticket = slot.tickets[i];
+      pool_.layout->repack(
+          {slot.waiting[i]->values.data(), ticket.rows_needed, ticket.rows}, values, rows, begin);
+      begin += ticket.rows;
     }
+    pool_.layout->end_lists(values, rows, begin);
   } catch (...) {
     slot.failure = std::current_exception();
   }

@@ -57,7 +57,7 @@ void QueryQueue::push(WaitingQuery& query) noexcept {
     insert_deadline(query);
     note_next_due();
   }
-  rows_ += query.ticket.rows;
+  rows_ += query.ticket.rows_needed;
   waiting_.fetch_add(1);
 }
 
@@ -84,10 +84,10 @@ std::size_t QueryQueue::take(Batching const& batching,
   }
   std::size_t taken = 0;
   auto rows_left = batching.most_rows;
-  for (auto* query = foremost(now); query != nullptr && query->ticket.rows <= rows_left;
+  for (auto* query = foremost(now); query != nullptr && query->ticket.rows_needed <= rows_left;
        query = batching.together ? foremost(now) : nullptr) {
     unlink(*query);
-    rows_left -= query->ticket.rows;
+    rows_left -= query->ticket.rows_needed;
     to.push_back(query);
     ++taken;
   }
@@ -184,7 +184,7 @@ void QueryQueue::unlink(WaitingQuery& query) noexcept {
     remove_deadline(query);
     note_next_due();
   }
-  rows_ -= query.ticket.rows;
+  rows_ -= query.ticket.rows_needed;
   waiting_.fetch_sub(1);
 }
 

@@ -29,7 +29,7 @@ struct WaitingQuery {
 
 /// The rules that determine how many waiting queries are launched together, and when.
 struct Batching {
-  /// The maximum number of rows that are launched together.
+  /// The maximum number of rows that are launched together, as Ticket::rows_needed counts them.
   std::int64_t most_rows;
   /// Whether queries are launched together. If false, each query is launched alone, as soon as a
   /// slot is idle.
@@ -120,7 +120,7 @@ class QueryQueue {
   std::array<Line, 3> lines_;          ///< the waiting queries of each priority, the lowest first
   WaitingQuery* displaced_ = nullptr;  ///< the displaced queries, linked by `after`
   std::vector<WaitingQuery*> deadlines_;  ///< a heap with the next deadline first
-  std::int64_t rows_ = 0;
+  std::int64_t rows_ = 0;                 ///< those that all waiting queries need together
   alignas(64) std::atomic<std::size_t> waiting_{0};
   std::atomic<Clock::rep> next_due_{Clock::duration::max().count()};
 };

@@ -51,6 +51,9 @@ class Reply {
 struct Ticket {
   Reply reply = {};
   std::int64_t rows = 0;
+  /// The number of rows that the query takes up in a bucket: its rows, or more if its lists need
+  /// the room of further rows.
+  std::int64_t rows_needed = 0;
   Clock::time_point admitted_at = {};
 };
 

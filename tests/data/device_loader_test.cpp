@@ -33,7 +33,7 @@ TYPED_TEST(DeviceLoaderTest, gives_the_batches_of_a_loader_in_host_memory) {
   StreamPool pool(this->device(), {.groups = 2});
   for (auto const last : {LastBatch::partial, LastBatch::padded}) {
     LoaderOptions const options{
-        .batch_rows = 33, .epochs = 2, .shuffle_rows = 64, .last_batch = last, .threads = 3};
+        .batch_size = 33, .epochs = 2, .shuffle_rows = 64, .last_batch = last, .threads = 3};
     CountingReader host_reader(200);
     CountingReader device_reader(200);
     Loader on_host(host_reader, options);
@@ -89,7 +89,7 @@ class TwoTables final : public Reader {
 TYPED_TEST(DeviceLoaderTest, ids_of_many_columns_are_stored_table_by_table) {
   StreamPool pool(this->device(), {.groups = 1});
   TwoTables reader;
-  DeviceLoader loader(this->device(), pool[0], reader, {.batch_rows = 3});
+  DeviceLoader loader(this->device(), pool[0], reader, {.batch_size = 3});
   auto const batch = loader.next().value();
   EXPECT_EQ(to_host(batch.ints("a", "b")), (Integers{1, 2, 3, 10, 11, 20, 21, 30, 31}));
   EXPECT_EQ(to_host(batch.ints("b", "b")), (Integers{10, 11, 20, 21, 30, 31}));
@@ -108,7 +108,7 @@ TYPED_TEST(DeviceLoaderTest, what_a_reader_throws_comes_in_the_place_of_its_batc
       throw std::runtime_error("row 50 is broken");
     }
   });
-  DeviceLoader loader(this->device(), pool[0], reader, {.batch_rows = 10});
+  DeviceLoader loader(this->device(), pool[0], reader, {.batch_size = 10});
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(loader.next());
   }
@@ -122,7 +122,7 @@ TYPED_TEST(DeviceLoaderTest, batches_that_are_kept_stay_as_they_are) {
   CountingReader reader(500);
   std::vector<DeviceBatch<TypeParam>> kept;
   {
-    DeviceLoader loader(this->device(), pool[0], reader, {.batch_rows = 20, .threads = 4});
+    DeviceLoader loader(this->device(), pool[0], reader, {.batch_size = 20, .threads = 4});
     while (auto batch = loader.next()) {
       kept.push_back(std::move(*batch));
     }

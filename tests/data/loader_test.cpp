@@ -38,7 +38,7 @@ std::vector<std::int64_t> ids_of(std::vector<SeenBatch> const& batches, std::int
 
 TEST(Loader, keeps_the_order_of_the_reader_unless_it_shuffles) {
   for (std::int64_t const rows : {1, 4, 5, 99, 100, 101}) {
-    auto const batches = all_of(rows, {.batch_rows = 5, .epochs = 2});
+    auto const batches = all_of(rows, {.batch_size = 5, .epochs = 2});
     EXPECT_EQ(ids_of(batches, 0), up_to(rows));
     EXPECT_EQ(ids_of(batches, 1), up_to(rows));
     EXPECT_EQ(batches.size(), static_cast<std::size_t>(2 * ((rows + 4) / 5)));
@@ -55,7 +55,7 @@ TEST(Loader, keeps_the_order_of_the_reader_unless_it_shuffles) {
 TEST(Loader, every_epoch_has_every_row_once_in_an_order_of_its_own) {
   for (std::int64_t const window : {1, 16, 64, 1'000}) {
     auto const batches =
-        all_of(101, {.batch_rows = 8, .epochs = 3, .shuffle_rows = window, .seed = 7});
+        all_of(101, {.batch_size = 8, .epochs = 3, .shuffle_rows = window, .seed = 7});
     for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
       EXPECT_THAT(ids_of(batches, epoch), ::testing::UnorderedElementsAreArray(up_to(101)));
     }
@@ -66,7 +66,7 @@ TEST(Loader, every_epoch_has_every_row_once_in_an_order_of_its_own) {
 }
 
 TEST(Loader, shuffles_within_windows_of_whole_batches) {
-  auto const ids = ids_of(all_of(100, {.batch_rows = 8, .shuffle_rows = 17}));
+  auto const ids = ids_of(all_of(100, {.batch_size = 8, .shuffle_rows = 17}));
   for (std::size_t window = 0; window < 100; window += 24) {
     auto const begin = ids.begin() + static_cast<std::ptrdiff_t>(window);
     auto const end =
@@ -79,7 +79,7 @@ TEST(Loader, shuffles_within_windows_of_whole_batches) {
 
 TEST(Loader, batches_do_not_depend_on_threads_chunks_or_read_ahead) {
   for (auto const window : {std::int64_t{0}, std::int64_t{40}, kWholeEpoch}) {
-    LoaderOptions options{.batch_rows = 8, .epochs = 3, .shuffle_rows = window, .seed = 3};
+    LoaderOptions options{.batch_size = 8, .epochs = 3, .shuffle_rows = window, .seed = 3};
     auto const expected = all_of(333, options);
     for (int threads = 1; threads <= 4; ++threads) {
       for (int const ahead : {1, 9}) {
@@ -102,7 +102,7 @@ TEST(Loader, goes_on_from_every_position_as_if_it_had_not_stopped) {
     for (auto const last : {LastBatch::partial, LastBatch::dropped}) {
       for (std::int64_t const rows : {96, 101}) {
         LoaderOptions options{
-            .batch_rows = 8, .epochs = 3, .shuffle_rows = window, .last_batch = last, .threads = 3};
+            .batch_size = 8, .epochs = 3, .shuffle_rows = window, .last_batch = last, .threads = 3};
         auto const expected = all_of(rows, options);
         CountingReader reader(rows);
         Loader loader(reader, options);
@@ -126,12 +126,12 @@ TEST(Loader, ranks_share_the_batches_of_one_rank) {
   for (auto const last : {LastBatch::partial, LastBatch::padded, LastBatch::dropped}) {
     for (std::int64_t const rows : {98, 101, 144}) {
       auto const together =
-          all_of(rows, {.batch_rows = 24, .epochs = 2, .shuffle_rows = 48, .last_batch = last});
+          all_of(rows, {.batch_size = 24, .epochs = 2, .shuffle_rows = 48, .last_batch = last});
       for (int const ranks : {2, 3, 4}) {
         std::vector<std::vector<SeenBatch>> parts;
         for (int rank = 0; rank < ranks; ++rank) {
           parts.push_back(all_of(rows,
-                                 {.batch_rows = 24 / ranks,
+                                 {.batch_size = 24 / ranks,
                                   .epochs = 2,
                                   .shuffle_rows = 48,
                                   .last_batch = last,
@@ -161,7 +161,7 @@ TEST(Loader, ranks_share_the_batches_of_one_rank) {
 TEST(Loader, the_last_batch_is_partial_padded_or_dropped) {
   CountingReader reader(10);
   {
-    Loader loader(reader, {.batch_rows = 8});
+    Loader loader(reader, {.batch_size = 8});
     static_cast<void>(loader.next());
     auto const batch = loader.next().value();
     EXPECT_EQ(batch.rows(), 2);
@@ -171,7 +171,7 @@ TEST(Loader, the_last_batch_is_partial_padded_or_dropped) {
   reader.seek({});
   {
     // The memory of the second batch has held the first one.
-    Loader loader(reader, {.batch_rows = 8, .last_batch = LastBatch::padded, .batches_ahead = 1});
+    Loader loader(reader, {.batch_size = 8, .last_batch = LastBatch::padded, .batches_ahead = 1});
     static_cast<void>(loader.next());
     auto const batch = loader.next().value();
     EXPECT_EQ(batch.rows(), 2);
@@ -182,14 +182,14 @@ TEST(Loader, the_last_batch_is_partial_padded_or_dropped) {
     EXPECT_THAT(batch.offsets("bag"), ::testing::ElementsAre(0, 0, 1, 1, 1, 1, 1, 1, 1));
     EXPECT_THAT(batch.ints("bag"), ::testing::ElementsAre(90));
   }
-  EXPECT_EQ(all_of(10, {.batch_rows = 8, .last_batch = LastBatch::dropped}).size(), 1U);
+  EXPECT_EQ(all_of(10, {.batch_size = 8, .last_batch = LastBatch::dropped}).size(), 1U);
 }
 
 TEST(Loader, reads_the_rows_once_if_they_fit_into_a_window) {
   for (auto const& [window, times] : {std::pair(kWholeEpoch, 1), std::pair(std::int64_t{16}, 3)}) {
     int begins = 0;
     CountingReader reader(50, 7, [&](std::int64_t row) { begins += row == 0 ? 1 : 0; });
-    Loader loader(reader, {.batch_rows = 8, .epochs = 3, .shuffle_rows = window});
+    Loader loader(reader, {.batch_size = 8, .epochs = 3, .shuffle_rows = window});
     EXPECT_EQ(all_of(loader).size(), 21U);
     EXPECT_EQ(begins, times);
   }
@@ -199,7 +199,7 @@ TEST(Loader, batches_outlive_the_loader_and_keep_their_rows) {
   std::vector<Batch> kept;
   {
     CountingReader reader(100);
-    Loader loader(reader, {.batch_rows = 10, .threads = 3});
+    Loader loader(reader, {.batch_size = 10, .threads = 3});
     while (auto batch = loader.next()) {
       kept.push_back(*batch);
     }
@@ -220,7 +220,7 @@ TEST(Loader, what_a_reader_throws_comes_behind_the_complete_windows) {
         throw std::out_of_range("row 40 is broken");
       }
     });
-    Loader loader(reader, {.batch_rows = 8, .epochs = 5, .threads = threads});
+    Loader loader(reader, {.batch_size = 8, .epochs = 5, .threads = threads});
     std::vector<std::int64_t> ids;
     std::string message;
     try {
@@ -246,7 +246,7 @@ TEST(Loader, a_reader_that_was_repaired_goes_on_from_the_position) {
       throw std::runtime_error("not there yet");
     }
   });
-  LoaderOptions options{.batch_rows = 8, .shuffle_rows = 16};
+  LoaderOptions options{.batch_size = 8, .shuffle_rows = 16};
   std::vector<SeenBatch> batches;
   {
     Loader loader(reader, options);
@@ -293,7 +293,7 @@ TEST(Loader, an_epoch_without_a_batch_is_an_error) {
   EXPECT_THAT(message_of<DataError>([] { all_of(0, {.epochs = 9}); }),
               ::testing::HasSubstr("0 rows in an epoch; expected at least 1"));
   EXPECT_THAT(message_of<DataError>([] {
-                all_of(7, {.batch_rows = 8, .epochs = 9, .last_batch = LastBatch::dropped});
+                all_of(7, {.batch_size = 8, .epochs = 9, .last_batch = LastBatch::dropped});
               }),
               ::testing::HasSubstr("7 rows in an epoch; expected at least 8"));
   EXPECT_TRUE(all_of(7, {.epochs = 0}).empty());
@@ -313,19 +313,19 @@ TEST(Loader, refuses_options_and_positions_that_do_not_fit) {
   auto const refusal = [](LoaderOptions const& options) {
     return message_of<std::invalid_argument>([&] { all_of(10, options); });
   };
-  EXPECT_THAT(refusal({.batch_rows = 0}), ::testing::HasSubstr("batch_rows is 0"));
+  EXPECT_THAT(refusal({.batch_size = 0}), ::testing::HasSubstr("batch_size is 0"));
   EXPECT_THAT(refusal({.epochs = -1}), ::testing::HasSubstr("epochs is -1"));
   EXPECT_THAT(refusal({.shuffle_rows = -1}), ::testing::HasSubstr("shuffle_rows is -1"));
   EXPECT_THAT(refusal({.rank = 2, .ranks = 2}), ::testing::HasSubstr("rank 2 of 2"));
   EXPECT_THAT(refusal({.threads = 0}), ::testing::HasSubstr("threads is 0"));
   EXPECT_THAT(refusal({.batches_ahead = 0}), ::testing::HasSubstr("batches_ahead is 0"));
   CountingReader reader(10);
-  auto const position = Loader(reader, {.batch_rows = 4, .seed = 5}).position();
-  EXPECT_THAT(refusal({.batch_rows = 4, .start = position}),
+  auto const position = Loader(reader, {.batch_size = 4, .seed = 5}).position();
+  EXPECT_THAT(refusal({.batch_size = 4, .start = position}),
               ::testing::HasSubstr("seed 5, the options of seed 1"));
-  EXPECT_THAT(refusal({.batch_rows = 5, .seed = 5, .start = position}),
+  EXPECT_THAT(refusal({.batch_size = 5, .seed = 5, .start = position}),
               ::testing::HasSubstr("batches of 4 rows on all ranks, the options of 5"));
-  EXPECT_THAT(refusal({.batch_rows = 4, .shuffle_rows = 9, .seed = 5, .start = position}),
+  EXPECT_THAT(refusal({.batch_size = 4, .shuffle_rows = 9, .seed = 5, .start = position}),
               ::testing::HasSubstr("windows of 4 rows to shuffle, the options of 12"));
   EXPECT_THAT(message_of<std::invalid_argument>(
                   [] { static_cast<void>(LoaderPosition::parse("epoch=1 window=x")); }),
@@ -336,7 +336,7 @@ TEST(Loader, refuses_options_and_positions_that_do_not_fit) {
 
 TEST(Batch, names_what_a_column_is_not) {
   CountingReader reader(10);
-  Loader loader(reader, {.batch_rows = 4});
+  Loader loader(reader, {.batch_size = 4});
   auto const batch = loader.next().value();
   auto const refusal = [](auto&& call) { return message_of<std::invalid_argument>(call); };
   EXPECT_THAT(refusal([&] { static_cast<void>(batch.floats("ids")); }),

@@ -35,7 +35,7 @@ TEST(LibSvmReader, reads_labels_queries_and_the_features_that_a_row_has) {
       "rows", "+1 qid:7 1:0.5 3:-2 # a comment\r\n\n# nothing else\n-1 qid:8\n0.5 qid:8\t10:1e3");
   for (std::size_t const chunk_bytes : {1, 1'000}) {
     LibSvmReader reader(path, {.query = "query", .chunk_bytes = chunk_bytes});
-    Loader loader(reader, {.batch_rows = 10});
+    Loader loader(reader, {.batch_size = 10});
     auto const batch = loader.next().value();
     EXPECT_THAT(batch.floats("label"), ElementsAre(1, -1, 0.5F));
     EXPECT_THAT(batch.ints("query"), ElementsAre(7, 8, 8));
@@ -114,7 +114,7 @@ TEST_F(BinaryReaderTest, reads_rows_from_the_files_of_their_columns) {
   for (std::int64_t const chunk_rows : {1, 2, 100}) {
     BinaryReader reader(columns(), {.chunk_rows = chunk_rows});
     EXPECT_EQ(reader.rows(), 3);
-    Loader loader(reader, {.batch_rows = 10, .threads = 3});
+    Loader loader(reader, {.batch_size = 10, .threads = 3});
     auto const batch = loader.next().value();
     EXPECT_THAT(batch.floats("x"), ElementsAre(1, 2, 3, 4, 5, 6));
     EXPECT_THAT(batch.ints("id"), ElementsAre(-7, 8, 9));

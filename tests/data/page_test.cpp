@@ -90,7 +90,7 @@ TEST(DataPage, trains_on_a_file_and_goes_on_later) {
       device,
       pool[0],
       reader,
-      {.batch_rows = 4'096, .epochs = 3, .shuffle_rows = 1 << 16, .seed = 42});
+      {.batch_size = 4'096, .epochs = 3, .shuffle_rows = 1 << 16, .seed = 42});
   while (auto const batch = loader.next()) {
     auto const dense = batch->floats("dense");    // [rows, 2]
     auto const country = batch->ints("country");  // [rows]
@@ -103,7 +103,7 @@ TEST(DataPage, trains_on_a_file_and_goes_on_later) {
 
   auto const saved_text = msstream::testing::read_all(saved);
   ms::data::LoaderOptions options{
-      .batch_rows = 4'096, .epochs = 5, .shuffle_rows = 1 << 16, .seed = 42};
+      .batch_size = 4'096, .epochs = 5, .shuffle_rows = 1 << 16, .seed = 42};
   options.start = ms::data::LoaderPosition::parse(saved_text);
   ms::data::Loader later(open_rows(path), options);
   EXPECT_EQ(later.next().value().index(), 3);
@@ -114,7 +114,7 @@ TEST(DataPage, divides_the_rows_of_a_users_reader_between_ranks) {
   int const rank = 1;
   ms::data::Loader loader(
       reader,
-      {.batch_rows = 4, .last_batch = ms::data::LastBatch::partial, .rank = rank, .ranks = 2});
+      {.batch_size = 4, .last_batch = ms::data::LastBatch::partial, .rank = rank, .ranks = 2});
   std::int64_t rows = 0;
   while (auto const batch = loader.next()) {
     std::span<float const> const prices = batch->floats("price");

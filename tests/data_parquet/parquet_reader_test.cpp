@@ -115,7 +115,7 @@ class ParquetReaderTest : public ::testing::Test {
 TEST_F(ParquetReaderTest, reads_the_fields_of_its_columns) {
   for (int const threads : {1, 3}) {
     ParquetReader reader({write_rows("1"), write_rows("2")}, columns());
-    Loader loader(reader, {.batch_rows = 6, .threads = threads});
+    Loader loader(reader, {.batch_size = 6, .threads = threads});
     auto const batch = loader.next().value();
     auto const bucket = [](std::string_view word) { return bucket_of(string_key(word), 1'000); };
     EXPECT_THAT(batch.ints("user"), ElementsAre(7, 8, 4'000'000'000, 7, 8, 4'000'000'000));

@@ -98,7 +98,7 @@ TEST_F(BatchLoaderTest, whole_batches_leave_out_other_rows_each_epoch) {
     EXPECT_EQ(std::ranges::adjacent_find(epoch), epoch.end());
   }
   EXPECT_NE(epochs[0], epochs[1]);
-  whole.batch_rows = 101;
+  whole.batch_size = 101;
   EXPECT_THROW(BatchLoader(data_, whole, pointers(staging_)), std::invalid_argument);
 }
 

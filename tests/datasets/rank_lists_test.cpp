@@ -57,14 +57,14 @@ TEST(RankLists, are_read_from_text_or_gzip) {
 }
 
 TEST(RankLists, refuse_bad_lines_by_file_and_line) {
-  EXPECT_THAT(failure("1 1:1\nx 1:1\n", "2"),
-              EndsWith("rank:2: expected a grade of 0 or more, found 'x'"));
-  EXPECT_THAT(failure("-1 1:1\n", "1"), HasSubstr("rank:1: expected a grade"));
-  EXPECT_THAT(failure("nan 1:1\n", "1"), HasSubstr("rank:1: expected a grade"));
+  EXPECT_THAT(failure("1 1:1\nx 1:1\n", "2"), EndsWith("rank:2: expected a label, found 'x'"));
+  EXPECT_THAT(failure("-1 1:1\n", "1"),
+              EndsWith("rank: item 1: expected a grade of 0 or more, found -1"));
+  EXPECT_THAT(failure("nan 1:1\n", "1"), HasSubstr("rank:1: expected a label"));
   EXPECT_THAT(failure("1 1:1 2\n", "1"), EndsWith("rank:1: expected index:value, found '2'"));
   EXPECT_THAT(failure("1 1:inf\n", "1"), HasSubstr("rank:1: expected index:value"));
   EXPECT_THAT(failure("1 1:-3.4e38\n", "1"),
-              EndsWith("rank:1: expected a feature from -1e12 to 1e12, found '1:-3.4e38'"));
+              EndsWith("rank: item 1: expected a feature from -1e12 to 1e12, found -3.4e+38"));
   EXPECT_THAT(failure("1 qid:3 1:1\n", "1"), EndsWith("index:value, found 'qid:3'"));
   EXPECT_THAT(failure("1 0:1\n", "1"), EndsWith("expected an index above 0, found '0:1'"));
   EXPECT_THAT(failure("1 4:1 4:2\n", "1"), EndsWith("expected an index above 4, found '4:2'"));
@@ -75,9 +75,9 @@ TEST(RankLists, refuse_bad_lines_by_file_and_line) {
 
 TEST(RankLists, refuse_queries_that_do_not_fit_the_items) {
   EXPECT_THAT(failure(kItems, "1\n0\n"),
-              EndsWith("rank.query:2: expected the length of a list, from 1 to the 3 items that "
-                       "are left, found '0'"));
-  EXPECT_THAT(failure(kItems, "5\n"), HasSubstr("rank.query:1: expected the length"));
+              EndsWith("rank.query: list 2: expected a length from 1 to the 3 items that are left, "
+                       "found 0"));
+  EXPECT_THAT(failure(kItems, "5\n"), HasSubstr("rank.query: list 1: expected a length"));
   EXPECT_THAT(failure(kItems, "one\n"), HasSubstr("found 'one'"));
   EXPECT_THAT(failure(kItems, "1\n2\n"),
               EndsWith("rank.query: expected lists of 4 items together, found 3"));

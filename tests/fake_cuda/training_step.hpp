@@ -35,9 +35,7 @@ class TrainingStep {
   explicit TrainingStep(int groups, bool reduce_waits = true)
       : device_({.reduce_waits = reduce_waits, .memory = {.max_growth_bytes = kGrowthBytes}}),
         pool_(device_, {.groups = groups}) {
-    model_.visit_parameters(
-        [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
-        [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
+    optimizer_.add(model_.parameters());
   }
 
   /// Issues a training step for the batch that was uploaded before, and uploads the next batch.

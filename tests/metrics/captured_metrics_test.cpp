@@ -41,7 +41,7 @@ struct TwoTasks {
                BucketedAuc(device, {.weighted = true}),
                NormalizedEntropy(device),
                Accuracy(device)),
-        lists(device, {.places = 5}) {}
+        lists(device, {.k = 5}) {}
 
   void update(Batch<R> const& of_clicks,
               Batch<R> const& of_orders,

@@ -110,7 +110,7 @@ TYPED_TEST(MetricRefusalsTest, refusals_name_the_metric_and_change_nothing) {
   expect_refused([&] { LogLoss(device, {.epsilon = 0.0}); }, "log_loss", "epsilon");
   expect_refused([&] { NormalizedEntropy(device, {.epsilon = 0.5}); }, "epsilon");
   expect_refused([&] { Accuracy(device, {.threshold = 1.0}); }, "accuracy", "threshold");
-  expect_refused([&] { Ndcg(device, {.places = 0}); }, "ndcg", "places");
+  expect_refused([&] { Ndcg(device, {.k = 0}); }, "ndcg", "k is 0");
 }
 
 }  // namespace

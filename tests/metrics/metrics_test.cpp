@@ -258,7 +258,7 @@ TYPED_TEST(MetricsTest, ndcg_is_that_of_its_definition) {
         grades.push_back(i >= count - 5 ? 0.0F : static_cast<float>(this->random.integer(0, 4)));
       }
       grades[1] = 2.5F;
-      Ndcg const ndcg(this->device(), {.places = places, .exponential = exponential});
+      Ndcg const ndcg(this->device(), {.k = places, .exponential = exponential});
       ndcg.update({.scores = this->put(scores),
                    .labels = this->put(grades),
                    .offsets = this->put(offsets)});

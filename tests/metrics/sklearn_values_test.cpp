@@ -98,7 +98,7 @@ TYPED_TEST(SklearnValuesTest, ndcg_is_equal) {
     for (std::int64_t list = 0; list <= kSklearnLists; ++list) {
       offsets.push_back(list * kSklearnListLength);
     }
-    Ndcg const metric(this->device(), {.places = places, .exponential = false});
+    Ndcg const metric(this->device(), {.k = places, .exponential = false});
     metric.update(
         {.scores = this->put(scores), .labels = this->put(grades), .offsets = this->put(offsets)});
     EXPECT_NEAR(*metric.value(), ndcg, 1e-12);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 namespace msstream::serve {
@@ -39,7 +40,7 @@ TEST(InputLayout, rows_packed_by_themselves_and_then_among_others_are_those_pack
   std::vector<std::byte> alone(layout.bytes(3));
   std::vector<std::byte> again(layout.bytes(8));
   layout.pack(query, alone.data(), 3, 0);
-  layout.repack(alone.data(), 3, again.data(), 8, 4);
+  layout.repack({alone.data(), 3, 3}, again.data(), 8, 4);
   EXPECT_EQ(direct, again);
 }
 
@@ -69,11 +70,92 @@ TEST(InputLayout, a_field_by_columns_lies_element_after_element) {
   std::vector<std::byte> alone(layout.bytes(2));
   std::vector<std::byte> again(layout.bytes(5));
   layout.pack(query, alone.data(), 2, 0);
-  layout.repack(alone.data(), 2, again.data(), 5, 3);
+  layout.repack({alone.data(), 2, 2}, again.data(), 5, 3);
   EXPECT_EQ(direct, again);
   layout.clear(again.data(), 5, 4);
   EXPECT_EQ(elements_at<std::int64_t>(again.data(), 0, 15),
             (std::vector<std::int64_t>{0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0}));
+}
+
+TEST(InputLayout, lists_follow_each_other_and_their_offsets_follow_the_elements) {
+  InputLayout const layout({jagged_field<std::int64_t>("ids", 20),
+                            jagged_field<float>("weights", 20, "ids"),
+                            field<float>("dense", 1)});
+  EXPECT_EQ(layout.offset(0, 2), 0U);
+  EXPECT_EQ(layout.begin_of_offsets(0, 2), 512U);  // after 320 bytes of ids
+  EXPECT_EQ(layout.begin_of_offsets(1, 2), 512U);
+  EXPECT_EQ(layout.offset(1, 2), 768U);   // after 24 bytes of offsets
+  EXPECT_EQ(layout.offset(2, 2), 1024U);  // after 160 bytes of weights
+  EXPECT_EQ(layout.find_lists("weights"), 1U);
+
+  std::vector<std::int64_t> const ids{1, 2, 3, 4, 5};
+  std::vector<std::int64_t> const offsets{0, 2, 2, 5};
+  std::vector<float> const weights{0.1F, 0.2F, 0.3F, 0.4F, 0.5F};
+  std::vector<float> const dense{6, 7, 8};
+  Query const query{.rows = 3, .values = {{ids, offsets}, weights, dense}};
+  layout.check(query);
+  EXPECT_EQ(layout.rows_needed(query, 8), 3);
+  // Two queries after one another, in memory that holds anything.
+  std::vector<std::byte> direct(layout.bytes(8), std::byte{0x3F});
+  layout.pack(query, direct.data(), 8, 0);
+  layout.pack(query, direct.data(), 8, 3);
+  layout.end_lists(direct.data(), 8, 6);
+  EXPECT_EQ(elements_at<std::int64_t>(direct.data(), 0, 10),
+            (std::vector<std::int64_t>{1, 2, 3, 4, 5, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(elements_at<std::int64_t>(direct.data(), layout.begin_of_offsets(0, 8), 9),
+            (std::vector<std::int64_t>{0, 2, 2, 5, 7, 7, 10, 10, 10}));
+  EXPECT_EQ(elements_at<float>(direct.data(), layout.offset(1, 8), 10),
+            (std::vector<float>{0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.1F, 0.2F, 0.3F, 0.4F, 0.5F}));
+  EXPECT_EQ(elements_at<float>(direct.data(), layout.offset(2, 8), 6),
+            (std::vector<float>{6, 7, 8, 6, 7, 8}));
+
+  std::vector<std::byte> alone(layout.bytes(4), std::byte{0x77});
+  std::vector<std::byte> again(layout.bytes(8), std::byte{0x3F});
+  layout.pack(query, alone.data(), 4, 0);
+  layout.repack({alone.data(), 4, 3}, again.data(), 8, 0);
+  layout.repack({alone.data(), 4, 3}, again.data(), 8, 3);
+  layout.end_lists(again.data(), 8, 6);
+  EXPECT_EQ(direct, again);
+
+  layout.clear(again.data(), 8, 8);
+  EXPECT_EQ(elements_at<std::int64_t>(again.data(), 0, 160), std::vector<std::int64_t>(160));
+  EXPECT_EQ(elements_at<float>(again.data(), layout.offset(1, 8), 160), std::vector<float>(160));
+  EXPECT_EQ(elements_at<float>(again.data(), layout.offset(2, 8), 6),
+            (std::vector<float>{6, 7, 8, 6, 7, 8}));
+}
+
+TEST(InputLayout, a_query_needs_the_rows_that_have_room_for_its_lists) {
+  InputLayout const layout({jagged_field<std::int64_t>("ids", 4)});
+  auto const needed = [&](std::int64_t rows, std::size_t count) {
+    std::vector<std::int64_t> const ids(count);
+    return layout.rows_needed({.rows = rows, .values = {ids}}, 16);
+  };
+  EXPECT_EQ(needed(1, 0), 1);
+  EXPECT_EQ(needed(1, 4), 1);
+  EXPECT_EQ(needed(1, 5), 2);
+  EXPECT_EQ(needed(3, 12), 3);
+  EXPECT_EQ(needed(3, 13), 4);
+  EXPECT_EQ(needed(1, 64), 16);
+  EXPECT_THROW(static_cast<void>(needed(1, 65)), std::invalid_argument);
+}
+
+TEST(InputLayout, offsets_of_another_field_are_those_of_lists_in_front_with_as_much_room) {
+  auto const ids = jagged_field<std::int64_t>("ids", 4);
+  auto const weights = jagged_field<float>("weights", 4, "ids");
+  auto const is_refused = [](std::vector<Field> const& fields) {
+    try {
+      InputLayout const layout(fields);
+      return false;
+    } catch (std::invalid_argument const& error) {
+      return std::string(error.what()).find("'weights'") != std::string::npos;
+    }
+  };
+  EXPECT_FALSE(is_refused({ids, weights}));
+  EXPECT_TRUE(is_refused({weights, ids}));
+  EXPECT_TRUE(is_refused({field<std::int64_t>("ids", 4), weights}));
+  EXPECT_TRUE(is_refused({ids, jagged_field<float>("weights", 5, "ids")}));
+  EXPECT_TRUE(is_refused({ids, jagged_field<float>("weights", 4, "weights")}));
+  EXPECT_TRUE(is_refused({ids, {"weights", DType::float32, 4, Field::Order::rows, "ids"}}));
 }
 
 }  // namespace

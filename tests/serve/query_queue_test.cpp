@@ -57,7 +57,7 @@ class SlowQueue {
   [[nodiscard]] std::int64_t rows() const {
     std::int64_t rows = 0;
     for (auto const* query : waiting_) {
-      rows += query->ticket.rows;
+      rows += query->ticket.rows_needed;
     }
     return rows;
   }
@@ -125,7 +125,7 @@ TEST(QueryQueue, gives_what_the_definition_says) {
         queue.release(*victim);
       }
       if (place != nullptr) {
-        place->ticket.rows = random.integer(1, 9);
+        place->ticket.rows_needed = random.integer(1, 9);
         place->ticket.admitted_at = at(step);
         place->priority = priority;
         // Gives each query a deadline of its own, so that at most one query is due first.
@@ -162,14 +162,14 @@ TEST(QueryQueue, gives_what_the_definition_says) {
         for (auto const* other : slow.waiting()) {
           aged += other->priority > query->priority ? 1 : 0;
         }
-        rows += query->ticket.rows;
+        rows += query->ticket.rows_needed;
         slow.remove(query);
         queue.release(*query);
       }
       ASSERT_LE(rows, batching.most_rows);
       if (!taken.empty() && batching.together) {
         ASSERT_TRUE(slow.waiting().empty() ||
-                    rows + slow.first(now)->ticket.rows > batching.most_rows);
+                    rows + slow.first(now)->ticket.rows_needed > batching.most_rows);
       } else {
         ASSERT_LE(taken.size(), 1U);
       }
@@ -188,7 +188,7 @@ TEST(QueryQueue, no_more_are_displaced_than_there_is_room_to_tell) {
   auto const push = [&](Query::Priority priority) {
     auto* const place = queue.reserve(priority);
     if (place != nullptr) {
-      place->ticket.rows = 1;
+      place->ticket.rows_needed = 1;
       place->priority = priority;
       queue.push(*place);
     }
@@ -226,7 +226,7 @@ TEST(QueryQueue, threads_lose_nothing) {
       for (std::int64_t j = 0; j < kEach;) {
         auto const priority = static_cast<Query::Priority>((i * kEach + j) % 3);
         if (auto* const place = queue.reserve(priority)) {
-          place->ticket.rows = i * kEach + j++;
+          place->ticket.rows_needed = i * kEach + j++;
           place->priority = priority;
           place->deadline = j % 2 == 0 ? Clock::time_point::max() : at(j);
           queue.push(*place);
@@ -242,7 +242,7 @@ TEST(QueryQueue, threads_lose_nothing) {
     if (query == nullptr || got % 2 == 0) {
       auto* const due = queue.take_due(at(kEach));
       if (due != nullptr && query != nullptr) {
-        ++seen[static_cast<std::size_t>(due->ticket.rows)];
+        ++seen[static_cast<std::size_t>(due->ticket.rows_needed)];
         queue.release(*due);
         ++got;
       } else if (due != nullptr) {
@@ -250,7 +250,7 @@ TEST(QueryQueue, threads_lose_nothing) {
       }
     }
     if (query != nullptr) {
-      ++seen[static_cast<std::size_t>(query->ticket.rows)];
+      ++seen[static_cast<std::size_t>(query->ticket.rows_needed)];
       queue.release(*query);
       ++got;
     } else {

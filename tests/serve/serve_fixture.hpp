@@ -122,7 +122,7 @@ struct ServeWorld {
                                 Asked const& asked) const {
     auto const layout = std::make_shared<serve::InputLayout const>(net_inputs());
     serve::Staging<R> const staging(device, layout, rows, Model::kOutputs);
-    layout->pack(asked.query(), staging.values(), rows, 0);
+    layout->pack_alone(asked.query(), staging.values(), rows);
     bool has_issued = false;
     auto const last = staging.issue(rows, model, has_issued);
     device.context()->tracker->synchronize(last);

@@ -30,9 +30,7 @@ Floats model_losses(Device<R> const& device,
   StreamPool<R> pool(device, {.groups = issued.groups, .launch_threads = issued.launch_threads});
   GradientTape<R> tape(device);
   Optimizer<R> optimizer(device, rule);
-  model.visit_parameters(
-      [&](auto const& name, auto const& weight) { optimizer.add(name, weight); },
-      [&](auto const& name, auto const& table) { optimizer.add_table(name, table); });
+  optimizer.add(model.parameters());
   std::optional<Tensor<float, R>> loss;
   auto const train = [&] {
     loss = model.loss(tape, pool, batch);

@@ -74,12 +74,10 @@ TYPED_TEST(RerankModelTest, agrees_with_double) {
   auto const batch = this->random_batch();
   RerankModel<TypeParam> const model(device, kShape);
   RerankReference::Parameters parameters;
-  auto const no_table = [](std::string const&, auto const&) { FAIL(); };
-  model.visit_parameters(
-      [&](std::string const& name, auto const& tensor) {
-        EXPECT_TRUE(parameters.emplace(name, to_doubles(to_host(tensor))).second) << name;
-      },
-      no_table);
+  for (auto const& entry : model.parameters().entries()) {
+    auto const tensor = model.parameters().template find<float>(entry.name);
+    EXPECT_TRUE(parameters.emplace(entry.name, to_doubles(to_host(tensor))).second) << entry.name;
+  }
   RerankReference const reference(kShape, parameters);
 
   StreamPool<TypeParam> pool(device, {.groups = 2});

@@ -150,7 +150,7 @@ class RerankReference {
       to[c] += term[c];
     }
   }
-  /// Normalises a row to mean 0 and variance 1. The gain is 1 and the shift 0, as in a new model.
+  /// Normalises a row to mean 0 and variance 1. gamma is 1 and beta 0, as in a new model.
   static void normalise(Doubles& row) {
     auto const width = static_cast<double>(row.size());
     double mean = 0;

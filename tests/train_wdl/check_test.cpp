@@ -68,7 +68,8 @@ TEST_P(TrainWdlCheck, writes_the_findings_as_json_of_a_run_that_failed_too) {
   EXPECT_THAT(folder.names(), ElementsAre("found.json"));
   std::filesystem::remove(path("found.json"));
 
-  auto const diverged = train_wdl(small() + checked + Words{"--lr", "1e6", "--optimizer", "sgd"});
+  auto const diverged =
+      train_wdl(small() + checked + Words{"--lr", "1e6", "--optimizer", "sgd", "--layers", "16"});
   EXPECT_EQ(diverged.status, 1);
   EXPECT_THAT(diverged.err, HasSubstr("training diverged"));
   EXPECT_TRUE(reports().empty()) << reports();

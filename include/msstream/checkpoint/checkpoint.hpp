@@ -24,7 +24,7 @@ namespace msstream::checkpoint {
 /// The contents of a checkpoint besides its tensors.
 struct Header {
   std::int64_t step = 0;
-  /// Texts by name, such as the position in the data, a vocabulary, or a reader's state as JSON.
+  /// Texts by name, such as the position in the data, or options as JSON.
   /// The names `step`, `metric` and `sequence` are the library's.
   Metadata metadata = {};
   /// The value by which a Writer keeps the best checkpoints. Empty or NaN: never among the best.
@@ -73,7 +73,8 @@ struct Loaded {
 ///
 /// Throws std::invalid_argument, and changes nothing, if the file is not valid or does not fit: the
 /// message lists by name the tensors that are missing, unexpected, of another shape or of another
-/// element type, frozen tensors, and patterns that select no tensor. Throws std::system_error if
+/// element type, frozen tensors, transforms that are not those of the program, and patterns that
+/// select no tensor. Throws std::system_error if
 /// the file cannot be read; if that happens in the middle, which the message says, some tensors
 /// have been loaded and others not. Throws std::logic_error in a capture.
 Loaded load(std::filesystem::path const& path,

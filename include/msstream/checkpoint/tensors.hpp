@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/host_state.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,10 +27,18 @@ struct NamedTensor {
   AnyTensor tensor;
 };
 
+/// Arrays in host memory, with the beginning of the names that they have in a checkpoint.
+struct NamedState {
+  std::string prefix;
+  std::shared_ptr<HostState> state;
+};
+
 /// Adds each tensor that it is called with to a list. Every function that visits named tensors
 /// takes it.
 struct TensorAdder {
   checkpoint::Tensors* to;
+
+  void operator()(std::string const& name, std::shared_ptr<HostState> state) const;
 
   template <Element T, class R>
   void operator()(std::string name, Tensor<T, R> const& tensor) const;
@@ -52,8 +62,8 @@ concept CallsVisitor = requires(Source const& source, TensorAdder const& adder) 
 namespace checkpoint {
 
 /// Something that names the tensors that it has, by one of `visit_state(visit)` (Parameters, an
-/// Optimizer, a RandomGenerator), `visit(visit)` and a call with `visit` (a lambda). It calls
-/// `visit(name, tensor)` for each tensor.
+/// Optimizer, a RandomGenerator, data::Transforms), `visit(visit)` and a call with `visit` (a
+/// lambda). It calls `visit(name, tensor)` for each tensor.
 template <class T>
 concept Source = detail::VisitsState<T> || detail::VisitsTensors<T> || detail::CallsVisitor<T>;
 
@@ -92,6 +102,9 @@ class Tensors {
     for (auto const& named : own.tensors_) {
       add_any(prefix + "/" + named.name, named.tensor);
     }
+    for (auto const& named : own.states_) {
+      add_state({prefix + "/" + named.prefix, named.state});
+    }
     return *this;
   }
   /// Adds a tensor. Throws std::invalid_argument for a name that is in the list already, the name
@@ -102,21 +115,31 @@ class Tensors {
     return *this;
   }
 
+  /// Returns the number of tensors on a device.
   [[nodiscard]] std::size_t count() const noexcept { return tensors_.size(); }
-  /// Returns the bytes of all tensors together.
+  /// Returns the bytes of all tensors on a device together.
   [[nodiscard]] std::uint64_t bytes() const noexcept;
 
   /// Returns the tensors in the order in which they were added. For use by the library only.
   [[nodiscard]] std::vector<detail::NamedTensor> const& any() const noexcept { return tensors_; }
+  /// Returns what is saved from host memory. For use by the library only.
+  [[nodiscard]] std::vector<detail::NamedState> const& states() const noexcept { return states_; }
 
  private:
+  friend detail::TensorAdder;
+  void add_state(detail::NamedState named);
   void add_any(std::string name, detail::AnyTensor const& tensor);
 
   std::vector<detail::NamedTensor> tensors_;
+  std::vector<detail::NamedState> states_;
 };
 
 }  // namespace checkpoint
 
+inline void detail::TensorAdder::operator()(std::string const&,
+                                            std::shared_ptr<HostState> state) const {
+  to->add_state({{}, std::move(state)});
+}
 template <Element T, class R>
 void detail::TensorAdder::operator()(std::string name, Tensor<T, R> const& tensor) const {
   to->add(std::move(name), tensor);

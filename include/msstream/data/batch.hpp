@@ -27,7 +27,7 @@ struct LoaderPosition {
   // The settings that determine the batches. A loader refuses a position of other ones.
   std::uint64_t seed = 0;
   std::int64_t window_rows = 0;
-  std::int64_t batch_rows = 0;  ///< of all ranks together
+  std::int64_t batch_size = 0;  ///< of all ranks together
 
   /// Returns the position that to_string() has written. Throws std::invalid_argument for another
   /// text.

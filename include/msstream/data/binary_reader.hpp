@@ -23,6 +23,7 @@ struct BinaryColumn {
   std::int64_t width = 1;  ///< values in each row, at least 1; or kJagged
   /// The file of a jagged column's offsets, [rows + 1] int64, which ascend from 0.
   std::filesystem::path offsets = {};
+  std::vector<Transform> transforms = {};  ///< of the column: see Column
 };
 
 /// Reads columns that are stored in raw binary files. A position is a row's number, so that seeking

@@ -7,7 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace msstream::data {
@@ -53,6 +57,27 @@ class Chunk {
   [[nodiscard]] Values<std::int64_t>& offsets(std::string_view column);
   [[nodiscard]] Values<std::int64_t> const& offsets(std::string_view column) const;
 
+  /// Appends the key of a string to a column of type hashed. Throws std::invalid_argument for a
+  /// column of another type, and if there is no such column.
+  void add_text(std::string_view column, std::string_view text);
+  void add_text(std::size_t column, std::string_view text);
+
+  /// The strings of a column, by their keys.
+  using Words = std::unordered_map<std::int64_t, std::string>;
+  /// Keeps the strings behind the keys of a column, for a vocabulary. For use by the library only.
+  void keep_words(std::size_t column) {
+    words_.resize(values_.size());
+    words_[column].emplace();
+  }
+  /// Returns the strings behind the keys of a column, to which a reader that appends keys itself
+  /// adds them; null if they are not kept.
+  [[nodiscard]] Words* words(std::size_t column) noexcept {
+    return words_.empty() || !words_[column] ? nullptr : &*words_[column];
+  }
+  /// Gives the columns other names, types of the same memory, or transforms. For use by the library
+  /// only.
+  void set_schema(std::shared_ptr<Schema const> schema) { schema_ = std::move(schema); }
+
   /// Removes all rows, and keeps the memory for others.
   void clear() noexcept;
 
@@ -73,6 +98,7 @@ class Chunk {
 
   std::shared_ptr<Schema const> schema_;
   std::vector<Held> values_;
+  std::vector<std::optional<Words>> words_;  ///< empty if no column keeps them
 };
 
 }  // namespace msstream::data

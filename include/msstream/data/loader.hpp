@@ -3,6 +3,7 @@
 
 #include <msstream/data/batch.hpp>
 #include <msstream/data/reader.hpp>
+#include <msstream/data/transforms.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -24,7 +25,7 @@ enum class LastBatch : std::uint8_t {
 inline constexpr std::int64_t kWholeEpoch = std::numeric_limits<std::int64_t>::max();
 
 struct LoaderOptions {
-  std::int64_t batch_rows = 512;  ///< rows in a batch of one rank
+  std::int64_t batch_size = 512;  ///< rows in a batch of one rank
   std::int64_t epochs = 1;
   /// The number of consecutive rows that are shuffled among each other, rounded up to whole batches
   /// of all ranks. 0: the rows keep their order. A window of rows is in memory while it is used,
@@ -34,12 +35,15 @@ struct LoaderOptions {
   std::uint64_t seed = 1;
   LastBatch last_batch = LastBatch::partial;
   /// The number of this process among those that share the rows, and their count. Rows are divided
-  /// into batches of ranks * batch_rows; rank r gets the r-th part of each. So all ranks have
-  /// equally many batches, which together are the batches of one rank with ranks * batch_rows rows.
+  /// into batches of ranks * batch_size; rank r gets the r-th part of each. So all ranks have
+  /// equally many batches, which together are the batches of one rank with ranks * batch_size rows.
   int rank = 0;
   int ranks = 1;
   int threads = 2;        ///< that parse and gather rows, at least 1
   int batches_ahead = 4;  ///< batches that are made before they are requested, at least 1
+  /// What is applied to the rows; null if no column of the reader states transforms. The loader
+  /// keeps what they have learned when it is made.
+  std::optional<Transforms> transforms = {};
   /// The place to continue from; null: the start of the data.
   std::optional<LoaderPosition> start = {};
 };
@@ -62,7 +66,8 @@ class Loader {
  public:
   /// Starts the threads. The loader owns the reader, or shares it if the caller keeps a pointer;
   /// nothing else may use the reader while the loader exists. Throws std::invalid_argument for
-  /// options outside their ranges, and for a position of other settings.
+  /// options outside their ranges, for a position of other settings, and for transforms that are
+  /// not fitted or not those that the reader's columns state.
   explicit Loader(std::shared_ptr<Reader> reader, LoaderOptions const& options = {});
   /// Uses a reader that the caller owns, and that outlives the loader.
   explicit Loader(Reader& reader, LoaderOptions const& options = {});
@@ -74,6 +79,7 @@ class Loader {
   Loader& operator=(Loader&&) noexcept;
   ~Loader();
 
+  /// Returns the columns of the batches: those of the reader, with transforms applied.
   [[nodiscard]] Schema const& schema() const noexcept;
 
   /// Returns the next batch, or null after the last one and after stop(). Blocks until the batch is

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/data/transform.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -27,6 +29,8 @@ struct Column {
   std::string name;
   ColumnType type = ColumnType::float32;
   std::int64_t width = 1;  ///< values in each row, at least 1; or kJagged
+  /// What becomes of the values before a model gets them: see Transforms.
+  std::vector<Transform> transforms = {};
 
   [[nodiscard]] bool is_jagged() const noexcept { return width == kJagged; }
   [[nodiscard]] bool is_float() const noexcept { return type == ColumnType::float32; }

@@ -27,7 +27,8 @@ struct TextColumn {
   /// The names of the fields whose values make the column, of which each is one of its values in a
   /// row. Empty: the field `name`.
   std::vector<std::string> fields = {};
-  /// The value of an empty field of type float32 or int64. Null: an empty field is an error.
+  /// The value of an empty field of type float32 or int64. Null: an empty field is an error, or a
+  /// number that is missing if a transform is fill_missing().
   std::optional<double> if_empty = {};
   /// If it is not 0, the field holds any number of values, with this character between them, and
   /// the column is jagged. An empty field has none.
@@ -37,6 +38,7 @@ struct TextColumn {
   std::int64_t buckets = 0;
   ToFloat to_float = {};  ///< replaces the conversion to float32; called by several threads
   ToInt to_int = {};      ///< replaces the conversion to int64 or hashed; called by several threads
+  std::vector<Transform> transforms = {};  ///< of the column: see Column
   std::string expected = {};  ///< what `to_float` or `to_int` accepts, for messages: "a number"
 };
 

@@ -27,7 +27,7 @@ class Ndcg<msstream::detail::AnyRuntime> {
  public:
   struct Options {
     std::string name = "ndcg";
-    std::int64_t places = 10;  ///< k: how many of the first ranks count
+    std::int64_t k = 10;  ///< how many of the first ranks count
     /// Whether the gain of a grade is 2^grade - 1; otherwise it is the grade, as in scikit-learn.
     bool exponential = true;
   };
@@ -41,7 +41,7 @@ class Ndcg : public Metric<R> {
  public:
   using Options = typename Ndcg<msstream::detail::AnyRuntime>::Options;
 
-  /// Makes a metric without lists. Throws std::invalid_argument unless `places` is from 1 to 2^20,
+  /// Makes a metric without lists. Throws std::invalid_argument unless `k` is from 1 to 2^20,
   /// and std::logic_error in a capture.
   explicit Ndcg(Device<R> const& device,
                 Options const& options = {},

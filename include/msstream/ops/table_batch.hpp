@@ -26,6 +26,9 @@ class AnyTableBatch {
                 std::vector<std::int64_t> const& rows,
                 std::int64_t width,
                 std::source_location issued_at);
+  AnyTableBatch(AnyTensor weights,
+                std::vector<std::int64_t> const& rows,
+                std::source_location issued_at);
 
   [[nodiscard]] std::int64_t tables() const noexcept {
     return static_cast<std::int64_t>(first_rows_.size()) - 1;
@@ -61,6 +64,14 @@ class TableBatch {
              std::int64_t width,
              std::source_location issued_at = std::source_location::current())
       : any_(device.state(), dtype_of<T>, rows, width, issued_at) {}
+  /// Makes a batch of the tables whose rows are those of `weights`, [rows of all tables, width],
+  /// one table after the other. It shares the elements: a table of Parameters stays one parameter.
+  /// Throws std::invalid_argument if there is no table, if a table has no row, and if the rows of
+  /// the tables are not together those of `weights`.
+  TableBatch(Tensor<T, R> const& weights,
+             std::vector<std::int64_t> const& rows,
+             std::source_location issued_at = std::source_location::current())
+      : any_(weights.any(), rows, issued_at) {}
 
   [[nodiscard]] std::int64_t tables() const noexcept { return any_.tables(); }
   /// Returns the weights of all tables, [rows of all tables, width].

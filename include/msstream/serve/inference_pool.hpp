@@ -46,10 +46,10 @@ class InferencePool {
   /// A function that makes a separate model, with its own weights, for a replica.
   using Clone = std::function<SharedModel(Model const&)>;
 
-  /// Makes a pool. Calls the model once for each bucket, on zeros, waits for the result, and then
-  /// captures the model for each replica and bucket. Without `clone`, all replicas share the model.
-  /// Throws what the model throws, std::invalid_argument for options out of range and for a result
-  /// of another shape, and OutOfMemory.
+  /// Makes a pool. Calls the model once for each bucket, on zeros and empty lists, waits for the
+  /// result, and then captures the model for each replica and bucket. Without `clone`, all replicas
+  /// share the model. Throws what the model throws, std::invalid_argument for options out of range
+  /// and for a result of another shape, and OutOfMemory.
   InferencePool(Device<R> const& device,
                 SharedModel model,
                 InferencePoolOptions const& options,
@@ -66,7 +66,7 @@ class InferencePool {
   /// Accepts a query without blocking: copies its values, and launches it if a slot is idle and
   /// there are no launch threads. The future gets the answer, or an exception: Refused,
   /// DeadlineExceeded, or an exception of the model or the device. Throws std::invalid_argument for
-  /// a query whose rows or values do not fit.
+  /// a query whose rows, values or lists do not fit, with the name of the field.
   [[nodiscard]] std::future<Answer> submit(Query const& query) { return body_.submit(query); }
   /// Accepts a query without blocking, and calls `callback` once with the outcome: on the poller,
   /// which does nothing else meanwhile, or inside submit(), if the query is refused, has expired,

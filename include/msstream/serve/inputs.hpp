@@ -37,8 +37,9 @@ class Inputs<detail::AnyRuntime> {
   [[nodiscard]] detail::AnyTensor column(std::string_view name,
                                          std::int64_t number,
                                          DType dtype) const;
+  [[nodiscard]] detail::TensorOf<std::int64_t> offsets(std::string_view name) const;
   /// Returns the number of rows of the bucket, the capacity in which the queries run. Rows beyond
-  /// those of the queries hold rows of earlier queries, or zeros.
+  /// those of the queries hold rows of earlier queries, or zeros; their lists are empty.
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
   [[nodiscard]] std::shared_ptr<detail::StreamGroup> branch(std::size_t number) const;
   [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept {
@@ -46,6 +47,9 @@ class Inputs<detail::AnyRuntime> {
   }
 
  private:
+  /// Returns `count` elements of the inputs, from byte `begin` on.
+  [[nodiscard]] detail::AnyTensor part(DType dtype, std::size_t begin, std::int64_t count) const;
+
   std::shared_ptr<InputLayout const> layout_;
   detail::TensorOf<std::uint8_t> packed_;
   std::int64_t rows_;
@@ -61,9 +65,10 @@ class Inputs : public Inputs<detail::AnyRuntime> {
   /// only.
   explicit Inputs(Body const& inputs) : Body(inputs) {}
 
-  /// Returns the tensor of a field: [rows, elements per row], or [elements per row, rows] for a
-  /// field of Field::Order::columns. Throws std::invalid_argument if the pool has no field of this
-  /// name and type.
+  /// Returns the tensor of a field: [rows, elements per row], [elements per row, rows] for a field
+  /// of Field::Order::columns, or [rows * per_row] for a field of lists, whose elements beyond the
+  /// last list are elements of earlier queries, or zeros. Throws std::invalid_argument if the pool
+  /// has no field of this name and type.
   template <Element T>
   [[nodiscard]] Tensor<T, R> get(std::string_view name) const {
     return {detail::OfKnownType(), Body::get(name, dtype_of<T>)};
@@ -74,6 +79,13 @@ class Inputs : public Inputs<detail::AnyRuntime> {
   template <Element T>
   [[nodiscard]] Tensor<T, R> column(std::string_view name, std::int64_t number) const {
     return {detail::OfKnownType(), Body::column(name, number, dtype_of<T>)};
+  }
+  /// Returns the offsets of a field of lists, [rows + 1], ascending: row i has the elements
+  /// [offsets[i], offsets[i + 1]) of get(), as ops::Bags and the operations of ops/jagged.hpp take
+  /// them. Rows beyond those of the queries have empty lists. Throws std::invalid_argument if the
+  /// pool has no field of this name, or if the field's order is not Field::Order::lists.
+  [[nodiscard]] Tensor<std::int64_t, R> offsets(std::string_view name) const {
+    return {detail::OfKnownType(), Body::offsets(name).any()};
   }
   /// Returns a group for operations that other operations need not wait for, as in `StreamScope
   /// scope(inputs.branch(i));`. A number beyond the replica's groups wraps around; number 0 is the

@@ -33,8 +33,8 @@ struct InferencePoolOptions {
   /// graph.
   int branches = 1;
   /// The buckets, ascending: the numbers of rows for which there are buffers and captured steps. A
-  /// query runs in the smallest bucket that holds its rows. Queries with more rows than the largest
-  /// bucket are not accepted.
+  /// query runs in the smallest bucket that holds its rows and its lists. Queries with more rows
+  /// than the largest bucket, or lists for which that has no room, are not accepted.
   std::vector<std::int64_t> buckets = {64};
 
   /// The number of queries that may wait for a replica with an idle slot; further queries are

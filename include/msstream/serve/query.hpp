@@ -15,18 +15,29 @@
 
 namespace msstream::serve {
 
-/// An input of a model, with a fixed number of elements for each row of a query.
+/// An input of a model: a fixed number of elements for each row of a query, or a list of any
+/// length.
 struct Field {
   /// The order of the elements on the device. Queries have them row after row in any case.
   enum class Order : std::uint8_t {
     rows,     ///< row after row: Inputs::get() has the shape [rows, elements per row]
     columns,  ///< element after element: each Inputs::column() is a tensor [rows]
+    /// list after list, one list of any length for each row: Inputs::get() has the shape [rows of
+    /// the bucket * per_row], and Inputs::offsets() says where the lists begin and end
+    lists,
   };
 
   std::string name;
   DType dtype;
+  /// The number of elements of each row. For Order::lists, the number for which a bucket has room
+  /// for each of its rows: the lists of a launch have at most rows of the bucket * per_row elements
+  /// together.
   std::int64_t per_row;
   Order order = Order::rows;
+  /// For Order::lists: the name of a field of lists in front of this one whose lists have the same
+  /// lengths, such as the ids to which this field has weights. Queries give no offsets for this
+  /// field then, and Inputs::offsets() returns those of the other field.
+  std::string offsets_of = {};
 };
 
 /// Makes a Field with elements of type T, as in `field<std::int64_t>("keys", 104)`.
@@ -37,6 +48,15 @@ template <Element T>
   return {std::move(name), dtype_of<T>, per_row, order};
 }
 
+/// Makes a Field of lists, as in `jagged_field<std::int64_t>("history", 50)`, with room for
+/// `per_row` elements for each row of a bucket; see Field for `offsets_of`.
+template <Element T>
+[[nodiscard]] Field jagged_field(std::string name,
+                                 std::int64_t per_row,
+                                 std::string offsets_of = {}) {
+  return {std::move(name), dtype_of<T>, per_row, Field::Order::lists, std::move(offsets_of)};
+}
+
 using Clock = std::chrono::steady_clock;
 
 /// A request to an InferencePool, such as `{.rows = 3, .values = {keys, dense}}`. The memory that
@@ -45,7 +65,10 @@ struct Query {
   /// The priority of a waiting query over other waiting queries.
   enum class Priority : std::uint8_t { low, normal, high };
 
-  /// A view of a query's elements of one field, row after row, in memory that the caller owns.
+  /// A view of a query's elements of one field, row after row, in memory that the caller owns. A
+  /// field of lists has offsets [rows + 1], too: row i has the elements [offsets[i], offsets[i +
+  /// 1]). The first offset is 0, they never descend, and the last is the number of elements. A
+  /// query of one row, which has one list, may leave the offsets out.
   struct FieldValues {
     FieldValues() = default;
     template <Element T>
@@ -54,10 +77,17 @@ struct Query {
     template <Element T>
     FieldValues(std::vector<T> const& values) noexcept  // NOLINT(google-explicit-constructor)
         : FieldValues(std::span<T const>(values)) {}
+    template <Element T>
+    FieldValues(std::span<T const> values, std::span<std::int64_t const> list_offsets) noexcept
+        : data(values.data()), count(values.size()), dtype(dtype_of<T>), offsets(list_offsets) {}
+    template <Element T>
+    FieldValues(std::vector<T> const& values, std::span<std::int64_t const> list_offsets) noexcept
+        : FieldValues(std::span<T const>(values), list_offsets) {}
 
     void const* data = nullptr;
     std::size_t count = 0;
     DType dtype = DType::uint8;
+    std::span<std::int64_t const> offsets = {};  ///< of lists; empty if there are none
   };
 
   /// The values of all fields, in the order of InferencePoolOptions::inputs. Up to eight fields

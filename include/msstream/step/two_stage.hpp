@@ -261,7 +261,7 @@ TwoStage(Device<R>, TwoStageOptions<R>, Prepare, Embed, Main, Update)
 ///
 ///     CapturedTwoStage pipeline(
 ///         device, {.first = pool[1], .main = pool[0]},
-///         [&] { return Inputs(device, batch_rows); },
+///         [&] { return Inputs(device, batch_size); },
 ///         prepare, embed, main, update);  // as for TwoStage, with Inputs instead of a batch
 ///     for (auto const& batch : batches) {
 ///       auto const loss_before = pipeline.run([&](Inputs const& inputs) { inputs.take(batch); });

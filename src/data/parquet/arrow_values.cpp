@@ -53,6 +53,9 @@ class ArrowSink {
   }
   [[nodiscard]] std::int64_t key_of(std::string_view text) const {
     auto const key = string_key(text);
+    if (place_.words != nullptr) {
+      place_.words->try_emplace(key, text);
+    }
     return place_.column.buckets > 0 ? bucket_of(key, place_.column.buckets) : key;
   }
   [[nodiscard]] ArrowPlace const& place() const noexcept { return place_; }

@@ -20,6 +20,7 @@ struct ArrowPlace {
   ParquetColumn const& column;
   std::string const& field;
   int group;
+  Chunk::Words* words;  ///< to which strings are added by their keys; null if they are not kept
 };
 
 /// Throws DataError unless the status is good.

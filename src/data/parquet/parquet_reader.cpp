@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <utility>
 
 namespace msstream::data {
@@ -39,7 +40,11 @@ Schema schema_of_parquet(std::vector<ParquetColumn> const& columns) {
     auto const width =
         column.jagged ? kJagged
                       : std::max<std::int64_t>(1, static_cast<std::int64_t>(column.fields.size()));
-    found.push_back({column.name, column.type, width});
+    require(
+        column.buckets == 0 || column.transforms.empty(),
+        "column '{}' has buckets and transforms; expected the transform hash() instead of buckets",
+        column.name);
+    found.push_back({column.name, column.type, width, column.transforms});
   }
   return Schema(std::move(found));
 }
@@ -110,12 +115,23 @@ class ParquetReader::Files {
   Files(std::vector<std::filesystem::path> paths, std::vector<ParquetColumn> columns)
       : paths_(std::move(paths)),
         schema_(schema_of_parquet(columns)),
-        columns_(std::make_shared<std::vector<ParquetColumn>>(std::move(columns))) {
+        columns_(with_missing(std::move(columns))) {
     require(!paths_.empty(), "expected at least one file to read");
     open();
   }
 
   [[nodiscard]] Schema const& schema() const noexcept { return schema_; }
+
+  /// Lets nulls of columns that fill missing numbers be NaN.
+  static std::shared_ptr<std::vector<ParquetColumn> const> with_missing(
+      std::vector<ParquetColumn> columns) {
+    for (auto& column : columns) {
+      if (!column.if_null && fills_missing(column.transforms)) {
+        column.if_null = std::numeric_limits<double>::quiet_NaN();
+      }
+    }
+    return std::make_shared<std::vector<ParquetColumn>>(std::move(columns));
+  }
 
   [[nodiscard]] Task next_task() {
     while (file_ < paths_.size()) {
@@ -172,7 +188,8 @@ class ParquetReader::Files {
       for (std::size_t i = 0; i < columns.size(); ++i) {
         auto const fields = fields_of_parquet(columns[i]);
         for (std::size_t slot = 0; slot < fields.size(); ++slot) {
-          detail::ArrowPlace const place{file.name, columns[i], fields[slot], group};
+          detail::ArrowPlace const place{
+              file.name, columns[i], fields[slot], group, chunk.words(i)};
           detail::append_arrow(
               place, *table->GetColumnByName(fields[slot]), i, slot, table->num_rows(), chunk);
         }

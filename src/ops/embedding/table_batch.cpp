@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <utility>
 #include <vector>
 
 namespace msstream::ops::detail {
@@ -83,15 +84,25 @@ AnyTableBatch::AnyTableBatch(std::shared_ptr<DeviceState> const& device,
                              std::vector<std::int64_t> const& rows,
                              std::int64_t width,
                              std::source_location issued_at)
+    : AnyTableBatch(AnyTensor(device, dtype, {ascending(rows).back(), width}), rows, issued_at) {}
+
+AnyTableBatch::AnyTableBatch(AnyTensor weights,
+                             std::vector<std::int64_t> const& rows,
+                             std::source_location issued_at)
     : first_rows_(ascending(rows)),
-      weights_(device, dtype, {first_rows_.back(), width}),
+      weights_(std::move(weights)),
       first_rows_on_device_(
-          msstream::detail::upload(device,
+          msstream::detail::upload(weights_.device(),
                                    DType::int64,
                                    first_rows_.data(),
                                    first_rows_.size(),
                                    {static_cast<std::int64_t>(first_rows_.size())},
-                                   issued_at)) {}
+                                   issued_at)) {
+  require(weights_.shape().rank() == 2 && weights_.shape()[0] == first_rows_.back(),
+          "a batch of tables of {} rows together, in a tensor of shape {}; expected [rows, width]",
+          first_rows_.back(),
+          weights_.shape());
+}
 
 AnyTensor AnyTableBatch::table(std::int64_t number) const {
   require(number >= 0 && number < tables(), "table {} of a batch of {}", number, tables());

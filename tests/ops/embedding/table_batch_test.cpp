@@ -38,6 +38,19 @@ class TableBatchTest : public OpsTest<R> {
 };
 TYPED_TEST_SUITE(TableBatchTest, Runtimes, RuntimeNames);
 
+TYPED_TEST(TableBatchTest, shares_the_elements_of_a_table_that_it_is_made_of) {
+  auto const weights = this->random_tensor({48, 4});
+  ops::TableBatch<float, TypeParam> const tables(weights, kRowCounts);
+  EXPECT_EQ(tables.tables(), kTables);
+  EXPECT_EQ(to_host(tables.first_rows()), (Integers{0, 7, 8, 48}));
+  copy(tables.table(1), this->put(Floats{1, 2, 3, 4}, {1, 4}));
+  EXPECT_EQ(to_host(weights.rows(7, 8)), (Floats{1, 2, 3, 4}));
+  EXPECT_THROW((ops::TableBatch<float, TypeParam>(weights.rows(0, 47), kRowCounts)),
+               std::invalid_argument);
+  EXPECT_THROW((ops::TableBatch<float, TypeParam>(weights.reshaped({48, 2, 2}), kRowCounts)),
+               std::invalid_argument);
+}
+
 TYPED_TEST(TableBatchTest, a_lookup_in_all_is_that_in_each) {
   constexpr std::int64_t kBatch = 9;
   constexpr std::int64_t kHotness = 4;

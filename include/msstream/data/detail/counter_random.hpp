@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <numbers>
 
 namespace msstream::data::detail {
 
@@ -24,17 +22,6 @@ namespace msstream::data::detail {
   constexpr std::uint64_t golden = 0x9E3779B97F4A7C15ULL;
   std::uint64_t const start = mix64(mix64(seed + golden) + stream * golden);
   return mix64(start + (counter + 1) * golden);
-}
-
-/// Returns a uniform value in [0, 1), from the upper 53 of 64 random bits.
-[[nodiscard]] constexpr double uniform_of(std::uint64_t bits) noexcept {
-  return static_cast<double>(bits >> 11U) * 0x1p-53;
-}
-
-/// Returns a standard normal value from two independent draws (Box and Muller 1958).
-[[nodiscard]] inline double normal_of(std::uint64_t bits, std::uint64_t more_bits) noexcept {
-  double const radius = std::sqrt(-2.0 * std::log(1.0 - uniform_of(bits)));
-  return radius * std::cos(2.0 * std::numbers::pi * uniform_of(more_bits));
 }
 
 }  // namespace msstream::data::detail

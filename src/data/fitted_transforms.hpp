@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "data/vocabulary.hpp"
+
+#include <msstream/base/detail/host_state.hpp>
+#include <msstream/data/transforms.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msstream::data::detail {
+
+/// A column with transforms, and what they have learned.
+struct FittedColumn {
+  Column raw;
+  std::vector<double> means;       ///< of normalize(), one for each value in a row
+  std::vector<double> deviations;  ///< likewise
+  std::shared_ptr<Vocabulary const> vocabulary;
+
+  /// Returns what the steps before number `end` make of a number.
+  [[nodiscard]] double number(double value, std::size_t slot, std::size_t end) const;
+  [[nodiscard]] std::int64_t id(std::int64_t key) const;
+  [[nodiscard]] std::int64_t id_count() const;
+  /// Transforms the values of a column of a chunk.
+  void apply(Chunk& chunk, std::size_t column) const;
+};
+
+/// The transforms of all columns, complete.
+class FittedTransforms {
+ public:
+  explicit FittedTransforms(std::vector<FittedColumn> columns) : columns_(std::move(columns)) {}
+
+  [[nodiscard]] std::vector<FittedColumn> const& columns() const noexcept { return columns_; }
+  /// Returns the column; null if it has no transforms.
+  [[nodiscard]] FittedColumn const* find(std::string_view name) const;
+
+  /// Returns the schema of rows whose transforms have been applied. Throws std::invalid_argument if
+  /// columns of the schema state other transforms or types.
+  [[nodiscard]] Schema result_of(Schema const& raw) const;
+  /// Transforms rows whose schema result_of() has accepted, and gives them the resulting schema.
+  void apply(Chunk& chunk, std::shared_ptr<Schema const> result) const;
+
+ private:
+  std::vector<FittedColumn> columns_;
+};
+
+/// Returns what the column's transforms are, as text, one for each step.
+[[nodiscard]] std::vector<std::string> steps_of(Column const& column);
+/// Returns whether a transform of the column has to be fitted.
+[[nodiscard]] Transform const* fitted_step(Column const& column);
+
+/// What Transforms share: what is stated, and what was learned.
+class TransformState final : public msstream::detail::HostState {
+ public:
+  explicit TransformState(std::vector<Column> columns);
+
+  void fit(Reader& reader);
+  [[nodiscard]] std::vector<Column> const& columns() const noexcept { return columns_; }
+  [[nodiscard]] std::shared_ptr<FittedTransforms const> const& fitted() const noexcept {
+    return fitted_;
+  }
+  /// Returns what was learned. Throws std::invalid_argument if nothing was yet.
+  [[nodiscard]] std::shared_ptr<FittedTransforms const> const& require_fitted() const;
+
+  [[nodiscard]] std::vector<Array> arrays() const override;
+  [[nodiscard]] std::string first_name() const override { return "transforms/columns"; }
+  [[nodiscard]] std::string prefix() const override { return "transforms/"; }
+  [[nodiscard]] std::function<void()> read(Find const& find) override;
+
+ private:
+  std::vector<Column> columns_;
+  std::shared_ptr<FittedTransforms const> fitted_;
+};
+
+}  // namespace msstream::data::detail

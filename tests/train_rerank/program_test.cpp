@@ -132,23 +132,33 @@ TEST_P(TrainRerank, learns_to_rank_real_lists) {
     GTEST_SKIP() << "no " << data.string() << ": set MSSTREAM_TEST_DATA";
   }
   auto const test = test_data("lambdarank/rank.test");
-  auto const report = report_of({"--runtime",
-                                 runtime(),
-                                 "--quiet",
-                                 "--data",
-                                 data.string(),
-                                 "--test",
-                                 test.string(),
-                                 "--epochs",
-                                 "2",
-                                 "--capture"});
-  auto const& before = report["before"];
-  auto const& after = report["epochs"].back();
-  // With six seeds, NDCG@10 was 0.50 to 0.65 before training and 0.70 to 0.74 after it; with the
-  // seed of the test it was 0.55 and 0.74.
-  EXPECT_GE(after["test_ndcg10"].get<double>(), before["test_ndcg10"].get<double>() + 0.12);
-  EXPECT_GE(after["test_ndcg10"].get<double>(), 0.7);
-  EXPECT_LT(after["test_loss"].get<double>(), 0.8 * before["test_loss"].get<double>());
+  // With the seeds 1 to 6, NDCG@10 is 0.54 to 0.63 before training, 0.57 on average, and 0.70 to
+  // 0.72 after it. The value before training depends on the first values alone, so that the gain is
+  // tested on the average of three seeds.
+  constexpr int kSeeds = 3;
+  double gain = 0;
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    auto const report = report_of({"--runtime",
+                                   runtime(),
+                                   "--quiet",
+                                   "--seed",
+                                   std::to_string(seed),
+                                   "--data",
+                                   data.string(),
+                                   "--test",
+                                   test.string(),
+                                   "--epochs",
+                                   "2",
+                                   "--capture"});
+    auto const& before = report["before"];
+    auto const& after = report["epochs"].back();
+    auto const ndcg = after["test_ndcg10"].get<double>();
+    gain += (ndcg - before["test_ndcg10"].get<double>()) / kSeeds;
+    EXPECT_GE(ndcg, 0.7) << "seed " << seed;
+    EXPECT_LT(after["test_loss"].get<double>(), 0.8 * before["test_loss"].get<double>())
+        << "seed " << seed;
+  }
+  EXPECT_GE(gain, 0.12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, TrainRerank, kRuntimes, name_of_runtime);

@@ -140,8 +140,8 @@ LoadPlan compare(SafetensorsFile const& file,
     }
   }
   for (auto const& [name, ignored] : file.tensors()) {
-    bool const of_state =
-        std::ranges::any_of(prefixes, [&](auto const& prefix) { return name.starts_with(prefix); });
+    bool const of_state = std::ranges::any_of(
+        prefixes, [&name = name](auto const& prefix) { return name.starts_with(prefix); });
     if (is_selected(options, name) && !selected.contains(name) && !of_state) {
       loaded.unexpected.push_back(name);
     }

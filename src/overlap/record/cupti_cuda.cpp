@@ -190,9 +190,11 @@ std::string Cupti::become_client() {
 
 std::string_view Cupti::call_name(CUpti_CallbackDomain domain, std::uint32_t number) const {
   constexpr std::size_t kMost = 2048;
-  static std::mutex mutex;
-  static std::array<std::unique_ptr<std::string>, kMost> runtime_names;
-  static std::array<std::unique_ptr<std::string>, kMost> driver_names;
+  using Found = std::array<std::unique_ptr<std::string>, kMost>;
+  // Never destroyed: the recorder's thread writes names while the process ends.
+  static auto& mutex = *new std::mutex;
+  static auto& runtime_names = *new Found;
+  static auto& driver_names = *new Found;
   if (number >= kMost) {
     return {};
   }

@@ -216,6 +216,10 @@ void Recorder::begin(Settings const& settings) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  // Blocked, a fault of the thread itself would end the process without a word.
+  for (int const fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    sigdelset(&all, fault);
+  }
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([this] { run(); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -133,7 +133,7 @@ def main():
         limits = {"graphs, whole": 1.05, "graphs, their nodes": 2.0, "PyTorch, eager": 1.05}
         for name, (command, arguments, most_ns) in programs.items():
             file = folder / "recording.json.gz"
-            tool = [options.tool, "run", "-o", file, "--force", *arguments, "--", *command]
+            tool = [options.tool, "run", "--output", file, "--force", *arguments, "--", *command]
             plain, recorded = [], []
             for _ in range(options.repeats):  # in turn, so that both meet the same machine
                 plain.append(run(command))

@@ -301,6 +301,12 @@ void EventWriter::add(Fill const& fill) {
 
 void EventWriter::add(WholeGraph const& graph) {
   Work const& work = graph.work;
+  auto const began = work.time.begin - base_;
+  if (windows_ && std::ranges::none_of(*windows_, [began](auto const& window) {
+        return window.first <= began && (window.second < 0 || began < window.second);
+      })) {
+    return;
+  }
   if (!begin_work(work)) {
     return;
   }

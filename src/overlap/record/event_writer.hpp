@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap::record {
@@ -25,6 +27,11 @@ class EventWriter {
   /// Begins the events of process `pid`. `base` is the time that is written as 0.
   EventWriter(std::int64_t pid, std::int64_t base);
 
+  /// Sets the windows in which whole graphs are taken, in ns since the recording began; the end of
+  /// an open one is negative. Other records are made only in windows.
+  void set_windows(std::vector<std::pair<std::int64_t, std::int64_t>> windows) {
+    windows_ = std::move(windows);
+  }
   void add(Kernel const& kernel);
   void add(Copy const& copy);
   void add(Fill const& fill);
@@ -91,6 +98,7 @@ class EventWriter {
 
   std::int64_t pid_;
   std::int64_t base_;
+  std::optional<std::vector<std::pair<std::int64_t, std::int64_t>>> windows_;  ///< empty: all time
   std::string text_;
   Counts counts_;
   std::unordered_map<std::string, std::string> names_;  ///< of kernels, quoted, by mangled name

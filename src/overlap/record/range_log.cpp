@@ -56,8 +56,10 @@ RangeLog& RangeLog::of_process() {
 }
 
 void RangeLog::renew() {
-  if (current_log.load() != nullptr) {
-    current_log.store(new RangeLog);
+  if (auto* const before = current_log.load(); before != nullptr) {
+    auto* const made = new RangeLog;
+    made->before_ = before;
+    current_log.store(made);
   }
 }
 

@@ -59,6 +59,7 @@ class RangeLog {
   void began(Range const& range);
   void ended(Range const& range);
 
+  RangeLog* before_ = nullptr;  ///< of the parent process, so that checkers see that it is kept
   std::atomic<bool> keeps_{false};
   std::atomic<int> open_watched_{0};
   Switch switch_ = nullptr;

@@ -232,6 +232,10 @@ void Recorder::enable_always() {
       head_.notes.push_back("streams are not described: " + cupti_.describe(code));
     }
   }
+  // Switched on later, CUPTI 13.0 ends the program at the launch of a graph that exists already.
+  if (!settings_.graph_nodes) {
+    cupti_.enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+  }
 }
 
 void Recorder::choose_calls() {
@@ -265,9 +269,6 @@ void Recorder::open_window() {
                             " was not recorded: " + cupti_.describe(code));
     }
   }
-  if (!settings_.graph_nodes) {
-    cupti_.enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
-  }
   choose_calls();
   if (cupti_.enable_all_syncs != nullptr) {
     cupti_.enable_all_syncs(0);
@@ -284,9 +285,6 @@ void Recorder::close_window() {
   }
   for (auto const kind : kKindsOfWindows) {
     cupti_.disable(kind);
-  }
-  if (!settings_.graph_nodes) {
-    cupti_.disable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
   }
   if (cupti_.enable_driver_call == nullptr) {
     cupti_.disable(CUPTI_ACTIVITY_KIND_DRIVER);
@@ -363,6 +361,10 @@ void Recorder::add_ranges(bool open) {
 }
 
 void Recorder::drain() {
+  {
+    std::lock_guard const lock(window_mutex_);
+    writer_->set_windows(windows_);
+  }
   for (Buffers::Filled const& buffer : buffers_.take()) {
     convert(cupti_, buffer, thread_, *writer_);
     buffers_.give_back(buffer);

@@ -163,12 +163,37 @@ TEST(OverlapEventWriter, driver_calls_inside_a_runtime_call_are_left_out) {
 
 TEST(OverlapEventWriter, hostile_names_stay_json) {
   EventWriter writer(42, 0);
-  std::string const name("a\"\\\n\t\x01\x7F\xFF\xC3\xA4\xED\xA0\x80</script>", 24);
+  std::string const name("a\"\\\n\t\x01\x7F\xFF\xC3\xA4\xED\xA0\x80</script>");
   writer.add(NamedRange{.time = {1, 2}, .name = name, .domain = "d\"", .thread = 3});
   auto const ranges = of_category(events_of(writer), "user_annotation");
   ASSERT_EQ(ranges.size(), 1U);
   EXPECT_EQ(ranges[0].at("args").at("domain"), "d\"");
   EXPECT_NE(ranges[0].at("name").get<std::string>().find("\xC3\xA4"), std::string::npos);
+}
+
+TEST(OverlapEventWriter, whole_graphs_outside_the_windows_are_left_out) {
+  EventWriter writer(42, 1'000);
+  auto const graph_at = [](std::int64_t begin) {
+    WholeGraph graph;
+    graph.work.time = {begin, begin + 10};
+    graph.work.graph = static_cast<std::uint32_t>(begin);
+    return graph;
+  };
+  writer.add(graph_at(1'100));  // without windows, all are taken
+  writer.set_windows({{200, 300}, {400, -1}});
+  for (std::int64_t const begin : {1'199, 1'200, 1'299, 1'300, 1'399, 1'400, 9'999}) {
+    writer.add(graph_at(begin));
+  }
+  std::vector<std::string> names;
+  for (auto const& event : of_category(events_of(writer), "kernel")) {
+    names.push_back(event.at("name"));
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"CUDA graph 1100",
+                                      "CUDA graph 1200",
+                                      "CUDA graph 1299",
+                                      "CUDA graph 1400",
+                                      "CUDA graph 9999"}));
 }
 
 TEST(OverlapEventWriter, names_of_c_functions_are_not_taken_for_types) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "datasets/counter_random.hpp"
 #include "ple_branches.hpp"
 #include "ple_grouped.hpp"
 #include "step_training.hpp"

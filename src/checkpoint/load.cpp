@@ -85,7 +85,7 @@ HostState::Find finder(SafetensorsFile const& file, std::string const& prefix) {
   };
 }
 
-/// What is loaded from a file that fits.
+/// The parts that are loaded from a file that fits.
 struct LoadPlan {
   std::vector<LoadedPair> pairs;
   std::vector<std::function<void()>> states;  ///< which take over what was read

@@ -53,7 +53,7 @@ class FittedTransforms {
 /// Returns whether a transform of the column has to be fitted.
 [[nodiscard]] Transform const* fitted_step(Column const& column);
 
-/// What Transforms share: what is stated, and what was learned.
+/// The state that copies of Transforms share: what is stated, and what was learned.
 class TransformState final : public msstream::detail::HostState {
  public:
   explicit TransformState(std::vector<Column> columns);

@@ -68,7 +68,7 @@ std::vector<Column> stated_by(Schema const& schema) {
   return stated;
 }
 
-/// What a column learns from the rows.
+/// The learning of a column from the rows.
 class ColumnFit {
  public:
   explicit ColumnFit(Column const& column)

@@ -105,7 +105,7 @@ std::string steps_text(nlohmann::json const& column) {
                          steps.empty() ? "" : ", ",
                          step.is_string() ? step.get<std::string>() : step.dump());
   }
-  // What this library has written is short and printable.
+  // A text that this library has written is short and printable.
   constexpr std::size_t most = 1'000;
   steps.resize(std::min(steps.size(), most));
   std::ranges::replace_if(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drawings of a step trace, for Graphviz and as SVG.
 #include "base/json_writer.hpp"
+#include "base/xml_text.hpp"
 
 #include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/step_trace.hpp>
@@ -56,29 +57,6 @@ std::string tenths(double value) {
 }
 std::string us_text(double ns) {
   return tenths(ns / 1000) + " µs";
-}
-
-std::string escaped(std::string_view raw) {
-  std::string out;
-  for (char const letter : raw) {
-    switch (letter) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(letter) < 0x20 ? ' ' : letter;
-    }
-  }
-  return out;
 }
 
 /// Returns the label of an operation as a quoted string for Graphviz, in which \n begins a new
@@ -179,12 +157,12 @@ std::string StepTrace::svg(std::optional<StepTrace::CriticalPath> const& marked)
                          "\n",
                          tenths(kWidth),
                          tenths(height),
-                         escaped(caption(*this, path)));
+                         detail::xml_text(caption(*this, path)));
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     out += fmt::format(R"(<text class="lane" x="10" y="{}">{}</text>)"
                        "\n",
                        tenths(kTop + kLane * static_cast<double>(i) + kBar - 5),
-                       escaped(streams_[i].name));
+                       detail::xml_text(streams_[i].name));
   }
   std::vector<bool> critical(operations_.size(), false);
   for (auto const i : path.operations) {
@@ -204,8 +182,8 @@ std::string StepTrace::svg(std::optional<StepTrace::CriticalPath> const& marked)
                        tenths(kBar),
                        colour_of(group_of(i)),
                        critical[i] ? "black\" stroke-width=\"2" : "white\" stroke-width=\"0.5",
-                       escaped(operation.name),
-                       escaped(streams_[operation.stream].name),
+                       detail::xml_text(operation.name),
+                       detail::xml_text(streams_[operation.stream].name),
                        us_text(operation.duration_ns()),
                        us_text(operation.begin_ns - begin));
   }

@@ -13,7 +13,8 @@
 #include <thread>
 #include <vector>
 
-/// What the programs with a planted cause share: kernels of a known length, and the measurement.
+/// The parts that all programs with a planted cause use: kernels of a known length, the
+/// measurement.
 namespace planted {
 
 inline void check(cudaError_t error, char const* what) {

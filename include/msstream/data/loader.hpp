@@ -41,8 +41,8 @@ struct LoaderOptions {
   int ranks = 1;
   int threads = 2;        ///< that parse and gather rows, at least 1
   int batches_ahead = 4;  ///< batches that are made before they are requested, at least 1
-  /// What is applied to the rows; null if no column of the reader states transforms. The loader
-  /// keeps what they have learned when it is made.
+  /// The transforms that are applied to the rows; null if no column of the reader states
+  /// transforms. The loader keeps what they have learned when it is made.
   std::optional<Transforms> transforms = {};
   /// The place to continue from; null: the start of the data.
   std::optional<LoaderPosition> start = {};

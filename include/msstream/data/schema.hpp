@@ -29,7 +29,7 @@ struct Column {
   std::string name;
   ColumnType type = ColumnType::float32;
   std::int64_t width = 1;  ///< values in each row, at least 1; or kJagged
-  /// What becomes of the values before a model gets them: see Transforms.
+  /// The steps that turn the values into what a model gets, in order: see Transforms.
   std::vector<Transform> transforms = {};
 
   [[nodiscard]] bool is_jagged() const noexcept { return width == kJagged; }

@@ -9,7 +9,7 @@
 namespace msstream::overlap {
 namespace {
 
-/// What to do about a cause. An empty text means that of CUDA.
+/// The advice about a cause, for each framework. An empty text means that of CUDA.
 struct Advice {
   Cause cause;
   std::string_view cuda;

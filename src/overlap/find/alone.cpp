@@ -171,8 +171,8 @@ void AloneTime::offer_host(Interval time, Index running, Index held) {
       holds_.may_wait(held, running, time.begin)) {
     return;
   }
-  // What the host issued in between counts for itself: only the next activity after `running`, or
-  // after the host was held up, was late because of the host.
+  // Work that the host issued in between counts for itself: only the next activity after `running`,
+  // or after the host was held up, was late because of the host.
   auto const* const blocking = host_.last_blocking(thread, program_.called(held));
   auto const& calls = host_.calls_of(thread);
   auto at = std::ranges::lower_bound(calls, call);

@@ -19,7 +19,7 @@ constexpr double kSlower = 1.2;       ///< from which ratio on it counts as slow
 constexpr double kNoGain = 0.5;       ///< the share of the overlap that slowness must take
 constexpr std::size_t kFewestAlone = 2;
 
-/// What makes two activities equal.
+/// The kind of an activity: those of one kind have equal values.
 using Key = std::tuple<ActivityKind, NameId, std::array<int, 3>, std::array<int, 3>, std::int64_t>;
 
 /// Overlapped time up to any instant.

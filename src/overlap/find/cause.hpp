@@ -35,7 +35,7 @@ enum class Cause : std::uint8_t {
 };
 inline constexpr int kCauses = static_cast<int>(Cause::unknown) + 1;
 
-/// What a cause is called in reports, options and JSON.
+/// The name of a cause in reports, options and JSON.
 struct CauseText {
   Cause cause;
   std::string_view id;     ///< such as "launch-bound"; also the anchor in docs/overlap.md

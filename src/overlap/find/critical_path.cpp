@@ -57,7 +57,7 @@ class Path {
     return after == by_end_.begin() ? kNone : (after - 1)->second;
   }
 
-  /// What the host waited for or issued before it issued an activity.
+  /// Returns the work that the host waited for or issued before it issued an activity.
   [[nodiscard]] Index through_host(Index i) const {
     auto const call = program_.activity(i).call;
     auto const& calls = host_.calls_of(program_.thread_of(i));

@@ -58,7 +58,7 @@ void add_notes(Report& report, Recording const& recording, std::span<Ledger cons
     }
     if (time > 0) {
       report.notes.push_back(fmt::format("{} ({}) cannot be explained. {}",
-                                         time_text(time),
+                                         duration_text(time),
                                          share_text(time, report.window.length()),
                                          record_text(missing, recording.source)));
     }
@@ -73,7 +73,7 @@ void add_notes(Report& report, Recording const& recording, std::span<Ledger cons
   }
   if (overhead > 0) {
     report.notes.push_back(fmt::format("Recording took {} of the host's time ({} of the window).",
-                                       time_text(overhead),
+                                       duration_text(overhead),
                                        share_text(overhead, report.window.length())));
   }
 }

@@ -81,7 +81,7 @@ std::optional<Hold> Holds::by_waits(Index held, Index running, Ns at) const {
   return found;
 }
 
-/// What holds an activity that waits for `target`, which is behind `running` in its stream.
+/// Returns what holds an activity that waits for `target`, which is behind `running` in its stream.
 std::optional<Hold> Holds::by_queue(Index target, Index running) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);

@@ -9,7 +9,8 @@
 
 namespace msstream::overlap {
 
-/// What the host did in a part of its time, as the cause of the time that a device lost meanwhile.
+/// The state of the host in a part of its time, as the cause of the time that a device lost
+/// meanwhile.
 struct HostState {
   Interval time;
   Cause cause = Cause::launch_bound;
@@ -23,7 +24,7 @@ struct Blocking {
   Index call = kNone;
 };
 
-/// What the threads of a program did, seen from the work that they issued.
+/// The times of the threads of a program, seen from the work that they issued.
 class Host {
  public:
   explicit Host(Program const& program);

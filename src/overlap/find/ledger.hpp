@@ -13,7 +13,7 @@
 
 namespace msstream::overlap {
 
-/// What a recording lacks to explain a part of the time.
+/// The kind of record that is missing to explain a part of the time.
 enum class Missing : std::uint8_t { nothing, calls, waits, channels, graph_edges };
 inline constexpr int kMissing = 5;
 
@@ -26,7 +26,7 @@ struct Charge {
   Index holder = kNone;  ///< the activity that was in the way
   Index call = kNone;    ///< the host's call meanwhile
   Index wait = kNone;    ///< the stream's wait that held it, in Recording::syncs
-  /// Of time with one activity: whether all other work needed it.
+  /// Whether all other work needed the one activity; false for time without activities.
   bool depends = false;
   Missing missing = Missing::nothing;  ///< of the cause `unknown`
 };

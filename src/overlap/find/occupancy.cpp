@@ -19,16 +19,13 @@ struct Limits {
   int sms;
 };
 
-/// What one block takes of them.
+/// The part of a multiprocessor that one block takes.
 struct BlockNeeds {
   std::int64_t threads;
   std::int64_t registers;
   std::int64_t shared_bytes;
 };
 
-// Assumed where a recording does not tell: larger than most devices, so that kernels count as
-// filling a device only if they certainly do.
-constexpr int kAssumedSms = 148;
 constexpr std::int64_t kAssumedSharedBytes = 233'472;
 constexpr std::int64_t kReservedSharedBytes = 1'024;  ///< of each block, by the driver
 

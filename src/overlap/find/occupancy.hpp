@@ -8,7 +8,11 @@
 
 namespace msstream::overlap {
 
-/// What limits how many blocks of a kernel a multiprocessor holds at once.
+/// The number of multiprocessors of a device whose recording does not tell: more than most have, so
+/// that kernels count as filling a device only if they certainly do.
+inline constexpr int kAssumedSms = 148;
+
+/// The resource that limits how many blocks of a kernel a multiprocessor holds at once.
 enum class SmResource : std::uint8_t { blocks, threads, registers, shared_memory };
 [[nodiscard]] char const* text_of(SmResource resource) noexcept;
 

@@ -193,7 +193,7 @@ std::optional<bool> Program::declared(Index before, Index after) const {
       if (needed == before) {
         return true;
       }
-      // What began before `before` ended needs it not.
+      // An activity that began before `before` ended does not need it.
       if (activity(needed).time.begin >= activity(before).time.end &&
           std::ranges::find(open, needed) == open.end()) {
         open.push_back(needed);

@@ -13,7 +13,7 @@
 
 namespace msstream::overlap {
 
-/// What the fix of a finding changes in a program.
+/// The changes to a program that fix a finding.
 struct Fix {
   std::unordered_set<Index> calls;   ///< that neither wait nor take longer than to issue
   std::unordered_set<Index> waits;   ///< of streams, in Recording::syncs, that are left out

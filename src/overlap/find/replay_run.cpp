@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/occupancy.hpp"
 #include "overlap/find/replay.hpp"
 #include "overlap/find/tolerances.hpp"
 #include "runtime/sim/sim_load.hpp"
@@ -21,7 +22,6 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kAfterWait = 2'000;  ///< the host's reaction to the end of work
 constexpr double kGraphStep = 300;    ///< the host's part of a launch inside a graph
 constexpr double kPinnedBytesPerNs = 22;
-constexpr int kAssumedReplaySms = 132;
 
 }  // namespace
 
@@ -42,7 +42,7 @@ class Replay::Run {
         waiters_(replay.activities_.size()),
         after_(replay.activities_.size()) {
     for (auto const& device : replay.program_.recording().devices) {
-      loads_.emplace_back(device.sms > 0 ? device.sms : kAssumedReplaySms);
+      loads_.emplace_back(device.sms > 0 ? device.sms : kAssumedSms);
       waiting_.emplace_back();
       full_.push_back(0);
     }

@@ -11,7 +11,7 @@
 
 namespace msstream::overlap {
 
-/// What an instant of the window is, for one device. Each ns has exactly one class.
+/// The class of an instant of the window, for one device. Each ns has exactly one.
 enum class TimeClass : std::uint8_t {
   overlapped,  ///< two or more activities
   alone,       ///< one activity, and no work that could have run beside it
@@ -72,7 +72,7 @@ struct DeviceReport {
   std::vector<Index> critical_path;  ///< activities, in order
 };
 
-/// What one file or run says about its overlap.
+/// The explanation of one file or run.
 struct Report {
   Interval window;
   std::vector<DeviceReport> devices;

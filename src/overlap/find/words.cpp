@@ -31,7 +31,7 @@ std::string call_text(Program const& program, Index call) {
   auto const name = program.recording().names[program.call(call).name];
   return fmt::format("{}() of {}",
                      name.empty() ? std::string("a call") : shortened(name),
-                     time_text(program.call(call).time.length()));
+                     duration_text(program.call(call).time.length()));
 }
 
 /// Returns the innermost range in which a call was made, as " in NAME (SOURCE)"; empty if there is
@@ -84,20 +84,6 @@ std::string sm_text(Program const& program, Index running, Index held) {
 
 }  // namespace
 
-std::string time_text(Ns time) {
-  auto const value = static_cast<double>(time);
-  if (time < 1'000) {
-    return fmt::format("{} ns", time);
-  }
-  if (time < 1'000'000) {
-    return fmt::format("{:.3g} us", value / 1e3);
-  }
-  if (time < 1'000'000'000) {
-    return fmt::format("{:.3g} ms", value / 1e6);
-  }
-  return fmt::format("{:.2f} s", value / 1e9);
-}
-
 std::string share_text(Ns part, Ns whole) {
   auto const percent =
       whole == 0 ? 0.0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
@@ -121,7 +107,7 @@ std::string activity_text(Program const& program, Index activity) {
 
 std::string summary(Program const& program, Cause cause, CauseSum const& sum, Interval window) {
   auto const amount = fmt::format(
-      "{} ({} of the window)", time_text(sum.time()), share_text(sum.time(), window.length()));
+      "{} ({} of the window)", duration_text(sum.time()), share_text(sum.time(), window.length()));
   auto const times = fmt::format("{} time{}", sum.occurrences, sum.occurrences == 1 ? "" : "s");
   auto const of_activity = [&](Index i) { return activity_text(program, i); };
   auto const& first = sum.largest.front();
@@ -130,7 +116,7 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
                        text,
                        amount,
                        times,
-                       time_text(first.time.length()),
+                       duration_text(first.time.length()),
                        of_activity(first.held));
   };
   auto const between = [&](std::string_view text) {
@@ -138,7 +124,7 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
                        text,
                        amount,
                        times,
-                       time_text(first.time.length()),
+                       duration_text(first.time.length()),
                        of_activity(first.held),
                        of_activity(first.holder));
   };
@@ -165,7 +151,7 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
       return fmt::format("Collectives waited for another rank: {}, {}, longest {} in {}.",
                          amount,
                          times,
-                         time_text(first.time.length()),
+                         duration_text(first.time.length()),
                          of_activity(first.holder));
     case Cause::collective_order:
       return between("A collective queued behind another one of its communicator");
@@ -193,12 +179,12 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
   return fmt::format("The recording does not tell why: {}, {}, longest {} before {}.",
                      amount,
                      times,
-                     time_text(first.time.length()),
+                     duration_text(first.time.length()),
                      of_activity(first.held));
 }
 
 std::string evidence_text(Program const& program, Cause cause, Charge const& charge) {
-  auto const length = time_text(charge.time.length());
+  auto const length = duration_text(charge.time.length());
   auto const held = activity_text(program, charge.held);
   if (charge.kind == TimeClass::idle) {
     return fmt::format("{} idle before {}{}{}",

@@ -3,6 +3,7 @@
 
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
+#include "overlap/recording/duration_text.hpp"
 
 #include <cstdint>
 #include <string>
@@ -16,8 +17,6 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 /// Returns the framework of a program, by the ranges that it recorded.
 [[nodiscard]] Framework framework_of(Recording const& recording);
 
-/// Returns a time in a readable unit: "850 ns", "12.5 us", "3.41 ms", "2.10 s".
-[[nodiscard]] std::string time_text(Ns time);
 /// Returns a share in percent: "8%", "0.9%".
 [[nodiscard]] std::string share_text(Ns part, Ns whole);
 

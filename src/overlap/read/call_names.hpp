@@ -8,7 +8,7 @@
 
 namespace msstream::overlap {
 
-/// What the name of a call of CUDA (or of AMD's HIP) says.
+/// The meaning of the name of a call of CUDA or of AMD's HIP.
 struct CallName {
   std::string_view name;  ///< without version: "cudaLaunchKernel" of "cudaLaunchKernel_v7000"
   CallKind kind = CallKind::other;

@@ -23,7 +23,7 @@ class JsonStream {
  public:
   using Ch = char;
 
-  /// What all copies share.
+  /// The state that all copies of a stream share.
   struct Input {
     explicit Input(ByteSource& bytes) : source(&bytes) {}
 

@@ -201,7 +201,7 @@ void KinetoReader::take_work(TraceEvent const& event, Interval time) {
     activity.collective = collective_of_kernel(event);
     double const blocks =
         static_cast<double>(event.grid[0]) * event.grid[1] * static_cast<double>(event.grid[2]);
-    // Of small grids, the printed digits are too few.
+    // The number has too few digits if the grid is small.
     if (event.blocks_per_sm >= 1 && event.blocks_per_sm < 1e6 && blocks > 0) {
       sms_[device] = static_cast<int>(std::lround(blocks / event.blocks_per_sm));
     }

@@ -59,10 +59,6 @@ OverheadKind overhead_kind(std::int64_t number) {
   }
 }
 
-std::int64_t positive(std::optional<std::int64_t> number) {
-  return number && *number > 0 ? *number : kUnknown;
-}
-
 }  // namespace
 
 NsightReader::NsightReader(std::filesystem::path const& file,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,6 +16,11 @@
 #include <vector>
 
 namespace msstream::overlap {
+
+/// Returns an identifier of an export; kUnknown if it is missing or not above 0.
+inline std::int64_t positive(std::optional<std::int64_t> number) {
+  return number && *number > 0 ? *number : kUnknown;
+}
 
 /// Reads the tables of an export of Nsight Systems. Numbers of enumerations are those of its
 /// ENUM_… tables, which have been the same since 2020.

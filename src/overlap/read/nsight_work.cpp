@@ -74,10 +74,6 @@ CopyDirection direction_of_copy(std::optional<std::int64_t> number) {
   }
 }
 
-std::int64_t above_zero(std::optional<std::int64_t> number) {
-  return number && *number > 0 ? *number : kUnknown;
-}
-
 }  // namespace
 
 void NsightReader::read_work(
@@ -106,8 +102,8 @@ void NsightReader::read_work(
     int const number = small_int(row.number(device));
     owner.devices[row.number(context, kUnknown)] = number;
     activity.stream = builder.stream(number, row.number(context, kUnknown), row.number(stream, 0));
-    activity.graph = above_zero(row.number(graph));
-    activity.graph_node = above_zero(row.number(node));
+    activity.graph = positive(row.number(graph));
+    activity.graph_node = positive(row.number(node));
     take(row, builder, activity);
     builder.add(activity, row.number(correlation, 0));
   });

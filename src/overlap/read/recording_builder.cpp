@@ -140,7 +140,7 @@ void RecordingBuilder::leave_out_inner_calls() {
   for (auto const i : order) {
     auto const& call = calls[i];
     if (!call_facts_[i].is_driver) {
-      // Of runtime calls inside each other, the outer one counts.
+      // If one runtime call is inside another, the outer one counts.
       if (outer == kNone || calls[outer].thread != call.thread ||
           calls[outer].time.end <= call.time.begin || calls[outer].time.end < call.time.end) {
         outer = i;

@@ -20,7 +20,7 @@ namespace msstream::overlap {
 /// numbers name none.
 using Correlation = std::int64_t;
 
-/// What a wait for an event waits for: the call that recorded the event, by its correlation.
+/// The call that recorded the event of a wait, by its correlation.
 struct RecordedEvent {
   Correlation record = 0;
   Index stream = kNone;
@@ -51,7 +51,7 @@ class RecordingBuilder {
   void add(Overhead const& overhead);
   void add(Range const& range);
 
-  /// What is filled in directly: devices' facts, origin, notes and so on.
+  /// The recording so far; its devices' facts, origin and notes are filled in directly.
   [[nodiscard]] Recording& recording() noexcept { return recording_; }
   [[nodiscard]] std::size_t activities() const noexcept { return recording_.activities.size(); }
 

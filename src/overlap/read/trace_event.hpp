@@ -12,7 +12,7 @@
 
 namespace msstream::overlap {
 
-/// What an event of a Chrome trace is about, by its field "cat".
+/// The category of an event of a Chrome trace, its field "cat".
 enum class Category : std::uint8_t {
   none,  ///< the event has no such field
   other,
@@ -109,7 +109,7 @@ struct TraceEvent {
   }
 };
 
-/// What a trace says outside its events.
+/// The facts that a trace states outside its events.
 struct TraceFacts {
   std::vector<Device> devices;
   std::string format;  ///< of msstream's own files

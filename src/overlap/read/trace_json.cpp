@@ -17,7 +17,7 @@
 namespace msstream::overlap {
 namespace {
 
-/// What a JSON object or list is.
+/// The meaning of a JSON object or list of a trace.
 enum class Place : std::uint8_t {
   skipped,
   file,
@@ -45,7 +45,7 @@ enum class Read : std::uint8_t {
   blocks_per_sm,
   is_nvtx,
   is_whole_graph,
-  // Of the file.
+  // Fields of the file.
   events,
   devices,
   distributed,
@@ -55,10 +55,10 @@ enum class Read : std::uint8_t {
   program,
   note,
   notes,
-  // Of distributedInfo.
+  // Fields of distributedInfo.
   rank,
   ranks,
-  // Of a device.
+  // Fields of a device.
   device_number,
   device_name,
   device_major,
@@ -122,10 +122,10 @@ constexpr KeyMeaning kArgumentKeys[] = {
     number("Out msg nelems", Field::output_elements),
     number("Group size", Field::group_size),
     number("Seq", Field::sequence),
-    // Of metadata.
+    // Fields of metadata events.
     text("name", Text::label),
     text("labels", Text::label),
-    // Of msstream's recorder.
+    // Fields that msstream's recorder adds.
     number("null stream", Field::null_stream),
     number("event", Field::event),
     text("flag", Text::flag),

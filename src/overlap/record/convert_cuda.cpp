@@ -44,23 +44,23 @@ void add_kernel(CUpti_ActivityKernel8 const& record, EventWriter& writer) {
   writer.add(kernel);
 }
 
-void add_copy(CUpti_ActivityMemcpy5 const& record, EventWriter& writer) {
+template <class Record>
+Copy copy_of(Record const& record) {
   Copy copy;
   copy.work = node_of(record);
   copy.direction = record.copyKind;
   copy.source = record.srcKind;
   copy.target = record.dstKind;
   copy.bytes = record.bytes;
-  writer.add(copy);
+  return copy;
+}
+
+void add_copy(CUpti_ActivityMemcpy5 const& record, EventWriter& writer) {
+  writer.add(copy_of(record));
 }
 
 void add_peer_copy(CUpti_ActivityMemcpyPtoP4 const& record, EventWriter& writer) {
-  Copy copy;
-  copy.work = node_of(record);
-  copy.direction = record.copyKind;
-  copy.source = record.srcKind;
-  copy.target = record.dstKind;
-  copy.bytes = record.bytes;
+  auto copy = copy_of(record);
   copy.peers = {record.srcDeviceId, record.dstDeviceId};
   writer.add(copy);
 }

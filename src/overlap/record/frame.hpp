@@ -23,15 +23,15 @@ struct Moment {
   void read_system_clocks();
 };
 
-/// What is known as a recording begins.
+/// The facts that are known when a recording begins.
 struct Head {
   std::vector<DeviceFacts> devices;
   std::int64_t pid = 0;
   std::string program;
   std::vector<std::string> command;
   std::string host;
-  /// Of several processes: from RANK, OMPI_COMM_WORLD_RANK and their like, otherwise the order in
-  /// which the processes began.
+  /// The number among several processes: from RANK, OMPI_COMM_WORLD_RANK and their like, otherwise
+  /// the order in which the processes began.
   int rank = 0;
   int ranks = 0;  ///< 0 if unknown
   bool rank_is_known = false;
@@ -50,7 +50,7 @@ struct Head {
   void describe_process(int order);
 };
 
-/// What is known as a recording ends.
+/// The facts that are known when a recording ends.
 struct Foot {
   bool complete = true;
   std::string reason;  ///< why it ended

@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
-/// What a program did, as the recorder writes it: CUPTI's records without CUPTI's types, so that
+/// The records of a program as the recorder writes them, without CUPTI's types, so that
 /// their conversion to JSON can be tested without it. Times are ns of the clock of the recording.
 namespace msstream::overlap::record {
 
-/// Where work ran. Numbers are CUPTI's.
+/// The device, context and stream of work, by CUPTI's numbers.
 struct Place {
   std::uint32_t device = 0;
   std::uint32_t context = 0;
@@ -23,7 +23,7 @@ struct Time {
   std::int64_t end = 0;
 };
 
-/// What all work on a device has.
+/// The fields that all records of work on a device have.
 struct Work {
   Time time;
   Place place;
@@ -50,7 +50,7 @@ struct Copy {
   int source = 0;     ///< CUPTI's kind of memory
   int target = 0;
   std::uint64_t bytes = 0;
-  /// Of copies between devices: the devices of both ends.
+  /// The devices of both ends; empty unless the copy is between devices.
   std::optional<std::array<std::uint32_t, 2>> peers;
 };
 
@@ -87,7 +87,7 @@ struct Synchronisation {
   std::uint64_t event_sync = 0;  ///< names one recording of the event; 0 if CUPTI does not tell
 };
 
-/// That an event was recorded in a stream.
+/// The recording of an event in a stream.
 struct EventRecorded {
   Place place;
   bool has_device = false;  ///< whether `place.device` is known

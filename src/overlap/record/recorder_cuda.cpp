@@ -204,6 +204,7 @@ void Recorder::begin(Settings const& settings) {
   }
   writer_ = std::make_unique<EventWriter>(pid_, head_.start.recording);
   enable_always();
+  find_calls();
   current_recorder.store(this, std::memory_order_release);
   pthread_atfork(nullptr, nullptr, [] { forget_in_child(); });
   if (!settings.range.empty()) {
@@ -238,23 +239,30 @@ void Recorder::enable_always() {
   }
 }
 
-void Recorder::choose_calls() {
+void Recorder::find_calls() {
   constexpr std::uint32_t kMostCalls = 1200;
+  for (std::uint32_t number = 1; number < kMostCalls; ++number) {
+    if (is_uninteresting(cupti_.call_name(CUPTI_CB_DOMAIN_RUNTIME_API, number))) {
+      unwanted_runtime_calls_.push_back(number);
+    }
+    if (is_interesting(cupti_.call_name(CUPTI_CB_DOMAIN_DRIVER_API, number))) {
+      wanted_driver_calls_.push_back(number);
+    }
+  }
+}
+
+void Recorder::choose_calls() {
   if (cupti_.enable_runtime_call != nullptr) {
-    for (std::uint32_t number = 1; number < kMostCalls; ++number) {
-      if (is_uninteresting(cupti_.call_name(CUPTI_CB_DOMAIN_RUNTIME_API, number))) {
-        cupti_.enable_runtime_call(number, 0);
-      }
+    for (auto const number : unwanted_runtime_calls_) {
+      cupti_.enable_runtime_call(number, 0);
     }
   }
   if (cupti_.enable_driver_call == nullptr) {
     cupti_.enable(CUPTI_ACTIVITY_KIND_DRIVER);
     return;
   }
-  for (std::uint32_t number = 1; number < kMostCalls; ++number) {
-    if (is_interesting(cupti_.call_name(CUPTI_CB_DOMAIN_DRIVER_API, number))) {
-      cupti_.enable_driver_call(number, 1);
-    }
+  for (auto const number : wanted_driver_calls_) {
+    cupti_.enable_driver_call(number, 1);
   }
 }
 
@@ -289,10 +297,8 @@ void Recorder::close_window() {
   if (cupti_.enable_driver_call == nullptr) {
     cupti_.disable(CUPTI_ACTIVITY_KIND_DRIVER);
   } else {
-    for (std::uint32_t number = 1; number < 1200; ++number) {
-      if (is_interesting(cupti_.call_name(CUPTI_CB_DOMAIN_DRIVER_API, number))) {
-        cupti_.enable_driver_call(number, 0);
-      }
+    for (auto const number : wanted_driver_calls_) {
+      cupti_.enable_driver_call(number, 0);
     }
   }
   RangeLog::of_process().keep(false);

@@ -53,6 +53,9 @@ class Recorder {
   void begin(Settings const& settings);
   void run();
   void enable_always();
+  /// Finds the numbers of the calls that windows record: once, as windows open on the program's
+  /// threads.
+  void find_calls();
   void choose_calls();
   void open_window();
   void close_window();
@@ -83,6 +86,8 @@ class Recorder {
 
   std::mutex window_mutex_;  ///< of the two below
   bool window_is_open_ = false;
+  std::vector<std::uint32_t> unwanted_runtime_calls_;
+  std::vector<std::uint32_t> wanted_driver_calls_;
   bool windows_are_over_ = false;
   std::vector<std::pair<std::int64_t, std::int64_t>> windows_;
 };

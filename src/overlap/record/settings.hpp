@@ -21,7 +21,7 @@ inline constexpr char kMemory[] = "MSSTREAM_OVERLAP_MEMORY_MIB";
 inline constexpr char kCupti[] = "MSSTREAM_OVERLAP_CUPTI";
 }  // namespace variable
 
-/// What to record, and where.
+/// The choice of what is recorded, and the folder for the files.
 struct Settings {
   std::string folder;            ///< absolute; each process writes a file of its own there
   bool plain = false;            ///< JSON that is not compressed

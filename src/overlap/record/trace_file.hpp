@@ -53,7 +53,7 @@ class TraceFile {
   std::string error_;
 };
 
-/// What was done with a file whose process ended without finish().
+/// The outcome for a file whose process ended without finish().
 struct CutFile {
   bool still_written = false;    ///< its process lives: nothing was done
   std::uint64_t lost_bytes = 0;  ///< of a piece that was not written as a whole

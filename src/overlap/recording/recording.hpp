@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-/// What one process of a CUDA program did, as far as it was recorded, in one form for all sources:
+/// The recording of one process of a CUDA program has one form for all sources:
 /// Kineto traces, exports of Nsight Systems, recordings of msstream-overlap, step traces and
 /// timelines of msstream, and recordings in the program itself.
 namespace msstream::overlap {
@@ -93,7 +93,7 @@ struct LaunchShape {
   friend bool operator==(LaunchShape const&, LaunchShape const&) = default;
 };
 
-/// What a collective operation says of itself.
+/// The description of a collective operation, from the library that runs it.
 struct Collective {
   NameId name = 0;   ///< such as "allreduce"
   NameId group = 0;  ///< the process group or communicator
@@ -158,7 +158,8 @@ struct Sync {
   SyncKind kind = SyncKind::device;
   Index call = kNone;
   Index stream = kNone;  ///< that waits, or that is waited for by the host
-  /// Of an event: the call that recorded it and the stream in which it was recorded, if known.
+  /// The call that recorded the event, and the stream in which it was recorded. kNone if unknown,
+  /// and for synchronisations without an event.
   Index record_call = kNone;
   Index record_stream = kNone;
 };
@@ -170,7 +171,7 @@ struct EventRecord {
   std::int64_t event = kUnknown;  ///< handles are used again, so that it alone names no recording
 };
 
-/// That an activity needs what another one wrote, as the program declares: from step traces.
+/// Two activities of which the second needs what the first wrote, as a step trace declares.
 struct Dependency {
   Index before = kNone;
   Index after = kNone;
@@ -209,7 +210,8 @@ struct Range {
   RangeKind kind = RangeKind::nvtx;
 };
 
-/// What one process did. Vectors that have times are ordered by their begin, after sort().
+/// The recorded work of one process. Vectors that have times are ordered by their begin, after
+/// sort().
 ///
 /// Indices between the vectors stay valid under sort(), which renumbers them.
 struct Recording {

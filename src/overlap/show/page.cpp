@@ -2,6 +2,7 @@
 #include "overlap/show/page.hpp"
 
 #include "base/json_writer.hpp"
+#include "base/xml_text.hpp"
 #include "overlap/show/page_data.hpp"
 #include "overlap/show/page_text.hpp"
 #include "overlap/show/terminal.hpp"
@@ -18,29 +19,6 @@ namespace {
 constexpr std::string_view kPolicy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char const character : text) {
-    switch (character) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += character;
-    }
-  }
-  return out;
-}
 
 std::string causes_json() {
   std::string out;
@@ -72,10 +50,10 @@ std::string html_text(std::span<Explained const> reports, PageOptions const& opt
       "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{}<noscript><pre>\n{}</pre>"
       "</noscript>\n",
       kPolicy,
-      escaped(title),
+      detail::xml_text(title),
       page::style(),
       page::body(),
-      escaped(plain));
+      detail::xml_text(plain));
   out +=
       fmt::format("<script type=\"application/json\" id=\"causes\">{}</script>\n", causes_json());
   for (std::size_t i = 0; i < reports.size(); ++i) {

@@ -84,22 +84,6 @@ std::string valid(std::string_view text) {
 
 }  // namespace
 
-std::string duration_text(Ns duration) {
-  static constexpr std::array kUnits{"ns", "µs", "ms", "s"};
-  if (std::abs(duration) < 1000) {
-    return fmt::format("{} ns", duration);
-  }
-  auto value = static_cast<double>(duration);
-  std::size_t unit = 0;
-  while (std::abs(value) >= 999.5 && unit + 1 < kUnits.size()) {
-    value /= 1000;
-    ++unit;
-  }
-  double const size = std::abs(value);
-  int const digits = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-  return fmt::format("{} {}", report::fixed(value, digits), kUnits.at(unit));
-}
-
 std::string instant_text(Ns instant) {
   // Rounds to µs, and then writes the ms with commas.
   bool const negative = instant < 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "overlap/recording/duration_text.hpp"
 #include "overlap/recording/recording.hpp"
 
 #include <cstddef>
@@ -11,9 +12,6 @@
 
 namespace msstream::overlap {
 
-/// Formats a duration with three digits and a fitting unit, such as `812 ns`, `3.05 µs`, `41.2 ms`
-/// or `1.70 s`.
-[[nodiscard]] std::string duration_text(Ns duration);
 /// Formats an instant of a recording in ms with three decimals, such as `1,204.318 ms`.
 [[nodiscard]] std::string instant_text(Ns instant);
 /// Formats a share of a whole as percents with one decimal, such as `8.1%`; `0.0%` of nothing.

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -33,6 +34,7 @@ class Simulation {
   [[nodiscard]] Recording run();
 
  private:
+  static constexpr Ns kNever = std::numeric_limits<Ns>::max();
   using Do = HostThread::Do;
   using Step = HostThread::Step;
 

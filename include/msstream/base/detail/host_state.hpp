@@ -14,8 +14,8 @@
 
 namespace msstream::detail {
 
-/// What a checkpoint saves and loads besides the tensors of a device: arrays in host memory, which
-/// belong together and whose sizes only a file knows.
+/// Arrays in host memory that a checkpoint saves and loads besides the tensors of a device. They
+/// belong together, and only a file knows their sizes.
 class HostState {
  public:
   /// An array, row-major, whose memory `owner` keeps.

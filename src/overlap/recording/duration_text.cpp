@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/recording/duration_text.hpp"
+
+#include <msstream/report/text.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+
+namespace msstream::overlap {
+
+std::string duration_text(Ns duration) {
+  static constexpr std::array kUnits{"ns", "µs", "ms", "s"};
+  if (std::abs(duration) < 1000) {
+    return fmt::format("{} ns", duration);
+  }
+  auto value = static_cast<double>(duration);
+  std::size_t unit = 0;
+  while (std::abs(value) >= 999.5 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  double const size = std::abs(value);
+  int const digits = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  return fmt::format("{} {}", report::fixed(value, digits), kUnits.at(unit));
+}
+
+}  // namespace msstream::overlap

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/recording/recording.hpp"
+
+#include <string>
+
+namespace msstream::overlap {
+
+/// Formats a duration with three digits and a fitting unit, such as `812 ns`, `3.05 µs`, `41.2 ms`
+/// or `1.70 s`.
+[[nodiscard]] std::string duration_text(Ns duration);
+
+}  // namespace msstream::overlap

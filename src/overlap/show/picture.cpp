@@ -244,7 +244,7 @@ class ReportPicture {
          fmt::format("{} · {} busy", title_of(recording_.devices.at(device.device)), busy),
          "font-weight=\"600\"");
     y_ += 8;
-    // Where the time went, in a bar.
+    // The bar says where the time went.
     auto const bar = y_;
     y_ += 12;
     draw_spans(device, bar, 9, "");
@@ -296,7 +296,7 @@ class ReportPicture {
     for (auto const& span : device.spans) {
       auto const end = x_of(span.time.end);
       auto const begin = std::max(drawn_to, x_of(span.time.begin));
-      // Of spans in one pixel, the first is drawn.
+      // The first of several spans in one pixel is drawn.
       if ((causes_alone && !span.cause) || end - begin < 0.5) {
         continue;
       }

@@ -3,7 +3,7 @@
 const kClassTitles =
   ["two or more at once", "one alone, nothing to run beside it", "one alone, others waited", "idle"];
 const kKinds = ["kernel", "copy to the device", "copy to the host", "other copy", "fill", "graph", "collective"];
-const kColours = JSON.parse(document.getElementById("colours").textContent);
+const kColours = JSON.parse(document.getElementById("palette").textContent);
 const kKindColours = kColours.kinds;
 const kCallColours = kColours.calls;
 const kOverlapped = kColours.overlapped;

@@ -58,7 +58,7 @@ std::string html_text(std::span<Explained const> reports, PageOptions const& opt
   out +=
       fmt::format("<script type=\"application/json\" id=\"causes\">{}</script>\n", causes_json());
   out +=
-      fmt::format("<script type=\"application/json\" id=\"colours\">{}</script>\n", colours_json());
+      fmt::format("<script type=\"application/json\" id=\"palette\">{}</script>\n", colours_json());
   for (std::size_t i = 0; i < reports.size(); ++i) {
     auto const data = page_data(reports[i], options);
     out += fmt::format("<script type=\"application/json\" class=\"report\" id=\"report-{}\">", i);

@@ -54,9 +54,9 @@ ROOMS = {
     "capture": (6, "captures of work into graphs, and their replay; private; lower rooms use the interface `OpenCapture`"),
     "step": (7, "gradient tape, differentiable operations, optimizer, captured steps, pipelines, step traces"),
     "metrics": (7, "streaming metrics on the device"),
-    "serve": (8, "inference pools"),
     "data": (8, "readers of files, the columns of their rows, shuffled batches, and their uploads"),
     "overlap": (9, "why streams did not overlap: recordings of programs, causes of lost time, reports"),
+    "serve": (9, "inference pools, and queries of rows"),
     "checkpoint": (9, "safetensors files, saving and loading of named tensors, checkpoints written beside a training"),
 }
 STEPS = {room: step for room, (step, _) in ROOMS.items()}

@@ -21,15 +21,15 @@ void layer_norm(benchmark::State& state, DeviceBench<R>& bench, std::int64_t wid
   auto const& device = bench.device();
   auto const rows = bench.rows(Sizes::kElements / width);
   auto const input = filled(device, {rows, width});
-  auto const gain = filled(device, {width});
-  auto const shift = filled(device, {width});
-  auto const result = ms::ops::layer_norm(input, gain, shift);
+  auto const weight = filled(device, {width});
+  auto const bias = filled(device, {width});
+  auto const result = ms::ops::layer_norm(input, weight, bias);
   double const bytes = static_cast<double>(rows * width) * sizeof(float) * (backward ? 3 : 2);
   bench.measure(state, {.bytes = bytes}, [&] {
     if (backward) {
-      benchmark::DoNotOptimize(ms::ops::layer_norm_gradient(input, gain, result, input));
+      benchmark::DoNotOptimize(ms::ops::layer_norm_gradient(input, weight, result, input));
     } else {
-      benchmark::DoNotOptimize(ms::ops::layer_norm(input, gain, shift));
+      benchmark::DoNotOptimize(ms::ops::layer_norm(input, weight, bias));
     }
   });
 }

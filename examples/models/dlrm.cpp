@@ -25,22 +25,14 @@ struct Dlrm {
         bottom(parameters, "bottom", clicks::kNumbers, {64, kWidth}, {.last = relu}),
         top(parameters, "top", kWidth + 27 * 26 / 2, {64, 32, 1}) {}
 
-  // Returns the logits [batch, 1] for numbers [batch, 13] and the ids of all fields, field by
-  // field.
-  auto forward(auto& tape,
-               ms::Tensor<float> const& dense,
-               ms::Tensor<std::int64_t> const& ids) const {
-    auto const rows = ops::embedding_lookup(tape, tables, {ids, dense.shape()[0]});
-    return top(tape, ops::dot_interaction(tape, bottom(tape, dense), rows));
+  // Returns the logits [rows, 1] for the numbers [rows, 13] and the ids, field by field, of the
+  // rows of a batch or of the inputs of a served model.
+  auto forward(auto& tape, auto const& rows) const {
+    auto const [dense, ids] = clicks::columns_of(rows);
+    auto const vectors = ops::embedding_lookup(tape, tables, {ids, dense.shape()[0]});
+    return top(tape, ops::dot_interaction(tape, bottom(tape, dense), vectors));
   }
-  auto forward(auto& tape, ms::data::DeviceBatch<> const& batch) const {
-    return forward(tape, batch.floats("dense"), batch.ints("id0", "id25"));
-  }
-  auto operator()(ms::serve::Inputs<> const& inputs) const {
-    auto const ids = inputs.get<std::int64_t>("ids");
-    return ops::sigmoid(
-        forward(ms::no_tape, inputs.get<float>("dense"), ids.reshaped({ids.count()})));
-  }
+  auto operator()(auto const& rows) const { return forward(ms::no_tape, rows); }
 
   static constexpr auto relu = ops::Activation::relu;
   ops::EmbeddingTables<> tables;
@@ -52,7 +44,7 @@ int main() {
   ms::Device<> const device;
   ms::StreamPool pool(device, {.groups = 2});
   ms::Parameters parameters(device, {.seed = 1});
-  auto const model = std::make_shared<Dlrm>(device, parameters);
+  auto const model = std::make_shared<Dlrm const>(device, parameters);
   ms::Optimizer optimizer(device, {.kind = ops::OptimizerKind::adam, .learning_rate = 3e-3F});
   optimizer.add(parameters);
   ms::GradientTape tape(device);
@@ -72,22 +64,21 @@ int main() {
                        ms::checkpoint::Tensors(parameters, optimizer),
                        {.metadata = {{"position", to_string(batches.position())}}});
 
-  ms::metrics::Auc const auc(device);
-  auto held_out = clicks::batches(device, pool[0], 300'000, 320'000);
-  while (auto const batch = held_out.next()) {
-    auc.update(model->forward(ms::no_tape, *batch), clicks::labels_of(*batch));
-  }
-  std::printf("held-out AUC %.4f\n", auc.value().value());
-
   parameters.freeze("*");
   ms::serve::InferencePool server(
       device,
-      std::shared_ptr<Dlrm const>(model),
+      model,
       {.inputs = {ms::serve::field<float>("dense", clicks::kNumbers),
                   ms::serve::field<std::int64_t>(
                       "ids", clicks::kFields, ms::serve::Field::Order::columns)},
-       .outputs_per_row = 1});
-  clicks::Query const query;
-  auto const answer = server.submit({.rows = 1, .values = {query.dense, query.ids}}).get();
-  std::printf("probability of a click: %.4f\n", answer.values[0]);
+       .buckets = {512}});
+  ms::metrics::Auc const auc(device);
+  auto held_out = clicks::batches(device, pool[0], 300'000, 320'480);
+  while (auto const batch = held_out.next()) {
+    auto const logits = (*model)(*batch);
+    auc.update(logits, clicks::labels_of(*batch));
+    auto const answer = server.submit(clicks::Asked(*batch).query()).get();
+    std::printf("%s", answer.values == ms::to_host(logits) ? "" : "served logits differ\n");
+  }
+  std::printf("held-out AUC %.4f\n", auc.value().value());
 }

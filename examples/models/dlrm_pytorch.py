@@ -48,7 +48,7 @@ def main():
     model.eval()
     logits, targets = [], []
     with torch.no_grad():
-        for dense, ids, labels in clicks(300_000, 320_000, 512, device):
+        for dense, ids, labels in clicks(300_000, 320_480, 512, device):
             logits.append(model(dense, ids))
             targets.append(labels)
     auc = binary_auroc(torch.cat(logits).flatten(), torch.cat(targets).flatten())

@@ -100,11 +100,8 @@ inline ms::serve::Field field() {
 }
 
 /// Returns the histories of a batch, or of the inputs of a served model.
-inline ms::ops::Bags<> history_of(ms::data::DeviceBatch<> const& batch) {
-  return {batch.ints("history"), batch.offsets("history")};
-}
-inline ms::ops::Bags<> history_of(ms::serve::Inputs<> const& inputs) {
-  return {inputs.get<std::int64_t>("history"), inputs.offsets("history")};
+inline ms::ops::Bags<> history_of(auto const& rows) {
+  return {rows.ints("history"), rows.offsets("history")};
 }
 
 /// The columns of a batch, or of the inputs of a served model.
@@ -113,13 +110,8 @@ struct Columns {
   ms::Tensor<std::int64_t> offsets;  ///< [users + 1], where the history of each begins and ends
   ms::Tensor<std::int64_t> item;     ///< [users]
 };
-inline Columns columns_of(ms::data::DeviceBatch<> const& batch) {
-  return {batch.ints("history"), batch.offsets("history"), batch.ints("item")};
-}
-inline Columns columns_of(ms::serve::Inputs<> const& inputs) {
-  return {inputs.get<std::int64_t>("history"),
-          inputs.offsets("history"),
-          inputs.get<std::int64_t>("item").reshaped({inputs.rows()})};
+inline Columns columns_of(auto const& rows) {
+  return {rows.ints("history"), rows.offsets("history"), rows.ints("item")};
 }
 
 /// Returns the labels of a batch, [rows, 1].

@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
   squares = reduce_lanes<Total>(squares, place.lanes);
   float const reciprocal = rsqrtf(squares * share_of_column + args.epsilon);
   place.for_each<PerLane>(columns, [&](int k, int column) {
-    args.output[first + column] = values[k] * reciprocal * args.gain[column] + args.shift[column];
+    args.output[first + column] = values[k] * reciprocal * args.weight[column] + args.bias[column];
   });
   if (exists && place.lane == 0) {
     store_moments(args, place.row, mean, reciprocal);
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
   float const reciprocal = 1.0F / std::sqrt(variance + args.epsilon);
   for_each_of_block(args.width, [&](std::int64_t column) {
     output[column] =
-        mean.deviation_of(input[column]) * reciprocal * args.gain[column] + args.shift[column];
+        mean.deviation_of(input[column]) * reciprocal * args.weight[column] + args.bias[column];
   });
   if (threadIdx.x == 0) {
     store_moments(args, row, mean, reciprocal);
@@ -133,19 +133,19 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
       exists ? stored_mean(args.means, args.mean_rests, place.row) : SplitFloat{0.0F, 0.0F};
   float const reciprocal = exists ? args.reciprocals[place.row] : 0.0F;
   float normal[PerLane] = {};
-  float gained[PerLane] = {};
+  float scaled[PerLane] = {};
   float sum = 0.0F;
   float weighted = 0.0F;
   place.for_each<PerLane>(columns, [&](int k, int column) {
     normal[k] = mean.deviation_of(args.input[first + column]) * reciprocal;
-    gained[k] = args.output_gradient[first + column] * args.gain[column];
-    sum += gained[k];
-    weighted += gained[k] * normal[k];
+    scaled[k] = args.output_gradient[first + column] * args.weight[column];
+    sum += scaled[k];
+    weighted += scaled[k] * normal[k];
   });
   sum = reduce_lanes<Total>(sum, place.lanes) * share_of_column;
   weighted = reduce_lanes<Total>(weighted, place.lanes) * share_of_column;
   place.for_each<PerLane>(columns, [&](int k, int column) {
-    args.input_gradient[first + column] = reciprocal * (gained[k] - sum - normal[k] * weighted);
+    args.input_gradient[first + column] = reciprocal * (scaled[k] - sum - normal[k] * weighted);
   });
 }
 
@@ -160,25 +160,25 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
   auto const normal_of = [&](std::int64_t column) {
     return mean.deviation_of(args.input[first + column]) * reciprocal;
   };
-  LongSum gained_sum;
+  LongSum scaled_sum;
   LongSum weighted_sum;
   for_each_of_block<kIsLong>(
       args.width,
       [&](std::int64_t column) {
-        float const gained = args.output_gradient[first + column] * args.gain[column];
-        gained_sum.add(gained);
-        weighted_sum.add(gained * normal_of(column));
+        float const scaled = args.output_gradient[first + column] * args.weight[column];
+        scaled_sum.add(scaled);
+        weighted_sum.add(scaled * normal_of(column));
       },
       [&] {
-        gained_sum.fold();
+        scaled_sum.fold();
         weighted_sum.fold();
       });
-  float const sum = reduce_block<Total>(gained_sum.get()) / width;
+  float const sum = reduce_block<Total>(scaled_sum.get()) / width;
   float const weighted = reduce_block<Total>(weighted_sum.get()) / width;
   for_each_of_block(args.width, [&](std::int64_t column) {
     float const normal = normal_of(column);
-    float const gained = args.output_gradient[first + column] * args.gain[column];
-    args.input_gradient[first + column] = reciprocal * (gained - sum - normal * weighted);
+    float const scaled = args.output_gradient[first + column] * args.weight[column];
+    args.input_gradient[first + column] = reciprocal * (scaled - sum - normal * weighted);
   });
 }
 
@@ -198,37 +198,37 @@ struct ParameterPass {
   std::int64_t tiles;
   std::int64_t chunk_length;
   std::int64_t chunk_stride;  ///< floats from one chunk's sums to the next one's
-  float* gains;               ///< sums of the first chunk, for the gradient of the gain
-  float* shifts;
+  float* weights;             ///< sums of the first chunk, for the gradient of the weight
+  float* biases;
 };
 
-/// Adds the terms of the gradients of a layer norm's gain and shift. `kIsLong` is for threads that
+/// Adds the terms of the gradients of a layer norm's weight and bias. `kIsLong` is for threads that
 /// have more than kTermsOfPart rows of a chunk.
 template <bool kIsLong>
 __global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
     parameter_gradient_kernel(__grid_constant__ ParameterPass const pass) {
-  __shared__ float gains[kTileRows][kTileColumns];
-  __shared__ float shifts[kTileRows][kTileColumns];
+  __shared__ float weights[kTileRows][kTileColumns];
+  __shared__ float biases[kTileRows][kTileColumns];
   auto const& args = pass.args;
   std::int64_t const width = args.width;
   std::int64_t const chunk = blockIdx.x / pass.tiles;
   std::int64_t const column = (blockIdx.x - chunk * pass.tiles) * kTileColumns + threadIdx.x;
   std::int64_t const last = min((chunk + 1) * pass.chunk_length, pass.rows);
-  LongSum gain_sum;
-  LongSum shift_sum;
+  LongSum weight_sum;
+  LongSum bias_sum;
   auto row = chunk * pass.chunk_length + threadIdx.y;
   auto const add_until = [&](std::int64_t end) {
 #pragma unroll 4
     for (; row < end; row += kTileRows) {
       if (pass.partials != nullptr) {
-        gain_sum.add(pass.partials[2 * row * width + column]);
-        shift_sum.add(pass.partials[(2 * row + 1) * width + column]);
+        weight_sum.add(pass.partials[2 * row * width + column]);
+        bias_sum.add(pass.partials[(2 * row + 1) * width + column]);
       } else {
         float const gradient = args.output_gradient[row * width + column];
         float const deviation = stored_mean(args.means, args.mean_rests, row)
                                     .deviation_of(args.input[row * width + column]);
-        gain_sum.add(gradient * (deviation * args.reciprocals[row]));
-        shift_sum.add(gradient);
+        weight_sum.add(gradient * (deviation * args.reciprocals[row]));
+        bias_sum.add(gradient);
       }
     }
   };
@@ -236,27 +236,27 @@ __global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
     if constexpr (kIsLong) {
       while (row < last) {
         add_until(min(row + kTermsOfPart * kTileRows, last));
-        gain_sum.fold();
-        shift_sum.fold();
+        weight_sum.fold();
+        bias_sum.fold();
       }
     } else {
       add_until(last);
     }
   }
-  float gain = gain_sum.get();
-  float shift = shift_sum.get();
-  gains[threadIdx.y][threadIdx.x] = gain;
-  shifts[threadIdx.y][threadIdx.x] = shift;
+  float weight = weight_sum.get();
+  float bias = bias_sum.get();
+  weights[threadIdx.y][threadIdx.x] = weight;
+  biases[threadIdx.y][threadIdx.x] = bias;
   __syncthreads();
   if (threadIdx.y != 0 || column >= width) {
     return;
   }
   for (int other = 1; other < kTileRows; ++other) {
-    gain += gains[other][threadIdx.x];
-    shift += shifts[other][threadIdx.x];
+    weight += weights[other][threadIdx.x];
+    bias += biases[other][threadIdx.x];
   }
-  pass.gains[chunk * pass.chunk_stride + column] = gain;
-  pass.shifts[chunk * pass.chunk_stride + column] = shift;
+  pass.weights[chunk * pass.chunk_stride + column] = weight;
+  pass.biases[chunk * pass.chunk_stride + column] = bias;
 }
 
 /// Returns the number of rows per chunk: about 64 or more, so that there are about 1024 blocks, and
@@ -328,7 +328,7 @@ void layer_norm_parameter_gradient(CudaStream stream, LayerNormParameterGradient
   auto const chunks = chunks_of(args.rows, tiles);
   auto const length = rows_a_chunk(args.rows, tiles);
   if (chunks == 1) {
-    launch({args, nullptr, args.rows, tiles, length, 0, args.gain_gradient, args.shift_gradient},
+    launch({args, nullptr, args.rows, tiles, length, 0, args.weight_gradient, args.bias_gradient},
            1);
     return;
   }
@@ -336,7 +336,7 @@ void layer_norm_parameter_gradient(CudaStream stream, LayerNormParameterGradient
   auto const stride = 2 * args.width;
   launch({args, nullptr, args.rows, tiles, length, stride, partials, partials + args.width},
          chunks);
-  launch({args, partials, chunks, tiles, chunks, 0, args.gain_gradient, args.shift_gradient}, 1);
+  launch({args, partials, chunks, tiles, chunks, 0, args.weight_gradient, args.bias_gradient}, 1);
 }
 
 }  // namespace msstream::ops::kernels

@@ -8,18 +8,18 @@
 
 namespace msstream::ops::kernels {
 
-/// Computes output[row, c] = (input[row, c] - mean) * reciprocal * gain[c] + shift[c], with the
+/// Computes output[row, c] = (input[row, c] - mean) * reciprocal * weight[c] + bias[c], with the
 /// row's mean and reciprocal = 1 / sqrt(variance + epsilon). The variance is the mean of the
 /// squared deviations, computed in a second pass. The rounding errors of a deviation are a few
 /// units of its own last place, however large the mean is. The output may be the input. `width` is
 /// at least 1.
 struct LayerNormArgs {
-  float const* input;  ///< [rows, width]
-  float const* gain;   ///< [width]
-  float const* shift;  ///< [width]
-  float* output;       ///< [rows, width]
-  float* means;        ///< [rows]
-  float* reciprocals;  ///< [rows]
+  float const* input;   ///< [rows, width]
+  float const* weight;  ///< [width]
+  float const* bias;    ///< [width]
+  float* output;        ///< [rows, width]
+  float* means;         ///< [rows]
+  float* reciprocals;   ///< [rows]
   std::int64_t rows;
   std::int64_t width;
   float epsilon;
@@ -30,11 +30,11 @@ void layer_norm(HostStream stream, LayerNormArgs const& args);
 void layer_norm(CudaStream stream, LayerNormArgs const& args);
 
 /// Computes the input gradient of layer_norm(): dx = reciprocal * (g - mean of g - n * mean of g *
-/// n), where n = (x - mean) * reciprocal, g = dy * gain, and the means are over the row. Without
+/// n), where n = (x - mean) * reciprocal, g = dy * weight, and the means are over the row. Without
 /// `mean_rests` every deviation has the rounding error of the mean.
 struct LayerNormInputGradientArgs {
   float const* input;            ///< [rows, width]
-  float const* gain;             ///< [width]
+  float const* weight;           ///< [width]
   float const* means;            ///< [rows]
   float const* reciprocals;      ///< [rows]
   float const* output_gradient;  ///< [rows, width]
@@ -46,8 +46,8 @@ struct LayerNormInputGradientArgs {
 void layer_norm_input_gradient(HostStream stream, LayerNormInputGradientArgs const& args);
 void layer_norm_input_gradient(CudaStream stream, LayerNormInputGradientArgs const& args);
 
-/// Computes the parameter gradients of layer_norm(): gain_gradient[c] = sum over the rows of dy *
-/// n, where n = (x - mean) * reciprocal, and shift_gradient[c] = sum over the rows of dy. Both are
+/// Computes the parameter gradients of layer_norm(): weight_gradient[c] = sum over the rows of dy *
+/// n, where n = (x - mean) * reciprocal, and bias_gradient[c] = sum over the rows of dy. Both are
 /// 0 without rows. The order of the additions depends on the sizes alone.
 struct LayerNormParameterGradientArgs {
   float const* input;            ///< [rows, width]
@@ -56,9 +56,9 @@ struct LayerNormParameterGradientArgs {
   float const* output_gradient;  ///< [rows, width]
   std::int64_t rows;
   std::int64_t width;
-  void* workspace;        ///< layer_norm_workspace_bytes(stream, rows, width), 4-byte aligned
-  float* gain_gradient;   ///< [width]
-  float* shift_gradient;  ///< [width]
+  void* workspace;         ///< layer_norm_workspace_bytes(stream, rows, width), 4-byte aligned
+  float* weight_gradient;  ///< [width]
+  float* bias_gradient;    ///< [width]
   float const* mean_rests = nullptr;  ///< [rows], rounding errors of the means; null for zeros
 };
 /// Returns the bytes of workspace that layer_norm_parameter_gradient() needs, without a query of

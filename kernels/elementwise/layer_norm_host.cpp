@@ -32,7 +32,7 @@ void layer_norm(HostStream stream, LayerNormArgs const& args) {
       });
       float const reciprocal = 1.0F / std::sqrt(squares / width + args.epsilon);
       for (std::int64_t c = 0; c < args.width; ++c) {
-        output[c] = deviation_of(input[c]) * reciprocal * args.gain[c] + args.shift[c];
+        output[c] = deviation_of(input[c]) * reciprocal * args.weight[c] + args.bias[c];
       }
       auto const mean = SplitFloat::sum(first, from_there);
       args.means[row] = mean.value;
@@ -54,15 +54,15 @@ void layer_norm_input_gradient(HostStream stream, LayerNormInputGradientArgs con
       auto const mean = stored_mean(args.means, args.mean_rests, row);
       float const reciprocal = args.reciprocals[row];
       auto const normal = [=](std::int64_t c) { return mean.deviation_of(input[c]) * reciprocal; };
-      auto const gained = [output_gradient, gain = args.gain](std::int64_t c) {
-        return output_gradient[c] * gain[c];
+      auto const scaled = [output_gradient, weight = args.weight](std::int64_t c) {
+        return output_gradient[c] * weight[c];
       };
-      float const sum = sum_of_terms(args.width, gained);
+      float const sum = sum_of_terms(args.width, scaled);
       float const weighted =
-          sum_of_terms(args.width, [=](std::int64_t c) { return gained(c) * normal(c); });
+          sum_of_terms(args.width, [=](std::int64_t c) { return scaled(c) * normal(c); });
       for (std::int64_t c = 0; c < args.width; ++c) {
         args.input_gradient[first + c] =
-            reciprocal * (gained(c) - sum / width - normal(c) * (weighted / width));
+            reciprocal * (scaled(c) - sum / width - normal(c) * (weighted / width));
       }
     }
   });
@@ -74,22 +74,22 @@ std::size_t layer_norm_workspace_bytes(HostStream, std::int64_t, std::int64_t) {
 
 void layer_norm_parameter_gradient(HostStream stream, LayerNormParameterGradientArgs const& args) {
   stream.run([args] {
-    RowTotals gains(args.gain_gradient, args.width);
-    RowTotals shifts(args.shift_gradient, args.width);
+    RowTotals weights(args.weight_gradient, args.width);
+    RowTotals biases(args.bias_gradient, args.width);
     for (std::int64_t row = 0; row < args.rows; ++row) {
       float const* const input = args.input + row * args.width;
       float const* const output_gradient = args.output_gradient + row * args.width;
       auto const mean = stored_mean(args.means, args.mean_rests, row);
       float const reciprocal = args.reciprocals[row];
-      gains.begin_row();
-      shifts.begin_row();
+      weights.begin_row();
+      biases.begin_row();
       for (std::int64_t c = 0; c < args.width; ++c) {
-        args.gain_gradient[c] += output_gradient[c] * (mean.deviation_of(input[c]) * reciprocal);
-        args.shift_gradient[c] += output_gradient[c];
+        args.weight_gradient[c] += output_gradient[c] * (mean.deviation_of(input[c]) * reciprocal);
+        args.bias_gradient[c] += output_gradient[c];
       }
     }
-    gains.finish();
-    shifts.finish();
+    weights.finish();
+    biases.finish();
   });
 }
 

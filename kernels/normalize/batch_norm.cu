@@ -42,10 +42,10 @@ struct NormFunction {
     float* output;
     std::int64_t width;
     ColumnNorm norm;
-    float gain;
-    float shift;
+    float weight;
+    float bias;
     __device__ void operator()(std::int64_t row) const {
-      output[row * width] = norm(input[row * width]) * gain + shift;
+      output[row * width] = norm(input[row * width]) * weight + bias;
     }
   };
   __device__ OfColumn of_column(std::int64_t column) const {
@@ -53,8 +53,8 @@ struct NormFunction {
             args.output + column,
             args.width,
             ColumnNorm(args.moments, args.width, column),
-            args.gain[column],
-            args.shift[column]};
+            args.weight[column],
+            args.bias[column]};
   }
 };
 
@@ -82,8 +82,8 @@ struct NormGradientTerms {
 struct FinishNormGradient {
   BatchNormGradientArgs args;
   __device__ void operator()(std::int64_t column, double const (&sums)[2]) const {
-    args.shift_gradient[column] = static_cast<float>(sums[0]);
-    args.gain_gradient[column] = static_cast<float>(sums[1]);
+    args.bias_gradient[column] = static_cast<float>(sums[0]);
+    args.weight_gradient[column] = static_cast<float>(sums[1]);
   }
 };
 struct NormInputGradient {
@@ -96,11 +96,11 @@ struct NormInputGradient {
     std::int64_t width;
     ColumnNorm norm;
     float factor;
-    float mean_shift;
-    float mean_gain;
+    float mean_bias;
+    float mean_weight;
     __device__ void operator()(std::int64_t row) const {
       auto const at = row * width;
-      output[at] = factor * (gradient[at] - mean_shift - norm(input[at]) * mean_gain);
+      output[at] = factor * (gradient[at] - mean_bias - norm(input[at]) * mean_weight);
     }
   };
   __device__ OfColumn of_column(std::int64_t column) const {
@@ -111,9 +111,9 @@ struct NormInputGradient {
             args.input_gradient + column,
             args.width,
             norm,
-            args.gain[column] * norm.reciprocal,
-            args.shift_gradient[column] / rows,
-            args.gain_gradient[column] / rows};
+            args.weight[column] * norm.reciprocal,
+            args.bias_gradient[column] / rows,
+            args.weight_gradient[column] / rows};
   }
 };
 

@@ -43,11 +43,11 @@ struct ColumnMoments {
   float epsilon;  ///< used with running statistics
 };
 
-/// Computes output[r, c] = n * gain[c] + shift[c], for the normalised n = (x - mean) * reciprocal.
+/// Computes output[r, c] = n * weight[c] + bias[c], for the normalised n = (x - mean) * reciprocal.
 struct BatchNormArgs {
-  float const* input;  ///< [rows, width]
-  float const* gain;   ///< [width]
-  float const* shift;  ///< [width]
+  float const* input;   ///< [rows, width]
+  float const* weight;  ///< [width]
+  float const* bias;    ///< [width]
   ColumnMoments moments;
   float* output;  ///< [rows, width]
   std::int64_t rows;
@@ -56,20 +56,20 @@ struct BatchNormArgs {
 void batch_norm(HostStream stream, BatchNormArgs const& args);
 void batch_norm(CudaStream stream, BatchNormArgs const& args);
 
-/// Computes the gradients of batch_norm() by the statistics of the batch: shift_gradient = sum of
-/// dy, gain_gradient = sum of dy * n, and dx = gain * reciprocal * (dy - (shift_gradient + n *
-/// gain_gradient) / rows).
+/// Computes the gradients of batch_norm() by the statistics of the batch: bias_gradient = sum of
+/// dy, weight_gradient = sum of dy * n, and dx = weight * reciprocal * (dy - (bias_gradient + n *
+/// weight_gradient) / rows).
 struct BatchNormGradientArgs {
   float const* input;
-  float const* gain;
+  float const* weight;
   float const* statistics;
   float const* output_gradient;
   std::int64_t rows;
   std::int64_t width;
   void* workspace;        ///< batch_norm_gradient_workspace_bytes(), aligned to 8 bytes
   float* input_gradient;  ///< null if not wanted
-  float* gain_gradient;
-  float* shift_gradient;
+  float* weight_gradient;
+  float* bias_gradient;
 };
 std::size_t batch_norm_gradient_workspace_bytes(HostStream stream,
                                                 std::int64_t rows,

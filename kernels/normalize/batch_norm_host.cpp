@@ -33,7 +33,7 @@ void batch_norm(HostStream stream, BatchNormArgs const& args) {
     map_columns(args.rows, args.width, [&](std::int64_t row, std::int64_t column) {
       auto const at = row * args.width + column;
       ColumnNorm const norm(args.moments, args.width, column);
-      args.output[at] = norm(args.input[at]) * args.gain[column] + args.shift[column];
+      args.output[at] = norm(args.input[at]) * args.weight[column] + args.bias[column];
     });
   });
 }
@@ -58,8 +58,8 @@ void batch_norm_gradient(HostStream stream, BatchNormGradientArgs const& args) {
           sums[1] += dy * static_cast<double>(norm_of(column)(args.input[at]));
         },
         [&](std::int64_t column, auto const& sums) {
-          args.shift_gradient[column] = static_cast<float>(sums[0]);
-          args.gain_gradient[column] = static_cast<float>(sums[1]);
+          args.bias_gradient[column] = static_cast<float>(sums[0]);
+          args.weight_gradient[column] = static_cast<float>(sums[1]);
         });
     if (args.input_gradient == nullptr) {
       return;
@@ -68,9 +68,9 @@ void batch_norm_gradient(HostStream stream, BatchNormGradientArgs const& args) {
     map_columns(args.rows, args.width, [&](std::int64_t row, std::int64_t column) {
       auto const at = row * args.width + column;
       auto const norm = norm_of(column);
-      args.input_gradient[at] = args.gain[column] * norm.reciprocal *
-                                (args.output_gradient[at] - args.shift_gradient[column] / rows -
-                                 norm(args.input[at]) * (args.gain_gradient[column] / rows));
+      args.input_gradient[at] = args.weight[column] * norm.reciprocal *
+                                (args.output_gradient[at] - args.bias_gradient[column] / rows -
+                                 norm(args.input[at]) * (args.weight_gradient[column] / rows));
     });
   });
 }

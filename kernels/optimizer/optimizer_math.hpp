@@ -69,7 +69,7 @@ MSSTREAM_HOST_DEVICE inline StepRule rule_of_step(OptimizerRule const& rule,
                                                   GroupNumbers const& group,
                                                   StepState const* step) {
   StepRule out{};
-  Rounded const rate = Rounded{rule.learning_rate} * Rounded{group.rate};
+  Rounded const rate = Rounded<float>{rule.learning_rate} * Rounded{group.rate};
   out.learning_rate = step == nullptr ? rate.value : (rate * Rounded{step->rate}).value;
   out.beta1 = rule.beta1;
   out.beta2 = rule.beta2;
@@ -111,7 +111,7 @@ MSSTREAM_HOST_DEVICE inline float shaped(StepRule const& rule, float gradient, f
 
 /// Updates Adam's moments by a gradient.
 MSSTREAM_HOST_DEVICE inline void move_moments(StepRule const& rule,
-                                              Rounded g,
+                                              Rounded<float> g,
                                               float& first,
                                               float& second) {
   Rounded const beta1{rule.beta1};
@@ -121,7 +121,7 @@ MSSTREAM_HOST_DEVICE inline void move_moments(StepRule const& rule,
   second = (beta2 * Rounded{second} + (one - beta2) * (g * g)).value;
 }
 /// Returns the bound of Adam's step, by which the first moment is divided.
-MSSTREAM_HOST_DEVICE inline Rounded adam_bound(StepRule const& rule, float second) {
+MSSTREAM_HOST_DEVICE inline Rounded<float> adam_bound(StepRule const& rule, float second) {
   return root(Rounded{second} * Rounded{rule.correction2}) + Rounded{rule.epsilon};
 }
 /// Returns the update of LAMB for one weight, without rate and trust ratio, from its new moments.
@@ -156,7 +156,7 @@ MSSTREAM_HOST_DEVICE inline float sign_of(float value) {
 }
 
 MSSTREAM_HOST_DEVICE inline void move_by_ftrl(
-    StepRule const& rule, Rounded g, float& weight, float& linear, float& squares) {
+    StepRule const& rule, Rounded<float> g, float& weight, float& linear, float& squares) {
   if (rule.learning_rate == 0.0F) {
     return;
   }

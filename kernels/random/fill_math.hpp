@@ -10,12 +10,12 @@ namespace msstream::ops::kernels {
 /// array's type.
 MSSTREAM_HOST_DEVICE inline float random_element(RandomFillArgs const& args, std::uint32_t word) {
   constexpr double kUnit = 1.0 / 4294967296.0;
-  RoundedDouble x{(static_cast<double>(word) + 0.5) * kUnit};  // exact
+  Rounded x{(static_cast<double>(word) + 0.5) * kUnit};  // exact
   if (args.is_normal) {
-    x = RoundedDouble{args.first_probability} + RoundedDouble{args.probabilities} * x;
+    x = Rounded{args.first_probability} + Rounded{args.probabilities} * x;
     x.value = inverse_normal(x.value);
   }
-  double const element = (RoundedDouble{args.base} + RoundedDouble{args.factor} * x).value;
+  double const element = (Rounded{args.base} + Rounded{args.factor} * x).value;
   return static_cast<float>(element < args.low    ? args.low
                             : element > args.high ? args.high
                                                   : element);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/host_device.hpp"
+#include "common/rounded.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -12,57 +13,20 @@
 /// give the same bits.
 namespace msstream::ops::kernels {
 
-/// A double whose operations are rounded one by one.
-struct RoundedDouble {
-  double value;
-
-  MSSTREAM_HOST_DEVICE friend RoundedDouble operator*(RoundedDouble a, RoundedDouble b) {
-#if defined(__CUDA_ARCH__)
-    return {__dmul_rn(a.value, b.value)};
-#else
-    return {a.value * b.value};
-#endif
-  }
-  MSSTREAM_HOST_DEVICE friend RoundedDouble operator+(RoundedDouble a, RoundedDouble b) {
-#if defined(__CUDA_ARCH__)
-    return {__dadd_rn(a.value, b.value)};
-#else
-    return {a.value + b.value};
-#endif
-  }
-  MSSTREAM_HOST_DEVICE friend RoundedDouble operator-(RoundedDouble a, RoundedDouble b) {
-    return a + RoundedDouble{-b.value};
-  }
-  MSSTREAM_HOST_DEVICE friend RoundedDouble operator/(RoundedDouble a, RoundedDouble b) {
-#if defined(__CUDA_ARCH__)
-    return {__ddiv_rn(a.value, b.value)};
-#else
-    return {a.value / b.value};
-#endif
-  }
-  MSSTREAM_HOST_DEVICE friend RoundedDouble root(RoundedDouble a) {
-#if defined(__CUDA_ARCH__)
-    return {__dsqrt_rn(a.value)};
-#else
-    return {std::sqrt(a.value)};
-#endif
-  }
-};
-
 /// Returns the polynomial coefficients[0] + coefficients[1] x + …, by Horner's rule.
 template <int Count>
-MSSTREAM_HOST_DEVICE RoundedDouble polynomial(double const (&coefficients)[Count],
-                                              RoundedDouble x) {
-  RoundedDouble sum{coefficients[Count - 1]};
+MSSTREAM_HOST_DEVICE Rounded<double> polynomial(double const (&coefficients)[Count],
+                                                Rounded<double> x) {
+  Rounded sum{coefficients[Count - 1]};
   for (int i = Count - 2; i >= 0; --i) {
-    sum = sum * x + RoundedDouble{coefficients[i]};
+    sum = sum * x + Rounded{coefficients[i]};
   }
   return sum;
 }
 
 /// Returns the natural logarithm of a positive normal double, with an error of a few units in the
 /// last place: log(2^e m) = e log 2 + 2 artanh((m - 1) / (m + 1)).
-MSSTREAM_HOST_DEVICE inline RoundedDouble rounded_log(double x) {
+MSSTREAM_HOST_DEVICE inline Rounded<double> rounded_log(double x) {
   constexpr double kLog2 = 0.693147180559945309417;
   constexpr std::uint64_t kMantissa = (std::uint64_t{1} << 52U) - 1;
   constexpr std::uint64_t kRootOfHalf = 0x3FE6A09E667F3BCDULL;  // the bits of sqrt(1 / 2)
@@ -87,11 +51,11 @@ MSSTREAM_HOST_DEVICE inline RoundedDouble rounded_log(double x) {
                                 1.0 / 19,
                                 1.0 / 21,
                                 1.0 / 23};
-  RoundedDouble const m{rest};
-  RoundedDouble const one{1.0};
+  Rounded const m{rest};
+  Rounded const one{1.0};
   auto const s = (m - one) / (m + one);
-  return RoundedDouble{static_cast<double>(exponent)} * RoundedDouble{kLog2} +
-         RoundedDouble{2.0} * s * polynomial(kSeries, s * s);
+  return Rounded{static_cast<double>(exponent)} * Rounded{kLog2} +
+         Rounded{2.0} * s * polynomial(kSeries, s * s);
 }
 
 /// Returns the z below which a standard normal variable is with the given probability, a number in
@@ -148,21 +112,20 @@ MSSTREAM_HOST_DEVICE inline double inverse_normal(double probability) {
                            1.84631831751005468180e-5,
                            1.42151175831644588870e-7,
                            2.04426310338993978564e-15};
-  RoundedDouble const from_half = RoundedDouble{probability} - RoundedDouble{0.5};
+  Rounded const from_half = Rounded{probability} - Rounded{0.5};
   if (from_half.value >= -kCentre && from_half.value <= kCentre) {
-    auto const r = RoundedDouble{kCentreSquared} - from_half * from_half;
+    auto const r = Rounded{kCentreSquared} - from_half * from_half;
     return (from_half * polynomial(kA, r) / polynomial(kB, r)).value;
   }
   bool const is_low = from_half.value < 0.0;
-  double const tail =
-      is_low ? probability : (RoundedDouble{1.0} - RoundedDouble{probability}).value;
-  auto const r = root(RoundedDouble{-rounded_log(tail).value});
-  RoundedDouble z{};
+  double const tail = is_low ? probability : (Rounded{1.0} - Rounded{probability}).value;
+  auto const r = root(Rounded{-rounded_log(tail).value});
+  Rounded<double> z{};
   if (r.value <= 5.0) {
-    auto const x = r - RoundedDouble{1.6};
+    auto const x = r - Rounded{1.6};
     z = polynomial(kC, x) / polynomial(kD, x);
   } else {
-    auto const x = r - RoundedDouble{5.0};
+    auto const x = r - Rounded{5.0};
     z = polynomial(kE, x) / polynomial(kF, x);
   }
   return is_low ? -z.value : z.value;

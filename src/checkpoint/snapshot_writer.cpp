@@ -246,12 +246,13 @@ void SnapshotWriter::write(Job const& job) {
     copy_unstaged(file);
     copy_staged(file, job.issued_at);
     file.commit();
-    remove_superfluous(job);
+    add_to_files(job);
   } catch (GivenUp const&) {
     throw;
   } catch (...) {
     rethrow_of_step(job.step);
   }
+  remove_superfluous();
 }
 
 void SnapshotWriter::copy_unstaged(OutputFile& file) {
@@ -296,19 +297,48 @@ void SnapshotWriter::write_chunk(OutputFile& file, Issued const& issued) {
   file.write(chunk.data(), issued.bytes);
 }
 
-void SnapshotWriter::remove_superfluous(Job const& job) {
+void SnapshotWriter::add_to_files(Job const& job) {
   auto const path = path_of(job.step);
   auto const sequence = files_.empty() ? 1 : files_.back().sequence + 1;
   std::erase_if(files_, [&](KeptFile const& file) { return file.path == path; });
   files_.push_back({path, job.step, sequence, job.metric});
+}
+
+void SnapshotWriter::remove_superfluous() {
+  std::vector<std::filesystem::path> failed;
   for (auto const& file : superfluous_files(files_, options_)) {
     std::error_code error;
     std::filesystem::remove(file.path, error);
-    if (error) {
-      throw std::system_error(error, fmt::format("cannot remove {}", file.path.string()));
+    if (!error) {
+      std::erase_if(files_, [&](KeptFile const& other) { return other.path == file.path; });
+      continue;
     }
-    std::erase_if(files_, [&](KeptFile const& other) { return other.path == file.path; });
+    failed.push_back(file.path);
+    if (std::ranges::find(not_removed_, file.path) == not_removed_.end()) {
+      log_not_removed(file.path, error);
+    }
   }
+  std::lock_guard const guard(mutex_);
+  not_removed_ = std::move(failed);
+}
+
+void SnapshotWriter::log_not_removed(std::filesystem::path const& path,
+                                     std::error_code const& error) const {
+  if (!options_.log) {
+    return;
+  }
+  try {
+    options_.log(fmt::format(
+        "msstream: checkpoint::Writer: cannot remove the old checkpoint {}, which stays: {}",
+        path.string(),
+        error.message()));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the checkpoint is complete all the same
+  }
+}
+
+std::vector<std::filesystem::path> SnapshotWriter::not_removed() const {
+  std::lock_guard const guard(mutex_);
+  return not_removed_;
 }
 
 }  // namespace msstream::detail
@@ -331,6 +361,10 @@ void Writer::wait() {
 
 bool Writer::is_writing() const {
   return writer_->is_writing();
+}
+
+std::vector<std::filesystem::path> Writer::not_removed() const {
+  return writer_->not_removed();
 }
 
 std::filesystem::path Writer::path_of(std::int64_t step) const {

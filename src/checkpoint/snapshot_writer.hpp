@@ -19,6 +19,7 @@
 #include <mutex>
 #include <optional>
 #include <source_location>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -32,8 +33,8 @@ namespace msstream::detail {
 /// by the writer's thread. That thread writes all chunks, in the order of the file.
 ///
 /// Ownership: a chunk of pinned memory is free, or belongs to one issued copy until its bytes are
-/// written. `mutex_` guards the free chunks, the issued ones, the job and its failure; the files of
-/// the folder belong to the thread.
+/// written. `mutex_` guards the free chunks, the issued ones, the job and its failure, and the
+/// files that could not be removed; the other files of the folder belong to the thread.
 class SnapshotWriter {
  public:
   SnapshotWriter(checkpoint::Tensors const& tensors,
@@ -46,6 +47,7 @@ class SnapshotWriter {
   void save(checkpoint::Header header, std::source_location issued_at);
   void wait();
   [[nodiscard]] bool is_writing() const;
+  [[nodiscard]] std::vector<std::filesystem::path> not_removed() const;
   [[nodiscard]] std::filesystem::path path_of(std::int64_t step) const;
   [[nodiscard]] std::size_t device_bytes() const noexcept {
     return static_cast<std::size_t>(plan_.staging_bytes());
@@ -78,7 +80,10 @@ class SnapshotWriter {
   void copy_unstaged(OutputFile& file);
   void copy_staged(OutputFile& file, std::source_location issued_at);
   void write_chunk(OutputFile& file, Issued const& issued);
-  void remove_superfluous(Job const& job);
+  void add_to_files(Job const& job);
+  /// Removes the files that are kept no longer. Those that cannot be removed stay in `files_`.
+  void remove_superfluous();
+  void log_not_removed(std::filesystem::path const& path, std::error_code const& error) const;
   [[nodiscard]] Issued issue(std::uint64_t begin,
                              std::uint64_t end,
                              std::size_t chunk,
@@ -104,6 +109,7 @@ class SnapshotWriter {
   std::deque<Issued> issued_;  ///< of the unstaged part, not yet taken by the thread
   std::optional<Job> job_;
   std::exception_ptr failure_;
+  std::vector<std::filesystem::path> not_removed_;
   bool stops_ = false;
   std::thread thread_;
 };

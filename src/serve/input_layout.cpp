@@ -20,6 +20,10 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+std::size_t bytes_of_offsets(std::int64_t rows, DType dtype) {
+  return aligned((static_cast<std::size_t>(rows) + 1) * bytes_of(dtype));
+}
+
 /// Copies `count` rows of a query, row after row at `from`, to the rows from `begin` on of a field
 /// that lies column after column at `to`, with `rows` rows.
 void transpose(Field const& field,
@@ -66,7 +70,7 @@ std::size_t InputLayout::find(std::string_view name, DType dtype) const {
   return static_cast<std::size_t>(found - fields_.begin());
 }
 
-std::size_t InputLayout::find_lists(std::string_view name) const {
+std::size_t InputLayout::find_lists(std::string_view name, DType offsets) const {
   auto const found = std::ranges::find(fields_, name, &Field::name);
   require(found != fields_.end(), "serve: the pool has no input '{}'", name);
   require(found->order == Field::Order::lists,
@@ -74,7 +78,22 @@ std::size_t InputLayout::find_lists(std::string_view name) const {
           "Field::Order::lists",
           name,
           found->per_row);
-  return static_cast<std::size_t>(found - fields_.begin());
+  auto const field = static_cast<std::size_t>(found - fields_.begin());
+  require(offsets == DType::int64 || has_narrow_offsets(offsets_of_[field]),
+          "serve: offsets of {} of input '{}', whose lists have elements of {}; expected int64",
+          offsets,
+          name,
+          found->dtype);
+  return field;
+}
+
+bool InputLayout::has_narrow_offsets(std::size_t field) const noexcept {
+  for (std::size_t i = field; i < fields_.size(); ++i) {
+    if (has_lists(i) && offsets_of_[i] == field && fields_[i].dtype == DType::int32) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::size_t InputLayout::offset(std::size_t field, std::int64_t rows) const noexcept {
@@ -85,9 +104,12 @@ std::size_t InputLayout::offset(std::size_t field, std::int64_t rows) const noex
   return begin;
 }
 
-std::size_t InputLayout::begin_of_offsets(std::size_t field, std::int64_t rows) const noexcept {
+std::size_t InputLayout::begin_of_offsets(std::size_t field,
+                                          std::int64_t rows,
+                                          DType offsets) const noexcept {
   auto const owner = offsets_of_[field];
-  return offset(owner, rows) + aligned(bytes_of_rows(owner, rows));
+  auto const wide = offset(owner, rows) + aligned(bytes_of_rows(owner, rows));
+  return offsets == DType::int64 ? wide : wide + bytes_of_offsets(rows, DType::int64);
 }
 
 void InputLayout::check(Query const& query) const {
@@ -196,6 +218,7 @@ void InputLayout::end_lists(std::byte* piece,
     if (has_offsets(i)) {
       auto* const offsets = offsets_in(piece, i, rows);
       std::fill(offsets + begin + 1, offsets + rows + 1, offsets[begin]);
+      write_narrow_offsets(i, {piece, rows, begin}, rows);
     }
   }
 }
@@ -224,10 +247,12 @@ InputLayout::Columns InputLayout::columns_of(std::size_t field) const noexcept {
 }
 
 std::size_t InputLayout::bytes_of_field(std::size_t field, std::int64_t rows) const noexcept {
-  auto const elements = aligned(bytes_of_rows(field, rows));
-  return has_offsets(field)
-             ? elements + aligned((static_cast<std::size_t>(rows) + 1) * sizeof(std::int64_t))
-             : elements;
+  auto bytes = aligned(bytes_of_rows(field, rows));
+  if (has_offsets(field)) {
+    bytes += bytes_of_offsets(rows, DType::int64);
+    bytes += has_narrow_offsets(field) ? bytes_of_offsets(rows, DType::int32) : 0;
+  }
+  return bytes;
 }
 
 std::size_t InputLayout::owner_of_offsets(std::size_t field) const {
@@ -261,7 +286,20 @@ std::size_t InputLayout::owner_of_offsets(std::size_t field) const {
 std::int64_t* InputLayout::offsets_in(std::byte* piece,
                                       std::size_t field,
                                       std::int64_t rows) const noexcept {
-  return reinterpret_cast<std::int64_t*>(piece + begin_of_offsets(field, rows));
+  return reinterpret_cast<std::int64_t*>(piece + begin_of_offsets(field, rows, DType::int64));
+}
+
+void InputLayout::write_narrow_offsets(std::size_t field,
+                                       Place const& to,
+                                       std::int64_t last) const noexcept {
+  if (has_narrow_offsets(field)) {
+    auto const* const wide = offsets_in(to.piece, field, to.rows);
+    auto* const narrow =
+        reinterpret_cast<std::int32_t*>(to.piece + begin_of_offsets(field, to.rows, DType::int32));
+    std::transform(wide + to.begin, wide + last + 1, narrow + to.begin, [](std::int64_t offset) {
+      return static_cast<std::int32_t>(offset);
+    });
+  }
 }
 
 void InputLayout::check_lists(Query const& query, std::size_t field) const {
@@ -315,6 +353,7 @@ void InputLayout::append_lists(std::size_t field, Lists const& lists, Place cons
         lists.offsets, lists.offsets + lists.count + 1, offsets, [base](std::int64_t offset) {
           return base + offset;
         });
+    write_narrow_offsets(field, to, to.begin + lists.count);
   }
   auto const bytes = bytes_of(fields_[field].dtype);
   auto const first = static_cast<std::size_t>(offsets[0]);

@@ -38,9 +38,15 @@ detail::AnyTensor Inputs<detail::AnyRuntime>::column(std::string_view name,
   return get(name, dtype).rows(number, number + 1).reshaped({rows_});
 }
 
-detail::TensorOf<std::int64_t> Inputs<detail::AnyRuntime>::offsets(std::string_view name) const {
-  auto const begin = layout_->begin_of_offsets(layout_->find_lists(name), rows_);
-  return detail::TensorOf<std::int64_t>(part(DType::int64, begin, rows_ + 1));
+detail::AnyTensor Inputs<detail::AnyRuntime>::by_width(std::string_view name, DType dtype) const {
+  auto const& field = layout_->fields()[layout_->find(name, dtype)];
+  auto const elements = get(name, dtype);
+  return field.per_row == 1 ? elements.reshaped({rows_}) : elements;
+}
+
+detail::AnyTensor Inputs<detail::AnyRuntime>::offsets(std::string_view name, DType dtype) const {
+  return part(
+      dtype, layout_->begin_of_offsets(layout_->find_lists(name, dtype), rows_, dtype), rows_ + 1);
 }
 
 detail::AnyTensor Inputs<detail::AnyRuntime>::part(DType dtype,

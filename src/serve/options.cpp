@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <thread>
 
 namespace msstream::serve {
@@ -39,6 +41,15 @@ InferencePoolOptions const& InferencePoolOptions::checked() const {
         rows,
         before);
     before = rows;
+  }
+  for (auto const& field : inputs) {
+    auto const room = buckets.back() * field.per_row;
+    require(field.order != Field::Order::lists || field.dtype != DType::int32 ||
+                room <= std::numeric_limits<std::int32_t>::max(),
+            "InferencePoolOptions: lists of '{}' with room for {} elements of int32 in the largest "
+            "bucket; expected less than 2^31, for offsets of int32",
+            field.name,
+            room);
   }
   constexpr std::chrono::nanoseconds kLongestDelay = std::chrono::hours(1);
   require(max_batch_delay.count() >= 0 && max_batch_delay <= kLongestDelay,

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace msstream::detail {
@@ -36,63 +37,92 @@ Fans fans_of(Shape const& shape, std::string const& name) {
 double deviation_of(Initializer const& initializer, Fans const& fans) {
   bool const by_inputs =
       initializer.kind == Kind::uniform_by_fan_in || initializer.kind == Kind::normal_by_fan_in;
-  return initializer.first *
+  return initializer.gain *
          (by_inputs ? 1.0 / std::sqrt(fans.inputs) : std::sqrt(2.0 / (fans.inputs + fans.outputs)));
 }
 
+void require_at_least_0(char const* what, float number, std::string const& name) {
+  require(number >= 0.0F,
+          "Parameters: \"{}\" has an initializer with the {} {}; expected at least 0",
+          name,
+          what,
+          number);
+}
+
+void require_finite(Initializer const& initializer, std::string const& name) {
+  auto const& [kind, value, low, high, mean, deviation, gain] = initializer;
+  bool const is_finite = std::ranges::all_of(std::array{value, low, high, mean, deviation, gain},
+                                             [](float number) { return std::isfinite(number); });
+  require(is_finite,
+          "Parameters: \"{}\" has the initializer {}; expected finite numbers",
+          name,
+          to_string(initializer));
+}
+
 }  // namespace
+
+std::string to_string(Initializer const& initializer) {
+  auto const& [kind, value, low, high, mean, deviation, gain] = initializer;
+  switch (kind) {
+    case Kind::constant:
+      return fmt::format("constant({})", value);
+    case Kind::uniform:
+      return fmt::format("uniform({}, {})", low, high);
+    case Kind::normal:
+      return fmt::format("normal({}, {})", mean, deviation);
+    case Kind::truncated_normal:
+      return fmt::format("truncated_normal({}, {})", mean, deviation);
+    case Kind::uniform_by_fan_in:
+      return fmt::format("he_uniform({})", gain);
+    case Kind::normal_by_fan_in:
+      return fmt::format("he_normal({})", gain);
+    case Kind::uniform_by_fan_sum:
+      return fmt::format("xavier_uniform({})", gain);
+    case Kind::normal_by_fan_sum:
+      return fmt::format("xavier_normal({})", gain);
+  }
+  return "of an unknown kind";
+}
 
 void fill_with_initial_values(AnyTensor const& parameter,
                               Initializer const& initializer,
                               RandomKey const& key,
                               std::string const& name,
                               std::source_location issued_at) {
-  auto const first = initializer.first;
-  auto const second = initializer.second;
-  require(std::isfinite(first) && std::isfinite(second),
-          "Parameters: \"{}\" has an initializer with the numbers {} and {}; expected finite ones",
-          name,
-          first,
-          second);
-  auto const require_deviation = [&](float deviation) {
-    require(deviation >= 0.0F,
-            "Parameters: \"{}\" has an initializer with the {} {}; expected at least 0",
-            name,
-            initializer.kind == Kind::normal ? "standard deviation" : "gain",
-            deviation);
-  };
-  switch (initializer.kind) {
+  require_finite(initializer, name);
+  auto const& [kind, value, low, high, mean, deviation, gain] = initializer;
+  switch (kind) {
     case Kind::constant:
-      return ops::detail::fill_uniform(parameter, key, first, first, issued_at);
+      return ops::detail::fill_uniform(parameter, key, value, value, issued_at);
     case Kind::uniform:
-      require(first <= second,
+      require(low <= high,
               "Parameters: \"{}\" has an initializer with the bounds {} and {}; expected them "
               "ascending",
               name,
-              first,
-              second);
-      return ops::detail::fill_uniform(parameter, key, first, second, issued_at);
+              low,
+              high);
+      return ops::detail::fill_uniform(parameter, key, low, high, issued_at);
     case Kind::normal:
-      require_deviation(second);
-      return ops::detail::fill_normal(parameter, key, first, second, issued_at);
+      require_at_least_0("standard deviation", deviation, name);
+      return ops::detail::fill_normal(parameter, key, mean, deviation, issued_at);
     case Kind::truncated_normal:
-      require(second > 0.0F,
+      require(deviation > 0.0F,
               "Parameters: \"{}\" has an initializer with the standard deviation {}; expected more "
               "than 0",
               name,
-              second);
+              deviation);
       return ops::detail::fill_truncated_normal(
-          parameter, key, first, second, first - 2 * second, first + 2 * second, issued_at);
+          parameter, key, mean, deviation, mean - 2 * deviation, mean + 2 * deviation, issued_at);
     case Kind::uniform_by_fan_in:
     case Kind::uniform_by_fan_sum: {
-      require_deviation(first);
+      require_at_least_0("gain", gain, name);
       auto const limit = static_cast<float>(
           std::sqrt(3.0) * deviation_of(initializer, fans_of(parameter.shape(), name)));
       return ops::detail::fill_uniform(parameter, key, -limit, limit, issued_at);
     }
     case Kind::normal_by_fan_in:
     case Kind::normal_by_fan_sum:
-      require_deviation(first);
+      require_at_least_0("gain", gain, name);
       return ops::detail::fill_normal(
           parameter,
           key,

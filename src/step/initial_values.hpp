@@ -10,6 +10,9 @@
 
 namespace msstream::detail {
 
+/// Returns the initializer as the call of the namespace init that makes it.
+[[nodiscard]] std::string to_string(Initializer const& initializer);
+
 /// Fills a parameter with its first values. Throws std::invalid_argument, with the parameter's
 /// name, if the initializer needs a shape of two or three dimensions and the parameter has another,
 /// and if a number of the initializer is not finite or out of range.

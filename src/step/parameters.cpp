@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace msstream {
@@ -25,12 +26,17 @@ class Parameters<AnyRuntime>::State {
 
   /// Returns the parameter that the entry describes, which is made if no parameter has its name.
   AnyTensor make_or_find(Entry const& wanted,
-                         Initializer const& initializer,
+                         std::optional<Initializer> const& given,
                          std::source_location issued_at) {
     auto const found = by_name_.find(wanted.name);
     if (found != by_name_.end()) {
       auto const& made = made_[found->second];
       require_same(made.entry(), wanted);
+      require(!given || *given == made.initializer,
+              "Parameters: \"{}\" was made with the initializer {}; it was asked for with {}",
+              made.name,
+              detail::to_string(made.initializer),
+              detail::to_string(given.value_or(made.initializer)));
       return made.tensor;
     }
     require(!wanted.name.empty(), "Parameters: a name is empty; expected at least one character");
@@ -39,9 +45,10 @@ class Parameters<AnyRuntime>::State {
             wanted.name,
             wanted.shape);
     AnyTensor tensor(device_, wanted.dtype, wanted.shape);
+    auto const initializer = given.value_or(default_of(wanted.kind));
     detail::fill_with_initial_values(
         tensor, initializer, {seed_, wanted.name}, wanted.name, issued_at);
-    made_.push_back({wanted.name, tensor, wanted.kind});
+    made_.push_back({wanted.name, tensor, wanted.kind, initializer});
     try {
       by_name_.emplace(wanted.name, made_.size() - 1);
     } catch (...) {
@@ -84,6 +91,7 @@ class Parameters<AnyRuntime>::State {
     std::string name;
     AnyTensor tensor;
     Kind kind;
+    Initializer initializer;
 
     [[nodiscard]] Entry entry() const {
       return {name, tensor.shape(), tensor.dtype(), kind, tensor.immutable()};
@@ -94,6 +102,11 @@ class Parameters<AnyRuntime>::State {
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
 
  private:
+  [[nodiscard]] static Initializer default_of(Kind kind) noexcept {
+    return kind == Kind::dense   ? init::xavier_uniform()
+           : kind == Kind::table ? init::uniform(-0.05F, 0.05F)
+                                 : init::zeros();
+  }
   static void require_same(Entry const& made, Entry const& wanted) {
     require(made.kind == wanted.kind,
             "Parameters: \"{}\" is a {}; it was asked for as a {}",
@@ -184,7 +197,7 @@ AnyTensor Body::make_or_find(Kind kind,
                              DType dtype,
                              std::string_view name,
                              Shape const& shape,
-                             Initializer const& initializer,
+                             std::optional<Initializer> const& initializer,
                              std::source_location issued_at) {
   return state_->make_or_find(
       {std::string(name), shape, dtype, kind, false}, initializer, issued_at);

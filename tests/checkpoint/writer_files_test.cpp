@@ -156,6 +156,48 @@ TYPED_TEST(WriterFilesTest, an_error_that_nobody_asks_for_is_logged) {
       HasSubstr("a checkpoint failed, and no call has waited for it: checkpoint of step 1"));
 }
 
+/// Lets a folder with a file take the place of an old checkpoint, which no user can remove as a
+/// file.
+TYPED_TEST(WriterFilesTest, an_old_checkpoint_that_cannot_be_removed_is_no_failure_of_the_new_one) {
+  Device<TypeParam> const device;
+  SmallModel<TypeParam> const model(device);
+  std::vector<std::string> lines;
+  auto options = this->options({.keep_last = 1});
+  options.log = [&](std::string const& line) {
+    lines.push_back(line);
+    throw std::runtime_error("a log that fails");
+  };
+  Writer writer(model.tensors(), options);
+  auto const save = [&](std::uint8_t step) {
+    model.step(step);
+    writer.save({.step = step});
+    EXPECT_NO_THROW(writer.wait());
+    EXPECT_EQ(checkpoint::latest(this->folder_.path()), writer.path_of(step));
+    EXPECT_THAT(bytes_of_tensors(writer.path_of(step)), ElementsAre(step));
+  };
+  save(1);
+  auto const first = writer.path_of(1);
+  std::filesystem::remove(first);
+  std::filesystem::create_directory(first);
+  std::ofstream(first / "file") << "kept";
+
+  save(2);
+  EXPECT_THAT(writer.not_removed(), ElementsAre(first));
+  EXPECT_THAT(lines,
+              ElementsAre(::testing::AllOf(HasSubstr("cannot remove the old checkpoint"),
+                                           HasSubstr(first.string()),
+                                           HasSubstr("Directory not empty"))));
+  save(3);
+  EXPECT_THAT(writer.not_removed(), ElementsAre(first));
+  EXPECT_EQ(lines.size(), 1U) << "it is logged once";
+  EXPECT_FALSE(std::filesystem::exists(writer.path_of(2))) << "others are removed";
+
+  std::filesystem::remove(first / "file");
+  save(4);
+  EXPECT_THAT(writer.not_removed(), IsEmpty());
+  EXPECT_THAT(this->folder_.names(), ElementsAre(writer.path_of(4).filename().string()));
+}
+
 TYPED_TEST(WriterFilesTest, the_destructor_completes_the_file) {
   Device<TypeParam> const device;
   StreamPool pool(device, {.groups = 1});

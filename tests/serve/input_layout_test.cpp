@@ -77,6 +77,42 @@ TEST(InputLayout, a_field_by_columns_lies_element_after_element) {
             (std::vector<std::int64_t>{0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0}));
 }
 
+TEST(InputLayout, lists_of_int32_have_offsets_of_both_types) {
+  InputLayout const layout({jagged_field<float>("weights", 20),
+                            jagged_field<std::int32_t>("ids", 20, "weights"),
+                            jagged_field<std::int64_t>("wide", 4)});
+  EXPECT_EQ(layout.begin_of_offsets(1, 2), 256U);                // after 160 bytes of weights
+  EXPECT_EQ(layout.begin_of_offsets(1, 2, DType::int32), 512U);  // after 24 bytes of offsets
+  EXPECT_EQ(layout.offset(1, 2), 768U);                          // after 12 bytes of offsets
+  EXPECT_EQ(layout.find_lists("weights", DType::int32), 0U);
+  EXPECT_THROW(static_cast<void>(layout.find_lists("wide", DType::int32)), std::invalid_argument);
+
+  std::vector<float> const weights{0.1F, 0.2F, 0.3F};
+  std::vector<std::int32_t> const ids{1, 2, 3};
+  std::vector<std::int64_t> const wide{4};
+  std::vector<std::int64_t> const offsets{0, 2, 3};
+  std::vector<std::int64_t> const ends{0, 0, 1};
+  Query const query{.rows = 2, .values = {{weights, offsets}, ids, {wide, ends}}};
+  layout.check(query);
+  std::vector<std::byte> direct(layout.bytes(8), std::byte{0x3F});
+  layout.pack(query, direct.data(), 8, 0);
+  layout.pack(query, direct.data(), 8, 2);
+  layout.end_lists(direct.data(), 8, 4);
+  auto const narrow = layout.begin_of_offsets(1, 8, DType::int32);
+  EXPECT_EQ(elements_at<std::int32_t>(direct.data(), narrow, 9),
+            (std::vector<std::int32_t>{0, 2, 3, 5, 6, 6, 6, 6, 6}));
+  EXPECT_EQ(elements_at<std::int64_t>(direct.data(), layout.begin_of_offsets(2, 8), 9),
+            (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2, 2, 2, 2}));
+
+  std::vector<std::byte> alone(layout.bytes(4), std::byte{0x77});
+  std::vector<std::byte> again(layout.bytes(8), std::byte{0x3F});
+  layout.pack(query, alone.data(), 4, 0);
+  layout.repack({alone.data(), 4, 2}, again.data(), 8, 0);
+  layout.repack({alone.data(), 4, 2}, again.data(), 8, 2);
+  layout.end_lists(again.data(), 8, 4);
+  EXPECT_EQ(direct, again);
+}
+
 TEST(InputLayout, lists_follow_each_other_and_their_offsets_follow_the_elements) {
   InputLayout const layout({jagged_field<std::int64_t>("ids", 20),
                             jagged_field<float>("weights", 20, "ids"),

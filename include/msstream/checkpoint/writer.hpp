@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/log_line.hpp>
 #include <msstream/checkpoint/checkpoint.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <source_location>
 #include <string>
+#include <vector>
 
 namespace msstream {
 
@@ -38,6 +41,9 @@ struct WriterOptions {
   /// The pinned host memory through which everything is copied, in chunks of at most 16 MiB; at
   /// least 1 KiB. If it holds all that is copied to the host directly, save() does not block.
   std::size_t pinned_bytes = std::size_t{64} << 20U;
+  /// A function that receives a line of text for each old checkpoint that cannot be removed, once,
+  /// on the writer's thread: see Writer::not_removed(). Exceptions of the function are dropped.
+  std::function<void(std::string const&)> log = msstream::detail::log_line;
 };
 
 /// Writes checkpoints while the training goes on, and keeps the last ones and the best ones.
@@ -52,7 +58,7 @@ struct WriterOptions {
 /// the d2h stream of a group of its own, and writes the file: see OutputFile for what a crash or a
 /// full disk leaves. All memory is allocated when the writer is made.
 ///
-/// One thread at a time may call save(). wait() and is_writing() are thread-safe.
+/// One thread at a time may call save(). wait(), is_writing() and not_removed() are thread-safe.
 class Writer {
  public:
   /// Makes a writer for a list of tensors, and starts its thread. Throws std::invalid_argument for
@@ -80,6 +86,11 @@ class Writer {
   void wait();
   /// Returns whether a checkpoint is being written, so that save() would block.
   [[nodiscard]] bool is_writing() const;
+
+  /// Returns the checkpoints that are kept no longer and that could not be removed. That is no
+  /// failure of a checkpoint: the new one is complete, and is the last one. Each is written to
+  /// WriterOptions::log, and its removal is tried again after every later checkpoint.
+  [[nodiscard]] std::vector<std::filesystem::path> not_removed() const;
 
   /// Returns the file of the checkpoint of a step.
   [[nodiscard]] std::filesystem::path path_of(std::int64_t step) const;

@@ -187,7 +187,7 @@ template <Runtime R>
 }
 
 /// Returns x * (p + weight * (1 - p)) for each element x, with p = 1 / (1 + exp(-n)) of the element
-/// n that batch_norm() without gain and shift gives (Zhou et al.: Deep Interest Network, 2018):
+/// n that batch_norm() without weight and bias gives (Zhou et al.: Deep Interest Network, 2018):
 /// input
 /// [..., width], and a weight [width] or of one element. Also updates the running statistics, as
 /// batch_norm() does. Throws std::invalid_argument as batch_norm() does.

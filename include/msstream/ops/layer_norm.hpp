@@ -41,40 +41,40 @@ template <Runtime R>
 // The implementation of layer_norm(), compiled once for all runtimes.
 
 [[nodiscard]] LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
-                                                     Floats const& gain,
-                                                     Floats const& shift,
+                                                     Floats const& weight,
+                                                     Floats const& bias,
                                                      float epsilon,
                                                      std::source_location issued_at);
 
 }  // namespace detail
 
-/// Returns (input - mean) / sqrt(variance + epsilon) * gain + shift, over the last dimension of
-/// input [..., width]; gain and shift [width]; float32. The variance of a row is the sum of its
+/// Returns (input - mean) / sqrt(variance + epsilon) * weight + bias, over the last dimension of
+/// input [..., width]; weight and bias [width]; float32. The variance of a row is the sum of its
 /// squared deviations divided by width (Ba, Kiros, Hinton: Layer Normalization, 2016, section 3).
 /// One launch; asynchronous; capture-safe; deterministic. Throws std::invalid_argument for bad
 /// shapes, and unless epsilon is finite and not negative.
 template <Runtime R>
 [[nodiscard]] LayerNormResult<R> layer_norm(
     Tensor<float, R> const& input,
-    Tensor<float, R> const& gain,
-    Tensor<float, R> const& shift,
+    Tensor<float, R> const& weight,
+    Tensor<float, R> const& bias,
     float epsilon = 1e-5F,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::layer_norm(input, gain, shift, epsilon, issued_at));
+  return detail::typed<R>(detail::layer_norm(input, weight, bias, epsilon, issued_at));
 }
 
 /// Selects the gradients of layer_norm() to compute. Nothing is launched for a gradient that is not
 /// selected.
 struct WantedOfLayerNorm {
   bool input = true;
-  bool parameters = true;  ///< gain and shift
+  bool parameters = true;  ///< weight and bias
 };
 /// The gradients of layer_norm(). Null for a gradient that WantedOfLayerNorm does not select.
 template <Runtime R = DefaultRuntime>
 struct LayerNormGradients {
   std::optional<Tensor<float, R>> input;
-  std::optional<Tensor<float, R>> gain;   ///< [width]
-  std::optional<Tensor<float, R>> shift;  ///< [width]
+  std::optional<Tensor<float, R>> weight;  ///< [width]
+  std::optional<Tensor<float, R>> bias;    ///< [width]
 };
 
 namespace detail {
@@ -82,15 +82,15 @@ namespace detail {
 template <Runtime R>
 [[nodiscard]] LayerNormGradients<R> typed(LayerNormGradients<AnyRuntime> gradients) {
   return {typed<R>(std::move(gradients.input)),
-          typed<R>(std::move(gradients.gain)),
-          typed<R>(std::move(gradients.shift))};
+          typed<R>(std::move(gradients.weight)),
+          typed<R>(std::move(gradients.bias))};
 }
 
 // The implementation of layer_norm_gradient(), compiled once for all runtimes.
 
 [[nodiscard]] LayerNormGradients<AnyRuntime> layer_norm_gradient(
     Floats const& input,
-    Floats const& gain,
+    Floats const& weight,
     LayerNormResult<AnyRuntime> const& result,
     Floats const& output_gradient,
     WantedOfLayerNorm wanted,
@@ -99,18 +99,18 @@ template <Runtime R>
 }  // namespace detail
 
 /// Returns the gradients of layer_norm(), from its operands, its result and the output's gradient.
-/// One launch for the input; one or two for gain and shift together. Deterministic; asynchronous;
+/// One launch for the input; one or two for weight and bias together. Deterministic; asynchronous;
 /// capture-safe. Throws std::invalid_argument if the shapes do not fit.
 template <Runtime R>
 [[nodiscard]] LayerNormGradients<R> layer_norm_gradient(
     Tensor<float, R> const& input,
-    Tensor<float, R> const& gain,
+    Tensor<float, R> const& weight,
     LayerNormResult<R> const& result,
     Tensor<float, R> const& output_gradient,
     WantedOfLayerNorm wanted = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
-      detail::layer_norm_gradient(input, gain, result, output_gradient, wanted, issued_at));
+      detail::layer_norm_gradient(input, weight, result, output_gradient, wanted, issued_at));
 }
 
 }  // namespace msstream::ops

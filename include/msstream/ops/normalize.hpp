@@ -53,19 +53,19 @@ template <Runtime R>
 // for all runtimes.
 
 [[nodiscard]] BatchNormResult<AnyRuntime> batch_norm(Floats const& input,
-                                                     Floats const& gain,
-                                                     Floats const& shift,
+                                                     Floats const& weight,
+                                                     Floats const& bias,
                                                      RunningStatistics<AnyRuntime> const& running,
                                                      BatchNormOptions const& options,
                                                      std::source_location issued_at);
 [[nodiscard]] Floats batch_norm_inference(Floats const& input,
-                                          Floats const& gain,
-                                          Floats const& shift,
+                                          Floats const& weight,
+                                          Floats const& bias,
                                           RunningStatistics<AnyRuntime> const& running,
                                           BatchNormOptions const& options,
                                           std::source_location issued_at);
 [[nodiscard]] LayerNormGradients<AnyRuntime> batch_norm_gradient(Floats const& input,
-                                                                 Floats const& gain,
+                                                                 Floats const& weight,
                                                                  Floats const& statistics,
                                                                  Floats const& output_gradient,
                                                                  WantedOfLayerNorm wanted,
@@ -80,11 +80,11 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// Returns (input - mean) / sqrt(variance + epsilon) * gain + shift, with the mean and the variance
-/// of each column over the batch (Ioffe, Szegedy: Batch Normalization, 2015): input [..., width],
-/// gain and shift [width], float32. Also updates the running statistics: running = (1 - momentum) *
-/// running + momentum * the batch's, where the batch's variance is divided by rows - 1, as in
-/// PyTorch. Without rows nothing is updated.
+/// Returns (input - mean) / sqrt(variance + epsilon) * weight + bias, with the mean and the
+/// variance of each column over the batch (Ioffe, Szegedy: Batch Normalization, 2015): input [...,
+/// width], weight and bias [width], float32. Also updates the running statistics: running = (1 -
+/// momentum) * running + momentum * the batch's, where the batch's variance is divided by rows - 1,
+/// as in PyTorch. Without rows nothing is updated.
 ///
 /// The sums are added in float64, in an order that the sizes decide. Two launches for up to 64 rows
 /// and three for more; asynchronous; capture-safe; deterministic. Throws std::invalid_argument for
@@ -92,12 +92,12 @@ template <Runtime R>
 template <Runtime R>
 [[nodiscard]] BatchNormResult<R> batch_norm(
     Tensor<float, R> const& input,
-    Tensor<float, R> const& gain,
-    Tensor<float, R> const& shift,
+    Tensor<float, R> const& weight,
+    Tensor<float, R> const& bias,
     RunningStatistics<R> const& running,
     BatchNormOptions const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::batch_norm(input, gain, shift, running, options, issued_at));
+  return detail::typed<R>(detail::batch_norm(input, weight, bias, running, options, issued_at));
 }
 
 /// Returns batch_norm() with the running mean and variance in place of the batch's, for evaluation
@@ -105,28 +105,28 @@ template <Runtime R>
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> batch_norm_inference(
     Tensor<float, R> const& input,
-    Tensor<float, R> const& gain,
-    Tensor<float, R> const& shift,
+    Tensor<float, R> const& weight,
+    Tensor<float, R> const& bias,
     RunningStatistics<R> const& running,
     BatchNormOptions const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
-      detail::batch_norm_inference(input, gain, shift, running, options, issued_at));
+      detail::batch_norm_inference(input, weight, bias, running, options, issued_at));
 }
 
 /// Returns the gradients of batch_norm(), including those that the input has through the statistics
-/// of the batch, from the statistics of its result. Gain and shift are computed in any case. Up to
+/// of the batch, from the statistics of its result. Weight and bias are computed in any case. Up to
 /// three launches. Deterministic.
 template <Runtime R>
 [[nodiscard]] LayerNormGradients<R> batch_norm_gradient(
     Tensor<float, R> const& input,
-    Tensor<float, R> const& gain,
+    Tensor<float, R> const& weight,
     Tensor<float, R> const& statistics,
     Tensor<float, R> const& output_gradient,
     WantedOfLayerNorm wanted = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
-      detail::batch_norm_gradient(input, gain, statistics, output_gradient, wanted, issued_at));
+      detail::batch_norm_gradient(input, weight, statistics, output_gradient, wanted, issued_at));
 }
 
 /// Returns each row divided by the larger of epsilon and its Euclidean norm: input [..., width],

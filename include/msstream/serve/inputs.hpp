@@ -37,7 +37,8 @@ class Inputs<detail::AnyRuntime> {
   [[nodiscard]] detail::AnyTensor column(std::string_view name,
                                          std::int64_t number,
                                          DType dtype) const;
-  [[nodiscard]] detail::TensorOf<std::int64_t> offsets(std::string_view name) const;
+  [[nodiscard]] detail::AnyTensor by_width(std::string_view name, DType dtype) const;
+  [[nodiscard]] detail::AnyTensor offsets(std::string_view name, DType dtype) const;
   /// Returns the number of rows of the bucket, the capacity in which the queries run. Rows beyond
   /// those of the queries hold rows of earlier queries, or zeros; their lists are empty.
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
@@ -73,6 +74,15 @@ class Inputs : public Inputs<detail::AnyRuntime> {
   [[nodiscard]] Tensor<T, R> get(std::string_view name) const {
     return {detail::OfKnownType(), Body::get(name, dtype_of<T>)};
   }
+  /// Return the tensor of a field of float or int64: [rows] if the field has one element a row, and
+  /// otherwise as get(). So data::DeviceBatch gives its columns, and one function of a model takes
+  /// both: the batches of a training, and the inputs of a pool. Throw as get().
+  [[nodiscard]] Tensor<float, R> floats(std::string_view name) const {
+    return {detail::OfKnownType(), Body::by_width(name, DType::float32)};
+  }
+  [[nodiscard]] Tensor<std::int64_t, R> ints(std::string_view name) const {
+    return {detail::OfKnownType(), Body::by_width(name, DType::int64)};
+  }
   /// Returns element `number` of every row of a field, [rows], as a view: one of several keys, for
   /// example. Throws std::invalid_argument if the pool has no field of this name and type, if the
   /// field's order is not Field::Order::columns, and unless `number` is in [0, elements per row).
@@ -82,10 +92,17 @@ class Inputs : public Inputs<detail::AnyRuntime> {
   }
   /// Returns the offsets of a field of lists, [rows + 1], ascending: row i has the elements
   /// [offsets[i], offsets[i + 1]) of get(), as ops::Bags and the operations of ops/jagged.hpp take
-  /// them. Rows beyond those of the queries have empty lists. Throws std::invalid_argument if the
-  /// pool has no field of this name, or if the field's order is not Field::Order::lists.
-  [[nodiscard]] Tensor<std::int64_t, R> offsets(std::string_view name) const {
-    return {detail::OfKnownType(), Body::offsets(name).any()};
+  /// them. Rows beyond those of the queries have empty lists.
+  ///
+  /// Lists of int32 have their offsets as `offsets<std::int32_t>(name)` too, because ops::Bags
+  /// takes ids and offsets of one type. Neither form launches anything.
+  ///
+  /// Throws std::invalid_argument if the pool has no field of this name, if the field's order is
+  /// not Field::Order::lists, and for offsets of int32 of lists that have no elements of int32.
+  template <Element T = std::int64_t>
+    requires(dtype_of<T> == DType::int64 || dtype_of<T> == DType::int32)
+  [[nodiscard]] Tensor<T, R> offsets(std::string_view name) const {
+    return {detail::OfKnownType(), Body::offsets(name, dtype_of<T>)};
   }
   /// Returns a group for operations that other operations need not wait for, as in `StreamScope
   /// scope(inputs.branch(i));`. A number beyond the replica's groups wraps around; number 0 is the

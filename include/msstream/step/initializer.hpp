@@ -8,18 +8,24 @@ namespace msstream {
 /// The distribution of a parameter's first values. The functions of the namespace init make one.
 struct Initializer {
   enum class Kind : std::uint8_t {
-    constant,            ///< `first` everywhere
-    uniform,             ///< uniform in [first, second]
-    normal,              ///< mean `first`, standard deviation `second`
+    constant,            ///< `value` everywhere
+    uniform,             ///< uniform in [low, high]
+    normal,              ///< of `mean` and `standard_deviation`
     truncated_normal,    ///< as normal, without values beyond two standard deviations
-    uniform_by_fan_in,   ///< uniform, of standard deviation first / sqrt(inputs)
-    normal_by_fan_in,    ///< normal, of standard deviation first / sqrt(inputs)
-    uniform_by_fan_sum,  ///< uniform, of standard deviation first * sqrt(2 / (inputs + outputs))
-    normal_by_fan_sum,   ///< normal, of standard deviation first * sqrt(2 / (inputs + outputs))
+    uniform_by_fan_in,   ///< uniform, of standard deviation gain / sqrt(inputs)
+    normal_by_fan_in,    ///< normal, of standard deviation gain / sqrt(inputs)
+    uniform_by_fan_sum,  ///< uniform, of standard deviation gain * sqrt(2 / (inputs + outputs))
+    normal_by_fan_sum,   ///< normal, of standard deviation gain * sqrt(2 / (inputs + outputs))
   };
   Kind kind = Kind::constant;
-  float first = 0.0F;
-  float second = 0.0F;
+  float value = 0.0F;
+  float low = 0.0F;
+  float high = 0.0F;
+  float mean = 0.0F;
+  float standard_deviation = 0.0F;
+  float gain = 0.0F;
+
+  friend bool operator==(Initializer const&, Initializer const&) = default;
 };
 
 /// Initializers. Those by fan-in and fan-sum are for weights of shape [inputs, outputs], or
@@ -27,7 +33,7 @@ struct Initializer {
 namespace init {
 
 [[nodiscard]] constexpr Initializer constant(float value) noexcept {
-  return {Initializer::Kind::constant, value, 0.0F};
+  return {.kind = Initializer::Kind::constant, .value = value};
 }
 [[nodiscard]] constexpr Initializer zeros() noexcept {
   return constant(0.0F);
@@ -37,35 +43,38 @@ namespace init {
 }
 /// Uniform in [low, high].
 [[nodiscard]] constexpr Initializer uniform(float low, float high) noexcept {
-  return {Initializer::Kind::uniform, low, high};
+  return {.kind = Initializer::Kind::uniform, .low = low, .high = high};
 }
 [[nodiscard]] constexpr Initializer normal(float mean = 0.0F,
                                            float standard_deviation = 1.0F) noexcept {
-  return {Initializer::Kind::normal, mean, standard_deviation};
+  return {
+      .kind = Initializer::Kind::normal, .mean = mean, .standard_deviation = standard_deviation};
 }
 /// Normal without the values beyond two standard deviations from the mean. `standard_deviation` is
 /// that of the distribution before it is cut off.
 [[nodiscard]] constexpr Initializer truncated_normal(float mean = 0.0F,
                                                      float standard_deviation = 1.0F) noexcept {
-  return {Initializer::Kind::truncated_normal, mean, standard_deviation};
+  return {.kind = Initializer::Kind::truncated_normal,
+          .mean = mean,
+          .standard_deviation = standard_deviation};
 }
 /// Uniform in [-a, a], a = gain * sqrt(6 / (inputs + outputs)) (Glorot & Bengio 2010, eq. 16).
 [[nodiscard]] constexpr Initializer xavier_uniform(float gain = 1.0F) noexcept {
-  return {Initializer::Kind::uniform_by_fan_sum, gain, 0.0F};
+  return {.kind = Initializer::Kind::uniform_by_fan_sum, .gain = gain};
 }
 /// Normal, of standard deviation gain * sqrt(2 / (inputs + outputs)) (Glorot & Bengio 2010).
 [[nodiscard]] constexpr Initializer xavier_normal(float gain = 1.0F) noexcept {
-  return {Initializer::Kind::normal_by_fan_sum, gain, 0.0F};
+  return {.kind = Initializer::Kind::normal_by_fan_sum, .gain = gain};
 }
 /// Uniform in [-a, a], a = gain * sqrt(3 / inputs). The gain of relu is sqrt(2) (He et al. 2015,
 /// eq. 10).
 [[nodiscard]] constexpr Initializer he_uniform(float gain = 1.41421356F) noexcept {
-  return {Initializer::Kind::uniform_by_fan_in, gain, 0.0F};
+  return {.kind = Initializer::Kind::uniform_by_fan_in, .gain = gain};
 }
 /// Normal, of standard deviation gain / sqrt(inputs). The gain of relu is sqrt(2) (He et al. 2015,
 /// eq. 10).
 [[nodiscard]] constexpr Initializer he_normal(float gain = 1.41421356F) noexcept {
-  return {Initializer::Kind::normal_by_fan_in, gain, 0.0F};
+  return {.kind = Initializer::Kind::normal_by_fan_in, .gain = gain};
 }
 
 }  // namespace init

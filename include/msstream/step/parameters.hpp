@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -75,7 +76,7 @@ class Parameters<detail::AnyRuntime> {
                                                DType dtype,
                                                std::string_view name,
                                                Shape const& shape,
-                                               Initializer const& initializer,
+                                               std::optional<Initializer> const& initializer,
                                                std::source_location issued_at);
   [[nodiscard]] detail::AnyTensor find(std::string_view name, DType dtype) const;
 
@@ -92,26 +93,28 @@ class Parameters : public Parameters<detail::AnyRuntime> {
   explicit Parameters(Device<R> const& device, ParametersOptions const& options = {})
       : Body(device.state(), options) {}
 
-  /// Returns the dense parameter of this name: a new one with its first values, or the one that
-  /// exists. Asynchronous. Throws std::invalid_argument for an empty name; if the name belongs to a
-  /// parameter of another shape or type, or to a table; and for an initializer that does not fit
-  /// the shape, or whose numbers are not finite or out of range.
+  /// Returns the dense parameter of this name: a new one with its first values, by default those of
+  /// init::xavier_uniform(), or the one that exists. Asynchronous. Throws std::invalid_argument for
+  /// an empty name; if the name belongs to a parameter of another shape or type, to a table, or to
+  /// a parameter that was made with another initializer than the one that is given here; and for an
+  /// initializer that does not fit the shape, or whose numbers are not finite or out of range.
   [[nodiscard]] Tensor<float, R> dense(
       std::string_view name,
       Shape const& shape,
-      Initializer const& initializer = init::xavier_uniform(),
+      std::optional<Initializer> const& initializer = {},
       std::source_location issued_at = std::source_location::current()) {
     return {detail::OfKnownType(),
             Body::make_or_find(Kind::dense, DType::float32, name, shape, initializer, issued_at)};
   }
   /// Returns the embedding table [rows, width] of this name, of float32, float16 or bfloat16: a new
-  /// one with its first values, or the one that exists. Throws what dense() throws.
+  /// one with its first values, by default those of init::uniform(-0.05F, 0.05F), or the one that
+  /// exists. Throws what dense() throws.
   template <Element T = float>
     requires std::constructible_from<ops::AnyTable<R>, Tensor<T, R>>
   [[nodiscard]] Tensor<T, R> table(
       std::string_view name,
       Shape const& shape,
-      Initializer const& initializer = init::uniform(-0.05F, 0.05F),
+      std::optional<Initializer> const& initializer = {},
       std::source_location issued_at = std::source_location::current()) {
     return {detail::OfKnownType(),
             Body::make_or_find(Kind::table, dtype_of<T>, name, shape, initializer, issued_at)};
@@ -123,7 +126,7 @@ class Parameters : public Parameters<detail::AnyRuntime> {
   [[nodiscard]] std::vector<Tensor<T, R>> tables(
       std::string_view name,
       std::vector<Shape> const& shapes,
-      Initializer const& initializer = init::uniform(-0.05F, 0.05F),
+      std::optional<Initializer> const& initializer = {},
       std::source_location issued_at = std::source_location::current()) {
     std::vector<Tensor<T, R>> all;
     for (auto const& shape : shapes) {
@@ -133,12 +136,12 @@ class Parameters : public Parameters<detail::AnyRuntime> {
     return all;
   }
   /// Returns the buffer of this name, a tensor that belongs to the model and its checkpoints but
-  /// that no optimizer updates, such as running statistics: a new one with its first values, or the
-  /// one that exists. Throws what dense() throws.
+  /// that no optimizer updates, such as running statistics: a new one with its first values, by
+  /// default zeros, or the one that exists. Throws what dense() throws.
   [[nodiscard]] Tensor<float, R> buffer(
       std::string_view name,
       Shape const& shape,
-      Initializer const& initializer = init::zeros(),
+      std::optional<Initializer> const& initializer = {},
       std::source_location issued_at = std::source_location::current()) {
     return {detail::OfKnownType(),
             Body::make_or_find(Kind::buffer, DType::float32, name, shape, initializer, issued_at)};

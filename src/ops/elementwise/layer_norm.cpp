@@ -15,48 +15,48 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// Throws std::invalid_argument unless `input` is [..., width] with width > 0, and gain and shift
+/// Throws std::invalid_argument unless `input` is [..., width] with width > 0, and weight and bias
 /// are [width]. Returns the number of rows.
 [[nodiscard]] std::int64_t require_layer_norm(char const* operation,
                                               Shape const& input,
-                                              Shape const& gain,
-                                              Shape const& shift) {
+                                              Shape const& weight,
+                                              Shape const& bias) {
   auto const rank = input.rank();
   auto const width = rank > 0 ? input[rank - 1] : 0;
-  require(width > 0 && gain.count() == width && shift.count() == width,
-          "{}: input {}, gain {}, shift {}; expected [..., width] and twice [width]",
+  require(width > 0 && weight.count() == width && bias.count() == width,
+          "{}: input {}, weight {}, bias {}; expected [..., width] and twice [width]",
           operation,
           input,
-          gain,
-          shift);
+          weight,
+          bias);
   return input.count() / width;
 }
 
 }  // namespace
 
 LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
-                                       Floats const& gain,
-                                       Floats const& shift,
+                                       Floats const& weight,
+                                       Floats const& bias,
                                        float epsilon,
                                        std::source_location issued_at) {
-  auto const rows = require_layer_norm("layer_norm", input.shape(), gain.shape(), shift.shape());
+  auto const rows = require_layer_norm("layer_norm", input.shape(), weight.shape(), bias.shape());
   require(std::isfinite(epsilon) && epsilon >= 0.0F, "layer_norm: epsilon {}", epsilon);
   auto const& device = input.device();
   LayerNormResult<AnyRuntime> result{{device, input.shape()}, {device, {rows}}, {device, {rows}}};
   auto const& mean_rests = result.mean_rests.emplace(device, Shape{rows});
   kernels::LayerNormArgs const args{input.data(),
-                                    gain.data(),
-                                    shift.data(),
+                                    weight.data(),
+                                    bias.data(),
                                     result.output.data(),
                                     result.means.data(),
                                     result.reciprocals.data(),
                                     rows,
-                                    gain.count(),
+                                    weight.count(),
                                     epsilon,
                                     mean_rests.data()};
   issue(
       "layer_norm",
-      reads(input, gain, shift),
+      reads(input, weight, bias),
       writes(result.output, result.means, result.reciprocals, mean_rests),
       [args](auto stream) { kernels::layer_norm(stream, args); },
       {},
@@ -65,13 +65,13 @@ LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
 }
 
 LayerNormGradients<AnyRuntime> layer_norm_gradient(Floats const& input,
-                                                   Floats const& gain,
+                                                   Floats const& weight,
                                                    LayerNormResult<AnyRuntime> const& result,
                                                    Floats const& output_gradient,
                                                    WantedOfLayerNorm wanted,
                                                    std::source_location issued_at) {
   auto const rows =
-      require_layer_norm("layer_norm_gradient", input.shape(), gain.shape(), gain.shape());
+      require_layer_norm("layer_norm_gradient", input.shape(), weight.shape(), weight.shape());
   auto const& mean_rests = result.mean_rests ? *result.mean_rests : result.means;
   auto const* const rests = result.mean_rests ? mean_rests.data() : nullptr;
   require(output_gradient.shape() == input.shape() && result.means.count() == rows &&
@@ -84,12 +84,12 @@ LayerNormGradients<AnyRuntime> layer_norm_gradient(Floats const& input,
           result.reciprocals.shape(),
           mean_rests.shape());
   auto const& device = input.device();
-  auto const width = gain.count();
+  auto const width = weight.count();
   LayerNormGradients<AnyRuntime> gradients;
   if (wanted.input) {
     gradients.input.emplace(device, input.shape());
     kernels::LayerNormInputGradientArgs const args{input.data(),
-                                                   gain.data(),
+                                                   weight.data(),
                                                    result.means.data(),
                                                    result.reciprocals.data(),
                                                    output_gradient.data(),
@@ -99,15 +99,15 @@ LayerNormGradients<AnyRuntime> layer_norm_gradient(Floats const& input,
                                                    rests};
     issue(
         "layer_norm_input_gradient",
-        reads(input, gain, result.means, result.reciprocals, mean_rests, output_gradient),
+        reads(input, weight, result.means, result.reciprocals, mean_rests, output_gradient),
         writes(*gradients.input),
         [args](auto stream) { kernels::layer_norm_input_gradient(stream, args); },
         {},
         issued_at);
   }
   if (wanted.parameters) {
-    gradients.gain.emplace(device, Shape{width});
-    gradients.shift.emplace(device, Shape{width});
+    gradients.weight.emplace(device, Shape{width});
+    gradients.bias.emplace(device, Shape{width});
     Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
                                 return kernels::layer_norm_workspace_bytes(stream, rows, width);
                               }));
@@ -118,13 +118,13 @@ LayerNormGradients<AnyRuntime> layer_norm_gradient(Floats const& input,
                                                        rows,
                                                        width,
                                                        workspace.data(),
-                                                       gradients.gain->data(),
-                                                       gradients.shift->data(),
+                                                       gradients.weight->data(),
+                                                       gradients.bias->data(),
                                                        rests};
     issue(
         "layer_norm_parameter_gradient",
         reads(input, result.means, result.reciprocals, mean_rests, output_gradient),
-        workspace.with(writes(*gradients.gain, *gradients.shift)),
+        workspace.with(writes(*gradients.weight, *gradients.bias)),
         [args](auto stream) { kernels::layer_norm_parameter_gradient(stream, args); },
         {},
         issued_at);

@@ -16,18 +16,18 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// Throws std::invalid_argument unless gain and shift are [width] for an input [..., width].
+/// Throws std::invalid_argument unless weight and bias are [width] for an input [..., width].
 [[nodiscard]] RowsAndWidth require_columns(char const* operation,
                                            Shape const& input,
-                                           Shape const& gain,
-                                           Shape const& shift) {
+                                           Shape const& weight,
+                                           Shape const& bias) {
   auto const sizes = rows_and_width(operation, input);
-  require(gain == Shape{sizes.width} && shift == Shape{sizes.width},
-          "{}: input {}, gain {}, shift {}; expected [..., width] and twice [width]",
+  require(weight == Shape{sizes.width} && bias == Shape{sizes.width},
+          "{}: input {}, weight {}, bias {}; expected [..., width] and twice [width]",
           operation,
           input,
-          gain,
-          shift);
+          weight,
+          bias);
   return sizes;
 }
 
@@ -101,26 +101,26 @@ Floats column_statistics(char const* operation,
 }
 
 BatchNormResult<AnyRuntime> batch_norm(Floats const& input,
-                                       Floats const& gain,
-                                       Floats const& shift,
+                                       Floats const& weight,
+                                       Floats const& bias,
                                        RunningStatistics<AnyRuntime> const& running,
                                        BatchNormOptions const& options,
                                        std::source_location issued_at) {
-  auto const sizes = require_columns("batch_norm", input.shape(), gain.shape(), shift.shape());
+  auto const sizes = require_columns("batch_norm", input.shape(), weight.shape(), bias.shape());
   require_batch_norm("batch_norm", sizes.width, running, options);
   auto statistics =
       column_statistics("batch_norm_statistics", input, sizes, running, options, issued_at);
   Floats output(input.device(), input.shape());
   kernels::BatchNormArgs const args{input.data(),
-                                    gain.data(),
-                                    shift.data(),
+                                    weight.data(),
+                                    bias.data(),
                                     {statistics.data(), nullptr, nullptr, 0.0F},
                                     output.data(),
                                     sizes.rows,
                                     sizes.width};
   issue(
       "batch_norm",
-      reads(input, gain, shift, statistics),
+      reads(input, weight, bias, statistics),
       writes(output),
       [args](auto stream) { kernels::batch_norm(stream, args); },
       {},
@@ -129,25 +129,25 @@ BatchNormResult<AnyRuntime> batch_norm(Floats const& input,
 }
 
 Floats batch_norm_inference(Floats const& input,
-                            Floats const& gain,
-                            Floats const& shift,
+                            Floats const& weight,
+                            Floats const& bias,
                             RunningStatistics<AnyRuntime> const& running,
                             BatchNormOptions const& options,
                             std::source_location issued_at) {
   constexpr char const* kName = "batch_norm_inference";
-  auto const sizes = require_columns(kName, input.shape(), gain.shape(), shift.shape());
+  auto const sizes = require_columns(kName, input.shape(), weight.shape(), bias.shape());
   require_batch_norm(kName, sizes.width, running, options);
   Floats output(input.device(), input.shape());
   kernels::BatchNormArgs const args{input.data(),
-                                    gain.data(),
-                                    shift.data(),
+                                    weight.data(),
+                                    bias.data(),
                                     moments_of(running, options),
                                     output.data(),
                                     sizes.rows,
                                     sizes.width};
   issue(
       kName,
-      reads(input, gain, shift, running.mean, running.variance),
+      reads(input, weight, bias, running.mean, running.variance),
       writes(output),
       [args](auto stream) { kernels::batch_norm(stream, args); },
       {},
@@ -156,13 +156,13 @@ Floats batch_norm_inference(Floats const& input,
 }
 
 LayerNormGradients<AnyRuntime> batch_norm_gradient(Floats const& input,
-                                                   Floats const& gain,
+                                                   Floats const& weight,
                                                    Floats const& statistics,
                                                    Floats const& output_gradient,
                                                    WantedOfLayerNorm wanted,
                                                    std::source_location issued_at) {
   constexpr char const* kName = "batch_norm_gradient";
-  auto const sizes = require_columns(kName, input.shape(), gain.shape(), gain.shape());
+  auto const sizes = require_columns(kName, input.shape(), weight.shape(), weight.shape());
   require(output_gradient.shape() == input.shape() && statistics.shape() == (Shape{3, sizes.width}),
           "{}: input {}, output gradient {}, statistics {}",
           kName,
@@ -174,30 +174,30 @@ LayerNormGradients<AnyRuntime> batch_norm_gradient(Floats const& input,
     return gradients;
   }
   auto const& device = input.device();
-  gradients.gain.emplace(device, Shape{sizes.width});
-  gradients.shift.emplace(device, Shape{sizes.width});
+  gradients.weight.emplace(device, Shape{sizes.width});
+  gradients.bias.emplace(device, Shape{sizes.width});
   Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
                               return kernels::batch_norm_gradient_workspace_bytes(
                                   stream, sizes.rows, sizes.width);
                             }));
   kernels::BatchNormGradientArgs args{input.data(),
-                                      gain.data(),
+                                      weight.data(),
                                       statistics.data(),
                                       output_gradient.data(),
                                       sizes.rows,
                                       sizes.width,
                                       workspace.data(),
                                       nullptr,
-                                      gradients.gain->data(),
-                                      gradients.shift->data()};
-  auto written = workspace.with(writes(*gradients.gain, *gradients.shift));
+                                      gradients.weight->data(),
+                                      gradients.bias->data()};
+  auto written = workspace.with(writes(*gradients.weight, *gradients.bias));
   if (wanted.input) {
     args.input_gradient = gradients.input.emplace(device, input.shape()).data();
     written.add(*gradients.input);
   }
   issue(
       kName,
-      reads(input, gain, statistics, output_gradient),
+      reads(input, weight, statistics, output_gradient),
       written,
       [args](auto stream) { kernels::batch_norm_gradient(stream, args); },
       {},

@@ -10,26 +10,26 @@ namespace msstream::ops::detail {
 
 Floats layer_norm(AnyTape& tape,
                   Floats const& input,
-                  Floats const& gain,
-                  Floats const& shift,
+                  Floats const& weight,
+                  Floats const& bias,
                   float epsilon,
                   std::source_location issued_at) {
-  auto const result = layer_norm(input, gain, shift, epsilon, issued_at);
+  auto const result = layer_norm(input, weight, bias, epsilon, issued_at);
   tape.record(
       "layer_norm",
       result.output,
-      [input, gain, shift, result, issued_at](AnyTape& playing, Floats const& gradient) {
+      [input, weight, bias, result, issued_at](AnyTape& playing, Floats const& gradient) {
         WantedOfLayerNorm const wanted{.input = playing.wants_gradient(input.any()),
-                                       .parameters = playing.wants_gradient(gain.any()) ||
-                                                     playing.wants_gradient(shift.any())};
+                                       .parameters = playing.wants_gradient(weight.any()) ||
+                                                     playing.wants_gradient(bias.any())};
         auto const gradients =
-            layer_norm_gradient(input, gain, result, gradient, wanted, issued_at);
+            layer_norm_gradient(input, weight, result, gradient, wanted, issued_at);
         if (gradients.input) {
           playing.add_gradient(input, *gradients.input, issued_at);
         }
-        if (gradients.gain) {
-          playing.add_gradient(gain, *gradients.gain, issued_at);
-          playing.add_gradient(shift, *gradients.shift, issued_at);
+        if (gradients.weight) {
+          playing.add_gradient(weight, *gradients.weight, issued_at);
+          playing.add_gradient(bias, *gradients.bias, issued_at);
         }
       },
       issued_at);

@@ -54,31 +54,31 @@ Floats dot_interaction(AnyTape& tape,
 
 Floats batch_norm(AnyTape& tape,
                   Floats const& input,
-                  Floats const& gain,
-                  Floats const& shift,
+                  Floats const& weight,
+                  Floats const& bias,
                   RunningStatistics<AnyRuntime> const& running,
                   BatchNormOptions const& options,
                   std::source_location issued_at) {
   if (!tape.is_recording()) {
-    return batch_norm_inference(input, gain, shift, running, options, issued_at);
+    return batch_norm_inference(input, weight, bias, running, options, issued_at);
   }
-  auto const result = batch_norm(input, gain, shift, running, options, issued_at);
+  auto const result = batch_norm(input, weight, bias, running, options, issued_at);
   tape.record(
       "batch_norm",
       result.output,
-      [input, gain, shift, statistics = result.statistics, issued_at](AnyTape& playing,
-                                                                      Floats const& gradient) {
+      [input, weight, bias, statistics = result.statistics, issued_at](AnyTape& playing,
+                                                                       Floats const& gradient) {
         WantedOfLayerNorm const wanted{.input = playing.wants_gradient(input.any()),
-                                       .parameters = playing.wants_gradient(gain.any()) ||
-                                                     playing.wants_gradient(shift.any())};
+                                       .parameters = playing.wants_gradient(weight.any()) ||
+                                                     playing.wants_gradient(bias.any())};
         auto const gradients =
-            batch_norm_gradient(input, gain, statistics, gradient, wanted, issued_at);
+            batch_norm_gradient(input, weight, statistics, gradient, wanted, issued_at);
         if (gradients.input) {
           playing.add_gradient(input, *gradients.input, issued_at);
         }
-        if (gradients.gain) {
-          playing.add_gradient(gain, *gradients.gain, issued_at);
-          playing.add_gradient(shift, *gradients.shift, issued_at);
+        if (gradients.weight) {
+          playing.add_gradient(weight, *gradients.weight, issued_at);
+          playing.add_gradient(bias, *gradients.bias, issued_at);
         }
       },
       issued_at);

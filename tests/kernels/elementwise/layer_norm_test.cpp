@@ -22,15 +22,15 @@ struct LayerNormCase {
   std::int64_t rows;
   std::int64_t width;
   std::vector<float> input;
-  std::vector<float> gain;
-  std::vector<float> shift;
+  std::vector<float> weight;
+  std::vector<float> bias;
   std::vector<float> output_gradient;
   std::vector<double> means;
   std::vector<double> reciprocals;
   std::vector<double> output;
   std::vector<double> input_gradient;
-  std::vector<double> gain_gradient;
-  std::vector<double> shift_gradient;
+  std::vector<double> weight_gradient;
+  std::vector<double> bias_gradient;
 };
 
 template <class Stream>
@@ -68,16 +68,16 @@ class LayerNormTest : public KernelTest<Stream> {
       double weighted = 0;
       for (std::size_t c = 0; c < columns; ++c) {
         double const normal = (x[c] - mean) * reciprocal;
-        made.output.push_back(normal * made.gain[c] + made.shift[c]);
-        made.gain_gradient[c] += dy[c] * normal;
-        made.shift_gradient[c] += dy[c];
-        sum += double{dy[c]} * made.gain[c] / n;
-        weighted += double{dy[c]} * made.gain[c] * normal / n;
+        made.output.push_back(normal * made.weight[c] + made.bias[c]);
+        made.weight_gradient[c] += dy[c] * normal;
+        made.bias_gradient[c] += dy[c];
+        sum += double{dy[c]} * made.weight[c] / n;
+        weighted += double{dy[c]} * made.weight[c] * normal / n;
       }
       for (std::size_t c = 0; c < columns; ++c) {
         double const normal = (x[c] - mean) * reciprocal;
         made.input_gradient.push_back(reciprocal *
-                                      (double{dy[c]} * made.gain[c] - sum - normal * weighted));
+                                      (double{dy[c]} * made.weight[c] - sum - normal * weighted));
       }
       made.means.push_back(mean);
       made.reciprocals.push_back(reciprocal);
@@ -96,16 +96,16 @@ TYPED_TEST(LayerNormTest, forward_agrees_with_double_also_in_place) {
       SCOPED_TRACE(fmt::format("{} rows of {}", rows, width));
       auto const made = this->random_case(rows, width);
       auto const input = this->upload(made.input);
-      auto const gain = this->upload(made.gain);
-      auto const shift = this->upload(made.shift);
+      auto const weight = this->upload(made.weight);
+      auto const bias = this->upload(made.bias);
       auto const output = this->floats(rows * width);
       auto const means = this->floats(rows);
       auto const reciprocals = this->floats(rows);
       for (auto* const target : {output.data(), input.data()}) {
         layer_norm(this->stream(),
                    {input.data(),
-                    gain.data(),
-                    shift.data(),
+                    weight.data(),
+                    bias.data(),
                     target,
                     means.data(),
                     reciprocals.data(),
@@ -150,14 +150,14 @@ TYPED_TEST(LayerNormTest, input_gradient_agrees_with_double) {
       SCOPED_TRACE(fmt::format("{} rows of {}", rows, width));
       auto const made = this->random_case(rows, width);
       auto const input = this->upload(made.input);
-      auto const gain = this->upload(made.gain);
+      auto const weight = this->upload(made.weight);
       auto const means = this->upload(this->in_float(made.means));
       auto const reciprocals = this->upload(this->in_float(made.reciprocals));
       auto const output_gradient = this->upload(made.output_gradient);
       auto const gradient = this->floats(rows * width);
       layer_norm_input_gradient(this->stream(),
                                 {input.data(),
-                                 gain.data(),
+                                 weight.data(),
                                  means.data(),
                                  reciprocals.data(),
                                  output_gradient.data(),
@@ -184,8 +184,8 @@ TYPED_TEST(LayerNormTest, parameter_gradients_agree_with_double_and_are_the_same
       for (int run = 0; run < 2; ++run) {
         auto const workspace =
             this->workspace(layer_norm_workspace_bytes(this->stream(), rows, width));
-        auto const gains = this->floats(width);
-        auto const shifts = this->floats(width);
+        auto const weights = this->floats(width);
+        auto const biases = this->floats(width);
         layer_norm_parameter_gradient(this->stream(),
                                       {input.data(),
                                        means.data(),
@@ -194,16 +194,16 @@ TYPED_TEST(LayerNormTest, parameter_gradients_agree_with_double_and_are_the_same
                                        rows,
                                        width,
                                        workspace.data(),
-                                       gains.data(),
-                                       shifts.data()});
-        auto const gain_gradient = this->read(gains);
+                                       weights.data(),
+                                       biases.data()});
+        auto const weight_gradient = this->read(weights);
         // The error of a sum of up to 20,000 terms of either sign is relative to their magnitudes.
-        expect_within(gain_gradient, made.gain_gradient, 1e-3);
-        expect_within(this->read(shifts), made.shift_gradient, 1e-3);
+        expect_within(weight_gradient, made.weight_gradient, 1e-3);
+        expect_within(this->read(biases), made.bias_gradient, 1e-3);
         if (run > 0) {
-          EXPECT_EQ(gain_gradient, before);
+          EXPECT_EQ(weight_gradient, before);
         }
-        before = gain_gradient;
+        before = weight_gradient;
       }
     }
   }

@@ -128,15 +128,15 @@ TYPED_TEST(BatchNormTest, statistics_and_output_agree_with_double) {
       expect_within(this->read(statistics.mean), running_means);
       expect_within(this->read(statistics.variance), running_variances);
 
-      auto const gains = this->random.reals(sizes.width);
-      auto const shifts = this->random.reals(sizes.width);
-      auto const gain = this->upload(gains);
-      auto const shift = this->upload(shifts);
+      auto const weights = this->random.reals(sizes.width);
+      auto const biases = this->random.reals(sizes.width);
+      auto const weight = this->upload(weights);
+      auto const bias = this->upload(biases);
       auto const output = this->guarded(count);
       batch_norm(this->stream(),
                  {input.data(),
-                  gain.data(),
-                  shift.data(),
+                  weight.data(),
+                  bias.data(),
                   {statistics.of_batch.data(), nullptr, nullptr, 0.0F},
                   output.data(),
                   sizes.rows,
@@ -144,7 +144,7 @@ TYPED_TEST(BatchNormTest, statistics_and_output_agree_with_double) {
       expect_within(this->read(output),
                     this->each(sizes,
                                [&](std::size_t i, std::size_t c) {
-                                 return expected.normal(c, values[i]) * gains[c] + shifts[c];
+                                 return expected.normal(c, values[i]) * weights[c] + biases[c];
                                }),
                     2e-6);
     }
@@ -193,45 +193,45 @@ TYPED_TEST(BatchNormTest, gradients_agree_with_double) {
     auto const count = sizes.rows * sizes.width;
     auto const values = this->random.reals(count, -1.0F, 3.0F);
     auto const gradients = this->random.reals(count);
-    auto const gains = this->random.reals(sizes.width);
+    auto const weights = this->random.reals(sizes.width);
     auto const input = this->upload(values);
     auto const statistics = this->statistics(sizes, input);
-    auto const gain = this->upload(gains);
+    auto const weight = this->upload(weights);
     auto const gradient = this->upload(gradients);
     auto const workspace = this->workspace(
         batch_norm_gradient_workspace_bytes(this->stream(), sizes.rows, sizes.width));
     auto const of_input = this->guarded(count);
-    auto const of_gain = this->guarded(sizes.width);
-    auto const of_shift = this->guarded(sizes.width);
+    auto const of_weight = this->guarded(sizes.width);
+    auto const of_bias = this->guarded(sizes.width);
     batch_norm_gradient(this->stream(),
                         {input.data(),
-                         gain.data(),
+                         weight.data(),
                          statistics.of_batch.data(),
                          gradient.data(),
                          sizes.rows,
                          sizes.width,
                          workspace.data(),
                          of_input.data(),
-                         of_gain.data(),
-                         of_shift.data()});
+                         of_weight.data(),
+                         of_bias.data()});
     Columns64 const columns(sizes, values);
-    Float64s gain_sums(static_cast<std::size_t>(sizes.width), 0.0);
-    Float64s shift_sums(static_cast<std::size_t>(sizes.width), 0.0);
+    Float64s weight_sums(static_cast<std::size_t>(sizes.width), 0.0);
+    Float64s bias_sums(static_cast<std::size_t>(sizes.width), 0.0);
     (void)this->each(sizes, [&](std::size_t i, std::size_t c) {
-      gain_sums[c] += gradients[i] * columns.normal(c, values[i]);
-      shift_sums[c] += gradients[i];
+      weight_sums[c] += gradients[i] * columns.normal(c, values[i]);
+      bias_sums[c] += gradients[i];
       return 0.0;
     });
-    // Normalised elements have errors of a few units, which add up in the gain's gradient.
-    expect_within(this->read(of_gain), gain_sums, 1e-5);
-    expect_within(this->read(of_shift), shift_sums);
+    // Normalised elements have errors of a few units, which add up in the weight's gradient.
+    expect_within(this->read(of_weight), weight_sums, 1e-5);
+    expect_within(this->read(of_bias), bias_sums);
     double const n = static_cast<double>(sizes.rows);
     expect_within(this->read(of_input),
                   this->each(sizes,
                              [&](std::size_t i, std::size_t c) {
-                               return gains[c] * columns.reciprocal(c) *
-                                      (gradients[i] - shift_sums[c] / n -
-                                       columns.normal(c, values[i]) * gain_sums[c] / n);
+                               return weights[c] * columns.reciprocal(c) *
+                                      (gradients[i] - bias_sums[c] / n -
+                                       columns.normal(c, values[i]) * weight_sums[c] / n);
                              }),
                   1e-5);
   }

@@ -18,8 +18,8 @@ TYPED_TEST_SUITE(LayerNormTest, Runtimes, RuntimeNames);
 TYPED_TEST(LayerNormTest, normalises_the_last_dimension) {
   Shape const shape{2, 3, 5};
   auto const values = this->random.reals(shape.count(), -2.0F, 5.0F);
-  auto const gain = this->random.reals(5);
-  auto const shift = this->random.reals(5);
+  auto const weight = this->random.reals(5);
+  auto const bias = this->random.reals(5);
   Doubles expected;
   Doubles means;
   Doubles reciprocals;
@@ -35,27 +35,27 @@ TYPED_TEST(LayerNormTest, normalises_the_last_dimension) {
     means.push_back(mean);
     reciprocals.push_back(1 / std::sqrt(variance + 0.25));
     for (std::size_t c = 0; c < 5; ++c) {
-      expected.push_back((values[5 * row + c] - mean) * reciprocals.back() * gain[c] + shift[c]);
+      expected.push_back((values[5 * row + c] - mean) * reciprocals.back() * weight[c] + bias[c]);
     }
   }
   auto const result =
-      ops::layer_norm(this->put(values, shape), this->put(gain), this->put(shift), 0.25F);
+      ops::layer_norm(this->put(values, shape), this->put(weight), this->put(bias), 0.25F);
   EXPECT_EQ(result.output.shape(), shape);
   expect_near(to_host(result.output), expected);
   expect_near(to_host(result.means), means);
   expect_near(to_host(result.reciprocals), reciprocals);
 }
 
-/// Rows with a large mean, and their layer norm with gain 1 and shift 0 and its gradients, computed
-/// in float64.
+/// Rows with a large mean, and their layer norm with weight 1 and bias 0 and its gradients,
+/// computed in float64.
 struct LargeMeans {
   Floats input;
   Doubles output;
   Doubles input_gradient;
-  Doubles gain_gradient;
+  Doubles weight_gradient;
 
   LargeMeans(std::int64_t rows, std::int64_t width, float base, float step, Floats const& gradient)
-      : gain_gradient(static_cast<std::size_t>(width), 0.0) {
+      : weight_gradient(static_cast<std::size_t>(width), 0.0) {
     auto const columns = static_cast<std::size_t>(width);
     auto const n = static_cast<double>(width);
     for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
@@ -76,7 +76,7 @@ struct LargeMeans {
         output.push_back((input[first + c] - mean) * reciprocal);
         sum += gradient[first + c] / n;
         weighted += gradient[first + c] * output.back() / n;
-        gain_gradient[c] += gradient[first + c] * output.back();
+        weight_gradient[c] += gradient[first + c] * output.back();
       }
       for (std::size_t c = 0; c < columns; ++c) {
         input_gradient.push_back(reciprocal *
@@ -119,7 +119,7 @@ TYPED_TEST(LayerNormTest, a_large_mean_takes_no_digits_from_the_deviations) {
       scaled_expected[i] /= scale;
     }
     expect_near(scaled, scaled_expected, 1e-5);
-    expect_near(to_host(*gradients.gain), expected.gain_gradient, 1e-5);
+    expect_near(to_host(*gradients.weight), expected.weight_gradient, 1e-5);
   }
 }
 
@@ -162,37 +162,37 @@ TYPED_TEST(LayerNormTest, opposite_extremes_are_right_until_their_squares_overfl
 
 TYPED_TEST(LayerNormTest, without_rests_of_the_means_gradients_take_the_means_as_exact) {
   auto const x = this->random_tensor({4, 3});
-  auto const gain = this->random_tensor({3});
-  auto const result = ops::layer_norm(x, gain, gain);
+  auto const weight = this->random_tensor({3});
+  auto const result = ops::layer_norm(x, weight, weight);
   ops::LayerNormResult<TypeParam> const shortened{result.output, result.means, result.reciprocals};
-  expect_near(to_host(*ops::layer_norm_gradient(x, gain, shortened, x).input),
-              to_doubles(to_host(*ops::layer_norm_gradient(x, gain, result, x).input)),
+  expect_near(to_host(*ops::layer_norm_gradient(x, weight, shortened, x).input),
+              to_doubles(to_host(*ops::layer_norm_gradient(x, weight, result, x).input)),
               1e-5);
 }
 
 TYPED_TEST(LayerNormTest, computes_the_gradients_that_are_wanted) {
   auto const x = this->random_tensor({4, 3});
-  auto const gain = this->random_tensor({3});
-  auto const result = ops::layer_norm(x, gain, gain);
+  auto const weight = this->random_tensor({3});
+  auto const result = ops::layer_norm(x, weight, weight);
   for (bool const input : {false, true}) {
     for (bool const parameters : {false, true}) {
-      auto const gradients =
-          ops::layer_norm_gradient(x, gain, result, x, {.input = input, .parameters = parameters});
+      auto const gradients = ops::layer_norm_gradient(
+          x, weight, result, x, {.input = input, .parameters = parameters});
       EXPECT_EQ(gradients.input.has_value(), input);
-      EXPECT_EQ(gradients.gain.has_value(), parameters);
-      EXPECT_EQ(gradients.shift.has_value(), parameters);
+      EXPECT_EQ(gradients.weight.has_value(), parameters);
+      EXPECT_EQ(gradients.bias.has_value(), parameters);
     }
   }
 }
 
-TYPED_TEST(LayerNormTest, without_rows_the_gradients_of_gain_and_shift_are_zero) {
+TYPED_TEST(LayerNormTest, without_rows_the_gradients_of_weight_and_bias_are_zero) {
   auto const x = this->any({0, 3});
-  auto const gain = this->random_tensor({3});
-  auto const result = ops::layer_norm(x, gain, gain);
+  auto const weight = this->random_tensor({3});
+  auto const result = ops::layer_norm(x, weight, weight);
   EXPECT_TRUE(to_host(result.output).empty());
-  auto const gradients = ops::layer_norm_gradient(x, gain, result, x);
-  EXPECT_EQ(to_host(*gradients.gain), Floats(3, 0.0F));
-  EXPECT_EQ(to_host(*gradients.shift), Floats(3, 0.0F));
+  auto const gradients = ops::layer_norm_gradient(x, weight, result, x);
+  EXPECT_EQ(to_host(*gradients.weight), Floats(3, 0.0F));
+  EXPECT_EQ(to_host(*gradients.bias), Floats(3, 0.0F));
 }
 
 TYPED_TEST(LayerNormTest, refuses_what_does_not_fit) {

@@ -84,9 +84,9 @@ TYPED_TEST(LongSumsTest, columns_of_a_batch_norm) {
   this->expect_all(
       ops::batch_norm_gradient(
           this->put(values, {kMany, 1}), one, result.statistics, this->terms({kMany, 1}))
-          .shift.value(),
+          .bias.value(),
       double{kTerm} * kMany,
-      "gradient of the shift");
+      "gradient of the bias");
 }
 
 TYPED_TEST(LongSumsTest, products_of_long_vectors) {
@@ -316,12 +316,12 @@ TYPED_TEST(LongSumsTest, gradients_of_parameters_over_a_long_batch) {
     input[i] = -1.0F;
   }
   auto const x = this->put(input, {kMany, 2});
-  auto const gain = this->terms({2}, 1.0F);
-  auto const normal = ops::layer_norm(x, gain, gain, 0.0F);
+  auto const weight = this->terms({2}, 1.0F);
+  auto const normal = ops::layer_norm(x, weight, weight, 0.0F);
   auto const gradients = ops::layer_norm_gradient(
-      x, gain, normal, this->terms({kMany, 2}), {.input = false, .parameters = true});
-  this->expect_all(*gradients.shift, double{kTerm} * n, "shift");
-  expect_near(to_host(*gradients.gain), {-double{kTerm} * n, double{kTerm} * n}, kSumTolerance);
+      x, weight, normal, this->terms({kMany, 2}), {.input = false, .parameters = true});
+  this->expect_all(*gradients.bias, double{kTerm} * n, "bias");
+  expect_near(to_host(*gradients.weight), {-double{kTerm} * n, double{kTerm} * n}, kSumTolerance);
 }
 
 TYPED_TEST(LongSumsTest, softmaxes_of_long_rows) {

@@ -50,16 +50,17 @@ TYPED_TEST(NormalizeTest, inference_uses_the_running_statistics_and_leaves_them)
 
 TYPED_TEST(NormalizeTest, computes_the_gradients_that_are_wanted) {
   auto const x = this->random_tensor({9, 3});
-  auto const gain = this->random_tensor({3});
-  auto const result = ops::batch_norm(x, gain, gain, this->running(3));
-  auto const both = ops::batch_norm_gradient(x, gain, result.statistics, x);
-  auto const parameters = ops::batch_norm_gradient(x, gain, result.statistics, x, {.input = false});
-  EXPECT_TRUE(both.input && both.gain && both.shift);
+  auto const weight = this->random_tensor({3});
+  auto const result = ops::batch_norm(x, weight, weight, this->running(3));
+  auto const both = ops::batch_norm_gradient(x, weight, result.statistics, x);
+  auto const parameters =
+      ops::batch_norm_gradient(x, weight, result.statistics, x, {.input = false});
+  EXPECT_TRUE(both.input && both.weight && both.bias);
   EXPECT_FALSE(parameters.input.has_value());
-  EXPECT_EQ(to_host(*parameters.gain), to_host(*both.gain));
+  EXPECT_EQ(to_host(*parameters.weight), to_host(*both.weight));
   auto const none = ops::batch_norm_gradient(
-      x, gain, result.statistics, x, {.input = false, .parameters = false});
-  EXPECT_FALSE(none.input || none.gain || none.shift);
+      x, weight, result.statistics, x, {.input = false, .parameters = false});
+  EXPECT_FALSE(none.input || none.weight || none.bias);
 }
 
 TYPED_TEST(NormalizeTest, prelu_and_dice_take_one_weight_or_one_per_column) {

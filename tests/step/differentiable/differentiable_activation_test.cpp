@@ -136,38 +136,38 @@ TYPED_TEST(DifferentiableActivationTest, dice_by_input_and_weight) {
 
 TYPED_TEST(DifferentiableActivationTest, batch_norm_by_each_operand) {
   auto const x = this->random.reals(7 * 3);
-  auto const gain = this->random.reals(3);
-  auto const shift = this->random.reals(3);
+  auto const weight = this->random.reals(3);
+  auto const bias = this->random.reals(3);
   ops::BatchNormOptions const options{.epsilon = kStatisticsEpsilon};
-  auto const reference = [](Doubles const& values, Doubles const& gains, Doubles const& shifts) {
+  auto const reference = [](Doubles const& values, Doubles const& weights, Doubles const& biases) {
     auto out = normalised(values, 3, double{kStatisticsEpsilon});
     for (std::size_t i = 0; i < out.size(); ++i) {
-      out[i] = out[i] * gains[i % 3] + shifts[i % 3];
+      out[i] = out[i] * weights[i % 3] + biases[i % 3];
     }
     return out;
   };
-  auto const op = [&](auto& tape, auto const& in, auto const& gains, auto const& shifts) {
-    return ops::batch_norm(tape, in, gains, shifts, this->running(3), options);
+  auto const op = [&](auto& tape, auto const& in, auto const& weights, auto const& biases) {
+    return ops::batch_norm(tape, in, weights, biases, this->running(3), options);
   };
   this->expect_gradient(
       x,
       {7, 3},
-      [&](auto& tape, auto const& in) { return op(tape, in, this->put(gain), this->put(shift)); },
-      [&](Doubles const& in) { return reference(in, to_doubles(gain), to_doubles(shift)); });
+      [&](auto& tape, auto const& in) { return op(tape, in, this->put(weight), this->put(bias)); },
+      [&](Doubles const& in) { return reference(in, to_doubles(weight), to_doubles(bias)); });
   this->expect_gradient(
-      gain,
+      weight,
       {3},
       [&](auto& tape, auto const& in) {
-        return op(tape, this->put(x, {7, 3}), in, this->put(shift));
+        return op(tape, this->put(x, {7, 3}), in, this->put(bias));
       },
-      [&](Doubles const& in) { return reference(to_doubles(x), in, to_doubles(shift)); });
+      [&](Doubles const& in) { return reference(to_doubles(x), in, to_doubles(bias)); });
   this->expect_gradient(
-      shift,
+      bias,
       {3},
       [&](auto& tape, auto const& in) {
-        return op(tape, this->put(x, {7, 3}), this->put(gain), in);
+        return op(tape, this->put(x, {7, 3}), this->put(weight), in);
       },
-      [&](Doubles const& in) { return reference(to_doubles(x), to_doubles(gain), in); });
+      [&](Doubles const& in) { return reference(to_doubles(x), to_doubles(weight), in); });
 }
 
 TYPED_TEST(DifferentiableActivationTest, l2_normalize) {

@@ -115,7 +115,7 @@ TYPED_TEST(ParametersTest, constants_fill_every_element_of_any_type_and_shape) {
 TYPED_TEST(ParametersTest, a_name_finds_the_parameter_that_it_made) {
   Parameters parameters(this->device());
   auto const made = parameters.dense("w", {2, 3});
-  EXPECT_EQ(parameters.dense("w", {2, 3}, init::zeros()).identity(), made.identity());
+  EXPECT_EQ(parameters.dense("w", {2, 3}).identity(), made.identity());
   EXPECT_EQ(parameters.find("w").identity(), made.identity());
   auto const copy = parameters;
   EXPECT_EQ(copy.find("w").identity(), made.identity());
@@ -157,6 +157,12 @@ TYPED_TEST(ParametersTest, mistakes_are_refused_by_name_and_change_nothing) {
     (void)parameters.buffer("top/weight", {2, 3});
   }),
               HasSubstr("it was asked for as a buffer"));
+  EXPECT_THAT(
+      this->message_of([&] {
+        (void)parameters.dense("top/weight", {2, 3}, init::xavier_uniform(2.0F));
+      }),
+      HasSubstr("\"top/weight\" was made with the initializer xavier_uniform(1); it was asked "
+                "for with xavier_uniform(2)"));
   EXPECT_THAT(this->message_of([&] { (void)parameters.template find<float16>("top/weight"); }),
               HasSubstr("\"top/weight\" is of float32; it was asked for as float16"));
   EXPECT_THAT(this->message_of([&] { (void)parameters.find("top/wieght"); }),
@@ -171,11 +177,22 @@ TYPED_TEST(ParametersTest, mistakes_are_refused_by_name_and_change_nothing) {
       this->message_of([&] { (void)parameters.dense("b", {3}, init::uniform(1.0F, -1.0F)); }),
       HasSubstr("\"b\" has an initializer with the bounds 1 and -1; expected them ascending"));
   EXPECT_THAT(this->message_of([&] { (void)parameters.dense("b", {3}, init::normal(0.0F, NAN)); }),
-              HasSubstr("expected finite ones"));
+              HasSubstr("\"b\" has the initializer normal(0, nan); expected finite numbers"));
   EXPECT_THAT(this->message_of([&] { parameters.freeze("tower"); }),
               HasSubstr("\"tower\" matches the whole name of no parameter; there are"));
   EXPECT_EQ(parameters.entries().size(), 1U);
   EXPECT_EQ(to_host(weight), before);
+}
+
+TYPED_TEST(ParametersTest, a_name_is_found_again_without_its_initializer_or_with_the_same) {
+  Parameters parameters(this->device());
+  auto const gate = parameters.dense("gate", {2, 3}, init::ones());
+  EXPECT_EQ(parameters.dense("gate", {2, 3}).data(), gate.data());
+  EXPECT_EQ(parameters.dense("gate", {2, 3}, init::constant(1.0F)).data(), gate.data());
+  auto const table = parameters.table("table", {2, 3});
+  EXPECT_EQ(parameters.table("table", {2, 3}, init::uniform(-0.05F, 0.05F)).data(), table.data());
+  auto const buffer = parameters.buffer("buffer", {3});
+  EXPECT_EQ(parameters.buffer("buffer", {3}, init::zeros()).data(), buffer.data());
 }
 
 TYPED_TEST(ParametersTest, an_optimizer_takes_the_store_whole_without_what_is_frozen) {

@@ -13,7 +13,9 @@ namespace msstream::serve {
 /// The layout of the fields of a number of rows in one piece of memory: field after field, each
 /// starting at a multiple of 256 bytes, so that one copy transfers all of them to the device. The
 /// elements of a field are in its Field::Order. A field of lists has room for per_row elements for
-/// each row, and then, from a multiple of 256 bytes on, the int64 offsets of its lists. Immutable.
+/// each row, and then, from a multiple of 256 bytes on, the int64 offsets of its lists; and then,
+/// if its elements or those of another field with its offsets are int32, also the int32 offsets.
+/// Immutable.
 class InputLayout {
  public:
   /// A piece of memory that is packed for `rows` rows, of which the first `used` have values.
@@ -31,13 +33,15 @@ class InputLayout {
   /// Returns the index of a field. Throws std::invalid_argument if no field has this name and type.
   [[nodiscard]] std::size_t find(std::string_view name, DType dtype) const;
   /// Returns the index of a field of lists. Throws std::invalid_argument if there is none of this
-  /// name.
-  [[nodiscard]] std::size_t find_lists(std::string_view name) const;
+  /// name, and if it has no offsets of this type.
+  [[nodiscard]] std::size_t find_lists(std::string_view name, DType offsets = DType::int64) const;
   /// Returns the byte offset of a field in a piece of memory that is packed for `rows` rows.
   [[nodiscard]] std::size_t offset(std::size_t field, std::int64_t rows) const noexcept;
-  /// Returns the byte offset of the offsets [rows + 1] of a field of lists in a piece of memory
-  /// that is packed for `rows` rows.
-  [[nodiscard]] std::size_t begin_of_offsets(std::size_t field, std::int64_t rows) const noexcept;
+  /// Returns the byte offset of the offsets [rows + 1], of type int64 or int32, of a field of lists
+  /// in a piece of memory that is packed for `rows` rows.
+  [[nodiscard]] std::size_t begin_of_offsets(std::size_t field,
+                                             std::int64_t rows,
+                                             DType offsets = DType::int64) const noexcept;
   /// Returns the size in bytes of a piece of memory that is packed for `rows` rows.
   [[nodiscard]] std::size_t bytes(std::int64_t rows) const noexcept {
     return offset(fields_.size(), rows);
@@ -93,6 +97,8 @@ class InputLayout {
   [[nodiscard]] bool has_offsets(std::size_t field) const noexcept {
     return has_lists(field) && offsets_of_[field] == field;
   }
+  /// Returns whether a field of lists, which has offsets, has them as int32 too.
+  [[nodiscard]] bool has_narrow_offsets(std::size_t field) const noexcept;
   [[nodiscard]] Columns columns_of(std::size_t field) const noexcept;
   [[nodiscard]] std::size_t bytes_of_rows(std::size_t field, std::int64_t rows) const noexcept {
     return row_bytes_[field] * static_cast<std::size_t>(rows);
@@ -105,6 +111,9 @@ class InputLayout {
   [[nodiscard]] std::int64_t* offsets_in(std::byte* piece,
                                          std::size_t field,
                                          std::int64_t rows) const noexcept;
+  /// Writes the int32 offsets number `to.begin` to number `last`, if the field has such offsets,
+  /// from its int64 offsets.
+  void write_narrow_offsets(std::size_t field, Place const& to, std::int64_t last) const noexcept;
   void check_lists(Query const& query, std::size_t field) const;
   /// Appends lists to the first `to.begin` lists of a field.
   void append_lists(std::size_t field, Lists const& lists, Place const& to) const;

@@ -39,8 +39,8 @@ namespace detail {
 
 [[nodiscard]] Floats layer_norm(AnyTape& tape,
                                 Floats const& input,
-                                Floats const& gain,
-                                Floats const& shift,
+                                Floats const& weight,
+                                Floats const& bias,
                                 float epsilon,
                                 std::source_location issued_at);
 
@@ -66,8 +66,8 @@ namespace detail {
                                      std::source_location issued_at);
 [[nodiscard]] Floats batch_norm(AnyTape& tape,
                                 Floats const& input,
-                                Floats const& gain,
-                                Floats const& shift,
+                                Floats const& weight,
+                                Floats const& bias,
                                 RunningStatistics<AnyRuntime> const& running,
                                 BatchNormOptions const& options,
                                 std::source_location issued_at);
@@ -88,11 +88,11 @@ template <class... Args>
 }
 [[nodiscard]] inline Floats layer_norm(NoTape,
                                        Floats const& input,
-                                       Floats const& gain,
-                                       Floats const& shift,
+                                       Floats const& weight,
+                                       Floats const& bias,
                                        float epsilon,
                                        std::source_location issued_at) {
-  return layer_norm(input, gain, shift, epsilon, issued_at).output;
+  return layer_norm(input, weight, bias, epsilon, issued_at).output;
 }
 template <class... Args>
 [[nodiscard]] Floats mix_experts(NoTape, Args const&... args) {
@@ -114,12 +114,12 @@ template <class... Args>
 }
 [[nodiscard]] inline Floats batch_norm(NoTape,
                                        Floats const& input,
-                                       Floats const& gain,
-                                       Floats const& shift,
+                                       Floats const& weight,
+                                       Floats const& bias,
                                        RunningStatistics<AnyRuntime> const& running,
                                        BatchNormOptions const& options,
                                        std::source_location issued_at) {
-  return batch_norm_inference(input, gain, shift, running, options, issued_at);
+  return batch_norm_inference(input, weight, bias, running, options, issued_at);
 }
 template <class... Args>
 [[nodiscard]] Floats l2_normalize(NoTape, Args const&... args) {
@@ -155,11 +155,11 @@ template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> layer_norm(
     Tape& tape,
     Tensor<float, R> const& input,
-    Tensor<float, R> const& gain,
-    Tensor<float, R> const& shift,
+    Tensor<float, R> const& weight,
+    Tensor<float, R> const& bias,
     float epsilon = 1e-5F,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::layer_norm(tape, input, gain, shift, epsilon, issued_at));
+  return detail::typed<R>(detail::layer_norm(tape, input, weight, bias, epsilon, issued_at));
 }
 
 /// Returns the output of ops::mix_experts(), [gates, batch, width], without the weights; the tape
@@ -233,13 +233,13 @@ template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> batch_norm(
     Tape& tape,
     Tensor<float, R> const& input,
-    Tensor<float, R> const& gain,
-    Tensor<float, R> const& shift,
+    Tensor<float, R> const& weight,
+    Tensor<float, R> const& bias,
     RunningStatistics<R> const& running,
     BatchNormOptions const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
-      detail::batch_norm(tape, input, gain, shift, running, options, issued_at));
+      detail::batch_norm(tape, input, weight, bias, running, options, issued_at));
 }
 
 template <Runtime R, TapeOf<R> Tape>

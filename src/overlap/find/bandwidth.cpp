@@ -18,6 +18,9 @@ constexpr double kBesideShare = 0.5;  ///< one with more ran beside others
 constexpr double kSlower = 1.2;       ///< from which ratio on it counts as slower
 constexpr double kNoGain = 0.5;       ///< the share of the overlap that slowness must take
 constexpr std::size_t kFewestAlone = 2;
+/// Work of one name and shape that takes longer by more than this differs by its arguments: beside
+/// as much other work, all that is shared makes it take twice as long.
+constexpr double kOtherWork = 4;
 
 /// The kind of an activity: those of one kind have equal values.
 using Key = std::tuple<ActivityKind, NameId, std::array<int, 3>, std::array<int, 3>, std::int64_t>;
@@ -142,6 +145,9 @@ CauseSum find_shared_bandwidth(Program const& program,
     auto const middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
     std::ranges::nth_element(lengths, middle);
     auto const& time = program.activity(i).time;
+    if (static_cast<double>(time.length()) > kOtherWork * static_cast<double>(*middle)) {
+      continue;
+    }
     overlapped.append_parts(time, compared);
     auto const excess = time.length() - *middle;
     if (static_cast<double>(time.length()) < kSlower * static_cast<double>(*middle)) {

@@ -22,6 +22,13 @@ bool uses_sms(Activity const& activity) {
   return activity.kind != ActivityKind::copy;
 }
 
+/// Whether two activities look like parts of one piece of work: equal launches that take about as
+/// long.
+bool is_of_one_piece(Activity const& a, Activity const& b) {
+  return a.name == b.name && a.shape == b.shape && 2 * a.time.length() > b.time.length() &&
+         2 * b.time.length() > a.time.length();
+}
+
 }  // namespace
 
 Holds::Holds(Program const& program, Collectives const& collectives)
@@ -115,7 +122,7 @@ Hold Holds::by_wait(Wait const& wait, Index held, Index running) const {
     return *declared ? Hold{} : Hold{.cause = Cause::false_dependency, .wait = wait.sync};
   }
   bool const is_false = independent(running, held) || recorded_twice(wait, running) ||
-                        recorded_late(wait, held, running);
+                        recorded_late(wait, held, running) || wait_in_turns(held, running);
   return is_false ? Hold{.cause = Cause::false_dependency, .wait = wait.sync} : Hold{};
 }
 
@@ -127,43 +134,78 @@ bool Holds::recorded_twice(Wait const& wait, Index running) const {
          program_.call(before->second).time.begin < program_.called(running);
 }
 
-/// Whether the event was recorded right before the wait, on the tail of a stream that goes on with
-/// work of its own: several kernels since the stream was last joined with others, of which the last
-/// one takes most of the time. The stream of `held` then waits for more than the first ones.
+/// Whether the event was recorded right before the wait, behind several pieces of work since its
+/// stream was last joined with others, of which the last one takes most of the time. The stream of
+/// `held` then waits for more than the first ones.
 bool Holds::recorded_late(Wait const& wait, Index held, Index running) const {
   auto const& last = program_.activity(running);
-  auto const& waiting = program_.activity(held);
   auto const& sync = program_.recording().syncs[wait.sync];
-  if (last.kind != ActivityKind::kernel || waiting.kind != ActivityKind::kernel ||
-      collectives_.is_one(held) || collectives_.is_one(running) || sync.call == kNone ||
-      sync.record_call == kNone ||
+  if (!are_kernels(held, running) || sync.call == kNone || sync.record_call == kNone ||
       program_.call(sync.call).time.begin - program_.call(sync.record_call).time.end >
-          4 * tolerance::kIssue) {
+          4 * tolerance::kIssue ||
+      !program_.waits_of(running).empty()) {
     return false;
   }
   // Looks back to where the stream was joined last.
   constexpr int kMostSteps = 64;
   Ns others = 0;
   int count = 0;
-  auto i = running;
-  for (int step = 0; step < kMostSteps; ++step) {
-    if (!program_.waits_of(i).empty()) {
-      return false;  // forked from another stream: the whole of it is joined
-    }
-    i = program_.previous(i);
-    if (i == kNone) {
+  auto i = program_.previous(running);
+  for (int step = 0; step < kMostSteps && i != kNone; ++step, i = program_.previous(i)) {
+    auto const& before = program_.activity(i);
+    if (before.time.end < last.time.begin - last.time.length()) {
       break;
     }
-    if (program_.activity(i).time.end < last.time.begin - last.time.length()) {
-      break;
+    if (is_of_one_piece(before, last)) {
+      return false;
     }
-    if (program_.activity(i).name == last.name) {
-      return false;  // parts of one piece of work
-    }
-    others += program_.activity(i).time.length();
+    others += before.time.length();
     ++count;
+    auto const waits = program_.waits_of(i);
+    if (!waits.empty()) {
+      // The stream was joined with that of `held`, and went on. If it was joined with others, what
+      // it did since is one branch, which is joined as a whole.
+      auto const is_of_held = [&](Wait const& joined) {
+        return joined.target != kNone &&
+               program_.activity(joined.target).stream == program_.activity(held).stream;
+      };
+      if (!std::ranges::all_of(waits, is_of_held)) {
+        return false;
+      }
+      break;
+    }
   }
   return count > 0 && others < last.time.length();
+}
+
+/// Whether two streams that run equal kernels wait for each other after every one, for at least two
+/// rounds, so that they never overlap. Streams with equal work are branches, such as two parts of a
+/// batch. A producer and its consumer differ.
+bool Holds::wait_in_turns(Index held, Index running) const {
+  constexpr int kTurns = 4;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    auto const& a = program_.activity(held);
+    auto const& b = program_.activity(running);
+    if (!are_kernels(held, running) || a.name != b.name || a.shape != b.shape) {
+      return false;
+    }
+    auto const before = program_.previous(held);
+    auto const waits = program_.waits_of(running);
+    if (before == kNone || std::ranges::none_of(waits, [&](Wait const& wait) {
+          return wait.known && wait.target == before;
+        })) {
+      return false;
+    }
+    held = running;
+    running = before;
+  }
+  return true;
+}
+
+bool Holds::are_kernels(Index held, Index running) const {
+  return program_.activity(held).kind == ActivityKind::kernel &&
+         program_.activity(running).kind == ActivityKind::kernel && !collectives_.is_one(held) &&
+         !collectives_.is_one(running);
 }
 
 bool Holds::by_legacy_stream(Index held, Index running) const {

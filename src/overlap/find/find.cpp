@@ -107,16 +107,26 @@ void predict(Report& report,
   if (before <= 0) {
     return;
   }
+  auto const after = [&](Fix const& fix) {
+    double const ratio = std::min(replay.makespan_ns(fix) / before, 1.0);
+    auto const window = report.window.length();
+    return Prediction{window, static_cast<Ns>(ratio * static_cast<double>(window))};
+  };
+  Fix all;
+  int fixes = 0;
   for (auto& finding : report.findings) {
     std::size_t place = 0;
     while (report.devices[place].device != finding.device) {
       ++place;
     }
     if (auto const fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause))) {
-      double const ratio = std::min(replay.makespan_ns(*fix) / before, 1.0);
-      auto const window = report.window.length();
-      finding.prediction = Prediction{window, static_cast<Ns>(ratio * static_cast<double>(window))};
+      finding.prediction = after(*fix);
+      all.add(*fix);
+      ++fixes;
     }
+  }
+  if (fixes > 1) {
+    report.all_fixed = after(all);
   }
 }
 

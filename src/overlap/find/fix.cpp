@@ -1,9 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/occupancy.hpp"
 #include "overlap/find/replay.hpp"
 
 #include <optional>
 
 namespace msstream::overlap {
+
+namespace {
+
+/// Whether a kernel may be as fast with half of its blocks: they all run at once, so that more of
+/// them would not make it faster, and they leave most registers free, which kernels that compute at
+/// full speed fill. Of a kernel that computes, half of the blocks take twice as long.
+bool may_be_halved(Program const& program, Index i) {
+  constexpr double kMostRegisters = 0.6;
+  auto const& activity = program.activity(i);
+  auto const& recording = program.recording();
+  if (activity.kind != ActivityKind::kernel || activity.shape == kNone) {
+    return false;
+  }
+  auto const occupancy =
+      occupancy_of(recording.devices[program.device_of(i)], recording.shapes[activity.shape]);
+  return occupancy && occupancy->is_one_wave() && occupancy->register_share <= kMostRegisters;
+}
+
+}  // namespace
+
+void Fix::add(Fix const& other) {
+  calls.insert(other.calls.begin(), other.calls.end());
+  waits.insert(other.waits.begin(), other.waits.end());
+  moved.insert(other.moved.begin(), other.moved.end());
+  pinned.insert(other.pinned.begin(), other.pinned.end());
+  halved.insert(other.halved.begin(), other.halved.end());
+  graph |= other.graph;
+  no_gaps |= other.no_gaps;
+  no_legacy_stream |= other.no_legacy_stream;
+  no_channels |= other.no_channels;
+  in_pieces |= other.in_pieces;
+  shares_sms |= other.shares_sms;
+  no_skew |= other.no_skew;
+}
 
 std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& sum) {
   Fix fix;
@@ -47,15 +82,24 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
       fix.no_skew = true;
       break;
     case Cause::copy_engine:
-      fix.many_engines = true;
+      fix.in_pieces = true;
       break;
     case Cause::hardware_queue:
       fix.no_channels = true;
       break;
     case Cause::collective_holds_sms:
     case Cause::priority_cannot_help:
+      fix.shares_sms = true;
+      break;
     case Cause::multiprocessors_full:
       fix.shares_sms = true;
+      for (auto const* list : {&sum.held, &sum.holders}) {
+        for (auto const i : *list) {
+          if (may_be_halved(program, i)) {
+            fix.halved.insert(i);
+          }
+        }
+      }
       break;
     case Cause::false_dependency:
       fix.waits.insert(sum.waits.begin(), sum.waits.end());
@@ -70,9 +114,13 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
         fix.moved.insert(after_download ? before : moved);
       }
       break;
+    case Cause::bandwidth_shared:
+      // Without what they share, the activities run beside each other as fast as alone.
+      fix.shares_sms = true;
+      fix.halved.insert(sum.held.begin(), sum.held.end());
+      break;
     case Cause::collective_order:
     case Cause::true_dependency:
-    case Cause::bandwidth_shared:
     case Cause::unknown:
       return std::nullopt;
   }

@@ -32,6 +32,38 @@ Replay::Replay(Program const& program,
   }
   take_steps();
   take_work();
+  find_pinned_rates();
+}
+
+/// Finds the highest rates, since copies may have shared the bus with others.
+void Replay::find_pinned_rates() {
+  constexpr std::int64_t kLargeEnough = 1 << 20;
+  auto const& recording = program_.recording();
+  pinned_rates_.assign(recording.devices.size(), {0, 0});
+  for (Index i = 0; i < recording.activities.size(); ++i) {
+    auto const& copy = recording.activities[i];
+    bool const is_up = copy.direction == CopyDirection::h2d;
+    bool const is_down = copy.direction == CopyDirection::d2h;
+    if (copy.kind != ActivityKind::copy || (!is_up && !is_down) || copy.bytes < kLargeEnough ||
+        copy.time.length() <= 0 || (is_up ? copy.source : copy.target) != MemoryKind::pinned) {
+      continue;
+    }
+    auto& rate = pinned_rates_[program_.device_of(i)][is_up ? 0 : 1];
+    rate =
+        std::max(rate, static_cast<double>(copy.bytes) / static_cast<double>(copy.time.length()));
+  }
+}
+
+/// Returns the rate of a copy from or to pinned memory, in bytes per ns: as recorded, or else what
+/// the bus of such devices reaches, PCI Express 3, 4 or 5 with 16 lanes.
+double Replay::pinned_rate(CopyDirection direction, Index device) const {
+  if (auto const rate = pinned_rates_[device][direction == CopyDirection::h2d ? 0 : 1]; rate > 0) {
+    return rate;
+  }
+  constexpr int kAmpere = 8;
+  constexpr int kHopper = 9;
+  auto const major = program_.recording().devices[device].major;
+  return major >= kHopper ? 50 : major >= kAmpere || major == kUnknown ? 24 : 12;
 }
 
 /// Takes the calls that issue the window's activities, and all others of their time.

@@ -6,6 +6,7 @@
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <unordered_set>
@@ -19,13 +20,17 @@ struct Fix {
   std::unordered_set<Index> waits;   ///< of streams, in Recording::syncs, that are left out
   std::unordered_set<Index> moved;   ///< activities that get a stream of their own
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
+  std::unordered_set<Index> halved;  ///< kernels that take half of the multiprocessors, as fast
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
   bool no_gaps = false;              ///< the host does nothing else than calls
   bool no_legacy_stream = false;
   bool no_channels = false;
-  bool many_engines = false;  ///< copies of one direction do not queue
-  bool shares_sms = false;    ///< kernels leave room for each other
-  bool no_skew = false;       ///< collectives wait for nobody
+  bool in_pieces = false;   ///< copies of one direction take turns, piece by piece
+  bool shares_sms = false;  ///< kernels leave room for each other
+  bool no_skew = false;     ///< collectives wait for nobody
+
+  /// Adds the changes of another fix.
+  void add(Fix const& other);
 };
 
 /// Returns the fix of a cause, given what was charged to it; nothing if there is no fix that a
@@ -67,6 +72,8 @@ class Replay {
   void take_steps();
   void take_work();
   void find_targets(Step& step);
+  void find_pinned_rates();
+  [[nodiscard]] double pinned_rate(CopyDirection direction, Index device) const;
   [[nodiscard]] Ns measured_ready(Index activity) const;
   [[nodiscard]] bool is_inside(Index activity) const { return places_[activity] != kNone; }
 
@@ -80,6 +87,9 @@ class Replay {
   std::vector<Work> work_;         ///< as activities_
   std::vector<Step> steps_;        ///< by the begin of their calls
   std::vector<Index> targets_;
+  /// Of each device, the rates of copies from and to pinned memory in bytes per ns: h2d and d2h; 0
+  /// where the recording has none.
+  std::vector<std::array<double, 2>> pinned_rates_;
 };
 
 }  // namespace msstream::overlap

@@ -21,7 +21,6 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kAfterWait = 2'000;  ///< the host's reaction to the end of work
 constexpr double kGraphStep = 300;    ///< the host's part of a launch inside a graph
-constexpr double kPinnedBytesPerNs = 22;
 
 }  // namespace
 
@@ -46,6 +45,8 @@ class Replay::Run {
       waiting_.emplace_back();
       full_.push_back(0);
     }
+    // Copies that take turns share an engine as kernels share a multiprocessor.
+    shared_engines_.assign(2 * loads_.size(), sim::DeviceLoad(1));
     link_steps();
     link_activities();
   }
@@ -65,8 +66,10 @@ class Replay::Run {
     while (true) {
       double const next = events_.empty() ? kNever : std::get<0>(events_.top()) - now_;
       double step = next;
-      for (auto const& load : loads_) {
-        step = std::min(step, load.next_done_in_ns());
+      for (auto const* all : {&loads_, &shared_engines_}) {
+        for (auto const& load : *all) {
+          step = std::min(step, load.next_done_in_ns());
+        }
       }
       if (step == kNever) {
         return latest_;
@@ -74,8 +77,10 @@ class Replay::Run {
       step = std::max(step, 0.0);
       bool const is_event = next <= step;
       done.clear();
-      for (auto& load : loads_) {
-        load.pass(step, done);
+      for (auto* all : {&loads_, &shared_engines_}) {
+        for (auto& load : *all) {
+          load.pass(step, done);
+        }
       }
       now_ = is_event ? std::get<0>(events_.top()) : now_ + step;
       for (auto const activity : done) {
@@ -281,9 +286,16 @@ class Replay::Run {
     }
     if (fix_.pinned.contains(i)) {
       auto const bytes = activity(a).bytes;
-      time = bytes > 0 ? std::min(time, static_cast<double>(bytes) / kPinnedBytesPerNs) : time / 2;
+      auto const rate = replay_.pinned_rate(activity(a).direction, device_of(a));
+      time = bytes > 0 ? std::min(time, static_cast<double>(bytes) / rate) : time / 2;
     }
     return time;
+  }
+
+  /// Returns the multiprocessors that an activity wants.
+  [[nodiscard]] int sms_of(std::size_t a) const {
+    auto const sms = replay_.work_[a].sms;
+    return fix_.halved.contains(replay_.activities_[a]) ? std::max(sms / 2, 1) : sms;
   }
 
   void start_waiting(std::size_t device) {
@@ -299,16 +311,17 @@ class Replay::Run {
       }
       auto const number = static_cast<sim::StreamNumber>(a);
       if (activity(a).kind == ActivityKind::copy) {
-        if (fix_.many_engines) {
-          loads_[device].start_kernel(number, device_ns(a), 0);
+        auto const engine = activity(a).direction == CopyDirection::h2d   ? CopyKind::h2d
+                            : activity(a).direction == CopyDirection::d2h ? CopyKind::d2h
+                                                                          : CopyKind::d2d;
+        if (fix_.in_pieces && engine != CopyKind::d2d) {
+          auto const place = 2 * device + (engine == CopyKind::h2d ? 0 : 1);
+          shared_engines_[place].start_kernel(number, device_ns(a), 1);
         } else {
-          auto const engine = activity(a).direction == CopyDirection::h2d   ? CopyKind::h2d
-                              : activity(a).direction == CopyDirection::d2h ? CopyKind::d2h
-                                                                            : CopyKind::d2d;
           loads_[device].start_copy(number, engine, device_ns(a));
         }
       } else {
-        loads_[device].start_kernel(number, device_ns(a), work.sms);
+        loads_[device].start_kernel(number, device_ns(a), sms_of(a));
         full_[device] += work.fills ? 1 : 0;
       }
     }
@@ -347,6 +360,7 @@ class Replay::Run {
   std::vector<std::vector<Index>> waiters_;  ///< steps that wait for an activity
   std::vector<std::vector<Index>> after_;
   std::vector<sim::DeviceLoad> loads_;
+  std::vector<sim::DeviceLoad> shared_engines_;    ///< of each device, for h2d and d2h
   std::vector<std::vector<std::size_t>> waiting_;  ///< of each device, ready activities
   std::vector<int> full_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

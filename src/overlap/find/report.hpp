@@ -81,6 +81,8 @@ struct Report {
       notes;  ///< what could not be told and what to record for it; what recording cost
   /// The verdict in one sentence, such as "one stream, launch-bound: 8% busy".
   std::string verdict;
+  /// The time of the window after the fixes of all findings together, if several have a prediction.
+  std::optional<Prediction> all_fixed;
 };
 
 }  // namespace msstream::overlap

@@ -36,12 +36,18 @@ function describeAccounts(report) {
   }
 }
 
+function gain(title, [before, after]) {
+  const factor = after > 0 ? `, ${(before / after).toFixed(2)}x` : "";
+  return make("p", {}, title, make("span", {class: "gain"}, `${duration(before)} → ${duration(after)}${factor}`));
+}
+
 function describeFindings(report) {
   const section = document.getElementById("findings");
   section.replaceChildren();
   const window = report.end - report.begin;
   section.append(make("h2", {}, report.findings.length === 0 ? "No findings"
     : report.findings.length === 1 ? "1 finding" : `${report.findings.length} findings, the largest loss first`));
+  if (report.allFixed) section.append(gain("After all these fixes, predicted: ", report.allFixed));
   report.findings.forEach((finding, number) => {
     const cause = causes[finding.cause - 1];
     const card = make("article", {class: "card finding", style: {borderLeftColor: kCauseColours[finding.cause]}});
@@ -54,12 +60,7 @@ function describeFindings(report) {
       make("span", {class: "faint"}, `${cause.id}: ${duration(finding.lost)} lost${times}${where}`)));
     const body = make("div", {class: "body"}, make("p", {}, text(finding.summary)));
     if (finding.advice) body.append(make("p", {class: "advice"}, text(finding.advice)));
-    if (finding.prediction) {
-      const [before, after] = finding.prediction;
-      const factor = after > 0 ? `, ${(before / after).toFixed(2)}x` : "";
-      body.append(make("p", {}, "After the fix, predicted: ",
-        make("span", {class: "gain"}, `${duration(before)} → ${duration(after)}${factor}`)));
-    }
+    if (finding.prediction) body.append(gain("After the fix, predicted: ", finding.prediction));
     if (finding.overlaps.length > 0) {
       body.append(make("p", {class: "faint"}, "Its gain is in part that of finding " +
         `${finding.overlaps.map((other) => other + 1).join(", ")}: do not add them.`));

@@ -309,6 +309,7 @@ class DataWriter {
   }
 
   void describe_findings() {
+    describe("allFixed", report_.all_fixed);
     json_.key("findings");
     json_.begin_array();
     for (auto const& finding : report_.findings) {
@@ -320,13 +321,7 @@ class DataWriter {
       json_.member("intervals", finding.intervals.size());
       json_.member("summary", printable(finding.summary));
       json_.member("advice", printable(finding.advice));
-      if (finding.prediction) {
-        json_.key("prediction");
-        json_.begin_array();
-        json_.value(finding.prediction->before);
-        json_.value(finding.prediction->after);
-        json_.end_array();
-      }
+      describe("prediction", finding.prediction);
       json_.key("overlaps");
       json_.array(finding.overlaps_with);
       json_.key("evidence");
@@ -338,6 +333,16 @@ class DataWriter {
       json_.end_object();
     }
     json_.end_array();
+  }
+
+  void describe(std::string_view name, std::optional<Prediction> const& prediction) {
+    if (prediction) {
+      json_.key(name);
+      json_.begin_array();
+      json_.value(prediction->before);
+      json_.value(prediction->after);
+      json_.end_array();
+    }
   }
 
   void describe(Evidence const& evidence) {

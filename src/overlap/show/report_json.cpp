@@ -70,6 +70,7 @@ class ReportWriter {
       write(device);
     }
     json_.end_array();
+    prediction_member("all_fixed", report_.all_fixed);
     json_.key("findings");
     json_.begin_array(Layout::lines);
     for (auto const& finding : report_.findings) {
@@ -168,15 +169,7 @@ class ReportWriter {
     json_.member("occurrences", finding.occurrences);
     json_.member("summary", finding.summary);
     json_.member("advice", finding.advice);
-    if (finding.prediction) {
-      json_.key("prediction");
-      json_.begin_object();
-      json_.member("before_ns", finding.prediction->before);
-      json_.member("after_ns", finding.prediction->after);
-      json_.end_object();
-    } else {
-      null_member(json_, "prediction");
-    }
+    prediction_member("prediction", finding.prediction);
     json_.key("overlaps_with");
     json_.array(finding.overlaps_with);
     json_.key("evidence");
@@ -188,6 +181,17 @@ class ReportWriter {
     json_.member("intervals_in_all", finding.intervals.size());
     json_.key("intervals");
     write_longest(finding.intervals);
+    json_.end_object();
+  }
+
+  void prediction_member(std::string_view name, std::optional<Prediction> const& prediction) {
+    if (!prediction) {
+      return null_member(json_, name);
+    }
+    json_.key(name);
+    json_.begin_object();
+    json_.member("before_ns", prediction->before);
+    json_.member("after_ns", prediction->after);
     json_.end_object();
   }
 

@@ -184,6 +184,10 @@ class TerminalReport {
     for (std::size_t i = 0; i < report_.findings.size(); ++i) {
       write(report_.findings[i], i + 1);
     }
+    if (report_.all_fixed) {
+      lines_.line();
+      write("After all these fixes, predicted: ", *report_.all_fixed);
+    }
   }
 
   void write(Finding const& finding, std::size_t number) {
@@ -205,13 +209,7 @@ class TerminalReport {
     }
     lines_.paragraph(indent, loss, Look::bad);
     if (finding.prediction) {
-      auto const& prediction = *finding.prediction;
-      lines_.paragraph(indent,
-                       fmt::format("after the fix, predicted: {} → {}, {}",
-                                   duration_text(prediction.before),
-                                   duration_text(prediction.after),
-                                   speedup_text(prediction)),
-                       Look::good);
+      write("after the fix, predicted: ", *finding.prediction, indent);
     }
     lines_.paragraph(indent, printable(finding.summary));
     for (std::size_t i = 0; i < std::min(finding.evidence.size(), kShownEvidence); ++i) {
@@ -234,6 +232,16 @@ class TerminalReport {
           fmt::format("Its gain is in part that of finding {}: do not add them.", others),
           Look::faint);
     }
+  }
+
+  void write(std::string_view what, Prediction const& prediction, std::string_view indent = {}) {
+    lines_.paragraph(indent,
+                     fmt::format("{}{} → {}, {}",
+                                 what,
+                                 duration_text(prediction.before),
+                                 duration_text(prediction.after),
+                                 speedup_text(prediction)),
+                     Look::good);
   }
 
   void write_notes() {

@@ -14,8 +14,8 @@ namespace msstream::overlap::record {
 /// A trial is written as words with commas between them, in the variable
 /// MSSTREAM_OVERLAP_TRIAL: "without=driver+sync,buffer-kib=1024".
 struct Trial {
-  /// What is not recorded: kernel, copy, fill, runtime, driver, launch-calls (of the runtime),
-  /// sync, event, overhead, graph, stream.
+  /// The kinds that are not recorded: kernel, copy, fill, runtime, driver, launch-calls (of the
+  /// runtime), sync, event, overhead, graph, stream.
   std::vector<std::string> without;
   std::size_t buffer_kib = 0;         ///< of each buffer for records; 0: the recorder's own choice
   std::size_t device_buffer_kib = 0;  ///< CUPTI's buffers on the device; 0: its own choice

@@ -68,6 +68,30 @@ int main(int count, char** arguments) {
     }
     return 0;
   }
+  if (how == "child-ends-later") {
+    // The child works on after the program has ended, which it notices by the end of a pipe.
+    int begun[2];
+    int ended[2];
+    if (pipe(begun) != 0 || pipe(ended) != 0) {
+      return 98;
+    }
+    if (fork() == 0) {
+      initialise_cuda();
+      work(launches);
+      close(ended[1]);
+      close(begun[1]);
+      char byte = 0;
+      while (read(ended[0], &byte, 1) > 0) {
+      }
+      work(launches);
+      std::exit(0);
+    }
+    close(begun[1]);
+    char byte = 0;
+    while (read(begun[0], &byte, 1) > 0) {
+    }
+    return 4;
+  }
   initialise_cuda();
   if (how == "launches") {
     for (int launch = 0; launch < launches; ++launch) {

@@ -232,6 +232,13 @@ TEST_F(OverlapRun, a_child_without_cuda_leaves_its_parents_file_alone) {
   EXPECT_EQ(count_of(recording(), "kernel"), 200);
 }
 
+TEST_F(OverlapRun, a_child_that_ends_soon_after_the_program_completes_its_file) {
+  EXPECT_EQ(msstream::overlap::run(options({"child-ends-later"})), 4);
+  ASSERT_EQ(files().size(), 1U) << "the folder of an unfinished file stays";
+  EXPECT_EQ(count_of(recording(), "kernel"), 200);
+  EXPECT_EQ(recording().at("msstream_overlap_end").at("complete"), true);
+}
+
 TEST_F(OverlapRun, what_keeps_a_recording_from_being_made_is_said) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(msstream::overlap::run(options({"without-cuda"})), 3);

@@ -182,7 +182,11 @@ std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& op
   std::vector<Report> reports;
   reports.reserve(ranks.size());
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    reports.push_back(explain(programs[rank], collectives[rank], options));
+    auto of_rank = options;
+    if (!options.windows.empty()) {
+      of_rank.window = options.windows.at(rank);
+    }
+    reports.push_back(explain(programs[rank], collectives[rank], of_rank));
   }
   return reports;
 }

@@ -233,7 +233,7 @@ class DataWriter {
     describe_findings();
     json_.key("notes");
     json_.begin_array();
-    for (auto const& note : report_.notes) {
+    for (auto const& note : notes_of({recording_, report_})) {
       json_.value(printable(note));
     }
     json_.end_array();

@@ -79,7 +79,7 @@ class ReportWriter {
     json_.end_array();
     json_.key("notes");
     json_.begin_array(Layout::lines);
-    for (auto const& note : report_.notes) {
+    for (auto const& note : notes_of({recording_, report_})) {
       json_.value(note);
     }
     json_.end_array();

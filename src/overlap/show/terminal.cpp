@@ -322,12 +322,13 @@ class TerminalReport {
   }
 
   void write_notes() {
-    if (report_.notes.empty()) {
+    auto const notes = notes_of({recording_, report_});
+    if (notes.empty()) {
       return;
     }
     lines_.line();
     lines_.line(lines_.in(Look::title, "Notes"));
-    for (auto const& note : report_.notes) {
+    for (auto const& note : notes) {
       lines_.paragraph("· ", printable(note));
     }
   }

@@ -42,6 +42,13 @@ TEST(OverlapTerminal, findings_say_cause_loss_gain_evidence_and_advice) {
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
 }
 
+TEST(OverlapTerminal, notes_of_the_recording_follow_those_of_the_report) {
+  Example example;
+  example.recording.notes.emplace_back("the trace has no calls");
+  EXPECT_THAT(terminal_text(example.explained(), {}),
+              HasSubstr("· a note\n· The trace has no calls.\n"));
+}
+
 TEST(OverlapTerminal, a_report_without_findings_says_so) {
   Example example;
   example.report.findings.clear();

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -161,6 +162,44 @@ TEST_F(OverlapTool, several_files_are_ranks) {
   auto const one = run({slow_, second, "--rank", "1"});
   EXPECT_THAT(one.out, Not(HasSubstr("rank 0 of 2")));
   EXPECT_THAT(one.out, HasSubstr("rank 1 of 2"));
+}
+
+TEST_F(OverlapTool, ranks_wait_for_each_other_also_in_a_window) {
+  // Each step has a collective that ends together on both ranks; the first rank begins it 2 ms
+  // early. The second file counts its times from another moment.
+  auto const rank = [](int number, int begin_us, std::int64_t base) {
+    std::string events;
+    for (int step = 0; step < 5; ++step) {
+      int const at = step * 4000;
+      events += fmt::format(
+          R"(,
+{{"ph": "X", "cat": "user_annotation", "name": "step", "pid": 9, "tid": 9, "ts": {0}.125, "dur": 3500}},
+{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": {0}.125, "dur": 2.5,
+  "args": {{"correlation": {1}}}}},
+{{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "pid": 0, "tid": 7,
+  "ts": {2}.5, "dur": {3}, "args": {{"device": 0, "stream": 7, "correlation": {1}, "Collective name": "allreduce",
+  "Process Group Name": "0", "Seq": {1}, "In msg nelems": 8, "Out msg nelems": 8, "dtype": "Float"}}}})",
+          at,
+          step + 1,
+          at + begin_us,
+          3000 - begin_us);
+    }
+    return fmt::format(
+        R"({{"baseTimeNanoseconds": {}, "distributedInfo": {{"rank": {}, "world_size": 2}}, "traceEvents": [{}]}})",
+        base,
+        number,
+        events.substr(1));
+  };
+  auto const first = write("first.json", rank(0, 900, 1'800'000'000'000'000'000));
+  auto const second = write("second.json", rank(1, 2900, 1'800'000'000'007'000'000));
+  for (Words const& window : {Words{}, Words{"--window", "step"}, Words{"--window", "4ms:16ms"}}) {
+    Words arguments{first, second, "--rank", "0"};
+    arguments.insert(arguments.end(), window.begin(), window.end());
+    auto const ended = run(arguments);
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("[peer-skew]"));
+    EXPECT_THAT(ended.out, HasSubstr("clock"));
+  }
 }
 
 TEST_F(OverlapTool, outputs_are_checked_before_the_work) {

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 namespace msstream::overlap {
@@ -11,6 +12,13 @@ namespace {
 
 /// The part of a device's work that must be of one process if the device is that process's alone.
 constexpr double kSoleShare = 0.95;
+
+/// Returns the rank that an event names; empty without one, or for a number that is none.
+std::optional<std::int64_t> rank_in(TraceEvent const& event) {
+  constexpr std::int64_t kMostRanks = 1'000'000;
+  auto const rank = event.get(Field::rank, -1);
+  return rank >= 0 && rank < kMostRanks ? std::optional(rank) : std::nullopt;
+}
 
 bool is_of_device(TraceEvent const& event) {
   switch (event.category) {
@@ -29,10 +37,10 @@ bool is_of_device(TraceEvent const& event) {
 }  // namespace
 
 void Processes::Marks::take(TraceEvent const& event) {
-  if (event.has(Field::rank) && event.phase == 'X') {
-    ranks.insert(event[Field::rank]);
+  if (auto const rank = rank_in(event); rank && event.phase == 'X') {
+    ranks.insert(*rank);
     if (event.has(Field::pid)) {
-      rank_of_process.emplace(event[Field::pid], event[Field::rank]);
+      rank_of_process.emplace(event[Field::pid], *rank);
     }
   }
   if (auto const& label = event[Text::process]; !label.empty() && event.phase == 'X') {
@@ -200,15 +208,15 @@ std::size_t Processes::of(TraceEvent const& event) {
     case By::rank:
       break;
   }
-  auto rank = event.get(Field::rank, kUnknown);
-  if (!event.has(Field::rank)) {
+  auto rank = rank_in(event);
+  if (!rank) {
     auto const found = marks_.rank_of_process.find(event.get(Field::pid, kUnknown));
     if (found == marks_.rank_of_process.end()) {
       return event.phase == 'M' ? kAll : kNobody;
     }
     rank = found->second;
   }
-  auto const found = by_number_.find(rank);
+  auto const found = by_number_.find(*rank);
   return found == by_number_.end() ? kNobody : found->second;
 }
 

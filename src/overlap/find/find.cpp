@@ -20,6 +20,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -145,10 +146,11 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     auto& ledger = ledgers.back();
     ledger.put(Cause::bandwidth_shared,
                find_shared_bandwidth(program, collectives, ledger, device, report.window));
+    auto times = ledger.times();
     report.devices.push_back(
         {.device = device,
-         .spans = ledger.spans(),
-         .times = ledger.times(),
+         .spans = ledger.take_spans(),
+         .times = std::move(times),
          .at_once = ledger.at_once(),
          .busy = ledger.busy(),
          .critical_path = critical_path(program, host, device, report.window)});
@@ -192,7 +194,11 @@ std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& op
   std::vector<Report> reports;
   reports.reserve(ranks.size());
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    reports.push_back(explain(programs[rank], collectives[rank], options));
+    auto of_rank = options;
+    if (!options.windows.empty()) {
+      of_rank.window = options.windows.at(rank);
+    }
+    reports.push_back(explain(programs[rank], collectives[rank], of_rank));
   }
   return reports;
 }

@@ -84,12 +84,6 @@ std::string sm_text(Program const& program, Index running, Index held) {
 
 }  // namespace
 
-std::string share_text(Ns part, Ns whole) {
-  auto const percent =
-      whole == 0 ? 0.0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
-  return percent < 1 ? fmt::format("{:.1f}%", percent) : fmt::format("{:.0f}%", percent);
-}
-
 std::string activity_text(Program const& program, Index activity) {
   if (activity == kNone) {
     return "the end of the window";

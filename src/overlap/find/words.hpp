@@ -17,9 +17,6 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 /// Returns the framework of a program, by the ranges that it recorded.
 [[nodiscard]] Framework framework_of(Recording const& recording);
 
-/// Returns a share in percent: "8%", "0.9%".
-[[nodiscard]] std::string share_text(Ns part, Ns whole);
-
 /// Returns an activity's name and stream, such as "gemm on stream 7".
 [[nodiscard]] std::string activity_text(Program const& program, Index activity);
 

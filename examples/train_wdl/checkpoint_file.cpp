@@ -12,7 +12,7 @@ namespace train_wdl {
 
 namespace {
 
-/// The version of the file. Version 1 had no transforms, other keys and another order of rows.
+/// The version of the file. Version 1 had other keys of strings, no transforms and no position.
 constexpr char const* kFormat = "msstream train_wdl 2";
 
 }  // namespace
@@ -53,8 +53,7 @@ ms::data::LoaderPosition position_in_same_run(TrainOptions const& options,
     return found->second;
   };
   ms::require(text("format") == kFormat,
-              "{}: has the format '{}'; expected '{}', whose keys and order of rows are others: "
-              "train the model anew",
+              "{}: has the format '{}'; expected '{}', whose keys are others: train the model anew",
               options.resume,
               text("format"),
               kFormat);

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "cli/outputs.hpp"
-#include "datasets/batch_loader.hpp"
 #include "training/choose_groups.hpp"
+#include "training/epoch_plan.hpp"
 #include "training/step_options.hpp"
 #include "training/step_report.hpp"
 #include "training/step_training.hpp"
@@ -77,12 +77,13 @@ class StepRun {
   /// Trains to the end of the next epoch of the plan, or to the last step. Returns the epoch's
   /// number, mean loss, speed and time.
   template <class Feed>
-  [[nodiscard]] nlohmann::ordered_json train_epoch(datasets::BatchPlan const& plan, Feed&& feed) {
+  [[nodiscard]] nlohmann::ordered_json train_epoch(EpochPlan const& plan, Feed&& feed) {
     auto const first = steps_done_;
     auto const epoch = first / plan.batches_per_epoch() + 1;
     auto const end = std::min(last_step_, epoch * plan.batches_per_epoch());
     auto const started = Clock::now();
-    train(end - first, plan.batch_size, fmt::format("epoch {}/{}", epoch, plan.epochs), feed);
+    auto const batch_size = plan.loader.batch_size;
+    train(end - first, batch_size, fmt::format("epoch {}/{}", epoch, plan.loader.epochs), feed);
     double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
     auto const mean = std::accumulate(losses().end() - (end - first), losses().end(), 0.0) /
                       static_cast<double>(end - first);
@@ -90,7 +91,7 @@ class StepRun {
             {"complete", end == epoch * plan.batches_per_epoch()},
             {"loss", mean},
             {fmt::format("{}_per_s", style_.unit),
-             static_cast<double>((end - first) * plan.batch_size) / seconds},
+             static_cast<double>((end - first) * batch_size) / seconds},
             {"seconds", seconds}};
   }
   [[nodiscard]] bool is_over() const noexcept { return steps_done_ == last_step_; }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/detail/require.hpp>
 #include <msstream/data/device_loader.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/detail/any_pinned_array.hpp>
@@ -92,19 +91,16 @@ AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_ints(std::string_view c
   return found.width > 1 ? values.reshaped({shape_rows_, found.width}) : values;
 }
 
+AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_floats(std::string_view first,
+                                                                std::string_view last) const {
+  auto const place = detail::place_of(*schema_, places_, first, last, detail::ColumnPart::floats);
+  return part_of(floats_.value(), place.first, place.count);
+}
+
 AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_ints(std::string_view first,
                                                               std::string_view last) const {
-  auto const begin = detail::index_with_part(*schema_, first, detail::ColumnPart::ints);
-  auto const end = detail::index_with_part(*schema_, last, detail::ColumnPart::ints);
-  require(begin <= end, "column '{}' is behind column '{}' in the schema", first, last);
-  for (auto i = begin; i <= end; ++i) {
-    auto const& column = schema_->columns()[i];
-    require(column.is_float() || !column.is_jagged(),
-            "column '{}' is jagged, and its values are not beside those of other columns",
-            column.name);
-  }
-  auto const from = places_[begin].first;
-  return part_of(ints_.value(), from, places_[end].first + places_[end].count - from);
+  auto const place = detail::place_of(*schema_, places_, first, last, detail::ColumnPart::ints);
+  return part_of(ints_.value(), place.first, place.count);
 }
 
 AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_offsets(std::string_view column) const {

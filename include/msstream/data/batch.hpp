@@ -77,6 +77,15 @@ struct StagedBatch {
   LoaderPosition after;
 };
 
+/// Returns the place of the values of all columns from `first` to `last` of the schema that have
+/// such values, one column after the other. Throws std::invalid_argument for columns that have
+/// others, for jagged ones, and if `last` is in front of `first`.
+[[nodiscard]] BatchPlace place_of(Schema const& schema,
+                                  std::vector<BatchPlace> const& places,
+                                  std::string_view first,
+                                  std::string_view last,
+                                  ColumnPart wanted);
+
 }  // namespace detail
 
 /// A batch of rows in host memory. Copies share the memory, which returns to the loader with the
@@ -104,10 +113,19 @@ class Batch {
   /// Returns the values of a float32 column: [shape_rows(), width], or all values of a jagged one.
   /// Throws std::invalid_argument for a column of another type, and if there is no such column.
   [[nodiscard]] std::span<float const> floats(std::string_view column) const;
+  /// Returns the floats of the columns from `first` to `last` of the schema, one column after the
+  /// other; columns of integers between them are left out. Throws std::invalid_argument for other
+  /// and for jagged columns.
+  [[nodiscard]] std::span<float const> floats(std::string_view first, std::string_view last) const;
   /// Returns the values of a column of type int64 or hashed: [shape_rows(), width], or all values
   /// of a jagged one. Throws std::invalid_argument for a column of another type, and if there is no
   /// such column.
   [[nodiscard]] std::span<std::int64_t const> ints(std::string_view column) const;
+  /// Returns the integers of the columns from `first` to `last` of the schema, one column after the
+  /// other; columns of floats between them are left out. Throws std::invalid_argument for other and
+  /// for jagged columns.
+  [[nodiscard]] std::span<std::int64_t const> ints(std::string_view first,
+                                                   std::string_view last) const;
   /// Returns the offsets of a jagged column, [shape_rows() + 1]. Throws std::invalid_argument for
   /// another column, and if there is no such column.
   [[nodiscard]] std::span<std::int64_t const> offsets(std::string_view column) const;

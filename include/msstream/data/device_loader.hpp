@@ -50,6 +50,8 @@ class DeviceBatch<msstream::detail::AnyRuntime> {
   [[nodiscard]] LoaderPosition const& after() const noexcept { return after_; }
 
   [[nodiscard]] msstream::detail::AnyTensor any_floats(std::string_view column) const;
+  [[nodiscard]] msstream::detail::AnyTensor any_floats(std::string_view first,
+                                                       std::string_view last) const;
   [[nodiscard]] msstream::detail::AnyTensor any_ints(std::string_view column) const;
   [[nodiscard]] msstream::detail::AnyTensor any_ints(std::string_view first,
                                                      std::string_view last) const;
@@ -79,6 +81,12 @@ class DeviceBatch : public DeviceBatch<msstream::detail::AnyRuntime> {
   /// there is no such column.
   [[nodiscard]] Tensor<float, R> floats(std::string_view column) const {
     return {msstream::detail::OfKnownType(), this->any_floats(column)};
+  }
+  /// Returns the floats of the columns from `first` to `last` of the schema, one column after the
+  /// other, those between them that have integers left out: [labels, rows] of labels of width 1, in
+  /// one dimension. Throws std::invalid_argument for other and for jagged columns.
+  [[nodiscard]] Tensor<float, R> floats(std::string_view first, std::string_view last) const {
+    return {msstream::detail::OfKnownType(), this->any_floats(first, last)};
   }
   /// Returns the values of a column of type int64 or hashed: [rows] if its width is 1, [rows,
   /// width] otherwise, and all values of a jagged one. Throws std::invalid_argument for a column of

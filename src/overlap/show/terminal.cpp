@@ -71,6 +71,7 @@ class TerminalReport {
       write(device);
     }
     write_findings();
+    write_together();
     write_notes();
     return lines_.take();
   }
@@ -212,6 +213,15 @@ class TerminalReport {
                                    duration_text(prediction.after),
                                    speedup_text(prediction)),
                        Look::good);
+      if (prediction.range) {
+        auto const& range = *prediction.range;
+        lines_.paragraph(indent,
+                         fmt::format("between {} and {}: {}",
+                                     duration_text(range.least),
+                                     duration_text(range.most),
+                                     range.why),
+                         Look::good);
+      }
     }
     lines_.paragraph(indent, printable(finding.summary));
     for (std::size_t i = 0; i < std::min(finding.evidence.size(), kShownEvidence); ++i) {
@@ -233,6 +243,18 @@ class TerminalReport {
           indent,
           fmt::format("Its gain is in part that of finding {}: do not add them.", others),
           Look::faint);
+    }
+  }
+
+  void write_together() {
+    if (report_.together) {
+      lines_.line();
+      lines_.paragraph("",
+                       fmt::format("after all these fixes, predicted: {} → {}, {}",
+                                   duration_text(report_.together->before),
+                                   duration_text(report_.together->after),
+                                   speedup_text(*report_.together)),
+                       Look::good);
     }
   }
 

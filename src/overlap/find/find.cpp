@@ -108,10 +108,10 @@ void predict(Report& report,
   if (before <= 0) {
     return;
   }
+  auto const window = report.window.length();
   auto const after = [&](Fix const& fix) {
     double const ratio = std::min(replay.makespan_ns(fix) / before, 1.0);
-    auto const window = report.window.length();
-    return Prediction{window, static_cast<Ns>(ratio * static_cast<double>(window))};
+    return static_cast<Ns>(ratio * static_cast<double>(window));
   };
   Fix all;
   int fixes = 0;
@@ -120,11 +120,30 @@ void predict(Report& report,
     while (report.devices[place].device != finding.device) {
       ++place;
     }
-    if (auto const fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause))) {
-      finding.prediction = after(*fix);
-      all.add(*fix);
-      ++fixes;
+    auto fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause));
+    if (!fix) {
+      continue;
     }
+    finding.prediction = Prediction{window, after(*fix)};
+    auto& prediction = *finding.prediction;
+    if (finding.cause == Cause::true_dependency) {
+      // The fix is to leave out waits, which the program may need.
+      prediction.range = {prediction.after, window, range_text(finding.cause)};
+      prediction.after = window;
+      continue;
+    }
+    all.add(*fix);
+    ++fixes;
+    if (finding.cause == Cause::multiprocessors_full) {
+      prediction.range = {prediction.after, window, range_text(finding.cause)};
+    } else if (finding.cause == Cause::launch_bound) {
+      fix->fused = true;
+      prediction.range = {
+          std::min(after(*fix), prediction.after), prediction.after, range_text(finding.cause)};
+    }
+  }
+  if (fixes > 1) {
+    report.together = Prediction{window, after(all)};
   }
   if (fixes > 1) {
     report.all_fixed = after(all);

@@ -119,11 +119,13 @@ bool Holds::independent(Index before, Index after) const {
 
 Hold Holds::by_wait(Wait const& wait, Index held, Index running) const {
   if (auto const declared = program_.declared(running, held)) {
-    return *declared ? Hold{} : Hold{.cause = Cause::false_dependency, .wait = wait.sync};
+    return {.cause = *declared ? std::nullopt : std::optional(Cause::false_dependency),
+            .wait = wait.sync};
   }
   bool const is_false = independent(running, held) || recorded_twice(wait, running) ||
-                        recorded_late(wait, held, running) || wait_in_turns(held, running);
-  return is_false ? Hold{.cause = Cause::false_dependency, .wait = wait.sync} : Hold{};
+                        recorded_late(wait, held, running);
+  return {.cause = is_false ? std::optional(Cause::false_dependency) : std::nullopt,
+          .wait = wait.sync};
 }
 
 /// Whether the event had been recorded before `running` was issued, and nobody waited for that.
@@ -134,9 +136,11 @@ bool Holds::recorded_twice(Wait const& wait, Index running) const {
          program_.call(before->second).time.begin < program_.called(running);
 }
 
-/// Whether the event was recorded right before the wait, behind several pieces of work since its
-/// stream was last joined with others, of which the last one takes most of the time. The stream of
-/// `held` then waits for more than the first ones.
+/// Whether the event was recorded right before the wait, on the tail of a stream that goes on with
+/// work of its own: several kernels since the stream was last joined with others, of which the last
+/// one takes most of the time. The stream of `held` then waits for more than the first ones. A
+/// stream that was forked is usually joined as a whole, unless the other one did nothing meanwhile:
+/// streams that take turns could be one, so that one of their waits is for too much.
 bool Holds::recorded_late(Wait const& wait, Index held, Index running) const {
   auto const& last = program_.activity(running);
   auto const& sync = program_.recording().syncs[wait.sync];
@@ -150,16 +154,29 @@ bool Holds::recorded_late(Wait const& wait, Index held, Index running) const {
   constexpr int kMostSteps = 64;
   Ns others = 0;
   int count = 0;
-  auto i = program_.previous(running);
-  for (int step = 0; step < kMostSteps && i != kNone; ++step, i = program_.previous(i)) {
-    auto const& before = program_.activity(i);
-    if (before.time.end < last.time.begin - last.time.length()) {
+  auto i = running;
+  for (int step = 0; step < kMostSteps; ++step) {
+    if (auto const waits = program_.waits_of(i); !waits.empty()) {
+      auto const handed_over = [&](Wait const& fork) {
+        return fork.known && fork.target != kNone && fork.target == program_.previous(held);
+      };
+      if (!std::ranges::all_of(waits, handed_over)) {
+        return false;  // forked from another stream: the whole of it is joined
+      }
+      break;
+    }
+    i = program_.previous(i);
+    if (i == kNone) {
       break;
     }
     if (is_of_one_piece(before, last)) {
       return false;
     }
-    others += before.time.length();
+    auto const length = program_.activity(i).time.length();
+    if (program_.activity(i).name == last.name && 2 * length > last.time.length()) {
+      return false;  // parts of one piece of work
+    }
+    others += length;
     ++count;
     auto const waits = program_.waits_of(i);
     if (!waits.empty()) {

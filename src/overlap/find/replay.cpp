@@ -12,6 +12,18 @@
 #include <vector>
 
 namespace msstream::overlap {
+namespace {
+
+/// Returns what copies between host and device reach on a PCI Express bus of 16 lanes: the third
+/// generation up to compute capability 7, the fourth with 8, the fifth from 9 on.
+double bus_bytes_per_ns(Device const& device) {
+  if (device.major == kUnknown || device.major == 8) {
+    return 25;
+  }
+  return device.major < 8 ? 12 : 50;
+}
+
+}  // namespace
 
 Replay::Replay(Program const& program,
                Host const& host,
@@ -35,35 +47,33 @@ Replay::Replay(Program const& program,
   find_pinned_rates();
 }
 
-/// Finds the highest rates, since copies may have shared the bus with others.
+/// Finds how fast a device copies from and to pinned memory: the median of the large copies that
+/// were recorded; otherwise what the bus of its generation carries.
 void Replay::find_pinned_rates() {
-  constexpr std::int64_t kLargeEnough = 1 << 20;
+  constexpr std::int64_t kLargeBytes = 1 << 20;
   auto const& recording = program_.recording();
-  pinned_rates_.assign(recording.devices.size(), {0, 0});
+  std::vector<std::vector<double>> rates(recording.devices.size());
   for (Index i = 0; i < recording.activities.size(); ++i) {
     auto const& copy = recording.activities[i];
-    bool const is_up = copy.direction == CopyDirection::h2d;
-    bool const is_down = copy.direction == CopyDirection::d2h;
-    if (copy.kind != ActivityKind::copy || (!is_up && !is_down) || copy.bytes < kLargeEnough ||
-        copy.time.length() <= 0 || (is_up ? copy.source : copy.target) != MemoryKind::pinned) {
+    bool const is_pinned =
+        copy.kind == ActivityKind::copy &&
+        ((copy.direction == CopyDirection::h2d && copy.source == MemoryKind::pinned) ||
+         (copy.direction == CopyDirection::d2h && copy.target == MemoryKind::pinned));
+    if (is_pinned && copy.bytes >= kLargeBytes && copy.time.length() > 0) {
+      rates[program_.device_of(i)].push_back(static_cast<double>(copy.bytes) /
+                                             static_cast<double>(copy.time.length()));
+    }
+  }
+  for (std::size_t d = 0; d < rates.size(); ++d) {
+    auto& own = rates[d];
+    if (own.empty()) {
+      pinned_rates_.push_back(bus_bytes_per_ns(recording.devices[d]));
       continue;
     }
-    auto& rate = pinned_rates_[program_.device_of(i)][is_up ? 0 : 1];
-    rate =
-        std::max(rate, static_cast<double>(copy.bytes) / static_cast<double>(copy.time.length()));
+    auto const middle = own.begin() + static_cast<std::ptrdiff_t>(own.size() / 2);
+    std::ranges::nth_element(own, middle);
+    pinned_rates_.push_back(*middle);
   }
-}
-
-/// Returns the rate of a copy from or to pinned memory, in bytes per ns: as recorded, or else what
-/// the bus of such devices reaches, PCI Express 3, 4 or 5 with 16 lanes.
-double Replay::pinned_rate(CopyDirection direction, Index device) const {
-  if (auto const rate = pinned_rates_[device][direction == CopyDirection::h2d ? 0 : 1]; rate > 0) {
-    return rate;
-  }
-  constexpr int kAmpere = 8;
-  constexpr int kHopper = 9;
-  auto const major = program_.recording().devices[device].major;
-  return major >= kHopper ? 50 : major >= kAmpere || major == kUnknown ? 24 : 12;
 }
 
 /// Takes the calls that issue the window's activities, and all others of their time.
@@ -242,6 +252,8 @@ void Replay::take_work() {
                                  : occupancy_of(gpu, recording.shapes[activity.shape]);
       work.sms = occupancy ? occupancy->wanted_sms() : std::max(gpu.sms, 2) / 2;
       work.fills = occupancy && occupancy->fills();
+      work.one_wave =
+          occupancy && occupancy->blocks <= occupancy->blocks_per_sm * occupancy->sms;
     }
     if (activity.call != kNone && !steps_.empty() && activity.call >= steps_.front().call &&
         activity.call <= steps_.back().call) {

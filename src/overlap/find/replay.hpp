@@ -22,12 +22,14 @@ struct Fix {
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
   std::unordered_set<Index> halved;  ///< kernels that take half of the multiprocessors, as fast
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
+  bool fused = false;                ///< no time passes between activities that follow each other
   bool no_gaps = false;              ///< the host does nothing else than calls
   bool no_legacy_stream = false;
   bool no_channels = false;
-  bool in_pieces = false;   ///< copies of one direction take turns, piece by piece
-  bool shares_sms = false;  ///< kernels leave room for each other
-  bool no_skew = false;     ///< collectives wait for nobody
+  std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones
+  bool shares_sms = false;               ///< kernels begin beside one that fills the device
+  int parts_of_sms = 1;  ///< kernels that fill the device, at once, take a part of it each
+  bool no_skew = false;  ///< collectives wait for nobody
 
   /// Adds the changes of another fix.
   void add(Fix const& other);
@@ -67,10 +69,12 @@ class Replay {
     int sms = 0;     ///< 0 for copies
     Index step = 0;  ///< that issues it, plus 1; 0 if it was issued before the window
     bool fills = false;
+    bool one_wave = false;  ///< all blocks run at once
   };
 
   void take_steps();
   void take_work();
+  void find_pinned_rates();
   void find_targets(Step& step);
   void find_pinned_rates();
   [[nodiscard]] double pinned_rate(CopyDirection direction, Index device) const;
@@ -87,9 +91,7 @@ class Replay {
   std::vector<Work> work_;         ///< as activities_
   std::vector<Step> steps_;        ///< by the begin of their calls
   std::vector<Index> targets_;
-  /// Of each device, the rates of copies from and to pinned memory in bytes per ns: h2d and d2h; 0
-  /// where the recording has none.
-  std::vector<std::array<double, 2>> pinned_rates_;
+  std::vector<double> pinned_rates_;  ///< of each device, bytes per ns
 };
 
 }  // namespace msstream::overlap

@@ -148,6 +148,11 @@ class Replay::Run {
     return copy.kind == ActivityKind::copy && copy.direction != CopyDirection::d2h;
   }
 
+  [[nodiscard]] bool is_upload(Index i) const {
+    auto const& copy = replay_.program_.activity(i);
+    return copy.kind == ActivityKind::copy && copy.direction == CopyDirection::h2d;
+  }
+
   void link_activities() {
     auto const& program = replay_.program_;
     std::vector<Index> last_legacy(program.recording().devices.size(), kNone);
@@ -165,6 +170,9 @@ class Replay::Run {
       bool const needs_before = !is_moved(i) || (activity(a).kind == ActivityKind::copy &&
                                                  activity(a).direction == CopyDirection::d2h);
       if (needs_before) {
+        while (is_moved(i) && before != kNone && is_upload(before)) {
+          before = program.previous(before);  // a download needs what kernels wrote
+        }
         while (before != kNone && is_moved(before)) {
           if (is_needed_after(before, i)) {
             link(before, a);
@@ -274,7 +282,8 @@ class Replay::Run {
   void fulfil(std::size_t a, double latency) {
     ready_[a] = std::max(ready_[a], now_ + latency);
     if (--missing_[a] == 0) {
-      events_.emplace(ready_[a] + static_cast<double>(replay_.work_[a].latency), Kind::activity, a);
+      auto const wait = fix_.fused ? 0.0 : static_cast<double>(replay_.work_[a].latency);
+      events_.emplace(ready_[a] + wait, Kind::activity, a);
     }
   }
 
@@ -286,17 +295,17 @@ class Replay::Run {
     }
     if (fix_.pinned.contains(i)) {
       auto const bytes = activity(a).bytes;
-      auto const rate = replay_.pinned_rate(activity(a).direction, device_of(a));
-      time = bytes > 0 ? std::min(time, static_cast<double>(bytes) / rate) : time / 2;
+      time = bytes > 0 ? std::min(time, static_cast<double>(bytes) / replay_.pinned_rates_[device_of(a)])
+                       : time / 2;
     }
     return time;
   }
 
-  /// Returns the multiprocessors that an activity wants.
-  [[nodiscard]] int sms_of(std::size_t a) const {
-    auto const sms = replay_.work_[a].sms;
-    return fix_.halved.contains(replay_.activities_[a]) ? std::max(sms / 2, 1) : sms;
+  /// Whether a kernel has a part of its blocks, for others to run beside it.
+  [[nodiscard]] bool is_divided(Work const& work) const {
+    return fix_.parts_of_sms > 1 && work.one_wave && work.fills;
   }
+  [[nodiscard]] bool fills(Work const& work) const { return work.fills && !is_divided(work); }
 
   void start_waiting(std::size_t device) {
     auto& waiting = waiting_[device];
@@ -311,25 +320,23 @@ class Replay::Run {
       }
       auto const number = static_cast<sim::StreamNumber>(a);
       if (activity(a).kind == ActivityKind::copy) {
-        auto const engine = activity(a).direction == CopyDirection::h2d   ? CopyKind::h2d
-                            : activity(a).direction == CopyDirection::d2h ? CopyKind::d2h
-                                                                          : CopyKind::d2d;
-        if (fix_.in_pieces && engine != CopyKind::d2d) {
-          auto const place = 2 * device + (engine == CopyKind::h2d ? 0 : 1);
-          shared_engines_[place].start_kernel(number, device_ns(a), 1);
+        if (fix_.overtaking.contains(replay_.activities_[a])) {
+          loads_[device].start_kernel(number, device_ns(a), 0);
         } else {
           loads_[device].start_copy(number, engine, device_ns(a));
         }
       } else {
-        loads_[device].start_kernel(number, device_ns(a), sms_of(a));
-        full_[device] += work.fills ? 1 : 0;
+        bool const divided = is_divided(work);
+        loads_[device].start_kernel(
+            number, device_ns(a), divided ? std::max(work.sms / fix_.parts_of_sms, 1) : work.sms);
+        full_[device] += fills(work) ? 1 : 0;
       }
     }
     waiting.resize(kept);
   }
 
   void end_activity(std::size_t a) {
-    if (replay_.work_[a].fills && activity(a).kind != ActivityKind::copy) {
+    if (fills(replay_.work_[a]) && activity(a).kind != ActivityKind::copy) {
       --full_[device_of(a)];
     }
     missing_[a] = kDone;

@@ -99,6 +99,20 @@ std::string activity_text(Program const& program, Index activity) {
       stream_name.empty() ? fmt::format("stream {}", stream.number) : shortened(stream_name));
 }
 
+std::string range_text(Cause cause) {
+  switch (cause) {
+    case Cause::multiprocessors_full:
+      return "It depends on whether the kernels are as fast with fewer blocks, which a recording "
+             "does not tell.";
+    case Cause::launch_bound:
+      return "A graph leaves the short times between kernels; fused kernels have none.";
+    case Cause::true_dependency:
+      return "Without the waits between the streams, if the program needs none of them.";
+    default:
+      return {};
+  }
+}
+
 std::string summary(Program const& program, Cause cause, CauseSum const& sum, Interval window) {
   auto const amount = fmt::format(
       "{} ({} of the window)", duration_text(sum.time()), share_text(sum.time(), window.length()));

@@ -21,6 +21,8 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 [[nodiscard]] std::string activity_text(Program const& program, Index activity);
 
 /// Returns what was lost to a cause in one sentence.
+/// Returns what the gain of a fix depends on, of causes whose predictions are ranges.
+[[nodiscard]] std::string range_text(Cause cause);
 [[nodiscard]] std::string summary(Program const& program,
                                   Cause cause,
                                   CauseSum const& sum,

@@ -65,6 +65,7 @@ class ReportWriter {
     json_.member("length_ns", report_.window.length());
     json_.end_object();
     json_.member("verdict", report_.verdict);
+    write("together", report_.together);
     json_.key("devices");
     json_.begin_array(Layout::lines);
     for (auto const& device : report_.devices) {
@@ -203,6 +204,23 @@ class ReportWriter {
     json_.end_object();
   }
 
+  void write(std::string_view key, std::optional<Prediction> const& prediction) {
+    if (!prediction) {
+      null_member(json_, key);
+      return;
+    }
+    json_.key(key);
+    json_.begin_object();
+    json_.member("before_ns", prediction->before);
+    json_.member("after_ns", prediction->after);
+    if (auto const& range = prediction->range) {
+      json_.member("least_ns", range->least);
+      json_.member("most_ns", range->most);
+      json_.member("why", range->why);
+    }
+    json_.end_object();
+  }
+
   void write(Finding const& finding) {
     json_.begin_object(Layout::lines);
     json_.member("cause", text_of(finding.cause).id);
@@ -213,7 +231,7 @@ class ReportWriter {
     json_.member("occurrences", finding.occurrences);
     json_.member("summary", finding.summary);
     json_.member("advice", finding.advice);
-    prediction_member("prediction", finding.prediction);
+    write("prediction", finding.prediction);
     json_.key("overlaps_with");
     json_.array(finding.overlaps_with);
     json_.key("evidence");

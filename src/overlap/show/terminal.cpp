@@ -77,6 +77,7 @@ class TerminalReport {
       write(device);
     }
     write_findings();
+    write_together();
     write_notes();
     return lines_.take();
   }
@@ -294,7 +295,22 @@ class TerminalReport {
     }
     lines_.paragraph(indent, loss, Look::bad);
     if (finding.prediction) {
-      write("after the fix, predicted: ", *finding.prediction, indent);
+      auto const& prediction = *finding.prediction;
+      lines_.paragraph(indent,
+                       fmt::format("after the fix, predicted: {} → {}, {}",
+                                   duration_text(prediction.before),
+                                   duration_text(prediction.after),
+                                   speedup_text(prediction)),
+                       Look::good);
+      if (prediction.range) {
+        auto const& range = *prediction.range;
+        lines_.paragraph(indent,
+                         fmt::format("between {} and {}: {}",
+                                     duration_text(range.least),
+                                     duration_text(range.most),
+                                     range.why),
+                         Look::good);
+      }
     }
     lines_.paragraph(indent, printable(finding.summary));
     for (std::size_t i = 0; i < std::min(finding.evidence.size(), kShownEvidence); ++i) {
@@ -319,14 +335,16 @@ class TerminalReport {
     }
   }
 
-  void write(std::string_view what, Prediction const& prediction, std::string_view indent = {}) {
-    lines_.paragraph(indent,
-                     fmt::format("{}{} → {}, {}",
-                                 what,
-                                 duration_text(prediction.before),
-                                 duration_text(prediction.after),
-                                 speedup_text(prediction)),
-                     Look::good);
+  void write_together() {
+    if (report_.together) {
+      lines_.line();
+      lines_.paragraph("",
+                       fmt::format("after all these fixes, predicted: {} → {}, {}",
+                                   duration_text(report_.together->before),
+                                   duration_text(report_.together->after),
+                                   speedup_text(*report_.together)),
+                       Look::good);
+    }
   }
 
   void write_notes() {

@@ -20,15 +20,6 @@ bool moves_data(Activity const& copy) {
                                 : copy.bytes >= tolerance::kSmallCopyBytes;
 }
 
-/// Whether two copies use different copy engines, and neither needs the other: nobody downloads
-/// what was just uploaded.
-bool are_of_both_directions(Activity const& a, Activity const& b) {
-  auto const is_up = [](Activity const& copy) { return copy.direction == CopyDirection::h2d; };
-  auto const is_down = [](Activity const& copy) { return copy.direction == CopyDirection::d2h; };
-  return a.kind == ActivityKind::copy && b.kind == ActivityKind::copy && moves_data(a) &&
-         moves_data(b) && ((is_up(a) && is_down(b)) || (is_down(a) && is_up(b)));
-}
-
 /// Whether a host in this state could not issue, whatever it had to issue.
 bool blocks(Cause cause) {
   return cause != Cause::launch_bound && cause != Cause::host_busy;
@@ -301,9 +292,8 @@ bool AloneTime::is_turn(Index first, Index second) const {
   auto const& a = program_.activity(first);
   auto const& b = program_.activity(second);
   auto const declared = program_.declared(first, second);
-  bool const opposite =
-      (a.direction == CopyDirection::h2d && b.direction == CopyDirection::d2h) ||
-      (a.direction == CopyDirection::d2h && b.direction == CopyDirection::h2d);
+  bool const opposite = (a.direction == CopyDirection::h2d && b.direction == CopyDirection::d2h) ||
+                        (a.direction == CopyDirection::d2h && b.direction == CopyDirection::h2d);
   return a.kind == ActivityKind::copy && b.kind == ActivityKind::copy && opposite &&
          moves_data(a) && moves_data(b) && !(declared && *declared) && program_.has_call(second) &&
          program_.issued(second) < a.time.end &&
@@ -315,8 +305,8 @@ bool AloneTime::is_turn(Index first, Index second) const {
 void AloneTime::offer_other_direction(Interval time, Index running) {
   auto const& copy = program_.activity(running);
   auto const next = program_.next(running);
-  bool const counted = copy.direction == CopyDirection::d2h &&
-                       is_turn(program_.previous(running), running);
+  bool const counted =
+      copy.direction == CopyDirection::d2h && is_turn(program_.previous(running), running);
   if (counted || !is_turn(running, next)) {
     return;
   }
@@ -351,18 +341,6 @@ void AloneTime::offer_own_copy(Interval time, Index running) {
   }
   offer_other_direction(time, running);
   Charge charge{.time = time, .kind = TimeClass::lost, .cause = Cause::one_stream_two_roles};
-  if (next != kNone && program_.has_call(next) &&
-      are_of_both_directions(copy, program_.activity(next))) {
-    auto const& other = program_.activity(next);
-    if (other.time.begin <= copy.time.end + close) {
-      // As much of the two as the shorter one takes could have been at once.
-      auto const both = std::min(copy.time.length(), other.time.length());
-      charge.time = {std::max(program_.issued(next), copy.time.end - both), copy.time.end};
-      charge.held = next;
-      charge.holder = running;
-      offer(charge, time);
-    }
-  }
   if (copy.direction == CopyDirection::h2d && before != kNone && program_.has_call(running)) {
     auto const& kernel = program_.activity(before);
     if (kernel.kind == ActivityKind::kernel && copy.time.begin <= kernel.time.end + close) {

@@ -168,9 +168,6 @@ CauseSum find_shared_bandwidth(Program const& program,
     auto const middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
     std::ranges::nth_element(lengths, middle);
     auto const& time = program.activity(i).time;
-    if (static_cast<double>(time.length()) > kOtherWork * static_cast<double>(*middle)) {
-      continue;
-    }
     overlapped.append_parts(time, compared);
     auto const excess = time.length() - *middle;
     auto const ratio = static_cast<double>(time.length()) / static_cast<double>(*middle);

@@ -135,7 +135,9 @@ void predict(Report& report,
     all.add(*fix);
     ++fixes;
     if (finding.cause == Cause::multiprocessors_full) {
-      prediction.range = {prediction.after, window, range_text(finding.cause)};
+      fix->divides_all = true;
+      prediction.range = {
+          std::min(after(*fix), prediction.after), window, range_text(finding.cause)};
     } else if (finding.cause == Cause::launch_bound) {
       fix->fused = true;
       prediction.range = {
@@ -144,9 +146,6 @@ void predict(Report& report,
   }
   if (fixes > 1) {
     report.together = Prediction{window, after(all)};
-  }
-  if (fixes > 1) {
-    report.all_fixed = after(all);
   }
 }
 

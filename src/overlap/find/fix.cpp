@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/occupancy.hpp"
 #include "overlap/find/replay.hpp"
 
 #include <algorithm>
@@ -44,6 +43,7 @@ void Fix::add(Fix const& other) {
   moved.insert(other.moved.begin(), other.moved.end());
   pinned.insert(other.pinned.begin(), other.pinned.end());
   overtaking.insert(other.overtaking.begin(), other.overtaking.end());
+  halved.insert(other.halved.begin(), other.halved.end());
   graph = graph || other.graph;
   fused = fused || other.fused;
   no_gaps = no_gaps || other.no_gaps;
@@ -52,40 +52,6 @@ void Fix::add(Fix const& other) {
   shares_sms = shares_sms || other.shares_sms;
   parts_of_sms = std::max(parts_of_sms, other.parts_of_sms);
   no_skew = no_skew || other.no_skew;
-}
-
-namespace {
-
-/// Whether a kernel may be as fast with half of its blocks: they all run at once, so that more of
-/// them would not make it faster, and they leave most registers free, which kernels that compute at
-/// full speed fill. Of a kernel that computes, half of the blocks take twice as long.
-bool may_be_halved(Program const& program, Index i) {
-  constexpr double kMostRegisters = 0.6;
-  auto const& activity = program.activity(i);
-  auto const& recording = program.recording();
-  if (activity.kind != ActivityKind::kernel || activity.shape == kNone) {
-    return false;
-  }
-  auto const occupancy =
-      occupancy_of(recording.devices[program.device_of(i)], recording.shapes[activity.shape]);
-  return occupancy && occupancy->is_one_wave() && occupancy->register_share <= kMostRegisters;
-}
-
-}  // namespace
-
-void Fix::add(Fix const& other) {
-  calls.insert(other.calls.begin(), other.calls.end());
-  waits.insert(other.waits.begin(), other.waits.end());
-  moved.insert(other.moved.begin(), other.moved.end());
-  pinned.insert(other.pinned.begin(), other.pinned.end());
-  halved.insert(other.halved.begin(), other.halved.end());
-  graph |= other.graph;
-  no_gaps |= other.no_gaps;
-  no_legacy_stream |= other.no_legacy_stream;
-  no_channels |= other.no_channels;
-  in_pieces |= other.in_pieces;
-  shares_sms |= other.shares_sms;
-  no_skew |= other.no_skew;
 }
 
 std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& sum) {
@@ -123,10 +89,7 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
       fix.no_skew = true;
       break;
     case Cause::copy_engine:
-      fix.overtaking = overtaking(program, sum);
-      if (fix.overtaking.empty()) {
-        return std::nullopt;  // large copies: the engine is what limits them
-      }
+      fix.overtaking = overtaking(program, sum);  // of large copies, the engine is the limit
       break;
     case Cause::hardware_queue:
       fix.no_channels = true;
@@ -134,13 +97,6 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
     case Cause::collective_holds_sms:
     case Cause::priority_cannot_help:
       fix.shares_sms = true;
-      for (auto const* list : {&sum.held, &sum.holders}) {
-        for (auto const i : *list) {
-          if (may_be_halved(program, i)) {
-            fix.halved.insert(i);
-          }
-        }
-      }
       break;
     case Cause::multiprocessors_full:
       fix.parts_of_sms = streams_in(program, sum);
@@ -164,8 +120,12 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
       }
       fix.waits.insert(sum.waits.begin(), sum.waits.end());
       break;
-    case Cause::collective_order:
     case Cause::bandwidth_shared:
+      // Without what they share, the activities run beside each other as fast as alone.
+      fix.shares_sms = true;
+      fix.halved.insert(sum.held.begin(), sum.held.end());
+      break;
+    case Cause::collective_order:
     case Cause::unknown:
       return std::nullopt;
   }

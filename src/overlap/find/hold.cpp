@@ -123,7 +123,7 @@ Hold Holds::by_wait(Wait const& wait, Index held, Index running) const {
             .wait = wait.sync};
   }
   bool const is_false = independent(running, held) || recorded_twice(wait, running) ||
-                        recorded_late(wait, held, running);
+                        recorded_late(wait, held, running) || wait_in_turns(held, running);
   return {.cause = is_false ? std::optional(Cause::false_dependency) : std::nullopt,
           .wait = wait.sync};
 }
@@ -137,21 +137,21 @@ bool Holds::recorded_twice(Wait const& wait, Index running) const {
 }
 
 /// Whether the event was recorded right before the wait, on the tail of a stream that goes on with
-/// work of its own: several kernels since the stream was last joined with others, of which the last
-/// one takes most of the time. The stream of `held` then waits for more than the first ones. A
-/// stream that was forked is usually joined as a whole, unless the other one did nothing meanwhile:
-/// streams that take turns could be one, so that one of their waits is for too much.
+/// work of its own: several pieces of work since the stream was last joined with others, of which
+/// the last one takes most of the time. The stream of `held` then waits for more than the first
+/// ones. A stream that was forked is usually joined as a whole, unless the other one did nothing
+/// meanwhile: streams that take turns could be one, so that one of their waits is for too much.
 bool Holds::recorded_late(Wait const& wait, Index held, Index running) const {
   auto const& last = program_.activity(running);
   auto const& sync = program_.recording().syncs[wait.sync];
   if (!are_kernels(held, running) || sync.call == kNone || sync.record_call == kNone ||
       program_.call(sync.call).time.begin - program_.call(sync.record_call).time.end >
-          4 * tolerance::kIssue ||
-      !program_.waits_of(running).empty()) {
+          4 * tolerance::kIssue) {
     return false;
   }
   // Looks back to where the stream was joined last.
   constexpr int kMostSteps = 64;
+  Ns last_piece = last.time.length();
   Ns others = 0;
   int count = 0;
   auto i = running;
@@ -169,30 +169,20 @@ bool Holds::recorded_late(Wait const& wait, Index held, Index running) const {
     if (i == kNone) {
       break;
     }
-    if (is_of_one_piece(before, last)) {
-      return false;
-    }
-    auto const length = program_.activity(i).time.length();
-    if (program_.activity(i).name == last.name && 2 * length > last.time.length()) {
-      return false;  // parts of one piece of work
-    }
-    others += length;
-    ++count;
-    auto const waits = program_.waits_of(i);
-    if (!waits.empty()) {
-      // The stream was joined with that of `held`, and went on. If it was joined with others, what
-      // it did since is one branch, which is joined as a whole.
-      auto const is_of_held = [&](Wait const& joined) {
-        return joined.target != kNone &&
-               program_.activity(joined.target).stream == program_.activity(held).stream;
-      };
-      if (!std::ranges::all_of(waits, is_of_held)) {
-        return false;
-      }
+    auto const& before = program_.activity(i);
+    if (before.time.end < last.time.begin - 2 * last_piece) {
       break;
     }
+    if (!is_of_one_piece(before, last)) {
+      others += before.time.length();
+      ++count;
+    } else if (count == 0) {
+      last_piece += before.time.length();
+    } else {
+      return false;  // one piece of work, of which some parts differ
+    }
   }
-  return count > 0 && others < last.time.length();
+  return count > 0 && others < last_piece;
 }
 
 /// Whether two streams that run equal kernels wait for each other after every one, for at least two

@@ -252,8 +252,9 @@ void Replay::take_work() {
                                  : occupancy_of(gpu, recording.shapes[activity.shape]);
       work.sms = occupancy ? occupancy->wanted_sms() : std::max(gpu.sms, 2) / 2;
       work.fills = occupancy && occupancy->fills();
-      work.one_wave =
-          occupancy && occupancy->blocks <= occupancy->blocks_per_sm * occupancy->sms;
+      constexpr double kMostRegisters = 0.6;
+      work.one_wave = occupancy && occupancy->is_one_wave();
+      work.computes = occupancy && occupancy->register_share > kMostRegisters;
     }
     if (activity.call != kNone && !steps_.empty() && activity.call >= steps_.front().call &&
         activity.call <= steps_.back().call) {

@@ -28,8 +28,9 @@ struct Fix {
   bool no_channels = false;
   std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones
   bool shares_sms = false;               ///< kernels begin beside one that fills the device
-  int parts_of_sms = 1;  ///< kernels that fill the device, at once, take a part of it each
-  bool no_skew = false;  ///< collectives wait for nobody
+  int parts_of_sms = 1;      ///< kernels that fill the device, at once, take a part of it each
+  bool divides_all = false;  ///< those too whose registers say that they compute at full speed
+  bool no_skew = false;      ///< collectives wait for nobody
 
   /// Adds the changes of another fix.
   void add(Fix const& other);
@@ -70,14 +71,13 @@ class Replay {
     Index step = 0;  ///< that issues it, plus 1; 0 if it was issued before the window
     bool fills = false;
     bool one_wave = false;  ///< all blocks run at once
+    bool computes = false;  ///< has most of the registers, as kernels that compute at full speed
   };
 
   void take_steps();
   void take_work();
   void find_pinned_rates();
   void find_targets(Step& step);
-  void find_pinned_rates();
-  [[nodiscard]] double pinned_rate(CopyDirection direction, Index device) const;
   [[nodiscard]] Ns measured_ready(Index activity) const;
   [[nodiscard]] bool is_inside(Index activity) const { return places_[activity] != kNone; }
 

@@ -45,8 +45,6 @@ class Replay::Run {
       waiting_.emplace_back();
       full_.push_back(0);
     }
-    // Copies that take turns share an engine as kernels share a multiprocessor.
-    shared_engines_.assign(2 * loads_.size(), sim::DeviceLoad(1));
     link_steps();
     link_activities();
   }
@@ -66,10 +64,8 @@ class Replay::Run {
     while (true) {
       double const next = events_.empty() ? kNever : std::get<0>(events_.top()) - now_;
       double step = next;
-      for (auto const* all : {&loads_, &shared_engines_}) {
-        for (auto const& load : *all) {
-          step = std::min(step, load.next_done_in_ns());
-        }
+      for (auto const& load : loads_) {
+        step = std::min(step, load.next_done_in_ns());
       }
       if (step == kNever) {
         return latest_;
@@ -77,10 +73,8 @@ class Replay::Run {
       step = std::max(step, 0.0);
       bool const is_event = next <= step;
       done.clear();
-      for (auto* all : {&loads_, &shared_engines_}) {
-        for (auto& load : *all) {
-          load.pass(step, done);
-        }
+      for (auto& load : loads_) {
+        load.pass(step, done);
       }
       now_ = is_event ? std::get<0>(events_.top()) : now_ + step;
       for (auto const activity : done) {
@@ -295,17 +289,28 @@ class Replay::Run {
     }
     if (fix_.pinned.contains(i)) {
       auto const bytes = activity(a).bytes;
-      time = bytes > 0 ? std::min(time, static_cast<double>(bytes) / replay_.pinned_rates_[device_of(a)])
-                       : time / 2;
+      time = bytes > 0
+                 ? std::min(time, static_cast<double>(bytes) / replay_.pinned_rates_[device_of(a)])
+                 : time / 2;
     }
     return time;
   }
 
   /// Whether a kernel has a part of its blocks, for others to run beside it.
   [[nodiscard]] bool is_divided(Work const& work) const {
-    return fix_.parts_of_sms > 1 && work.one_wave && work.fills;
+    return fix_.parts_of_sms > 1 && work.one_wave && work.fills &&
+           (!work.computes || fix_.divides_all);
   }
   [[nodiscard]] bool fills(Work const& work) const { return work.fills && !is_divided(work); }
+
+  /// Returns the multiprocessors that a kernel wants.
+  [[nodiscard]] int sms_of(std::size_t a) const {
+    auto const& work = replay_.work_[a];
+    int const parts = is_divided(work)                               ? fix_.parts_of_sms
+                      : fix_.halved.contains(replay_.activities_[a]) ? 2
+                                                                     : 1;
+    return std::max(work.sms / parts, 1);
+  }
 
   void start_waiting(std::size_t device) {
     auto& waiting = waiting_[device];
@@ -323,12 +328,13 @@ class Replay::Run {
         if (fix_.overtaking.contains(replay_.activities_[a])) {
           loads_[device].start_kernel(number, device_ns(a), 0);
         } else {
+          auto const engine = activity(a).direction == CopyDirection::h2d   ? CopyKind::h2d
+                              : activity(a).direction == CopyDirection::d2h ? CopyKind::d2h
+                                                                            : CopyKind::d2d;
           loads_[device].start_copy(number, engine, device_ns(a));
         }
       } else {
-        bool const divided = is_divided(work);
-        loads_[device].start_kernel(
-            number, device_ns(a), divided ? std::max(work.sms / fix_.parts_of_sms, 1) : work.sms);
+        loads_[device].start_kernel(number, device_ns(a), sms_of(a));
         full_[device] += fills(work) ? 1 : 0;
       }
     }
@@ -367,7 +373,6 @@ class Replay::Run {
   std::vector<std::vector<Index>> waiters_;  ///< steps that wait for an activity
   std::vector<std::vector<Index>> after_;
   std::vector<sim::DeviceLoad> loads_;
-  std::vector<sim::DeviceLoad> shared_engines_;    ///< of each device, for h2d and d2h
   std::vector<std::vector<std::size_t>> waiting_;  ///< of each device, ready activities
   std::vector<int> full_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

@@ -71,7 +71,7 @@ function describeFindings(report) {
   const window = report.end - report.begin;
   section.append(make("h2", {}, report.findings.length === 0 ? "No findings"
     : report.findings.length === 1 ? "1 finding" : `${report.findings.length} findings, the largest loss first`));
-  if (report.allFixed) section.append(gain("After all these fixes, predicted: ", report.allFixed));
+  if (report.together) section.append(gain("After all these fixes, predicted: ", report.together));
   report.findings.forEach((finding, number) => {
     const cause = causes[finding.cause - 1];
     const card = make("article", {class: "card finding", style: {borderLeftColor: kCauseColours[finding.cause]}});

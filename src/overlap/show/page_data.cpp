@@ -347,7 +347,7 @@ class DataWriter {
   }
 
   void describe_findings() {
-    describe("allFixed", report_.all_fixed);
+    describe("together", report_.together);
     json_.key("findings");
     json_.begin_array();
     for (auto const& finding : report_.findings) {

@@ -72,7 +72,6 @@ class ReportWriter {
       write(device);
     }
     json_.end_array();
-    prediction_member("all_fixed", report_.all_fixed);
     json_.key("findings");
     json_.begin_array(Layout::lines);
     for (auto const& finding : report_.findings) {
@@ -243,17 +242,6 @@ class ReportWriter {
     json_.member("intervals_in_all", finding.intervals.size());
     json_.key("intervals");
     write_longest(finding.intervals);
-    json_.end_object();
-  }
-
-  void prediction_member(std::string_view name, std::optional<Prediction> const& prediction) {
-    if (!prediction) {
-      return null_member(json_, name);
-    }
-    json_.key(name);
-    json_.begin_object();
-    json_.member("before_ns", prediction->before);
-    json_.member("after_ns", prediction->after);
     json_.end_object();
   }
 

@@ -270,10 +270,6 @@ class TerminalReport {
     for (std::size_t i = 0; i < report_.findings.size(); ++i) {
       write(report_.findings[i], i + 1);
     }
-    if (report_.all_fixed) {
-      lines_.line();
-      write("After all these fixes, predicted: ", *report_.all_fixed);
-    }
   }
 
   void write(Finding const& finding, std::size_t number) {

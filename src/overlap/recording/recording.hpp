@@ -35,7 +35,7 @@ struct Interval {
 
 /// A GPU. Limits are kUnknown where the source does not tell.
 struct Device {
-  int number = 0;  ///< the driver's number of it
+  int number = 0;  ///< the driver's number of it; kUnknown without a driver
   std::string name;
   int major = kUnknown;  ///< compute capability
   int minor = kUnknown;

@@ -61,7 +61,7 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "batches larger.",
      "Use torch.compile(mode=\"reduce-overhead\") or torch.cuda.CUDAGraph for the step, fused "
      "optimizers (fused=True, foreach=True), or larger batches.",
-     "Capture the step (CapturedStep) instead of running it eagerly, or make batches larger."},
+     "Capture the step (CapturedStep) if it runs eagerly; if it is captured, make batches larger."},
     {Cause::host_busy,
      "Move the host's other work to another thread, or do it while the device works: issue the "
      "next step first.",
@@ -159,6 +159,9 @@ std::string advice(Cause cause, Framework framework) {
 }
 
 std::string record_text(Missing missing, std::string const& source) {
+  if (source == "msstream on the runtime host" && missing == Missing::channels) {
+    return "Streams of the host runtime are threads: the work may have waited for a processor.";
+  }
   bool const nsight = source.find("Nsight") != std::string::npos;
   switch (missing) {
     case Missing::nothing:

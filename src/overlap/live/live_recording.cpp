@@ -229,21 +229,23 @@ class LiveBuilder {
 
   void add_notes() {
     recording_.notes.push_back(
-        fmt::format("recorded in the program: steps: {}. Each operation took two timed events and "
-                    "the host issued them one at a time, so that it was slower than usual",
-                    watched_.steps.size()));
+        fmt::format("Recorded in the program, {} step{}. Each operation took two timed events, and the host "
+                    "issued one at a time, so that it was slower than usual.",
+                    watched_.steps.size(),
+                    watched_.steps.size() == 1 ? "" : "s"));
     if (replays_ != 0) {
       recording_.notes.push_back(
           fmt::format("{} of {} operations are replays of captured steps, whose contents are not "
                       "recorded: what runs side by side inside one is unknown. Report on the step "
-                      "without its capture",
+                      "as it is issued eagerly.",
                       replays_,
                       watched_.trace.operations().size()));
     }
     if (watched_.runtime == "cuda") {
       recording_.notes.emplace_back(
-          "recorded by events of msstream's operations: work of other libraries, kernels within an "
-          "operation and hardware queues are not recorded; `msstream-overlap run` records them");
+          "The times are those of msstream's operations, by events: work of other libraries, kernels "
+          "within an operation and hardware queues are not recorded. `msstream-overlap run` records "
+          "them.");
     }
   }
 

@@ -21,6 +21,7 @@ namespace detail {
 
 OverlapContents::OverlapContents(overlap::Recording of, int steps)
     : recording(std::move(of)), report(overlap::find(recording)) {
+  report.notes.insert(report.notes.begin(), recording.notes.begin(), recording.notes.end());
   for (auto const& device : report.devices) {
     for (auto const& time : device.times) {
       times.push_back({.kind = std::string(overlap::id_of(time.kind)),

@@ -56,7 +56,7 @@ TYPED_TEST(LiveOverlapReport, accounts_for_steps_with_launch_threads_and_without
     });
     EXPECT_EQ(sum.front(), 5.0F);
     this->expect_sum(report);
-    EXPECT_THAT(report.text(), HasSubstr("steps: 3"));
+    EXPECT_THAT(report.text(), HasSubstr("Recorded in the program, 3 steps."));
     EXPECT_THAT(report.json(), HasSubstr("copy_d2h"));
     EXPECT_THAT(report.text(), Not(HasSubstr("replays")));
   }

@@ -19,8 +19,8 @@ void add_overlap_option(Options& options, std::string& path, std::string_view wh
 void check_overlap_option(std::string const& path) {
   auto const end = std::filesystem::path(path).extension();
   if (!path.empty() && end != ".html" && end != ".json" && end != ".txt") {
-    throw UsageError(fmt::format(
-        "{} {}: expected a path that ends with .html, .json or .txt", kOverlap, path));
+    throw UsageError(
+        fmt::format("{} {}: expected a path that ends with .html, .json or .txt", kOverlap, path));
   }
 }
 

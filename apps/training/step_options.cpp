@@ -105,7 +105,8 @@ void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs) {
   }
   cli::check_overlap_option(chosen.overlap);
   if (!chosen.overlap.empty() && !chosen.trace.empty()) {
-    throw cli::UsageError("--overlap does not go with --trace: both record the times of operations");
+    throw cli::UsageError(
+        "--overlap does not go with --trace: both record the times of operations");
   }
   if (!chosen.chooses_groups() && !chosen.assignment.empty()) {
     inputs.push_back({"--assignment", chosen.assignment});

@@ -62,8 +62,9 @@ void check(WdlOptions const& options) {
           "weights; the file of --model has its own");
     }
   }
-  cli::check_outputs({{"--report", options.report}, {"--svg", options.svg}, {cli::kOverlap, options.overlap}},
-                     {{"--model", options.model}});
+  cli::check_outputs(
+      {{"--report", options.report}, {"--svg", options.svg}, {cli::kOverlap, options.overlap}},
+      {{"--model", options.model}});
 }
 
 void add_load_options(cli::Options& options, WdlOptions& chosen) {

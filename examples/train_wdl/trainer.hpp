@@ -71,8 +71,8 @@ class Trainer {
     }
     first_step_ = step_;
     traced_step_ = std::min(first_step_ + kStepsBeforeTrace, last_step() - 1);
-    reported_step_ = std::clamp(
-        last_step() - kReportedSteps, first_step_, first_step_ + kStepsBeforeTrace);
+    reported_step_ =
+        std::clamp(last_step() - kReportedSteps, first_step_, first_step_ + kStepsBeforeTrace);
     ms::training::DeviceFeed<R> feed(
         device_, data_.dataset, plan_, step_, options_.reader_threads, pool_[0]);
     auto epochs = nlohmann::ordered_json::array();
@@ -149,8 +149,7 @@ class Trainer {
     while (step_ < end) {
       if (!options_.overlap.empty() && step_ == reported_step_) {
         auto const steps = static_cast<int>(std::min(end - step_, kReportedSteps));
-        auto const report =
-            ms::overlap_report(device_, train_one, {.warm_up = 0, .steps = steps});
+        auto const report = ms::overlap_report(device_, train_one, {.warm_up = 0, .steps = steps});
         ms::cli::attempt_output(ms::cli::kOverlap, [&] { report.write(options_.overlap); });
       } else {
         train_one();

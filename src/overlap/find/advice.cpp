@@ -107,7 +107,10 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "buffers where only the reuse of one makes the wait necessary.",
      "Record an event after the producer and use stream.wait_event(event) in place of "
      "wait_stream(); use two buffers where only their reuse needs the wait.",
-     "Declare only what an operation reads and writes: an access that is wider makes it wait."},
+     "Remove a Stream::wait() that covers more than is needed, declare only what an operation "
+     "reads "
+     "and writes, and issue an operation that waits before its producer's stream gets more: the "
+     "event that an eager wait records covers all until then. A captured step has no such events."},
     {Cause::one_stream_two_roles,
      "Issue the two kinds of work to streams of their own, and check that a pool does not hand out "
      "one stream twice.",

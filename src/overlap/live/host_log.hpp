@@ -29,7 +29,8 @@ class HostLog : public detail::HostCallObserver {
     try {
       std::lock_guard const guard(mutex_);
       entries_.push_back({call, begin_ns, end_ns, std::this_thread::get_id()});
-    } catch (...) {  // NOLINT(bugprone-empty-catch): without memory, a call is missing in the report
+    } catch (
+        ...) {  // NOLINT(bugprone-empty-catch): without memory, a call is missing in the report
     }
   }
   /// Returns the calls in the order in which they ended.

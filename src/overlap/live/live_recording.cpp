@@ -113,10 +113,10 @@ class LiveBuilder {
     auto const& launched = watched_.trace.operations()[operation];
     bool const replays = is_replay(launched.name);
     bool const copies = launched.kind != StreamKind::compute;
-    calls_of_[operation] =
-        replays  ? add_call(time, "launch of a graph", thread, CallKind::graph_launch)
-        : copies ? add_call(time, "copy", thread, CallKind::copy)
-                 : add_call(time, "launch", thread, CallKind::launch);
+    calls_of_[operation] = replays
+                               ? add_call(time, "launch of a graph", thread, CallKind::graph_launch)
+                           : copies ? add_call(time, "copy", thread, CallKind::copy)
+                                    : add_call(time, "launch", thread, CallKind::launch);
   }
 
   void add_calls() {
@@ -142,8 +142,8 @@ class LiveBuilder {
     }
   }
 
-  /// Returns the time of the host, since the recording began, at which the device's clock was 0: the
-  /// first at which no operation begins before its launch.
+  /// Returns the time of the host, since the recording began, at which the device's clock was 0:
+  /// the first at which no operation begins before its launch.
   [[nodiscard]] double device_zero() const {
     double zero = 0;
     for (std::size_t i = 0; i < calls_of_.size(); ++i) {
@@ -228,11 +228,11 @@ class LiveBuilder {
   }
 
   void add_notes() {
-    recording_.notes.push_back(
-        fmt::format("Recorded in the program, {} step{}. Each operation took two timed events, and the host "
-                    "issued one at a time, so that it was slower than usual.",
-                    watched_.steps.size(),
-                    watched_.steps.size() == 1 ? "" : "s"));
+    recording_.notes.push_back(fmt::format(
+        "Recorded in the program, {} step{}. Each operation took two timed events, and the host "
+        "issued one at a time, so that it was slower than usual.",
+        watched_.steps.size(),
+        watched_.steps.size() == 1 ? "" : "s"));
     if (replays_ != 0) {
       recording_.notes.push_back(
           fmt::format("{} of {} operations are replays of captured steps, whose contents are not "
@@ -243,8 +243,10 @@ class LiveBuilder {
     }
     if (watched_.runtime == "cuda") {
       recording_.notes.emplace_back(
-          "The times are those of msstream's operations, by events: work of other libraries, kernels "
-          "within an operation and hardware queues are not recorded. `msstream-overlap run` records "
+          "The times are those of msstream's operations, by events: work of other libraries, "
+          "kernels "
+          "within an operation and hardware queues are not recorded. `msstream-overlap run` "
+          "records "
           "them.");
     }
   }

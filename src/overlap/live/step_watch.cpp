@@ -29,8 +29,9 @@ class StepWatch::State {
         recording_(std::in_place, device, SpanTiming::as_issued),
         begin_ns_(log_->now_ns()) {
     if (!tracker().host_calls.begin(log_)) {
-      throw std::logic_error("overlap_report: another device that shares the dependency tracker is "
-                             "being recorded");
+      throw std::logic_error(
+          "overlap_report: another device that shares the dependency tracker is "
+          "being recorded");
     }
   }
   State(State const&) = delete;
@@ -44,15 +45,15 @@ class StepWatch::State {
     auto trace = recording_->finish();  // waits until everything is launched and complete
     stop();
     require(!trace.operations().empty(), "overlap_report: the steps issued no operations");
-    overlap::WatchedSteps const watched{.trace = std::move(trace),
-                                        .positions = recording_->positions(),
-                                        .calls = log_->take(),
-                                        .steps = steps_,
-                                        .thread = std::this_thread::get_id(),
-                                        .begin_ns = begin_ns_,
-                                        .end_ns = end_ns,
-                                        .runtime = std::string(
-                                            device_->context->runtime->traits.name)};
+    overlap::WatchedSteps const watched{
+        .trace = std::move(trace),
+        .positions = recording_->positions(),
+        .calls = log_->take(),
+        .steps = steps_,
+        .thread = std::this_thread::get_id(),
+        .begin_ns = begin_ns_,
+        .end_ns = end_ns,
+        .runtime = std::string(device_->context->runtime->traits.name)};
     recording_.reset();  // frees the memory that it kept
     return std::make_shared<OverlapContents const>(overlap::recording_of(watched),
                                                    static_cast<int>(steps_.size()));

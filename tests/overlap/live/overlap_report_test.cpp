@@ -96,13 +96,13 @@ TYPED_TEST(LiveOverlapReport, refuses_a_second_recording_of_the_device) {
   Device<TypeParam> device;
   auto const x = to_device(device, std::vector<float>(1'000, 1.0F), {1'000});
   auto const step = [&] { (void)ops::scale(x, 2.0F); };
-  this->expect_sum(overlap_report(
-      device,
-      [&] {
-        step();
-        EXPECT_THROW((void)overlap_report(device, step, {.warm_up = 0}), std::logic_error);
-      },
-      {.warm_up = 0}));
+  this->expect_sum(overlap_report(device,
+                                  [&] {
+                                    step();
+                                    EXPECT_THROW((void)overlap_report(device, step, {.warm_up = 0}),
+                                                 std::logic_error);
+                                  },
+                                  {.warm_up = 0}));
 }
 
 }  // namespace

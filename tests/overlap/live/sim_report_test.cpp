@@ -50,8 +50,7 @@ class SimulatedSteps {
     issue(name, writes(written), [](HostStream stream) { stream.run([] {}); });
   }
   static order::Position run(char const* name, SimTensor const& read, SimTensor const& written) {
-    return issue(
-        name, reads(read), writes(written), [](HostStream stream) { stream.run([] {}); });
+    return issue(name, reads(read), writes(written), [](HostStream stream) { stream.run([] {}); });
   }
 
   Device<Sim> device;
@@ -236,13 +235,11 @@ TEST(SimulatedOverlapReport, is_written_in_the_form_that_the_path_names) {
 
 TEST(SimulatedOverlapReport, refuses_what_it_cannot_report_on) {
   SimulatedSteps steps;
-  EXPECT_THAT(message_of<std::invalid_argument>(
-                  [&] { (void)overlap_report(steps.device, [] {}); }),
+  EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)overlap_report(steps.device, [] {}); }),
               HasSubstr("no operations"));
   int calls = 0;
-  EXPECT_THAT(message_of<std::invalid_argument>([&] {
-                (void)overlap_report(steps.device, [&] { ++calls; }, {.steps = 0});
-              }),
+  EXPECT_THAT(message_of<std::invalid_argument>(
+                  [&] { (void)overlap_report(steps.device, [&] { ++calls; }, {.steps = 0}); }),
               HasSubstr("found 0"));
   EXPECT_THROW((void)overlap_report(steps.device, [&] { ++calls; }, {.warm_up = -1}),
                std::invalid_argument);

@@ -10,8 +10,8 @@ namespace msstream::detail {
 
 struct OverlapContents;
 
-/// A guard that records the operations of a device, and the calls of the host that issue them, while
-/// it lives.
+/// A guard that records the operations of a device, and the calls of the host that issue them,
+/// while it lives.
 class StepWatch {
  public:
   /// Throws std::invalid_argument unless the numbers of steps are allowed.
@@ -28,8 +28,8 @@ class StepWatch {
 
   /// Notes that a step begins.
   void begin_step();
-  /// Ends the recording, blocks the host until all work is complete, and explains what was recorded.
-  /// Throws std::invalid_argument if that is no operation.
+  /// Ends the recording, blocks the host until all work is complete, and explains what was
+  /// recorded. Throws std::invalid_argument if that is no operation.
   [[nodiscard]] std::shared_ptr<OverlapContents const> finish();
 
  private:

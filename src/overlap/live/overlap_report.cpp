@@ -22,6 +22,15 @@ namespace detail {
 OverlapContents::OverlapContents(overlap::Recording of, int steps)
     : recording(std::move(of)), report(overlap::find(recording)) {
   report.notes.insert(report.notes.begin(), recording.notes.begin(), recording.notes.end());
+  if (recording.source == overlap::kHostSource) {
+    for (auto& found : report.findings) {
+      if (found.cause == overlap::Cause::unknown) {
+        found.advice =
+            "Streams of the host runtime are threads: the work may have waited for a processor. "
+            "Look at the report of the same steps on a GPU.";
+      }
+    }
+  }
   for (auto const& device : report.devices) {
     for (auto const& time : device.times) {
       times.push_back({.kind = std::string(overlap::id_of(time.kind)),

@@ -210,6 +210,9 @@ struct Range {
   RangeKind kind = RangeKind::nvtx;
 };
 
+/// The source of a recording in the program itself on the host runtime, whose streams are threads.
+inline constexpr char const* kHostSource = "msstream on the runtime host";
+
 /// The recorded work of one process. Vectors that have times are ordered by their begin, after
 /// sort().
 ///

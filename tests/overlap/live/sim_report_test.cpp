@@ -17,6 +17,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -108,6 +109,44 @@ TEST(SimulatedOverlapReport, a_redundant_wait_is_a_false_dependency) {
   EXPECT_THAT(fixed.findings(), IsEmpty()) << fixed.text();
   EXPECT_NEAR(static_cast<double>(fixed.window_ns()) / 3, *first.predicted_step_ns, 20'000);
   expect_sum(fixed);
+}
+
+/// Steps in which group 1 needs the first operation of group 0. If `is_late`, it waits for an event
+/// that was recorded after two more.
+OverlapReport report_of_event(bool is_late) {
+  SimulatedSteps steps;
+  auto const first = steps.tensor();
+  auto const x = steps.tensor();
+  auto const y = steps.tensor();
+  auto const z = steps.tensor();
+  return overlap_report(steps.device, [&] {
+    std::optional<Event<Sim>> event;
+    auto const& stream = steps.pool[0].compute();
+    {
+      StreamScope const scope(steps.pool[0]);
+      SimulatedSteps::run("middle", z, first);
+      event.emplace(stream.record());
+      SimulatedSteps::run("long", first, x);
+      SimulatedSteps::run("long", x, x);
+    }
+    if (is_late) {
+      event.emplace(stream.record());
+    }
+    steps.pool[1].compute().wait(*event);
+    StreamScope const scope(steps.pool[1]);
+    SimulatedSteps::run("long", first, y);
+    issue("middle", reads(x, y), writes(z), [](HostStream queue) { queue.run([] {}); });
+  });
+}
+
+TEST(SimulatedOverlapReport, an_event_that_is_recorded_late_is_a_false_dependency) {
+  auto const report = report_of_event(true);
+  ASSERT_FALSE(report.findings().empty()) << report.text();
+  EXPECT_EQ(report.findings().front().cause, "false-dependency") << report.text();
+  EXPECT_FALSE(report.has("one-stream-two-roles")) << report.text();
+  EXPECT_GT(report.findings().front().lost_ns, 3 * 700'000) << "both long operations, in each step";
+  auto const fixed = report_of_event(false);
+  EXPECT_FALSE(fixed.has("false-dependency")) << fixed.text();
 }
 
 /// Two long operations that do not need each other, on `groups` groups.

@@ -162,7 +162,7 @@ std::string advice(Cause cause, Framework framework) {
 }
 
 std::string record_text(Missing missing, std::string const& source) {
-  if (source == kHostSource && missing == Missing::channels) {
+  if (source == kHostSource) {
     return "Streams of the host runtime are threads: the work may have waited for a processor.";
   }
   bool const nsight = source.find("Nsight") != std::string::npos;

@@ -134,6 +134,9 @@ class LiveBuilder {
           break;
         }
         case HostCall::synchronize: {
+          if (entry.begin_ns >= watched_.end_ns) {
+            break;  // the recording's own wait for the end of the steps
+          }
           auto const call = add_call(time, "synchronize", thread, CallKind::synchronize);
           recording_.syncs.push_back({.time = time, .kind = SyncKind::event, .call = call});
           break;

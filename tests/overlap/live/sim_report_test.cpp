@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests reports of simulated steps with a planted cause, and of their fixed twins.
 #include "base/message_of.hpp"
+#include "base/temporary_folder.hpp"
 
 #include <msstream/overlap/report.hpp>
 #include <msstream/runtime/sim.hpp>
@@ -13,9 +14,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -254,13 +253,10 @@ TEST(SimulatedOverlapReport, equal_runs_give_equal_bytes) {
 
 TEST(SimulatedOverlapReport, is_written_in_the_form_that_the_path_names) {
   auto const report = report_of_waiting(true);
-  auto const folder =
-      std::filesystem::path(::testing::TempDir()) / "msstream_live_overlap_report_test";
-  std::filesystem::create_directories(folder);
+  TemporaryFolder const folder;
   auto const written = [&](char const* name) {
     report.write(folder / name);
-    std::ifstream file(folder / name, std::ios::binary);
-    return std::string{std::istreambuf_iterator<char>(file), {}};
+    return read_all(folder / name);
   };
   EXPECT_EQ(written("a.txt"), report.text());
   EXPECT_EQ(written("a.json"), report.json());
@@ -268,8 +264,7 @@ TEST(SimulatedOverlapReport, is_written_in_the_form_that_the_path_names) {
   EXPECT_THAT(message_of<std::invalid_argument>([&] { report.write(folder / "a.svg"); }),
               HasSubstr("a.svg"));
   EXPECT_FALSE(std::filesystem::exists(folder / "a.svg"));
-  EXPECT_ANY_THROW(report.write(folder / "none" / "a.txt"));
-  std::filesystem::remove_all(folder);
+  EXPECT_ANY_THROW(report.write(folder / "none/a.txt"));
 }
 
 TEST(SimulatedOverlapReport, refuses_what_it_cannot_report_on) {

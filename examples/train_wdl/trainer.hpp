@@ -3,6 +3,7 @@
 
 #include "checkpoint.hpp"
 #include "cli/outputs.hpp"
+#include "cli/overlap_option.hpp"
 #include "train_options.hpp"
 #include "training/batches_ahead.hpp"
 #include "training/click_batch.hpp"
@@ -12,6 +13,7 @@
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/device_loader.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/overlap/report.hpp>
 #include <msstream/report/progress_line.hpp>
 #include <msstream/report/text.hpp>
 
@@ -73,6 +75,8 @@ class Trainer {
     }
     first_step_ = step_;
     traced_step_ = std::min(first_step_ + kStepsBeforeTrace, last_step() - 1);
+    reported_step_ =
+        std::clamp(last_step() - kReportedSteps, first_step_, first_step_ + kStepsBeforeTrace);
     Feed feed(device_, pool_[0], data_.training.take(), plan_.loader);
     auto epochs = nlohmann::ordered_json::array();
     while (step_ < last_step()) {
@@ -134,7 +138,7 @@ class Trainer {
         fmt::format("epoch {}/{}", epoch + 1, options_.epochs), rows_to_do, progress_style_);
     std::int64_t rows = 0;
     auto const started = Clock::now();
-    while (step_ < end) {
+    auto const train_one = [&] {
       auto const batch = feed.next();
       train_step(batch_of(*batch));
       rows += batch->rows();
@@ -142,6 +146,15 @@ class Trainer {
       harvest_losses(kStepsAhead);
       progress.update(
           rows, {{"loss", losses_.empty() ? std::nullopt : std::optional<double>(losses_.back())}});
+    };
+    while (step_ < end) {
+      if (!options_.overlap.empty() && step_ == reported_step_) {
+        auto const steps = static_cast<int>(std::min(end - step_, kReportedSteps));
+        auto const report = ms::overlap_report(device_, train_one, {.warm_up = 0, .steps = steps});
+        ms::cli::attempt_output(ms::cli::kOverlap, [&] { report.write(options_.overlap); });
+      } else {
+        train_one();
+      }
     }
     harvest_losses(0);
     double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
@@ -242,6 +255,7 @@ class Trainer {
 
   static constexpr std::int64_t kTestBatchRows = 4096;
   static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< by then, the memory pools have grown
+  static constexpr std::int64_t kReportedSteps = 3;
 
   TrainOptions const& options_;
   TrainingData data_;
@@ -256,6 +270,7 @@ class Trainer {
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;
+  std::int64_t reported_step_ = 0;  ///< the first one of the report on overlap
   std::deque<ms::PinnedArray<float, R>> pending_losses_;
   std::vector<float> losses_;
 };

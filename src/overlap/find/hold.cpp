@@ -75,7 +75,7 @@ std::optional<Hold> Holds::by_waits(Index held, Index running, Ns at) const {
     if (wait.target == running) {
       hold = by_wait(wait, held, running);
     } else if (program_.activity(wait.target).stream == program_.activity(running).stream) {
-      hold = by_queue(wait.target, running);
+      hold = by_needed(wait.target, held, running);
       hold->wait = wait.sync;
     }
     if (!hold->cause) {
@@ -89,6 +89,27 @@ std::optional<Hold> Holds::by_waits(Index held, Index running, Ns at) const {
 }
 
 /// Returns what holds an activity that waits for `target`, which is behind `running` in its stream.
+/// If the program declares what the activity needs, that may be less than what it waits for.
+std::optional<Hold> Holds::by_needed(Index target, Index held, Index running) const {
+  constexpr int kMostSteps = 64;
+  auto needed = target;
+  for (int step = 0; step < kMostSteps && needed != kNone; ++step) {
+    auto const declared = program_.declared(needed, held);
+    if (!declared) {
+      return by_queue(target, running);
+    }
+    if (needed == running) {
+      return *declared ? Hold{} : Hold{.cause = Cause::false_dependency};
+    }
+    if (*declared) {
+      return by_queue(needed, running);
+    }
+    needed = program_.previous(needed);
+  }
+  return by_queue(target, running);
+}
+
+/// Returns what holds an activity that needs `target`, which is behind `running` in its stream.
 std::optional<Hold> Holds::by_queue(Index target, Index running) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);

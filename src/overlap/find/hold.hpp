@@ -42,6 +42,7 @@ class Holds {
  private:
   [[nodiscard]] std::optional<Hold> by_waits(Index held, Index running, Ns at) const;
   [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
+  [[nodiscard]] std::optional<Hold> by_needed(Index target, Index held, Index running) const;
   [[nodiscard]] std::optional<Hold> by_queue(Index target, Index running) const;
   [[nodiscard]] bool by_legacy_stream(Index held, Index running) const;
   [[nodiscard]] std::optional<Hold> by_resources(Index held,

@@ -55,9 +55,9 @@ std::string title_of(Recording const& recording) {
 }
 
 std::string title_of(Device const& device) {
-  std::string out = fmt::format("GPU {}", device.number);
+  std::string out = device.number == kUnknown ? "" : fmt::format("GPU {}", device.number);
   if (!device.name.empty()) {
-    out += ", " + printable(device.name);
+    out += (out.empty() ? "" : ", ") + printable(device.name);
   }
   if (device.sms != kUnknown) {
     out += fmt::format(", {} multiprocessors", device.sms);

@@ -71,6 +71,7 @@ DeviceBatch<msstream::detail::AnyRuntime>::DeviceBatch(detail::StagedBatch const
       places_(staged.places),
       floats_(std::move(floats)),
       ints_(std::move(ints)),
+      mask_first_(staged.mask_first),
       rows_(staged.rows),
       shape_rows_(staged.shape_rows),
       first_sample_(staged.first_sample),
@@ -107,6 +108,10 @@ AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_offsets(std::string_vie
   auto const index = detail::index_with_part(*schema_, column, detail::ColumnPart::offsets);
   return part_of(
       ints_.value(), places_[index].first_offset, static_cast<std::size_t>(shape_rows_) + 1);
+}
+
+AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_mask() const {
+  return part_of(floats_.value(), mask_first_, static_cast<std::size_t>(shape_rows_));
 }
 
 namespace detail {

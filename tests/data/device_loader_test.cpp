@@ -3,6 +3,8 @@
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/data/device_loader.hpp>
+#include <msstream/metrics/log_loss.hpp>
+#include <msstream/step/captured_step.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
 #include <gmock/gmock.h>
@@ -13,6 +15,7 @@
 namespace msstream::data {
 namespace {
 
+using metrics::LogLoss;
 using testing::expect_refused;
 using testing::Floats;
 using testing::Integers;
@@ -53,6 +56,7 @@ TYPED_TEST(DeviceLoaderTest, gives_the_batches_of_a_loader_in_host_memory) {
       EXPECT_EQ(to_host(found->ints("id")), copied(expected->ints("id")));
       EXPECT_EQ(to_host(found->ints("bag")), copied(expected->ints("bag")));
       EXPECT_EQ(to_host(found->offsets("bag")), copied(expected->offsets("bag")));
+      EXPECT_EQ(to_host(found->mask()), copied(expected->mask()));
       EXPECT_EQ(on_device.position(), on_host.position());
     }
     EXPECT_FALSE(on_device.next());
@@ -134,6 +138,27 @@ TYPED_TEST(DeviceLoaderTest, floats_of_many_columns_are_one_tensor) {
   EXPECT_EQ(to_host(batch.ints("a", "b")), copied(host.ints("a", "b")));
   expect_refused([&] { static_cast<void>(host.floats("pair", "prices")); }, "'prices' is jagged");
   expect_refused([&] { static_cast<void>(host.ints("a", "bag")); }, "'bag' is jagged");
+}
+
+TYPED_TEST(DeviceLoaderTest, a_mask_leaves_the_zeros_out_of_a_captured_step) {
+  StreamPool pool(this->device(), {.groups = 1});
+  TwoTables reader;
+  DeviceLoader loader(
+      this->device(), pool[0], reader, {.batch_size = 4, .last_batch = LastBatch::padded});
+  auto const batch = loader.next().value();
+  auto const scores = batch.floats("bought");
+  auto const labels = batch.floats("label");
+  LogLoss const masked(this->device());
+  LogLoss const whole(this->device());
+  LogLoss const expected(this->device());
+  CapturedStep<TypeParam> step(this->device(), [&] {
+    masked.update({.scores = scores, .labels = labels, .weights = batch.mask()});
+    whole.update({.scores = scores, .labels = labels});
+  });
+  step.replay();
+  expected.update({.scores = scores.rows(0, 3), .labels = labels.rows(0, 3)});
+  EXPECT_EQ(masked.value(), expected.value());
+  EXPECT_NE(whole.value(), expected.value());
 }
 
 TYPED_TEST(DeviceLoaderTest, what_a_reader_throws_comes_in_the_place_of_its_batch) {

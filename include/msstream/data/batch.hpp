@@ -61,7 +61,7 @@ struct BatchPlace {
 };
 
 /// A batch in memory. The integers are those of all columns that are not jagged, in their order,
-/// then the offsets and then the values of jagged ones; floats likewise.
+/// then the offsets and then the values of jagged ones; floats likewise, and then the mask.
 struct StagedBatch {
   std::shared_ptr<Schema const> schema;
   std::unique_ptr<BatchMemory> memory;
@@ -70,6 +70,7 @@ struct StagedBatch {
   float const* floats = nullptr;
   std::size_t int_count = 0;
   std::size_t float_count = 0;
+  std::size_t mask_first = 0;  ///< index of the first value of the mask, among the floats
   std::int64_t rows = 0;
   std::int64_t shape_rows = 0;
   std::int64_t first_sample = 0;
@@ -129,6 +130,11 @@ class Batch {
   /// Returns the offsets of a jagged column, [shape_rows() + 1]. Throws std::invalid_argument for
   /// another column, and if there is no such column.
   [[nodiscard]] std::span<std::int64_t const> offsets(std::string_view column) const;
+  /// Returns 1 for each of the rows() rows, and 0 for the zeros that follow them:
+  /// [shape_rows()].
+  [[nodiscard]] std::span<float const> mask() const noexcept {
+    return {staged_->floats + staged_->mask_first, static_cast<std::size_t>(staged_->shape_rows)};
+  }
 
   [[nodiscard]] detail::StagedBatch const& staged() const noexcept { return *staged_; }
 

@@ -56,12 +56,14 @@ class DeviceBatch<msstream::detail::AnyRuntime> {
   [[nodiscard]] msstream::detail::AnyTensor any_ints(std::string_view first,
                                                      std::string_view last) const;
   [[nodiscard]] msstream::detail::AnyTensor any_offsets(std::string_view column) const;
+  [[nodiscard]] msstream::detail::AnyTensor any_mask() const;
 
  private:
   std::shared_ptr<Schema const> schema_;
   std::vector<detail::BatchPlace> places_;
   std::optional<msstream::detail::AnyTensor> floats_;
   std::optional<msstream::detail::AnyTensor> ints_;
+  std::size_t mask_first_;
   std::int64_t rows_;
   std::int64_t shape_rows_;
   std::int64_t first_sample_;
@@ -104,6 +106,12 @@ class DeviceBatch : public DeviceBatch<msstream::detail::AnyRuntime> {
   /// column, and if there is no such column.
   [[nodiscard]] Tensor<std::int64_t, R> offsets(std::string_view column) const {
     return {msstream::detail::OfKnownType(), this->any_offsets(column)};
+  }
+  /// Returns 1 for each of the rows() rows, and 0 for the zeros that follow them with
+  /// LastBatch::padded: [shape_rows()]. As weights of a loss and of metrics, in a step that is
+  /// captured with the shape of full batches, it leaves the zeros out.
+  [[nodiscard]] Tensor<float, R> mask() const {
+    return {msstream::detail::OfKnownType(), this->any_mask()};
   }
 };
 

@@ -73,20 +73,21 @@ void lazy_loading(Options const& options) {
       time.count());
 }
 
-/// The launch queue is full of one stream's work, so that the host cannot issue the other's.
+/// The launch queue is full of one stream's work, so that the host cannot issue the other's until
+/// all but the last thousand launches have begun. The other's kernel takes as long as all of them.
 /// Fixed: the long kernel is issued first.
 void queue_is_full(Options const& options) {
   auto const a = new_stream();
   auto const b = new_stream();
   measure(options, 2, [&] {
     if (options.fixed) {
-      work(b, 12000);
+      work(b, 22000);
     }
     for (int i = 0; i < 2400; ++i) {
       work(a, 8);
     }
     if (!options.fixed) {
-      work(b, 12000);
+      work(b, 22000);
     }
     PLANTED_CHECK(cudaDeviceSynchronize());
   });
@@ -283,7 +284,7 @@ void both_directions(Options const& options) {
 }
 
 /// A small download of one stream, which its kernels follow, stands behind a large one of another.
-/// Fixed: the large one comes later.
+/// Fixed: the large one waits for the small one, so that it runs beside the kernels.
 void download_engine(Options const& options) {
   auto const logs = new_stream();
   auto const main_stream = new_stream(-1);
@@ -293,6 +294,7 @@ void download_engine(Options const& options) {
   void* const small_host = planted::host_memory(4096, true);
   void* const small = planted::device_memory(4096);
   auto const done = new_event();
+  auto const sent = new_event();
   measure(options, 10, [&] {
     auto const log = [&] {
       PLANTED_CHECK(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, logs));
@@ -301,10 +303,12 @@ void download_engine(Options const& options) {
       log();
     }
     PLANTED_CHECK(cudaMemcpyAsync(small_host, small, 4096, cudaMemcpyDeviceToHost, main_stream));
-    work(main_stream, 1000);
     if (options.fixed) {
+      PLANTED_CHECK(cudaEventRecord(sent, main_stream));
+      PLANTED_CHECK(cudaStreamWaitEvent(logs, sent));
       log();
     }
+    work(main_stream, 1000);
     PLANTED_CHECK(cudaEventRecord(done, main_stream));
     PLANTED_CHECK(cudaStreamWaitEvent(logs, done));
     PLANTED_CHECK(cudaEventRecord(done, logs));

@@ -44,10 +44,12 @@ def eager_small(fixed):
 
 def read_the_loss(fixed):
     """Host synchronisation: loss.item() in every step, after which the host prepares. Fixed: it reads at the end."""
-    weight = torch.randn(2048, 2048, device="cuda")
+    weight = torch.randn(4096, 4096, device="cuda")
 
     def step():
-        loss = (weight @ weight).mean()
+        for _ in range(2):  # longer than what the host does
+            product = weight @ weight
+        loss = product.mean()
         if not fixed:
             loss.item()
         end = time.perf_counter() + 300e-6  # what the host does for the next step
@@ -134,23 +136,22 @@ def large_products(fixed):
 
 def late_wait_stream(fixed):
     """False dependency: side.wait_stream(main) waits for all that main was given. Fixed: an event after the need."""
-    x = torch.randn(2048, 2048, device="cuda")
-    side = torch.cuda.Stream()
     small = torch.randn(512, 512, device="cuda")
+    side = torch.cuda.Stream()
+    cycles = 1_000_000  # of work that leaves the other multiprocessors free: about 0.6 ms
 
     def step():
         main = torch.cuda.current_stream()
         needed = small * 2
-        event = main.record_event()
-        for _ in range(4):
-            x @ x
+        event = main.record_event() if fixed else None
+        torch.cuda._sleep(cycles)
         if fixed:
             side.wait_event(event)
         else:
             side.wait_stream(main)
         with torch.cuda.stream(side):
-            for _ in range(20):
-                needed = needed @ small
+            needed @ small
+            torch.cuda._sleep(cycles)
         main.wait_stream(side)
 
     return step, 20

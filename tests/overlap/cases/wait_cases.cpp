@@ -148,7 +148,7 @@ std::vector<Recording> refresh_ahead(bool fixed) {
     if (!fixed) {
       thread.copy(refresh, CopyDirection::h2d, 30'000'000);
     }
-    thread.copy(serve, CopyDirection::h2d, 100'000).launch(serve, wait_kernel("serve", 500 * us));
+    thread.copy(serve, CopyDirection::h2d, 100'000).launch(serve, wait_kernel("serve", 700 * us));
     if (fixed) {
       thread.copy(refresh, CopyDirection::h2d, 30'000'000);
     }

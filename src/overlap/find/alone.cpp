@@ -292,9 +292,8 @@ bool AloneTime::is_turn(Index first, Index second) const {
   auto const& a = program_.activity(first);
   auto const& b = program_.activity(second);
   auto const declared = program_.declared(first, second);
-  bool const opposite =
-      (a.direction == CopyDirection::h2d && b.direction == CopyDirection::d2h) ||
-      (a.direction == CopyDirection::d2h && b.direction == CopyDirection::h2d);
+  bool const opposite = (a.direction == CopyDirection::h2d && b.direction == CopyDirection::d2h) ||
+                        (a.direction == CopyDirection::d2h && b.direction == CopyDirection::h2d);
   return a.kind == ActivityKind::copy && b.kind == ActivityKind::copy && opposite &&
          moves_data(a) && moves_data(b) && !(declared && *declared) && program_.has_call(second) &&
          program_.issued(second) < a.time.end &&
@@ -306,8 +305,8 @@ bool AloneTime::is_turn(Index first, Index second) const {
 void AloneTime::offer_other_direction(Interval time, Index running) {
   auto const& copy = program_.activity(running);
   auto const next = program_.next(running);
-  bool const counted = copy.direction == CopyDirection::d2h &&
-                       is_turn(program_.previous(running), running);
+  bool const counted =
+      copy.direction == CopyDirection::d2h && is_turn(program_.previous(running), running);
   if (counted || !is_turn(running, next)) {
     return;
   }

@@ -236,7 +236,7 @@ void Replay::take_work() {
     auto const device = program_.device_of(i);
     Work work{.device_ns = activity.time.length()};
     if (!alone[place]) {
-      // One that is many times as long had more to do, as its arguments told it.
+      // A kernel that is many times as long has other arguments, and more to do.
       constexpr Ns kMostSlower = 4;
       if (auto const found = least.find(key_of(i));
           found != least.end() && work.device_ns <= kMostSlower * found->second) {
@@ -255,8 +255,7 @@ void Replay::take_work() {
                                  : occupancy_of(gpu, recording.shapes[activity.shape]);
       work.sms = occupancy ? occupancy->wanted_sms() : std::max(gpu.sms, 2) / 2;
       work.fills = occupancy && occupancy->fills();
-      work.one_wave =
-          occupancy && occupancy->blocks <= occupancy->blocks_per_sm * occupancy->sms;
+      work.one_wave = occupancy && occupancy->blocks <= occupancy->blocks_per_sm * occupancy->sms;
     }
     if (activity.call != kNone && !steps_.empty() && activity.call >= steps_.front().call &&
         activity.call <= steps_.back().call) {

@@ -166,7 +166,8 @@ class Replay::Run {
       auto const i = replay_.activities_[a];
       auto const& work = replay_.work_[a];
       if (work.step != 0) {
-        auto const step = fix_.own_thread.contains(i) ? first_step_since_wait(work.step) : work.step;
+        auto const step =
+            fix_.own_thread.contains(i) ? first_step_since_wait(work.step) : work.step;
         works_of_step_[step - 1].push_back(static_cast<Index>(a));
         ++missing_[a];
       } else {
@@ -301,8 +302,9 @@ class Replay::Run {
     }
     if (fix_.pinned.contains(i)) {
       auto const bytes = activity(a).bytes;
-      time = bytes > 0 ? std::min(time, static_cast<double>(bytes) / replay_.pinned_rates_[device_of(a)])
-                       : time / 2;
+      time = bytes > 0
+                 ? std::min(time, static_cast<double>(bytes) / replay_.pinned_rates_[device_of(a)])
+                 : time / 2;
     }
     return time;
   }

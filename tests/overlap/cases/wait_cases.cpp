@@ -29,7 +29,8 @@ std::vector<Recording> event_behind_two(bool fixed) {
     if (fixed) {
       thread.record(produced, main);
     }
-    thread.launch(main, wait_kernel("layer", 180 * us)).launch(main, wait_kernel("layer", 180 * us));
+    thread.launch(main, wait_kernel("layer", 180 * us))
+        .launch(main, wait_kernel("layer", 180 * us));
     if (!fixed) {
       thread.record(produced, main);
     }
@@ -148,7 +149,7 @@ std::vector<Recording> refresh_ahead(bool fixed) {
     if (!fixed) {
       thread.copy(refresh, CopyDirection::h2d, 30'000'000);
     }
-    thread.copy(serve, CopyDirection::h2d, 100'000).launch(serve, wait_kernel("serve", 700 * us));
+    thread.copy(serve, CopyDirection::h2d, 100'000).launch(serve, wait_kernel("serve", 500 * us));
     if (fixed) {
       thread.copy(refresh, CopyDirection::h2d, 30'000'000);
     }
@@ -168,11 +169,17 @@ std::vector<Recording> urgent_behind_wide(bool fixed) {
     auto const done = program.event();
     thread
         .launch(wide,
-                {.name = "wide", .duration = 900 * us, .blocks = fixed ? 116 : 132, .threads = 1024,
+                {.name = "wide",
+                 .duration = 900 * us,
+                 .blocks = fixed ? 116 : 132,
+                 .threads = 1024,
                  .registers = 64})
         .busy(30 * us)
         .launch(urgent,
-                {.name = "urgent", .duration = 700 * us, .blocks = 16, .threads = 1024,
+                {.name = "urgent",
+                 .duration = 700 * us,
+                 .blocks = 16,
+                 .threads = 1024,
                  .registers = 64})
         .record(done, urgent)
         .wait(wide, done);

@@ -40,6 +40,7 @@ constexpr Recorded kRecorded[] = {
     {"multiprocessors_full_planted", Cause::multiprocessors_full, 1.99},
     {"one_stream_two_roles_planted", Cause::one_stream_two_roles, 1.89},
     {"pageable_copy_planted", Cause::pageable_copy, 3.00},
+    {"queue_is_full_planted", Cause::queue_is_full, 1.11},
 };
 
 Recording recorded(std::string_view name) {
@@ -60,8 +61,7 @@ TEST_P(RecordedProgram, has_its_cause_and_the_measured_gain) {
   ASSERT_FALSE(report.findings.empty());
   EXPECT_EQ(report.findings.front().cause, GetParam().expected);
   // The fixed twin of a pair has both fixes.
-  auto const& prediction =
-      report.together ? report.together : report.findings.front().prediction;
+  auto const& prediction = report.together ? report.together : report.findings.front().prediction;
   ASSERT_TRUE(prediction);
   double const predicted = 1 - static_cast<double>(prediction->after) / prediction->before;
   double const measured = 1 - 1 / GetParam().gain;
@@ -81,6 +81,22 @@ TEST(RecordedPrograms, fixed_twins_lack_the_cause) {
 /// Kernels of one name take times that their arguments say: none of them is slow for the others.
 TEST(RecordedPrograms, other_arguments_are_no_shared_bandwidth) {
   EXPECT_FALSE(has_cause(find(recorded("false_dependency_fixed")), Cause::bandwidth_shared));
+}
+
+/// The range from a graph to fused kernels, which the fixed twin has, and that from kernels which
+/// need the whole device to kernels which do not.
+TEST(RecordedPrograms, ranges_contain_the_measured_gain) {
+  for (auto const& [name, gain] :
+       {std::pair("launch_two_streams_planted", 7.94), {"multiprocessors_full_planted", 1.99}}) {
+    auto const report = find(recorded(name));
+    ASSERT_FALSE(report.findings.empty()) << name;
+    auto const& prediction = report.findings.front().prediction;
+    ASSERT_TRUE(prediction && prediction->range) << name;
+    auto const measured = static_cast<double>(report.window.length()) / gain;
+    EXPECT_LE(static_cast<double>(prediction->range->least), 1.05 * measured) << name;
+    EXPECT_GE(static_cast<double>(prediction->range->most), measured) << name;
+    EXPECT_LT(prediction->range->least, prediction->range->most) << name;
+  }
 }
 
 /// Two streams take turns, one kernel each: nobody can tell whether they need each other.

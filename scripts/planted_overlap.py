@@ -107,16 +107,17 @@ def record(command, program, options, folder, name):
 
 
 def report_of(files, options):
-    """Returns the findings of the first report: causes with shares and predictions."""
+    """Returns the first report."""
     with tempfile.NamedTemporaryFile(suffix=".json") as target:
         execute([str(options.tool), *map(str, files), "--json", target.name], options.program_timeout)
-        return json.loads(pathlib.Path(target.name).read_text())["reports"][0]["findings"]
+        return json.loads(pathlib.Path(target.name).read_text())["reports"][0]
 
 
 def judge(entry, options, folder):
     program, mode, expected, second = entry
     row = {"name": mode or program.removesuffix(".py"), "program": program, "expected": expected, "second": second}
     findings = {}
+    together = {}
     for fixed in (False, True):
         key = "fixed" if fixed else "planted"
         command = command_of(program, mode, fixed, options.build)
@@ -125,15 +126,20 @@ def judge(entry, options, folder):
         files = record(command, program, options, folder, f"{row['name']}_{key}")
         if not files:
             raise RuntimeError("the recorder wrote no file")
-        findings[key] = report_of(files, options)
+        report = report_of(files, options)
+        findings[key], together[key] = report["findings"], report["together"]
         if options.keep is None:
             for file in files:
                 file.unlink()
     row["found"] = [finding["cause"] for finding in findings["planted"]]
     row["left"] = [finding["cause"] for finding in findings["fixed"]]
     prediction = next((f["prediction"] for f in findings["planted"] if f["cause"] == expected and f["prediction"]), None)
+    if second and together["planted"]:
+        prediction = together["planted"]  # the twin of a pair has both fixes
     if prediction:
         row["predicted"] = prediction["before_ns"] / max(1, prediction["after_ns"])
+        if "least_ns" in prediction:
+            row["range"] = [prediction["before_ns"] / max(1, prediction[key]) for key in ("most_ns", "least_ns")]
     return row
 
 

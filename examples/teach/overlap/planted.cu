@@ -73,7 +73,8 @@ void lazy_loading(Options const& options) {
       time.count());
 }
 
-/// The launch queue is full of one stream's work, so that the host cannot issue the other's.
+/// The launch queue is full of one stream's work, so that the host cannot issue the other's until
+/// all but the last thousand launches have begun. The other's kernel takes as long as all of them.
 /// Fixed: the long kernel is issued first.
 void queue_is_full(Options const& options) {
   auto const a = new_stream();
@@ -283,7 +284,7 @@ void both_directions(Options const& options) {
 }
 
 /// A small download of one stream, which its kernels follow, stands behind a large one of another.
-/// Fixed: the large one comes later.
+/// Fixed: the large one waits for the small one, so that it runs beside the kernels.
 void download_engine(Options const& options) {
   auto const logs = new_stream();
   auto const main_stream = new_stream(-1);

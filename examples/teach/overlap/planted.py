@@ -47,7 +47,9 @@ def read_the_loss(fixed):
     weight = torch.randn(4096, 4096, device="cuda")  # its square takes longer than the host prepares
 
     def step():
-        loss = (weight @ weight).mean()
+        for _ in range(2):  # longer than what the host does
+            product = weight @ weight
+        loss = product.mean()
         if not fixed:
             loss.item()
         end = time.perf_counter() + 300e-6  # what the host does for the next step
@@ -138,6 +140,8 @@ def late_wait_stream(fixed):
     """False dependency: side.wait_stream(main) waits for all that main was given. Fixed: an event after the need."""
     side = torch.cuda.Stream()
     small = torch.randn(512, 512, device="cuda")
+    side = torch.cuda.Stream()
+    cycles = 1_000_000  # of work that leaves the other multiprocessors free: about 0.6 ms
 
     def step():
         main = torch.cuda.current_stream()

@@ -118,8 +118,9 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "and hands them out again after that.",
      "Use stream groups of their own for the two."},
     {Cause::true_dependency,
-     "Nothing waits without need. Shorten the chain: faster kernels on the critical path, or "
-     "independent work (another batch) beside it."},
+     "No wait is known to be superfluous: check those of the evidence. If all are needed, shorten "
+     "the chain: faster kernels on the critical path, or independent work (another batch) beside "
+     "it."},
     {Cause::bandwidth_shared,
      "Both need the same bandwidth or multiprocessors: overlap work that computes with work that "
      "moves data, or run them one after the other.",

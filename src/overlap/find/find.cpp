@@ -121,6 +121,11 @@ void predict(Report& report,
       ++place;
     }
     auto fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause));
+    if (finding.cause == Cause::bandwidth_shared) {
+      auto const least = std::max<Ns>(window - finding.lost, 0);
+      finding.prediction =
+          Prediction{window, least, PredictedRange{least, window, range_text(finding.cause)}};
+    }
     if (!fix) {
       continue;
     }

@@ -42,6 +42,7 @@ void Fix::add(Fix const& other) {
   waits.insert(other.waits.begin(), other.waits.end());
   moved.insert(other.moved.begin(), other.moved.end());
   pinned.insert(other.pinned.begin(), other.pinned.end());
+  own_thread.insert(other.own_thread.begin(), other.own_thread.end());
   overtaking.insert(other.overtaking.begin(), other.overtaking.end());
   halved.insert(other.halved.begin(), other.halved.end());
   graph = graph || other.graph;
@@ -62,8 +63,19 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
     case Cause::lazy_loading:
     case Cause::driver_allocation:
     case Cause::host_synchronization:
-    case Cause::queue_is_full:
       free_calls();
+      break;
+    case Cause::queue_is_full:
+      // The queue stays as full: a thread of its own issues what stood behind it.
+      for (auto const& charge : sum.largest) {
+        if (charge.held != kNone && charge.holder != kNone &&
+            program.activity(charge.held).stream != program.activity(charge.holder).stream) {
+          fix.own_thread.insert(charge.held);
+        }
+      }
+      if (fix.own_thread.empty()) {
+        free_calls();
+      }
       break;
     case Cause::pageable_copy:
       free_calls();

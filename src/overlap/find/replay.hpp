@@ -27,6 +27,7 @@ struct Fix {
   bool no_legacy_stream = false;
   bool no_channels = false;
   std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones
+  std::unordered_set<Index> own_thread;  ///< activities that another thread issues
   bool shares_sms = false;               ///< kernels begin beside one that fills the device
   int parts_of_sms = 1;      ///< kernels that fill the device, at once, take a part of it each
   bool divides_all = false;  ///< those too whose registers say that they compute at full speed

@@ -142,6 +142,17 @@ class Replay::Run {
     return copy.kind == ActivityKind::copy && copy.direction != CopyDirection::d2h;
   }
 
+  /// Returns the place, plus 1, of the first step that a thread took after it last waited.
+  [[nodiscard]] Index first_step_since_wait(Index step) const {
+    for (auto before = replay_.steps_[step - 1].after; before != 0;
+         before = replay_.steps_[before - 1].after) {
+      if (replay_.steps_[before - 1].waits) {
+        break;
+      }
+      step = before;
+    }
+    return step;
+  }
   [[nodiscard]] bool is_upload(Index i) const {
     auto const& copy = replay_.program_.activity(i);
     return copy.kind == ActivityKind::copy && copy.direction == CopyDirection::h2d;
@@ -155,7 +166,9 @@ class Replay::Run {
       auto const i = replay_.activities_[a];
       auto const& work = replay_.work_[a];
       if (work.step != 0) {
-        works_of_step_[work.step - 1].push_back(static_cast<Index>(a));
+        auto const step =
+            fix_.own_thread.contains(i) ? first_step_since_wait(work.step) : work.step;
+        works_of_step_[step - 1].push_back(static_cast<Index>(a));
         ++missing_[a];
       } else {
         ready_[a] = static_cast<double>(std::max<Ns>(program.issued(i) - replay_.start_, 0));

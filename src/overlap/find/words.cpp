@@ -106,6 +106,8 @@ std::string range_text(Cause cause) {
              "does not tell.";
     case Cause::launch_bound:
       return "A graph leaves the short times between kernels; fused kernels have none.";
+    case Cause::bandwidth_shared:
+      return "It depends on how much of what they share they need after the change.";
     case Cause::true_dependency:
       return "Without the waits between the streams, if the program needs none of them.";
     default:

@@ -44,7 +44,7 @@ def eager_small(fixed):
 
 def read_the_loss(fixed):
     """Host synchronisation: loss.item() in every step, after which the host prepares. Fixed: it reads at the end."""
-    weight = torch.randn(4096, 4096, device="cuda")  # its square takes longer than the host prepares
+    weight = torch.randn(4096, 4096, device="cuda")
 
     def step():
         for _ in range(2):  # longer than what the host does
@@ -138,7 +138,6 @@ def large_products(fixed):
 
 def late_wait_stream(fixed):
     """False dependency: side.wait_stream(main) waits for all that main was given. Fixed: an event after the need."""
-    side = torch.cuda.Stream()
     small = torch.randn(512, 512, device="cuda")
     side = torch.cuda.Stream()
     cycles = 1_000_000  # of work that leaves the other multiprocessors free: about 0.6 ms
@@ -146,15 +145,15 @@ def late_wait_stream(fixed):
     def step():
         main = torch.cuda.current_stream()
         needed = small * 2
-        event = main.record_event()
-        torch.cuda._sleep(1_000_000)  # a kernel of 0.5 ms that the side stream does not need
+        event = main.record_event() if fixed else None
+        torch.cuda._sleep(cycles)
         if fixed:
             side.wait_event(event)
         else:
             side.wait_stream(main)
         with torch.cuda.stream(side):
             needed @ small
-            torch.cuda._sleep(900_000)
+            torch.cuda._sleep(cycles)
         main.wait_stream(side)
 
     return step, 20

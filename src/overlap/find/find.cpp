@@ -143,6 +143,8 @@ void predict(Report& report,
       fix->divides_all = true;
       prediction.range = {
           std::min(after(*fix), prediction.after), window, range_text(finding.cause)};
+    } else if (finding.cause == Cause::false_dependency && !program.recording().has_dependencies) {
+      prediction.range = {prediction.after, window, range_text(finding.cause)};
     } else if (finding.cause == Cause::launch_bound) {
       fix->fused = true;
       prediction.range = {

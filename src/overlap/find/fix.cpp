@@ -44,7 +44,6 @@ void Fix::add(Fix const& other) {
   pinned.insert(other.pinned.begin(), other.pinned.end());
   own_thread.insert(other.own_thread.begin(), other.own_thread.end());
   overtaking.insert(other.overtaking.begin(), other.overtaking.end());
-  halved.insert(other.halved.begin(), other.halved.end());
   graph = graph || other.graph;
   fused = fused || other.fused;
   no_gaps = no_gaps || other.no_gaps;
@@ -132,12 +131,8 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
       }
       fix.waits.insert(sum.waits.begin(), sum.waits.end());
       break;
-    case Cause::bandwidth_shared:
-      // Without what they share, the activities run beside each other as fast as alone.
-      fix.shares_sms = true;
-      fix.halved.insert(sum.held.begin(), sum.held.end());
-      break;
     case Cause::collective_order:
+    case Cause::bandwidth_shared:
     case Cause::unknown:
       return std::nullopt;
   }

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 
 namespace msstream::overlap {
@@ -206,28 +207,38 @@ bool Holds::recorded_late(Wait const& wait, Index held, Index running) const {
   return count > 0 && others < last_piece;
 }
 
+/// Whether `after` waits for `before` and is an equal kernel, of another stream.
+bool Holds::is_turn(Index before, Index after) const {
+  if (before == kNone || after == kNone || !are_kernels(before, after)) {
+    return false;
+  }
+  auto const& a = program_.activity(before);
+  auto const& b = program_.activity(after);
+  return a.name == b.name && a.shape == b.shape && a.stream != b.stream &&
+         std::ranges::any_of(program_.waits_of(after),
+                             [&](Wait const& wait) { return wait.known && wait.target == before; });
+}
+
 /// Whether two streams that run equal kernels wait for each other after every one, for at least two
-/// rounds, so that they never overlap. Streams with equal work are branches, such as two parts of a
-/// batch. A producer and its consumer differ.
+/// rounds before or after `held`, so that they never overlap. Streams with equal work are branches,
+/// such as two parts of a batch. A producer and its consumer differ.
 bool Holds::wait_in_turns(Index held, Index running) const {
   constexpr int kTurns = 4;
-  for (int turn = 0; turn < kTurns; ++turn) {
-    auto const& a = program_.activity(held);
-    auto const& b = program_.activity(running);
-    if (!are_kernels(held, running) || a.name != b.name || a.shape != b.shape) {
-      return false;
-    }
-    auto const before = program_.previous(held);
-    auto const waits = program_.waits_of(running);
-    if (before == kNone || std::ranges::none_of(waits, [&](Wait const& wait) {
-          return wait.known && wait.target == before;
-        })) {
-      return false;
-    }
-    held = running;
-    running = before;
+  if (!is_turn(running, held)) {
+    return false;
   }
-  return true;
+  int turns = 0;
+  for (auto [before, after] = std::pair(program_.previous(held), running);
+       turns < kTurns && is_turn(before, after);
+       ++turns) {
+    std::tie(before, after) = std::pair(program_.previous(after), before);
+  }
+  for (auto [before, after] = std::pair(held, program_.next(running));
+       turns < kTurns && is_turn(before, after);
+       ++turns) {
+    std::tie(before, after) = std::pair(after, program_.next(before));
+  }
+  return turns == kTurns;
 }
 
 bool Holds::are_kernels(Index held, Index running) const {

@@ -51,6 +51,7 @@ class Holds {
   [[nodiscard]] bool recorded_late(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] bool recorded_twice(Wait const& wait, Index running) const;
   [[nodiscard]] bool wait_in_turns(Index held, Index running) const;
+  [[nodiscard]] bool is_turn(Index before, Index after) const;
   [[nodiscard]] bool are_kernels(Index held, Index running) const;
   [[nodiscard]] bool thread_made_waits(Index held) const;
   [[nodiscard]] bool follows(Index held, Index running) const;

@@ -20,7 +20,6 @@ struct Fix {
   std::unordered_set<Index> waits;   ///< of streams, in Recording::syncs, that are left out
   std::unordered_set<Index> moved;   ///< activities that get a stream of their own
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
-  std::unordered_set<Index> halved;  ///< kernels that take half of the multiprocessors, as fast
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
   bool fused = false;                ///< no time passes between activities that follow each other
   bool no_gaps = false;              ///< the host does nothing else than calls

@@ -319,9 +319,7 @@ class Replay::Run {
   /// Returns the multiprocessors that a kernel wants.
   [[nodiscard]] int sms_of(std::size_t a) const {
     auto const& work = replay_.work_[a];
-    int const parts = is_divided(work)                               ? fix_.parts_of_sms
-                      : fix_.halved.contains(replay_.activities_[a]) ? 2
-                                                                     : 1;
+    int const parts = is_divided(work) ? fix_.parts_of_sms : 1;
     return std::max(work.sms / parts, 1);
   }
 

@@ -108,6 +108,9 @@ std::string range_text(Cause cause) {
       return "A graph leaves the short times between kernels; fused kernels have none.";
     case Cause::bandwidth_shared:
       return "It depends on how much of what they share they need after the change.";
+    case Cause::false_dependency:
+      return "A recording does not tell what work reads and writes: nothing is gained if it needs "
+             "all that it waits for.";
     case Cause::true_dependency:
       return "Without the waits between the streams, if the program needs none of them.";
     default:

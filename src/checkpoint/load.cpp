@@ -127,13 +127,16 @@ LoadPlan compare(SafetensorsFile const& file,
     if (!is_selected(options, first)) {
       continue;
     }
-    if (!file.tensors().contains(first)) {
+    bool const exists = file.tensors().contains(first);
+    if (!exists && !state->is_optional()) {
       loaded.missing.push_back(first);
       continue;
     }
     try {
       plan.states.push_back(state->read(finder(file, prefix)));
-      loaded.tensors.push_back(first);
+      if (exists) {
+        loaded.tensors.push_back(first);
+      }
     } catch (std::invalid_argument const& error) {
       unfit.push_back(
           fmt::format("not what the program states: {} ({})", shortened(first), error.what()));
@@ -277,6 +280,7 @@ Loaded load(std::filesystem::path const& path,
   if (tensors.count() > 0) {
     detail::require_outside_capture(*tensors.any().front().tensor.device(), "checkpoint::load");
   }
+  tensors.require_ready("checkpoint::load", false);
   SafetensorsFile const file(path);
   auto header = detail::header_of(file);
   Loaded loaded{

@@ -17,6 +17,12 @@ std::uint64_t Tensors::bytes() const noexcept {
   return bytes;
 }
 
+void Tensors::require_ready(char const* call, bool saves) const {
+  for (auto const& check : checks_) {
+    check(call, saves);
+  }
+}
+
 void Tensors::add_state(detail::NamedState named) {
   auto const first = named.prefix + named.state->first_name();
   require(std::ranges::none_of(

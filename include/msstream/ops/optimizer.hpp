@@ -50,8 +50,8 @@ namespace msstream::ops {
 [[nodiscard]] Shape state_shape(OptimizerKind kind, Shape const& parameter, int state = 0);
 
 /// Checks an optimizer's rule. Throws std::invalid_argument for an unknown kind, for a number that
-/// is not in the range of its comment, and for an l1 with a kind that has none. The message names
-/// the member and the accepted range.
+/// is not in the range of its comment, and for an l1, a beta1, a beta2 or an ftrl_beta other than
+/// the default with a kind whose formula has none. The message names the member.
 void require_rule(char const* operation, OptimizerRule const& rule);
 /// Checks the numbers of a group in the same way.
 void require_group(char const* operation, ParameterGroup const& group);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/host_state.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/step/initializer.hpp>
@@ -79,6 +80,7 @@ class Parameters<detail::AnyRuntime> {
                                                std::optional<Initializer> const& initializer,
                                                std::source_location issued_at);
   [[nodiscard]] detail::AnyTensor find(std::string_view name, DType dtype) const;
+  [[nodiscard]] detail::SourceCheck check_of_list() const;
 
  private:
   class State;
@@ -167,6 +169,9 @@ class Parameters : public Parameters<detail::AnyRuntime> {
           return visit(name, Tensor<float, R>(detail::OfKnownType(), any));
       }
     });
+    if constexpr (detail::TakesHostState<Visit>) {
+      visit(Body::check_of_list());
+    }
   }
 };
 

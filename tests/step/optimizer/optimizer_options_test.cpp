@@ -232,29 +232,6 @@ TYPED_TEST(OptimizerOptionsTest, micro_batches_move_by_the_mean_of_their_gradien
   EXPECT_THAT(to_host(table), ElementsAre(0.0F, 0.0F, 1.0F, 1.0F));
 }
 
-TYPED_TEST(OptimizerOptionsTest, micro_batches_that_were_dropped_are_noticed) {
-  auto const w = this->ones({2});
-  OptimizerOptions options;
-  options.micro_batches = 2;
-  Optimizer<TypeParam> optimizer(
-      this->device(), {.kind = OptimizerKind::sgd, .learning_rate = 1.0F}, options);
-  optimizer.add("w", w);
-  GradientTape tape(this->device());
-  auto const backward = [&] { tape.backward(ops::sum(tape, w)); };
-  backward();
-  EXPECT_FALSE(optimizer.step(tape));
-  EXPECT_THAT(message_of<std::logic_error>([&] { optimizer.step(tape); }),
-              AllOf(HasSubstr("micro-batch 2 of 2"), HasSubstr("1 backward()")));
-  tape.clear();
-  backward();
-  EXPECT_THAT(message_of<std::logic_error>([&] { optimizer.step(tape); }),
-              AllOf(HasSubstr("micro-batch 2 of 2"), HasSubstr("clear()")));
-  EXPECT_THAT(to_host(w), Each(1.0F));
-  backward();
-  EXPECT_TRUE(optimizer.step(tape));
-  EXPECT_THAT(to_host(w), Each(0.0F));
-}
-
 TYPED_TEST(OptimizerOptionsTest, the_strict_mode_checks_every_step) {
   auto const w = this->ones({2});
   auto const table = this->ones({4, 1});
@@ -328,6 +305,32 @@ TYPED_TEST(OptimizerOptionsTest, counters_of_operations_follow_a_schedule_too) {
   counter.advance(rule);
   ops::update_dense(rule, counter, parameters);
   EXPECT_THAT(to_host(w), Each(-0.25F - 0.5F * 8.0F * 0.25F));
+}
+
+TYPED_TEST(OptimizerOptionsTest, the_rate_that_was_set_is_known_before_the_first_step) {
+  Optimizer<TypeParam> optimizer(this->device(),
+                                 {.kind = OptimizerKind::sgd, .learning_rate = 1.0F});
+  EXPECT_EQ(optimizer.status().learning_rate, 1.0F);
+  optimizer.set_learning_rate(0.5F);
+  EXPECT_EQ(optimizer.status().learning_rate, 0.5F);
+}
+
+TYPED_TEST(OptimizerOptionsTest, numbers_that_a_rule_does_not_have_are_refused) {
+  auto const refused = [&](OptimizerKind kind, auto&& change, char const* words) {
+    ops::OptimizerRule rule{.kind = kind, .learning_rate = 1.0F};
+    change(rule);
+    expect_refused([&] { Optimizer<TypeParam>(this->device(), rule); }, words, ops::name_of(kind));
+  };
+  auto const beta1 = [](auto& rule) { rule.beta1 = 0.5F; };
+  auto const beta2 = [](auto& rule) { rule.beta2 = 0.5F; };
+  auto const ftrl_beta = [](auto& rule) { rule.ftrl_beta = 0.5F; };
+  for (auto const kind : {OptimizerKind::sgd, OptimizerKind::adagrad, OptimizerKind::ftrl}) {
+    refused(kind, beta1, "beta1 of 0.5");
+    refused(kind, beta2, "beta2 of 0.5");
+  }
+  refused(OptimizerKind::rmsprop, beta1, "beta1 of 0.5");
+  refused(OptimizerKind::momentum, beta2, "beta2 of 0.5");
+  refused(OptimizerKind::adam, ftrl_beta, "ftrl_beta of 0.5");
 }
 
 }  // namespace

@@ -23,6 +23,23 @@ struct ParametersOptions {
   std::uint64_t seed = 0;
 };
 
+namespace detail {
+
+/// Calls visit(name, tensor) with a tensor of the type of `any`: float32, float16 or bfloat16.
+template <Runtime R, class Visit>
+void visit_weights(Visit& visit, std::string const& name, AnyTensor const& any) {
+  switch (any.dtype()) {
+    case DType::float16:
+      return visit(name, Tensor<float16, R>(OfKnownType(), any));
+    case DType::bfloat16:
+      return visit(name, Tensor<bfloat16, R>(OfKnownType(), any));
+    default:
+      return visit(name, Tensor<float, R>(OfKnownType(), any));
+  }
+}
+
+}  // namespace detail
+
 /// The parameters of a model, by name: dense weights, embedding tables and buffers. Makes them with
 /// their first values, finds them again, lists them, and freezes them. An Optimizer takes the store
 /// whole.
@@ -160,14 +177,7 @@ class Parameters : public Parameters<detail::AnyRuntime> {
   template <class Visit>
   void visit_state(Visit&& visit) const {
     Body::for_each([&](std::string const& name, detail::AnyTensor const& any, Kind) {
-      switch (any.dtype()) {
-        case DType::float16:
-          return visit(name, Tensor<float16, R>(detail::OfKnownType(), any));
-        case DType::bfloat16:
-          return visit(name, Tensor<bfloat16, R>(detail::OfKnownType(), any));
-        default:
-          return visit(name, Tensor<float, R>(detail::OfKnownType(), any));
-      }
+      detail::visit_weights<R>(visit, name, any);
     });
     if constexpr (detail::TakesHostState<Visit>) {
       visit(Body::check_of_list());

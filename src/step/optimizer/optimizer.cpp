@@ -44,6 +44,7 @@ void Optimizer<AnyRuntime>::add(Parameters<AnyRuntime> const& parameters,
 }
 
 bool Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_at) {
+  state_->refuse_swapped();
   auto& micro_batches = state_->micro_batches();
   if (!micro_batches.is_last(tape)) {
     micro_batches.count_one();
@@ -55,6 +56,7 @@ bool Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_a
 }
 
 bool Optimizer<AnyRuntime>::apply_micro_batches(Tape const& tape, std::source_location issued_at) {
+  state_->refuse_swapped();
   auto const pending = state_->micro_batches().pending_of(tape);
   if (pending == 0) {
     return false;

@@ -9,6 +9,7 @@
 #include "step/optimizer/micro_batches.hpp"
 #include "step/optimizer/optimizer_parts.hpp"
 #include "step/optimizer/saved_rule.hpp"
+#include "step/optimizer/swapped_weights.hpp"
 #include "step/owned_parameters.hpp"
 #include "step/tape_state.hpp"
 
@@ -128,6 +129,15 @@ class Optimizer<detail::AnyRuntime>::State {
     stores_.push_back({parameters, names});
   }
 
+  /// Throws std::logic_error if a parameter or table has the values of its average.
+  void refuse_swapped() const {
+    for (auto const& parameter : dense_) {
+      detail::SwappedWeights::refuse("Optimizer::step", parameter.name, parameter.weight.any());
+    }
+    for (auto const& table : tables_) {
+      detail::SwappedWeights::refuse("Optimizer::step", table.name, table.table);
+    }
+  }
   /// Calls check() if the options request it for this step.
   void check_step(Optimizer const& optimizer, Tape const& tape) {
     if (options_.check_every_step || (options_.check_first_step && !checked_)) {

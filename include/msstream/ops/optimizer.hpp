@@ -131,10 +131,12 @@ class StepCounter<detail::AnyRuntime> {
   [[nodiscard]] detail::TensorOf<std::uint8_t> const& tensor() const noexcept { return state_; }
 
   /// Like advance(), for the Optimizer: multiplies gradients by `factor`, and then clips the global
-  /// norm of the given gradients to `clip_norm`, if it is finite.
+  /// norm of the given gradients to `clip_norm`, if it is finite. With `skip_non_finite`, a step
+  /// whose norm is NaN or infinite is not counted, and its updates change nothing.
   void advance_clipped(OptimizerRule const& rule,
                        float factor,
                        float clip_norm,
+                       bool skip_non_finite,
                        std::vector<detail::NormInput> const& gradients,
                        std::source_location issued_at);
 

@@ -41,6 +41,10 @@ struct OptimizerOptions {
   /// their global norm is at most clip_norm; (0, infinity]. Elements are clipped by
   /// OptimizerRule::clip_value before.
   float clip_norm = std::numeric_limits<float>::infinity();
+  /// Whether a step whose global norm of the gradients is NaN or infinite is skipped: no parameter
+  /// and no moment changes, and the step is not counted. Decided on the device, also in replays.
+  /// Elements are clipped by OptimizerRule::clip_value before, so that infinite ones may be finite.
+  bool skip_non_finite = false;
   /// The number of backward() calls per update, from 1. See Optimizer::step().
   std::int64_t micro_batches = 1;
 };
@@ -72,7 +76,8 @@ class Optimizer<detail::AnyRuntime> {
   struct Status {
     std::int64_t steps;    ///< the number of updates
     float learning_rate;   ///< that of the last update, or the one set before the first
-    double gradient_norm;  ///< global norm before clipping; 0 without clip_norm
+    double gradient_norm;  ///< global norm before clipping; 0 without clip_norm and skip_non_finite
+    std::int64_t skipped;  ///< the number of steps skipped since the optimizer was made
   };
 
   void add(std::string name,

@@ -185,7 +185,7 @@ class Optimizer<detail::AnyRuntime>::State {
   }
   [[nodiscard]] Status status(std::source_location issued_at) const {
     auto const state = ops::detail::read_step(step_, issued_at);
-    return {state.step, state.step == 0 ? state.base_rate : state.rate, state.norm};
+    return {state.step, state.step == 0 ? state.base_rate : state.rate, state.norm, state.skipped};
   }
 
   /// Appends a message to `found` for each parameter and each table without a gradient.
@@ -247,7 +247,7 @@ class Optimizer<detail::AnyRuntime>::State {
   }
 
   void visit(std::function<void(std::string const&, AnyTensor const&)> const& visit) const {
-    visit("optimizer/step", step_.tensor().any());
+    visit("optimizer/step", step_.tensor().any().rows(0, ops::kernels::kSavedStepBytes));
     auto const visit_pair = [&](std::string const& name,
                                 ops::OptimizerState<AnyRuntime> const& state) {
       if (state.first) {
@@ -397,7 +397,7 @@ class Optimizer<detail::AnyRuntime>::State {
                std::int64_t micro_batches,
                std::source_location issued_at) {
     std::vector<ops::detail::NormInput> gradients;
-    if (std::isfinite(options_.clip_norm)) {
+    if (std::isfinite(options_.clip_norm) || options_.skip_non_finite) {
       auto const clip_value = [&](ops::ParameterGroup const& group) {
         return group.clip_value.value_or(rule_.clip_value);
       };
@@ -411,7 +411,8 @@ class Optimizer<detail::AnyRuntime>::State {
       }
     }
     auto const factor = 1.0F / static_cast<float>(micro_batches);
-    step_.advance_clipped(rule_, factor, options_.clip_norm, gradients, issued_at);
+    step_.advance_clipped(
+        rule_, factor, options_.clip_norm, options_.skip_non_finite, gradients, issued_at);
   }
 
   detail::AnyDevice device_;

@@ -333,5 +333,79 @@ TYPED_TEST(OptimizerOptionsTest, numbers_that_a_rule_does_not_have_are_refused) 
   refused(OptimizerKind::adam, ftrl_beta, "ftrl_beta of 0.5");
 }
 
+TYPED_TEST(OptimizerOptionsTest, a_step_whose_norm_is_not_finite_changes_nothing) {
+  auto const nan = std::numeric_limits<float>::quiet_NaN();
+  auto const infinity = std::numeric_limits<float>::infinity();
+  for (auto const kind : ops::kernels::testing::kAllOptimizerKinds) {
+    for (float const clip_norm : {infinity, 0.5F}) {
+      for (bool const together : {false, true}) {
+        SCOPED_TRACE(ops::name_of(kind));
+        auto const w = this->ones({3});
+        auto const table = this->ones({4, 4});
+        auto const narrow = this->ones({4, 1});
+        auto const factor = this->ones({1});
+        OptimizerOptions options;
+        options.clip_norm = clip_norm;
+        options.skip_non_finite = true;
+        options.tables_together = together;
+        Optimizer<TypeParam> optimizer(
+            this->device(), {.kind = kind, .learning_rate = 0.1F}, options);
+        optimizer.add("w", w);
+        optimizer.add_table("table", table);
+        optimizer.add_table("narrow", narrow);
+        GradientTape tape(this->device());
+        auto const ids = this->put(Integers{1, 3});
+        auto const step = [&] {
+          tape.without_gradient(factor);
+          auto const sum =
+              ops::add(tape,
+                       std::vector{ops::sum(tape, w),
+                                   ops::sum(tape, ops::embedding_lookup(tape, table, {ids})),
+                                   ops::sum(tape, ops::embedding_lookup(tape, narrow, {ids}))});
+          tape.backward(ops::sum(tape, ops::multiply(tape, sum.reshaped({1}), factor)));
+          EXPECT_TRUE(optimizer.step(tape));
+          tape.clear();
+        };
+        auto const everything = [&] {
+          std::vector<Floats> all{to_host(w), to_host(table), to_host(narrow)};
+          optimizer.visit_state([&](std::string const& name, auto const& tensor) {
+            if constexpr (std::same_as<decltype(to_host(tensor)), Floats>) {
+              if (name != "optimizer/step") {
+                all.push_back(to_host(tensor));
+              }
+            }
+          });
+          return all;
+        };
+        auto const with_factor = [&](float value, auto&& run) {
+          copy(factor, this->put(Floats{value}, {1}));
+          run();
+        };
+        auto const expect_skips = [&](auto&& run) {
+          with_factor(1.0F, run);
+          auto const before = everything();
+          auto const status = optimizer.status();
+          with_factor(nan, run);
+          with_factor(infinity, run);
+          EXPECT_EQ(everything(), before);
+          auto const after = optimizer.status();
+          EXPECT_EQ(after.steps, status.steps);
+          EXPECT_EQ(after.skipped, status.skipped + 2);
+          EXPECT_FALSE(std::isfinite(after.gradient_norm));
+          with_factor(2.0F, run);
+          EXPECT_NE(everything(), before);
+          EXPECT_EQ(optimizer.status().steps, status.steps + 1);
+          EXPECT_TRUE(std::isfinite(optimizer.status().gradient_norm));
+        };
+        expect_skips(step);
+        if constexpr (CapturingRuntime<TypeParam>) {
+          CapturedStep<TypeParam> captured(this->device(), step);
+          expect_skips([&] { captured.replay(); });
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msstream::testing

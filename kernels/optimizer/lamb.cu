@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   LambPlace const place(piece_thread(piece), update.count, piece.aligned);
   double weights = 0.0;
   double updates = 0.0;
-  if (place.exists()) {
+  if (place.exists() && !is_skipped(step)) {
     StepRule const step_rule = rule_of_step<kLamb>(rule, update.numbers, step);
     auto const weight = place.load(update.weight);
     auto const gradient = place.load(update.gradient);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   auto const& piece = piece_of_block(table.pieces, table.count);
   auto const& update = piece.update;
   LambPlace const place(piece_thread(piece), update.count, piece.aligned);
-  if (!place.exists()) {
+  if (!place.exists() || is_skipped(step)) {
     return;
   }
   StepRule const step_rule = rule_of_step<kLamb>(rule, update.numbers, step);

@@ -87,7 +87,19 @@ __global__ void __launch_bounds__(kBlockThreads) advance_kernel(StepAdvance cons
   auto const step = state->step + 1;
   auto const base_rate = state->base_rate;
   double const squares = sums == nullptr ? 0.0 : sum_of_chunks(sums, sum_count);
-  __syncthreads();  // all threads have read the state
+  __shared__ bool is_skipped_step;
+  if (threadIdx.x == 0) {
+    is_skipped_step = advance.skip_non_finite && !isfinite(squares);
+  }
+  __syncthreads();  // all threads have read the state, and see whether the step is skipped
+  if (is_skipped_step) {
+    if (threadIdx.x == 0) {
+      state->gradient_factor = 0.0F;
+      state->norm = sqrt(squares);
+      state->skipped += 1;
+    }
+    return;
+  }
   // Two lanes of one warp compute the corrections together, another warp the rate meanwhile.
   if (threadIdx.x < 2) {
     auto const correction =

@@ -23,6 +23,12 @@ namespace {
 }
 
 void advance_state(StepAdvance const& advance, double norm, StepState& state) {
+  if (advance.skip_non_finite && !std::isfinite(norm)) {
+    state.gradient_factor = 0.0F;
+    state.norm = norm;
+    state.skipped += 1;
+    return;
+  }
   state.step += 1;
   state.correction1 = correction_of(advance.rule.beta1, state.step);
   state.correction2 = correction_of(advance.rule.beta2, state.step);

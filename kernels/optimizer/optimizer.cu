@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   auto const& piece = piece_of_block(table.pieces, table.count);
   auto const& update = piece.update;
   QuadPlace const place(piece_thread(piece), update.count, piece.aligned);
-  if (!place.exists()) {
+  if (!place.exists() || is_skipped(step)) {
     return;
   }
   auto weight = place.load(update.weight);

@@ -21,10 +21,16 @@ struct StepState {
   float correction2 = 1.0F;  ///< Adam's c2 = 1 / (1 - b2^t)
   float rate = 1.0F;         ///< factor of learning rates: base_rate times the schedule's factor
   float base_rate = 1.0F;    ///< factor of learning rates before the schedule
-  float gradient_factor = 1.0F;  ///< factor of gradients: 1 / micro-batches
-  float norm_scale = 1.0F;       ///< factor of gradients, by which their global norm is clipped
-  double norm = 0.0;             ///< global norm before it was clipped; 0 if it is not computed
+  /// Factor of gradients: 1 / micro-batches; 0 in a step that is skipped, in which updates change
+  /// nothing.
+  float gradient_factor = 1.0F;
+  float norm_scale = 1.0F;   ///< factor of gradients, by which their global norm is clipped
+  double norm = 0.0;         ///< global norm before it was clipped; 0 if it is not computed
+  std::int64_t skipped = 0;  ///< the number of steps that were skipped
 };
+/// The bytes of a StepState that checkpoints have, which are those in front of `skipped`.
+inline constexpr std::int64_t kSavedStepBytes = 40;
+static_assert(offsetof(StepState, skipped) == kSavedStepBytes);
 
 /// The numbers of a step of an optimizer besides its StepState.
 struct StepAdvance {
@@ -33,6 +39,7 @@ struct StepAdvance {
   float const* table = nullptr;  ///< the factors of a tabulated schedule
   float gradient_factor = 1.0F;
   double clip_norm = std::numeric_limits<double>::infinity();
+  bool skip_non_finite = false;  ///< whether a step whose norm is NaN or infinite is skipped
 };
 /// Sets the state of an optimizer before its first step.
 void reset_step(HostStream stream, float base_rate, StepState* state);

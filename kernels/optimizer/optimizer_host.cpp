@@ -105,6 +105,9 @@ void update_dense(HostStream stream,
                   std::span<DenseUpdate const> updates,
                   void* workspace) {
   stream.run([rule, step, updates = std::vector(updates.begin(), updates.end()), workspace] {
+    if (is_skipped(step)) {
+      return;
+    }
     if (rule.kind == OptimizerKind::lamb) {
       for (auto const& update : updates) {
         move_dense_by_lamb(rule_of_step<OptimizerKind::lamb>(rule, update.numbers, step),
@@ -127,6 +130,9 @@ void update_rows(HostStream stream,
                  std::span<RowUpdate const> updates) {
   require_table_types(updates);
   stream.run([rule, step, updates = std::vector(updates.begin(), updates.end())] {
+    if (is_skipped(step)) {
+      return;
+    }
     with_kind(rule.kind, [&](auto kind) {
       for (auto const& update : updates) {
         auto const step_rule = rule_of_step<kind()>(rule, update.numbers, step);

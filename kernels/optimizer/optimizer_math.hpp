@@ -62,6 +62,12 @@ struct StepRule {
   float ftrl_beta;
 };
 
+/// Returns whether updates change nothing in this step. A null `step` stands for one that is not
+/// skipped.
+MSSTREAM_HOST_DEVICE inline bool is_skipped(StepState const* step) {
+  return step != nullptr && step->gradient_factor == 0.0F;
+}
+
 /// Returns the constants of an optimizer rule for a step. A null `step` stands for a step with
 /// learning rate factor 1 and without corrections.
 template <OptimizerKind Kind>

@@ -201,6 +201,9 @@ __global__ void __launch_bounds__(kBlockThreads)
     update_rows_kernel(__grid_constant__ MovedRows const update,
                        OptimizerRule const rule,
                        StepState const* step) {
+  if (is_skipped(step)) {
+    return;
+  }
   move_any_rows<Kind, Weight, Lanes>(
       update, rule_of_step<Kind>(rule, update.numbers, step), grid_thread(), grid_stride());
 }
@@ -220,6 +223,9 @@ __global__ void __launch_bounds__(kBlockThreads)
     update_tables_kernel(__grid_constant__ RowsTable const table,
                          OptimizerRule const rule,
                          StepState const* step) {
+  if (is_skipped(step)) {
+    return;
+  }
   auto const& piece = piece_of_block(table.pieces, table.count);
   auto const threads = static_cast<std::int64_t>(piece.blocks) * blockDim.x;
   StepRule const step_rule = rule_of_step<Kind>(rule, piece.update.numbers, step);

@@ -11,9 +11,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
-#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -33,6 +34,7 @@ using checkpoint::SafetensorsFile;
 struct LoadedPair {
   AnyTensor const* to;
   SafetensorsFile::Tensor const* from;
+  bool is_transposed;  ///< whether the file has the transpose
 };
 
 bool matches_any(std::vector<std::string> const& patterns, std::string_view name) {
@@ -56,10 +58,18 @@ std::string list_of(std::vector<std::string> const& names) {
 }
 
 /// Returns what is wrong with the tensor of the file; empty if nothing is.
-std::string difference(AnyTensor const& tensor, SafetensorsFile::Tensor const& found) {
+std::string difference(AnyTensor const& tensor,
+                       SafetensorsFile::Tensor const& found,
+                       bool is_transposed) {
   std::vector<std::int64_t> shape;
   for (std::size_t i = 0; i < tensor.shape().rank(); ++i) {
     shape.push_back(tensor.shape()[i]);
+  }
+  if (is_transposed) {
+    if (shape.size() != 2) {
+      return fmt::format("{} is no matrix, and cannot be transposed", describe_shape(shape));
+    }
+    std::swap(shape[0], shape[1]);
   }
   if (found.dtype == tensor.dtype() && found.shape == shape) {
     return {};
@@ -99,25 +109,26 @@ LoadPlan compare(SafetensorsFile const& file,
                  Loaded& loaded) {
   LoadPlan plan;
   std::vector<std::string> others;
-  std::vector<std::string> frozen;
-  std::map<std::string_view, bool> selected;
+  std::vector<std::string> absent;  // the missing ones, by the names that they have in the file
+  std::set<std::string> claimed;    // names of the file that belong to a tensor of the list
   for (auto const& [name, tensor] : tensors.any()) {
-    if (!selected.emplace(name, is_selected(options, name)).first->second) {
+    auto const name_in_file = options.rename ? options.rename(name) : name;
+    claimed.insert(name_in_file);
+    if (!is_selected(options, name)) {
       continue;
     }
-    auto const found = file.tensors().find(name);
+    auto const found = file.tensors().find(name_in_file);
     if (found == file.tensors().end()) {
       loaded.missing.push_back(name);
+      absent.push_back(name_in_file);
       continue;
     }
-    if (auto what = difference(tensor, found->second); !what.empty()) {
+    bool const is_transposed = matches_any(options.transposed, name);
+    if (auto what = difference(tensor, found->second, is_transposed); !what.empty()) {
       others.push_back(fmt::format("{} ({})", shortened(name), what));
     }
-    if (tensor.immutable()) {
-      frozen.push_back(name);
-    }
     loaded.tensors.push_back(name);
-    plan.pairs.push_back({&tensor, &found->second});
+    plan.pairs.push_back({&tensor, &found->second, is_transposed});
   }
   std::vector<std::string> unfit;
   std::vector<std::string> prefixes;
@@ -127,13 +138,17 @@ LoadPlan compare(SafetensorsFile const& file,
     if (!is_selected(options, first)) {
       continue;
     }
-    if (!file.tensors().contains(first)) {
+    bool const exists = file.tensors().contains(first);
+    if (!exists && !state->is_optional()) {
       loaded.missing.push_back(first);
+      absent.push_back(first);
       continue;
     }
     try {
       plan.states.push_back(state->read(finder(file, prefix)));
-      loaded.tensors.push_back(first);
+      if (exists) {
+        loaded.tensors.push_back(first);
+      }
     } catch (std::invalid_argument const& error) {
       unfit.push_back(
           fmt::format("not what the program states: {} ({})", shortened(first), error.what()));
@@ -142,12 +157,12 @@ LoadPlan compare(SafetensorsFile const& file,
   for (auto const& [name, ignored] : file.tensors()) {
     bool const of_state = std::ranges::any_of(
         prefixes, [&name = name](auto const& prefix) { return name.starts_with(prefix); });
-    if (is_selected(options, name) && !selected.contains(name) && !of_state) {
+    if (is_selected(options, name) && !claimed.contains(name) && !of_state) {
       loaded.unexpected.push_back(name);
     }
   }
   std::vector<std::string> idle;
-  for (auto const& patterns : {options.only, options.except}) {
+  for (auto const& patterns : {options.only, options.except, options.transposed}) {
     for (auto const& pattern : patterns) {
       bool selects = std::ranges::any_of(
           tensors.any(), [&](auto const& named) { return matches_pattern(pattern, named.name); });
@@ -169,14 +184,13 @@ LoadPlan compare(SafetensorsFile const& file,
     }
   };
   tell(idle, "patterns that match no tensor");
-  tell(options.allow_missing ? std::vector<std::string>() : loaded.missing, "missing in the file");
+  tell(options.allow_missing ? std::vector<std::string>() : absent, "missing in the file");
   tell(options.allow_unexpected ? std::vector<std::string>() : loaded.unexpected,
        "only in the file");
   tell(others, "of another shape or type");
   for (auto const& what : unfit) {  // written by the library, so not shortened
     problems += fmt::format("{}{}", problems.empty() ? "" : "; ", what);
   }
-  tell(frozen, "frozen, so that they cannot be loaded");
   require(problems.empty(),
           "{}: the checkpoint does not fit, and nothing was loaded: {}",
           file.path().string(),
@@ -201,6 +215,9 @@ class Upload {
   }
 
   void upload(LoadedPair const& pair) {
+    if (pair.is_transposed) {
+      read_transposed(pair);
+    }
     for (std::uint64_t begin = 0; begin < pair.from->bytes;) {
       auto const bytes = std::min<std::uint64_t>(sizes_.chunk_bytes, pair.from->bytes - begin);
       upload(pair, begin, static_cast<std::size_t>(bytes));
@@ -209,13 +226,33 @@ class Upload {
   }
 
  private:
+  /// Reads the transpose of a matrix of the file into matrix_.
+  void read_transposed(LoadedPair const& pair) {
+    std::vector<std::byte> read(static_cast<std::size_t>(pair.from->bytes));
+    file_.read(*pair.from, 0, read);
+    matrix_.resize(read.size());
+    auto const rows = static_cast<std::size_t>(pair.to->shape()[0]);
+    auto const columns = static_cast<std::size_t>(pair.to->shape()[1]);
+    auto const element = bytes_of(pair.to->dtype());
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t column = 0; column < columns; ++column) {
+        std::memcpy(matrix_.data() + (row * columns + column) * element,
+                    read.data() + (column * rows + row) * element,
+                    element);
+      }
+    }
+  }
   void upload(LoadedPair const& pair, std::uint64_t begin, std::size_t bytes) {
     auto const& pinned = *chunks_[next_];
     if (copied_[next_]) {
       device_->context->tracker->synchronize(*copied_[next_]);
     }
     pinned.host_uses(AccessMode::write);
-    file_.read(*pair.from, begin, {static_cast<std::byte*>(pinned.data()), bytes});
+    if (pair.is_transposed) {
+      std::memcpy(pinned.data(), matrix_.data() + begin, bytes);
+    } else {
+      file_.read(*pair.from, begin, {static_cast<std::byte*>(pinned.data()), bytes});
+    }
     auto* const target = static_cast<std::byte*>(pair.to->data()) + begin;
     AnyUses read(AccessMode::read);
     AnyUses written(AccessMode::write);
@@ -238,6 +275,46 @@ class Upload {
   std::optional<AnyPinnedArray> chunks_[2];
   std::optional<order::Position> copied_[2];
   std::size_t next_ = 0;
+  std::vector<std::byte> matrix_;  ///< the elements of a tensor that the file has transposed
+};
+
+/// Lets frozen tensors be written while it lives. Waits for all work of the device first, because
+/// reads of frozen tensors are not tracked.
+class Thawed {
+ public:
+  explicit Thawed(std::vector<LoadedPair> const& pairs) {
+    for (auto const& pair : pairs) {
+      if (pair.to->immutable()) {
+        tensors_.push_back(*pair.to);
+      }
+    }
+    if (!tensors_.empty()) {
+      auto& tracker = *tensors_.front().device()->context->tracker;
+      for (auto const& newest : tracker.newest_positions()) {
+        tracker.synchronize(newest);
+      }
+    }
+    set_immutable(false);
+  }
+  Thawed(Thawed const&) = delete;
+  Thawed& operator=(Thawed const&) = delete;
+  ~Thawed() { set_immutable(true); }
+
+  /// Waits for the writes, so that they need not be tracked afterwards.
+  void freeze() const {
+    for (auto const& tensor : tensors_) {
+      tensor.freeze();
+    }
+  }
+
+ private:
+  void set_immutable(bool is_immutable) const noexcept {
+    for (auto const& tensor : tensors_) {
+      tensor.block()->immutable = is_immutable;
+    }
+  }
+
+  std::vector<AnyTensor> tensors_;
 };
 
 void upload_all(SafetensorsFile const& file,
@@ -251,6 +328,7 @@ void upload_all(SafetensorsFile const& file,
   if (largest == 0) {
     return;
   }
+  Thawed const thawed(pairs);
   Upload upload(file, pairs.front().to->device(), largest, issued_at);
   try {
     for (auto const& pair : pairs) {
@@ -262,6 +340,7 @@ void upload_all(SafetensorsFile const& file,
         fmt::format("{}: cannot be read to the end; some tensors have been loaded and others not",
                     file.path().string()));
   }
+  thawed.freeze();
 }
 
 }  // namespace
@@ -277,6 +356,7 @@ Loaded load(std::filesystem::path const& path,
   if (tensors.count() > 0) {
     detail::require_outside_capture(*tensors.any().front().tensor.device(), "checkpoint::load");
   }
+  tensors.require_ready("checkpoint::load", false);
   SafetensorsFile const file(path);
   auto header = detail::header_of(file);
   Loaded loaded{

@@ -52,6 +52,7 @@ void save_checkpoint(std::filesystem::path const& path,
                      checkpoint::Header const& header,
                      OutputFile::Observer observer,
                      std::source_location issued_at) {
+  tensors.require_ready("checkpoint::save", true);
   DataPlan const plan(tensors);
   auto const file_header = plan.file_header(metadata_of(header));
   if (!plan.empty()) {

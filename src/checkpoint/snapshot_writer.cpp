@@ -43,6 +43,7 @@ checkpoint::WriterOptions checked(checkpoint::WriterOptions options) {
 
 checkpoint::Tensors const& with_tensors(checkpoint::Tensors const& tensors) {
   require(tensors.count() > 0, "checkpoint::Writer: the list has no tensors");
+  tensors.require_ready("checkpoint::Writer", false);
   return tensors;
 }
 
@@ -85,7 +86,8 @@ SnapshotWriter::SnapshotWriter(checkpoint::Tensors const& tensors,
                                OutputFile::Observer observer)
     : options_(checked(std::move(options))),
       observer_(std::move(observer)),
-      plan_(with_tensors(tensors), options_.device_bytes),
+      tensors_(with_tensors(tensors)),
+      plan_(tensors_, options_.device_bytes),
       pool_(plan_.device()->context, pool_options()),
       sizes_(ChunkSizes::of(options_.pinned_bytes, plan_.bytes())) {
   require_outside_capture(*plan_.device(), "checkpoint::Writer");
@@ -144,6 +146,7 @@ void SnapshotWriter::free_all_chunks() {
 
 void SnapshotWriter::save(checkpoint::Header header, std::source_location issued_at) {
   require_outside_capture(*plan_.device(), "checkpoint::Writer::save");
+  tensors_.require_ready("checkpoint::Writer::save", true);
   auto const step = header.step;
   auto const metric = header.metric;
   Job job{metadata_of(std::move(header)), step, metric, issued_at};

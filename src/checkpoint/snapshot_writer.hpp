@@ -96,6 +96,7 @@ class SnapshotWriter {
 
   checkpoint::WriterOptions const options_;
   OutputFile::Observer const observer_;
+  checkpoint::Tensors const tensors_;
   DataPlan const plan_;
   AnyStreamPool pool_;
   std::optional<AnyTensor> staging_;

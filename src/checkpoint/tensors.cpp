@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json_writer.hpp"
 #include "checkpoint/tensor_header.hpp"
+#include "step/optimizer/swapped_weights.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/checkpoint/tensors.hpp>
@@ -15,6 +16,15 @@ std::uint64_t Tensors::bytes() const noexcept {
     bytes += named.tensor.bytes();
   }
   return bytes;
+}
+
+void Tensors::require_ready(char const* call, bool saves) const {
+  for (auto const& check : checks_) {
+    check(call, saves);
+  }
+  for (auto const& named : tensors_) {
+    detail::SwappedWeights::refuse(call, named.name, named.tensor);
+  }
 }
 
 void Tensors::add_state(detail::NamedState named) {

@@ -5,10 +5,13 @@
 
 #include <msstream/base/shape.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +38,19 @@ class OwnedParameters {
     parameters_.push_back(std::move(parameter));
     version_ = next_version();
     apart_from_.clear();
+  }
+  [[nodiscard]] std::size_t count() const noexcept { return parameters_.size(); }
+  /// Throws std::logic_error if there are more parameters than the `count` that a list of tensors
+  /// has. The message begins with `call` and names the first one that the list lacks.
+  void require_count(char const* call, std::size_t count) const {
+    if (parameters_.size() > count) {
+      throw std::logic_error(
+          fmt::format("{}: the list of tensors was made before \"{}\" was added to the optimizer, "
+                      "and lacks its "
+                      "state; make the list after the last add()",
+                      call,
+                      parameters_[count].name));
+    }
   }
   /// Calls function(parameter) for each parameter, in the order of add().
   template <class Function>

@@ -12,6 +12,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 namespace msstream {
@@ -201,6 +202,18 @@ AnyTensor Body::make_or_find(Kind kind,
                              std::source_location issued_at) {
   return state_->make_or_find(
       {std::string(name), shape, dtype, kind, false}, initializer, issued_at);
+}
+
+detail::SourceCheck Body::check_of_list() const {
+  return [state = state_, count = state_->made().size()](char const* call, bool) {
+    if (state->made().size() > count) {
+      throw std::logic_error(
+          fmt::format("{}: the list of tensors was made before the parameter \"{}\", and lacks it; "
+                      "make the list after the last parameter",
+                      call,
+                      state->made()[count].name));
+    }
+  };
 }
 
 AnyTensor Body::find(std::string_view name, DType dtype) const {

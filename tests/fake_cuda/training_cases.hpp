@@ -87,7 +87,7 @@ inline std::vector<Case> training_cases() {
       {"advance_clipped",
        [](Inputs& in) {
          std::vector<ops::detail::NormInput> const all(60, {in.weight, 1, 1.0F});
-         in.step.advance_clipped(in.rule, 1.0F, 1.0F, all, std::source_location::current());
+         in.step.advance_clipped(in.rule, 1.0F, 1.0F, false, all, std::source_location::current());
        },
        kernels(2)},
       {"update_dense_by_lamb",

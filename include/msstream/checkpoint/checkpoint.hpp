@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -37,7 +38,8 @@ struct Header {
 /// meanwhile. Throws std::invalid_argument for a header that cannot be saved (a reserved name, text
 /// that is not UTF-8, more than 100 million bytes), std::system_error if the file cannot be
 /// written, and failures of the work; the earlier file then stays. Throws std::logic_error in a
-/// capture.
+/// capture, between micro-batches of an update of an optimizer in the list, for a list that is
+/// older than a parameter, and for parameters that are swapped with their averages.
 void save(std::filesystem::path const& path,
           Tensors const& tensors,
           Header const& header = {},
@@ -55,6 +57,14 @@ struct LoadOptions {
   /// Whether tensors of the file that are not wanted are passed over. If false, the file is
   /// refused.
   bool allow_unexpected = false;
+  /// Returns the name in the file of the tensor with this name in the list, for files of another
+  /// program or model, such as "average/" + name. If empty, the names are equal. `only`, `except`
+  /// and `transposed` match names of the list, and for tensors that only the file has, names of the
+  /// file. Vocabularies and the rule of an optimizer keep their names.
+  std::function<std::string(std::string const& name)> rename = {};
+  /// Patterns of names of matrices that the file has transposed, as PyTorch has the weight
+  /// [outputs, inputs] of a Linear. Takes host memory of twice the largest of them.
+  std::vector<std::string> transposed = {};
 };
 
 /// The contents that load() has found in a file.
@@ -71,12 +81,18 @@ struct Loaded {
 /// program. Work that is issued afterwards sees the new elements. Blocks the host until the file
 /// has been read; takes two chunks of pinned memory of at most 16 MiB each.
 ///
+/// Frozen tensors are loaded too, because freezing is for training, and stay frozen; steps that
+/// were captured with them, and views, have the new elements. Reads of frozen tensors are not
+/// tracked, so load() then waits for all work of the device, and no other thread may issue work
+/// that reads them meanwhile: stop an inference pool first.
+///
 /// Throws std::invalid_argument, and changes nothing, if the file is not valid or does not fit: the
 /// message lists by name the tensors that are missing, unexpected, of another shape or of another
-/// element type, frozen tensors, transforms that are not those of the program, and patterns that
-/// select no tensor. Throws std::system_error if
-/// the file cannot be read; if that happens in the middle, which the message says, some tensors
-/// have been loaded and others not. Throws std::logic_error in a capture.
+/// element type, transforms and the rule of an optimizer that are not those of the program, and
+/// patterns that select no tensor. Throws std::system_error if the file cannot be read; if that
+/// happens in the middle, which the message says, some tensors have been loaded and others not.
+/// Throws std::logic_error in a capture, for a list that is older than a parameter, and for
+/// parameters that are swapped with their averages.
 Loaded load(std::filesystem::path const& path,
             Tensors const& tensors,
             LoadOptions const& options = {},

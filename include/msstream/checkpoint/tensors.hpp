@@ -36,8 +36,11 @@ struct NamedState {
 /// Adds each tensor that it is called with to a list. Every function that visits named tensors
 /// takes it.
 struct TensorAdder {
+  using TakesHostState = void;
+
   checkpoint::Tensors* to;
 
+  void operator()(SourceCheck check) const;
   void operator()(std::string const& name, std::shared_ptr<HostState> state) const;
 
   template <Element T, class R>
@@ -73,7 +76,8 @@ concept Source = detail::VisitsState<T> || detail::VisitsTensors<T> || detail::C
 ///     tensors.add("random", random_state);
 ///
 /// Holds handles of the tensors, which share their elements, so one list serves a whole training:
-/// make it when all parameters have been made and added to their optimizer. Not synchronised.
+/// make it when all parameters have been made and added to their optimizer. save(), load() and
+/// Writer throw std::logic_error for a list that was made earlier. Not synchronised.
 class Tensors {
  public:
   Tensors() = default;
@@ -105,6 +109,7 @@ class Tensors {
     for (auto const& named : own.states_) {
       add_state({prefix + "/" + named.prefix, named.state});
     }
+    checks_.insert(checks_.end(), own.checks_.begin(), own.checks_.end());
     return *this;
   }
   /// Adds a tensor. Throws std::invalid_argument for a name that is in the list already, the name
@@ -124,6 +129,9 @@ class Tensors {
   [[nodiscard]] std::vector<detail::NamedTensor> const& any() const noexcept { return tensors_; }
   /// Returns what is saved from host memory. For use by the library only.
   [[nodiscard]] std::vector<detail::NamedState> const& states() const noexcept { return states_; }
+  /// Throws std::logic_error if the list cannot be loaded, or saved, as its sources are now. For
+  /// use by the library only.
+  void require_ready(char const* call, bool saves) const;
 
  private:
   friend detail::TensorAdder;
@@ -132,6 +140,7 @@ class Tensors {
 
   std::vector<detail::NamedTensor> tensors_;
   std::vector<detail::NamedState> states_;
+  std::vector<detail::SourceCheck> checks_;
 };
 
 }  // namespace checkpoint
@@ -139,6 +148,9 @@ class Tensors {
 inline void detail::TensorAdder::operator()(std::string const&,
                                             std::shared_ptr<HostState> state) const {
   to->add_state({{}, std::move(state)});
+}
+inline void detail::TensorAdder::operator()(SourceCheck check) const {
+  to->checks_.push_back(std::move(check));
 }
 template <Element T, class R>
 void detail::TensorAdder::operator()(std::string name, Tensor<T, R> const& tensor) const {

@@ -50,8 +50,8 @@ namespace msstream::ops {
 [[nodiscard]] Shape state_shape(OptimizerKind kind, Shape const& parameter, int state = 0);
 
 /// Checks an optimizer's rule. Throws std::invalid_argument for an unknown kind, for a number that
-/// is not in the range of its comment, and for an l1 with a kind that has none. The message names
-/// the member and the accepted range.
+/// is not in the range of its comment, and for an l1, a beta1, a beta2 or an ftrl_beta other than
+/// the default with a kind whose formula has none. The message names the member.
 void require_rule(char const* operation, OptimizerRule const& rule);
 /// Checks the numbers of a group in the same way.
 void require_group(char const* operation, ParameterGroup const& group);
@@ -131,10 +131,12 @@ class StepCounter<detail::AnyRuntime> {
   [[nodiscard]] detail::TensorOf<std::uint8_t> const& tensor() const noexcept { return state_; }
 
   /// Like advance(), for the Optimizer: multiplies gradients by `factor`, and then clips the global
-  /// norm of the given gradients to `clip_norm`, if it is finite.
+  /// norm of the given gradients to `clip_norm`, if it is finite. With `skip_non_finite`, a step
+  /// whose norm is NaN or infinite is not counted, and its updates change nothing.
   void advance_clipped(OptimizerRule const& rule,
                        float factor,
                        float clip_norm,
+                       bool skip_non_finite,
                        std::vector<detail::NormInput> const& gradients,
                        std::source_location issued_at);
 

@@ -28,7 +28,9 @@ class DenseStack {
  public:
   /// Makes, or finds, the parameters `<name>/<layer>/weight` [inputs, outputs] and
   /// `<name>/<layer>/bias` [outputs] of a layer for each entry of `widths`, the number of its
-  /// outputs. The first layer has `inputs` inputs. Throws what Parameters::dense() throws.
+  /// outputs. The first layer has `inputs` inputs. Stacks of one name in one store are one set of
+  /// weights, as tensors of one name are: give each tower a name of its own. Throws what
+  /// Parameters::dense() throws, also for a name that has other shapes or initializers.
   DenseStack(Parameters<R>& parameters,
              std::string_view name,
              std::int64_t inputs,

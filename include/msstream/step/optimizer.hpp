@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/host_state.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
@@ -40,6 +41,10 @@ struct OptimizerOptions {
   /// their global norm is at most clip_norm; (0, infinity]. Elements are clipped by
   /// OptimizerRule::clip_value before.
   float clip_norm = std::numeric_limits<float>::infinity();
+  /// Whether a step whose global norm of the gradients is NaN or infinite is skipped: no parameter
+  /// and no moment changes, and the step is not counted. Decided on the device, also in replays.
+  /// Elements are clipped by OptimizerRule::clip_value before, so that infinite ones may be finite.
+  bool skip_non_finite = false;
   /// The number of backward() calls per update, from 1. See Optimizer::step().
   std::int64_t micro_batches = 1;
 };
@@ -70,8 +75,9 @@ class Optimizer<detail::AnyRuntime> {
   /// The numbers of the last step, read from the device.
   struct Status {
     std::int64_t steps;    ///< the number of updates
-    float learning_rate;   ///< that of the last update, or the one given before the first
-    double gradient_norm;  ///< global norm before clipping; 0 without clip_norm
+    float learning_rate;   ///< that of the last update, or the one set before the first
+    double gradient_norm;  ///< global norm before clipping; 0 without clip_norm and skip_non_finite
+    std::int64_t skipped;  ///< the number of steps skipped since the optimizer was made
   };
 
   void add(std::string name,
@@ -87,6 +93,11 @@ class Optimizer<detail::AnyRuntime> {
            ops::ParameterGroup const& group,
            std::source_location issued_at);
   bool step(GradientTape<detail::AnyRuntime> const& tape, std::source_location issued_at);
+  bool apply_micro_batches(GradientTape<detail::AnyRuntime> const& tape,
+                           std::source_location issued_at);
+  /// Forgets the micro-batches since the last update, for a batch that is thrown away. Drop their
+  /// gradients by the tape's clear().
+  void discard_micro_batches() noexcept;
   /// Sets the learning rate of the steps and replays that are issued from now on; the schedule
   /// multiplies it. Ordered like an operation. Does not block the host. The rate is part of the
   /// state: a run that is resumed continues with it. Throws std::invalid_argument for a rate that
@@ -102,6 +113,9 @@ class Optimizer<detail::AnyRuntime> {
   [[nodiscard]] std::vector<detail::MemoryRange> owned_ranges(
       detail::MemoryRange const& range) const;
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept;
+  /// Returns what a checkpoint has besides tensors. For use by the library only.
+  [[nodiscard]] std::shared_ptr<detail::HostState> saved_rule() const;
+  [[nodiscard]] detail::SourceCheck check_of_list() const;
   void visit_state(
       std::function<void(std::string const&, detail::AnyTensor const&)> const& visit) const;
 
@@ -126,7 +140,8 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
 
   /// Adds a parameter whose elements are all updated in each step. Gradients of lookups in the
   /// parameter count like those of other operations. Throws std::invalid_argument for a name that
-  /// is in use, for a tensor that shares elements with an earlier one, and for a frozen tensor.
+  /// is in use, for a tensor that shares elements with an earlier one, for a frozen tensor, and for
+  /// one of another device.
   void add(std::string name,
            Tensor<float, R> const& weight,
            std::source_location issued_at = std::source_location::current()) {
@@ -162,9 +177,9 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   }
 
   /// Adds every dense parameter and table of the store that is not frozen and that the optimizer
-  /// does not have yet, under its name. Parameters that the store gets later are not added by
-  /// themselves; call again. Throws what add() and add_table() throw for one of them, before any is
-  /// added.
+  /// does not have yet, under its name. Keeps the store: parameters that it gets later are not
+  /// added by themselves, call again, but check() names them. Throws what add() and add_table()
+  /// throw for one of them, before any is added.
   void add(Parameters<R> const& parameters,
            std::source_location issued_at = std::source_location::current()) {
     Body::add(parameters, std::nullopt, {}, issued_at);
@@ -190,20 +205,29 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   ///
   /// Throws std::logic_error, without any update, if dense parameters have no gradient (the message
   /// names all of them and says for each whether it is frozen, excluded or not used by the loss),
-  /// if operations other than lookups contributed to a table's gradient, and if another optimizer
-  /// has updated the same elements since the last backward(), and if the tape does not have the
-  /// gradients of all micro-batches so far. After any other exception some
-  /// parameters and their state may have been updated and others not: restart from a checkpoint.
+  /// if operations other than lookups contributed to a table's gradient, if another optimizer has
+  /// updated the same elements since the last backward(), and if the tape does not have the
+  /// gradients of all micro-batches so far; these are then forgotten, and the tape's clear() begins
+  /// a new update. After any other exception some parameters and their state may have been updated
+  /// and others not: restart from a checkpoint.
   bool step(GradientTape<R> const& tape,
             std::source_location issued_at = std::source_location::current()) {
     return Body::step(tape, issued_at);
   }
+  /// Updates by the mean of the gradients of the micro-batches since the last update, fewer than
+  /// k, for the end of an epoch, and returns true: call the tape's clear() then. Returns false, and
+  /// does nothing, if there are none. Throws what step() throws.
+  bool apply_micro_batches(GradientTape<R> const& tape,
+                           std::source_location issued_at = std::source_location::current()) {
+    return Body::apply_micro_batches(tape, issued_at);
+  }
 
   /// Checks, after backward(), that the step would update everything that the model trains. Throws
   /// std::logic_error with a list of parameters and tables without a gradient, of views of them
-  /// whose lookups did not affect the loss, and of tables that were looked up but belong, wholly or
-  /// in part, neither to this optimizer nor to `others`. The tape does not know which other tensors
-  /// are parameters. Does not block the host.
+  /// whose lookups did not affect the loss, of parameters with a gradient that a store given to
+  /// add() has and no optimizer, and of tables that were looked up but belong, wholly or in part,
+  /// neither to this optimizer nor to `others`. The tape does not know which other tensors are
+  /// parameters. Does not block the host.
   template <class... Others>
     requires(std::same_as<Others, Optimizer>&&...)
   void check(GradientTape<R> const& tape, Others const&... others) const {
@@ -212,7 +236,8 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
 
   /// Passes to `visit` everything that a saved run needs besides the parameters. `visit(name,
   /// tensor)` receives float32 tensors, and the step counter as uint8; pass a reader or a writer of
-  /// tensors, and call once.
+  /// tensors, and call once. A checkpoint::Tensors also gets the name of the kind: see
+  /// docs/checkpoints.md.
   template <class Visit>
   void visit_state(Visit&& visit) const {
     Body::visit_state([&](std::string const& name, detail::AnyTensor const& state) {
@@ -224,6 +249,10 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
         visit(name, moments);
       }
     });
+    if constexpr (detail::TakesHostState<Visit>) {
+      visit(std::string(), Body::saved_rule());
+      visit(Body::check_of_list());
+    }
   }
 };
 

@@ -3,11 +3,13 @@
 
 #include <msstream/memory/device.hpp>
 #include <msstream/runtime/default_runtime.hpp>
+#include <msstream/step/parameters.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <utility>
@@ -31,6 +33,8 @@ class ParameterAverages<detail::AnyRuntime> {
   ~ParameterAverages();
 
   /// A guard. While it lives, the parameters have the values of their averages, for evaluation.
+  /// Optimizer::step(), update(), and saving or loading a checkpoint of them throw std::logic_error
+  /// meanwhile. Replays of steps that were captured before are not noticed.
   class Swapped {
    public:
     /// Calls restore(). Writes an exception to the standard error stream.
@@ -61,6 +65,12 @@ class ParameterAverages<detail::AnyRuntime> {
   }
 
   void add(std::string name, detail::Floats const& weight, std::source_location issued_at);
+  void add(Parameters<detail::AnyRuntime> const& parameters,
+           std::optional<std::string> const& names,
+           std::source_location issued_at);
+  void visit_as_weights(
+      Parameters<detail::AnyRuntime> const& parameters,
+      std::function<void(std::string const&, detail::AnyTensor const&)> const& visit) const;
   void visit_state(
       std::function<void(std::string const&, detail::Floats const&)> const& visit) const;
 
@@ -84,9 +94,35 @@ class ParameterAverages : public ParameterAverages<detail::AnyRuntime> {
            std::source_location issued_at = std::source_location::current()) {
     Body::add(std::move(name), weight, issued_at);
   }
-  /// Passes visit(name, average) all averages, for checkpoints. Throws std::logic_error while they
-  /// are swapped in. Neither save a checkpoint nor call Optimizer::step() then: the parameters hold
-  /// the averages.
+  /// Adds every dense parameter of the store that is not frozen and has no average yet, under its
+  /// name. Parameters that the store gets later are not added by themselves; call again.
+  void add(Parameters<R> const& parameters,
+           std::source_location issued_at = std::source_location::current()) {
+    Body::add(parameters, std::nullopt, issued_at);
+  }
+  /// Adds only those whose whole name the pattern matches, tables among them: see
+  /// Parameters::freeze(). Throws std::invalid_argument, before any is added, if the pattern
+  /// matches no such parameter, and for a table that is not of float32.
+  void add(Parameters<R> const& parameters,
+           std::string const& names,
+           std::source_location issued_at = std::source_location::current()) {
+    Body::add(parameters, names, issued_at);
+  }
+  /// Returns a source for checkpoint::Tensors, to save a model for serving: all parameters of the
+  /// store under their names, those that have an average with the values of the average. Pass it to
+  /// a list while the averages live. Making the list throws std::logic_error while the averages are
+  /// swapped in, and std::invalid_argument if no parameter of the store has an average.
+  [[nodiscard]] auto as_weights(Parameters<R> const& parameters) const {
+    return [this, parameters](auto const& visit) {
+      Body::visit_as_weights(parameters,
+                             [&](std::string const& name, detail::AnyTensor const& any) {
+                               detail::visit_weights<R>(visit, name, any);
+                             });
+    };
+  }
+
+  /// Passes visit(name, average) all averages, for checkpoints that resume the training. Throws
+  /// std::logic_error while they are swapped in.
   template <class Visit>
   void visit_state(Visit&& visit) const {
     Body::visit_state([&](std::string const& name, detail::Floats const& average) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/host_state.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/step/initializer.hpp>
@@ -21,6 +22,23 @@ namespace msstream {
 struct ParametersOptions {
   std::uint64_t seed = 0;
 };
+
+namespace detail {
+
+/// Calls visit(name, tensor) with a tensor of the type of `any`: float32, float16 or bfloat16.
+template <Runtime R, class Visit>
+void visit_weights(Visit& visit, std::string const& name, AnyTensor const& any) {
+  switch (any.dtype()) {
+    case DType::float16:
+      return visit(name, Tensor<float16, R>(OfKnownType(), any));
+    case DType::bfloat16:
+      return visit(name, Tensor<bfloat16, R>(OfKnownType(), any));
+    default:
+      return visit(name, Tensor<float, R>(OfKnownType(), any));
+  }
+}
+
+}  // namespace detail
 
 /// The parameters of a model, by name: dense weights, embedding tables and buffers. Makes them with
 /// their first values, finds them again, lists them, and freezes them. An Optimizer takes the store
@@ -79,6 +97,7 @@ class Parameters<detail::AnyRuntime> {
                                                std::optional<Initializer> const& initializer,
                                                std::source_location issued_at);
   [[nodiscard]] detail::AnyTensor find(std::string_view name, DType dtype) const;
+  [[nodiscard]] detail::SourceCheck check_of_list() const;
 
  private:
   class State;
@@ -158,15 +177,11 @@ class Parameters : public Parameters<detail::AnyRuntime> {
   template <class Visit>
   void visit_state(Visit&& visit) const {
     Body::for_each([&](std::string const& name, detail::AnyTensor const& any, Kind) {
-      switch (any.dtype()) {
-        case DType::float16:
-          return visit(name, Tensor<float16, R>(detail::OfKnownType(), any));
-        case DType::bfloat16:
-          return visit(name, Tensor<bfloat16, R>(detail::OfKnownType(), any));
-        default:
-          return visit(name, Tensor<float, R>(detail::OfKnownType(), any));
-      }
+      detail::visit_weights<R>(visit, name, any);
     });
+    if constexpr (detail::TakesHostState<Visit>) {
+      visit(Body::check_of_list());
+    }
   }
 };
 

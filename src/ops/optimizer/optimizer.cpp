@@ -93,6 +93,23 @@ void require_rule(char const* operation, OptimizerRule const& rule) {
           operation,
           rule.l1,
           name_of(kind));
+  OptimizerRule const defaults{.kind = kind, .learning_rate = 0.0F};
+  auto const require_unused = [&](char const* name, float value, float unused, bool is_used) {
+    require(is_used || value == unused,
+            "{}: {} of {} with the optimizer kind {}, which has none",
+            operation,
+            name,
+            value,
+            name_of(kind));
+  };
+  bool const has_moments = dense_kind(kind) == OptimizerKind::adam ||
+                           kind == OptimizerKind::adamw || kind == OptimizerKind::lamb ||
+                           kind == OptimizerKind::lion;
+  require_unused(
+      "beta1", rule.beta1, defaults.beta1, has_moments || kind == OptimizerKind::momentum);
+  require_unused(
+      "beta2", rule.beta2, defaults.beta2, has_moments || kind == OptimizerKind::rmsprop);
+  require_unused("ftrl_beta", rule.ftrl_beta, defaults.ftrl_beta, kind == OptimizerKind::ftrl);
 }
 
 void require_group(char const* operation, ParameterGroup const& group) {

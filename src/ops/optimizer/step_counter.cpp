@@ -78,25 +78,27 @@ StepCounter<detail::AnyRuntime>::StepCounter(std::shared_ptr<detail::DeviceState
 void StepCounter<detail::AnyRuntime>::advance(OptimizerRule const& rule,
                                               std::source_location issued_at) {
   require_rule("advance_step", rule);
-  advance_clipped(rule, 1.0F, std::numeric_limits<float>::infinity(), {}, issued_at);
+  advance_clipped(rule, 1.0F, std::numeric_limits<float>::infinity(), false, {}, issued_at);
 }
 
 void StepCounter<detail::AnyRuntime>::advance_clipped(
     OptimizerRule const& rule,
     float factor,
     float clip_norm,
+    bool skip_non_finite,
     std::vector<detail::NormInput> const& gradients,
     std::source_location issued_at) {
   kernels::StepAdvance const advance{.rule = rule,
                                      .schedule = schedule_.numbers(),
                                      .table = detail::data_of(table_),
                                      .gradient_factor = factor,
-                                     .clip_norm = static_cast<double>(clip_norm)};
+                                     .clip_norm = static_cast<double>(clip_norm),
+                                     .skip_non_finite = skip_non_finite};
   detail::Reads read;
   if (table_) {
     read.add(*table_);
   }
-  if (std::isinf(clip_norm)) {
+  if (std::isinf(clip_norm) && !skip_non_finite) {
     issue(
         "advance_step",
         read,

@@ -232,29 +232,6 @@ TYPED_TEST(OptimizerOptionsTest, micro_batches_move_by_the_mean_of_their_gradien
   EXPECT_THAT(to_host(table), ElementsAre(0.0F, 0.0F, 1.0F, 1.0F));
 }
 
-TYPED_TEST(OptimizerOptionsTest, micro_batches_that_were_dropped_are_noticed) {
-  auto const w = this->ones({2});
-  OptimizerOptions options;
-  options.micro_batches = 2;
-  Optimizer<TypeParam> optimizer(
-      this->device(), {.kind = OptimizerKind::sgd, .learning_rate = 1.0F}, options);
-  optimizer.add("w", w);
-  GradientTape tape(this->device());
-  auto const backward = [&] { tape.backward(ops::sum(tape, w)); };
-  backward();
-  EXPECT_FALSE(optimizer.step(tape));
-  EXPECT_THAT(message_of<std::logic_error>([&] { optimizer.step(tape); }),
-              AllOf(HasSubstr("micro-batch 2 of 2"), HasSubstr("1 backward()")));
-  tape.clear();
-  backward();
-  EXPECT_THAT(message_of<std::logic_error>([&] { optimizer.step(tape); }),
-              AllOf(HasSubstr("micro-batch 2 of 2"), HasSubstr("clear()")));
-  EXPECT_THAT(to_host(w), Each(1.0F));
-  backward();
-  EXPECT_TRUE(optimizer.step(tape));
-  EXPECT_THAT(to_host(w), Each(0.0F));
-}
-
 TYPED_TEST(OptimizerOptionsTest, micro_batches_are_captured_together_or_refused) {
   if constexpr (CapturingRuntime<TypeParam>) {
     auto const w = this->ones({2});
@@ -388,6 +365,106 @@ TYPED_TEST(OptimizerOptionsTest, counters_of_operations_follow_a_schedule_too) {
   counter.advance(rule);
   ops::update_dense(rule, counter, parameters);
   EXPECT_THAT(to_host(w), Each(-0.25F - 0.5F * 8.0F * 0.25F));
+}
+
+TYPED_TEST(OptimizerOptionsTest, the_rate_that_was_set_is_known_before_the_first_step) {
+  Optimizer<TypeParam> optimizer(this->device(),
+                                 {.kind = OptimizerKind::sgd, .learning_rate = 1.0F});
+  EXPECT_EQ(optimizer.status().learning_rate, 1.0F);
+  optimizer.set_learning_rate(0.5F);
+  EXPECT_EQ(optimizer.status().learning_rate, 0.5F);
+}
+
+TYPED_TEST(OptimizerOptionsTest, numbers_that_a_rule_does_not_have_are_refused) {
+  auto const refused = [&](OptimizerKind kind, auto&& change, char const* words) {
+    ops::OptimizerRule rule{.kind = kind, .learning_rate = 1.0F};
+    change(rule);
+    expect_refused([&] { Optimizer<TypeParam>(this->device(), rule); }, words, ops::name_of(kind));
+  };
+  auto const beta1 = [](auto& rule) { rule.beta1 = 0.5F; };
+  auto const beta2 = [](auto& rule) { rule.beta2 = 0.5F; };
+  auto const ftrl_beta = [](auto& rule) { rule.ftrl_beta = 0.5F; };
+  for (auto const kind : {OptimizerKind::sgd, OptimizerKind::adagrad, OptimizerKind::ftrl}) {
+    refused(kind, beta1, "beta1 of 0.5");
+    refused(kind, beta2, "beta2 of 0.5");
+  }
+  refused(OptimizerKind::rmsprop, beta1, "beta1 of 0.5");
+  refused(OptimizerKind::momentum, beta2, "beta2 of 0.5");
+  refused(OptimizerKind::adam, ftrl_beta, "ftrl_beta of 0.5");
+}
+
+TYPED_TEST(OptimizerOptionsTest, a_step_whose_norm_is_not_finite_changes_nothing) {
+  auto const nan = std::numeric_limits<float>::quiet_NaN();
+  auto const infinity = std::numeric_limits<float>::infinity();
+  for (auto const kind : ops::kernels::testing::kAllOptimizerKinds) {
+    for (float const clip_norm : {infinity, 0.5F}) {
+      for (bool const together : {false, true}) {
+        SCOPED_TRACE(ops::name_of(kind));
+        auto const w = this->ones({3});
+        auto const table = this->ones({4, 4});
+        auto const narrow = this->ones({4, 1});
+        auto const factor = this->ones({1});
+        OptimizerOptions options;
+        options.clip_norm = clip_norm;
+        options.skip_non_finite = true;
+        options.tables_together = together;
+        Optimizer<TypeParam> optimizer(
+            this->device(), {.kind = kind, .learning_rate = 0.1F}, options);
+        optimizer.add("w", w);
+        optimizer.add_table("table", table);
+        optimizer.add_table("narrow", narrow);
+        GradientTape tape(this->device());
+        auto const ids = this->put(Integers{1, 3});
+        auto const step = [&] {
+          tape.without_gradient(factor);
+          auto const sum =
+              ops::add(tape,
+                       std::vector{ops::sum(tape, w),
+                                   ops::sum(tape, ops::embedding_lookup(tape, table, {ids})),
+                                   ops::sum(tape, ops::embedding_lookup(tape, narrow, {ids}))});
+          tape.backward(ops::sum(tape, ops::multiply(tape, sum.reshaped({1}), factor)));
+          EXPECT_TRUE(optimizer.step(tape));
+          tape.clear();
+        };
+        auto const everything = [&] {
+          std::vector<Floats> all{to_host(w), to_host(table), to_host(narrow)};
+          optimizer.visit_state([&](std::string const& name, auto const& tensor) {
+            if constexpr (std::same_as<decltype(to_host(tensor)), Floats>) {
+              if (name != "optimizer/step") {
+                all.push_back(to_host(tensor));
+              }
+            }
+          });
+          return all;
+        };
+        auto const with_factor = [&](float value, auto&& run) {
+          copy(factor, this->put(Floats{value}, {1}));
+          run();
+        };
+        auto const expect_skips = [&](auto&& run) {
+          with_factor(1.0F, run);
+          auto const before = everything();
+          auto const status = optimizer.status();
+          with_factor(nan, run);
+          with_factor(infinity, run);
+          EXPECT_EQ(everything(), before);
+          auto const after = optimizer.status();
+          EXPECT_EQ(after.steps, status.steps);
+          EXPECT_EQ(after.skipped, status.skipped + 2);
+          EXPECT_FALSE(std::isfinite(after.gradient_norm));
+          with_factor(2.0F, run);
+          EXPECT_NE(everything(), before);
+          EXPECT_EQ(optimizer.status().steps, status.steps + 1);
+          EXPECT_TRUE(std::isfinite(optimizer.status().gradient_norm));
+        };
+        expect_skips(step);
+        if constexpr (CapturingRuntime<TypeParam>) {
+          CapturedStep<TypeParam> captured(this->device(), step);
+          expect_skips([&] { captured.replay(); });
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/step/captured_step.hpp>
+#include <msstream/step/differentiable_ops.hpp>
+#include <msstream/step/optimizer.hpp>
 #include <msstream/step/parameter_averages.hpp>
 
 #include <map>
@@ -90,6 +92,62 @@ TYPED_TEST(ParameterAveragesTest, refuse_what_they_cannot_average) {
   expect_refused([&] { averages.add("w", w); }, "\"w\"");
   w.freeze();
   expect_refused([&] { averages.add("frozen", w); }, "\"frozen\" of shape [1]");
+}
+
+TYPED_TEST(ParameterAveragesTest, swapped_weights_are_neither_moved_nor_averaged) {
+  auto const w = this->put(Floats{1.0F}, {1});
+  Optimizer<TypeParam> optimizer(this->device(),
+                                 {.kind = ops::OptimizerKind::sgd, .learning_rate = 1.0F});
+  optimizer.add("w", w);
+  ParameterAverages<TypeParam> averages(0.5F);
+  ParameterAverages<TypeParam> others(0.9F);
+  averages.add("w", w);
+  others.add("w", w);
+  GradientTape tape(this->device());
+  tape.backward(ops::sum(tape, w));
+  auto const refused = [](auto&& call, char const* name) {
+    EXPECT_THAT(message_of<std::logic_error>(call),
+                ::testing::AllOf(::testing::HasSubstr(name),
+                                 ::testing::HasSubstr("\"w\" of shape [1]"),
+                                 ::testing::HasSubstr("swap_in()")));
+  };
+  {
+    auto const swapped = averages.swap_in();
+    refused([&] { optimizer.step(tape); }, "Optimizer::step");
+    refused([&] { others.update(); }, "ParameterAverages::update");
+    refused([&] { (void)others.swap_in(); }, "ParameterAverages::swap_in");
+    ParameterAverages<TypeParam> late(0.5F);
+    refused([&] { late.add("w", w); }, "ParameterAverages::add");
+  }
+  EXPECT_EQ(to_host(w).front(), 1.0F);
+  EXPECT_TRUE(optimizer.step(tape));
+  EXPECT_NO_THROW(others.update());
+  EXPECT_EQ(to_host(w).front(), 0.0F);
+  tape.clear();
+}
+
+TYPED_TEST(ParameterAveragesTest, take_a_store_whole_or_by_pattern) {
+  Parameters parameters(this->device());
+  (void)parameters.dense("top/w", {2, 1});
+  (void)parameters.dense("frozen", {2, 1});
+  (void)parameters.table("users", {3, 2});
+  (void)parameters.template table<float16>("items", {3, 2});
+  (void)parameters.buffer("running", {2});
+  parameters.freeze("frozen");
+  ParameterAverages<TypeParam> averages(0.5F);
+  auto const names = [&] {
+    std::vector<std::string> found;
+    averages.visit_state([&](std::string const& name, auto const&) { found.push_back(name); });
+    return found;
+  };
+  averages.add(parameters);
+  EXPECT_THAT(names(), ::testing::ElementsAre("average/top/w"));
+  averages.add(parameters, "users");
+  averages.add(parameters);  // nothing is added twice
+  EXPECT_THAT(names(), ::testing::ElementsAre("average/top/w", "average/users"));
+  expect_refused([&] { averages.add(parameters, "*"); }, "\"items\" is of float16", "float32");
+  expect_refused([&] { averages.add(parameters, "running"); }, "\"running\"", "no parameter");
+  EXPECT_EQ(names().size(), 2U);
 }
 
 }  // namespace

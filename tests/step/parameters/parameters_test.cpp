@@ -244,6 +244,57 @@ TYPED_TEST(ParametersTest, an_optimizer_takes_parameters_of_a_name_with_numbers_
               HasSubstr("the optimizer has \"mlp/0/weight\" already"));
 }
 
+TYPED_TEST(ParametersTest, a_check_names_what_the_store_got_after_the_optimizer_took_it) {
+  Parameters parameters(this->device());
+  auto const early = parameters.dense("early", {2, 1});
+  Optimizer<TypeParam> optimizer(this->device(),
+                                 {.kind = ops::OptimizerKind::sgd, .learning_rate = 1.0F},
+                                 {.check_every_step = true});
+  optimizer.add(parameters);
+  auto const late = parameters.dense("late", {2, 1});
+  auto const table = parameters.table("late_table", {3, 1});
+  (void)parameters.dense("unused", {2, 1});
+  auto const buffer = parameters.buffer("buffer", {2, 1});
+  GradientTape tape(this->device());
+  auto const backward = [&] {
+    tape.backward(ops::add(
+        tape,
+        std::vector{ops::sum(tape, early),
+                    ops::sum(tape, late),
+                    ops::sum(tape, buffer),
+                    ops::sum(tape,
+                             ops::embedding_lookup(
+                                 tape, table, {this->put(std::vector<std::int64_t>{1})}))}));
+  };
+  backward();
+  auto const message = message_of<std::logic_error>([&] { optimizer.step(tape); });
+  EXPECT_THAT(message,
+              ::testing::AllOf(HasSubstr("\"late\" of shape [2, 1]"),
+                               HasSubstr("\"late_table\""),
+                               ::testing::Not(HasSubstr("unused")),
+                               ::testing::Not(HasSubstr("buffer")),
+                               ::testing::Not(HasSubstr("early")),
+                               ::testing::Not(HasSubstr("was looked up"))));
+  tape.clear();
+  Optimizer<TypeParam> others(this->device(),
+                              {.kind = ops::OptimizerKind::sgd, .learning_rate = 1.0F});
+  others.add(parameters, "late*", {});
+  backward();
+  EXPECT_NO_THROW(optimizer.check(tape, others));
+  EXPECT_NO_THROW(others.check(tape));  // it was given the late ones alone
+  tape.clear();
+}
+
+TYPED_TEST(ParametersTest, an_optimizer_refuses_tensors_of_another_device) {
+  Device<TypeParam> const other;
+  Parameters parameters(other);
+  auto const w = parameters.dense("w", {2, 1});
+  Optimizer<TypeParam> optimizer(this->device(),
+                                 {.kind = ops::OptimizerKind::sgd, .learning_rate = 1.0F});
+  expect_refused([&] { optimizer.add("w", w); }, "\"w\" of shape [2, 1]", "another device");
+  expect_refused([&] { optimizer.add(parameters); }, "\"w\"", "another device");
+}
+
 TYPED_TEST(ParametersTest, an_optimizer_refuses_a_store_whole) {
   Parameters parameters(this->device());
   auto const first = parameters.dense("first", {2, 2});

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace msstream::detail {
@@ -48,10 +49,24 @@ class HostState {
   /// that the names of all arrays have.
   [[nodiscard]] virtual std::string first_name() const = 0;
   [[nodiscard]] virtual std::string prefix() const = 0;
+  /// Returns whether a file that lacks the first array is loaded all the same. read() is called for
+  /// it too, and finds nothing.
+  [[nodiscard]] virtual bool is_optional() const { return false; }
 
   /// Reads and checks the arrays of a file, and returns a function that takes them over and does
   /// not throw. Throws std::invalid_argument, which says what does not fit.
   [[nodiscard]] virtual std::function<void()> read(Find const& find) = 0;
+};
+
+/// Throws std::logic_error, with the name of the call in its message, if a list of tensors that was
+/// made from a source cannot be loaded, or saved if `saves`, as the source is now.
+using SourceCheck = std::function<void(char const* call, bool saves)>;
+
+/// A visitor of named tensors that also takes states of the host, as visit(name, state), and checks
+/// of the source, as visit(check): the list of a checkpoint.
+template <class Visit>
+concept TakesHostState = requires {
+  typename std::remove_cvref_t<Visit>::TakesHostState;
 };
 
 }  // namespace msstream::detail

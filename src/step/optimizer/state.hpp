@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#pragma once
+
 #include "base/name_pattern.hpp"
 #include "ops/optimizer/optimizer_state.hpp"
 #include "ops/optimizer/table_update.hpp"
 #include "step/cut_off.hpp"
 #include "step/lookup_gradient.hpp"
-#include "step/micro_batches.hpp"
-#include "step/optimizer_parts.hpp"
+#include "step/optimizer/micro_batches.hpp"
+#include "step/optimizer/optimizer_parts.hpp"
+#include "step/optimizer/saved_rule.hpp"
+#include "step/optimizer/swapped_weights.hpp"
 #include "step/owned_parameters.hpp"
 #include "step/tape_state.hpp"
 
@@ -19,26 +23,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <iterator>
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace msstream {
-namespace {
 
-using detail::add_if_without_gradient;
-using detail::add_moved;
-using detail::AnyRuntime;
-using detail::AnyTensor;
-using detail::Bunch;
-using detail::OwnedParameters;
-using detail::scope_of;
-using Range = detail::MemoryRange;
-using Tape = GradientTape<AnyRuntime>;
+/// The state of an Optimizer: its rule, its parameters with their moments, and its step.
+class Optimizer<detail::AnyRuntime>::State {
+  using AnyRuntime = detail::AnyRuntime;
+  using AnyTensor = detail::AnyTensor;
+  using Bunch = detail::Bunch;
+  using OwnedParameters = detail::OwnedParameters;
+  using Range = detail::MemoryRange;
+  using Tape = GradientTape<AnyRuntime>;
 
-}  // namespace
-
-class Optimizer<AnyRuntime>::State {
   struct Dense {
     std::string name;
     detail::Floats weight;
@@ -124,8 +126,18 @@ class Optimizer<AnyRuntime>::State {
       is_table ? add_table(name, tensor, group, issued_at)
                : add(name, detail::Floats(detail::OfKnownType(), tensor), group, issued_at);
     });
+    stores_.push_back({parameters, names});
   }
 
+  /// Throws std::logic_error if a parameter or table has the values of its average.
+  void refuse_swapped() const {
+    for (auto const& parameter : dense_) {
+      detail::SwappedWeights::refuse("Optimizer::step", parameter.name, parameter.weight.any());
+    }
+    for (auto const& table : tables_) {
+      detail::SwappedWeights::refuse("Optimizer::step", table.name, table.table);
+    }
+  }
   /// Calls check() if the options request it for this step.
   void check_step(Optimizer const& optimizer, Tape const& tape) {
     if (options_.check_every_step || (options_.check_first_step && !checked_)) {
@@ -133,18 +145,11 @@ class Optimizer<AnyRuntime>::State {
       checked_ = true;
     }
   }
-  /// Returns whether the tape has the gradients of all micro-batches of an update. Otherwise notes
-  /// one more.
-  bool has_micro_batches(Tape const& tape) {
-    auto const& device = *device_.context();
-    bool const are_complete = micro_batches_.are_complete(tape.backward_count(), device);
-    if (!are_complete) {
-      micro_batches_.add(device);
-    }
-    return are_complete;
-  }
+  [[nodiscard]] detail::MicroBatches& micro_batches() const noexcept { return *micro_batches_; }
+  [[nodiscard]] detail::StreamContext const& device() const noexcept { return *device_.context(); }
 
-  void step(Tape const& tape, std::source_location issued_at) {
+  /// Updates by the mean of the gradients of so many micro-batches.
+  void step(Tape const& tape, std::int64_t micro_batches, std::source_location issued_at) {
     require_gradients(tape);
     require_moved_by_no_other(tape);
     std::vector<ops::DenseParameter<AnyRuntime>> parameters;
@@ -157,17 +162,17 @@ class Optimizer<AnyRuntime>::State {
     }
     tape.note_step(owned_);
     auto const bunches = bunches_of(tape, issued_at);
-    advance(parameters, bunches, issued_at);
+    advance(parameters, bunches, micro_batches, issued_at);
     for (auto const& bunch : bunches) {
       std::optional<NameScope> named;
       if (!options_.tables_together && bunch.shared == nullptr) {
         named.emplace(bunch.name);
       }
-      auto const scope = scope_of(bunch.group, issued_at);
+      auto const scope = detail::scope_of(bunch.group, issued_at);
       ops::detail::update_rows(update_rule_, step_, bunch.tables, issued_at);
     }
     ops::detail::update_dense(update_rule_, step_, parameters, issued_at);
-    micro_batches_.finish();
+    micro_batches_->begin();
     if (auto* const searches = tape.state().searches.get()) {
       search_updates(*searches, issued_at);
     }
@@ -181,16 +186,17 @@ class Optimizer<AnyRuntime>::State {
   }
   [[nodiscard]] Status status(std::source_location issued_at) const {
     auto const state = ops::detail::read_step(step_, issued_at);
-    return {state.step, state.rate, state.norm};
+    return {state.step, state.step == 0 ? state.base_rate : state.rate, state.norm, state.skipped};
   }
 
   /// Appends a message to `found` for each parameter and each table without a gradient.
   void add_without_gradient(std::string& found, Tape const& tape) const {
     for (auto const& parameter : dense_) {
-      add_if_without_gradient(found, "parameter", parameter.name, parameter.weight.any(), tape);
+      detail::add_if_without_gradient(
+          found, "parameter", parameter.name, parameter.weight.any(), tape);
     }
     for (auto const& table : tables_) {
-      add_if_without_gradient(found, "table", table.name, table.table, tape);
+      detail::add_if_without_gradient(found, "table", table.name, table.table, tape);
     }
   }
   /// Appends a message to `found` for a view in which rows were looked up without effect on the
@@ -211,11 +217,38 @@ class Optimizer<AnyRuntime>::State {
       }
     });
   }
+  /// Calls function(name, tensor) for each parameter with a gradient of the stores that add() got,
+  /// among those that it would add now. A store may have got more parameters since.
+  template <class Function>
+  void for_each_to_update(Tape const& tape, Function const& function) const {
+    using Kind = Parameters<AnyRuntime>::Kind;
+    for (auto const& [parameters, names] : stores_) {
+      parameters.for_each(
+          [&, &names = names](auto const& name, AnyTensor const& tensor, Kind kind) {
+            if (kind != Kind::buffer && !tensor.immutable() && tape.has_gradient(tensor) &&
+                (!names || detail::matches_pattern(*names, name))) {
+              function(name, tensor);
+            }
+          });
+    }
+  }
   [[nodiscard]] OwnedParameters const& owned() const noexcept { return *owned_; }
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rule_; }
+  [[nodiscard]] std::shared_ptr<detail::HostState> saved_rule() const {
+    return std::make_shared<detail::SavedRule>(rule_.kind, micro_batches_);
+  }
+  [[nodiscard]] detail::SourceCheck check_of_list() const {
+    return [owned = owned_, micro_batches = micro_batches_, count = owned_->count()](
+               char const* call, bool saves) {
+      owned->require_count(call, count);
+      if (saves) {
+        micro_batches->require_none(call);
+      }
+    };
+  }
 
   void visit(std::function<void(std::string const&, AnyTensor const&)> const& visit) const {
-    visit("optimizer/step", step_.tensor().any());
+    visit("optimizer/step", step_.tensor().any().rows(0, ops::kernels::kSavedStepBytes));
     auto const visit_pair = [&](std::string const& name,
                                 ops::OptimizerState<AnyRuntime> const& state) {
       if (state.first) {
@@ -272,6 +305,10 @@ class Optimizer<AnyRuntime>::State {
             "Optimizer: \"{}\" of shape {} is frozen: no step may move it",
             name,
             tensor.shape());
+    require(tensor.device() == device_.state(),
+            "Optimizer: \"{}\" of shape {} is on another device than the optimizer",
+            name,
+            tensor.shape());
   }
   /// Throws std::logic_error if another optimizer has already updated elements of this optimizer's
   /// parameters or tables with the gradients on the tape.
@@ -282,7 +319,7 @@ class Optimizer<AnyRuntime>::State {
         owned_->for_each_shared(*other, [&](auto const& mine, auto const& others) {
           bool const move_all = !mine.is_table && !others.is_table;
           if (move_all || tape.has_gradient(mine.elements.common(others.elements))) {
-            add_moved(found, mine, others);
+            detail::add_moved(found, mine, others);
           }
         });
       }
@@ -299,7 +336,8 @@ class Optimizer<AnyRuntime>::State {
   void require_gradients(Tape const& tape) const {
     std::string missing;
     for (auto const& parameter : dense_) {
-      add_if_without_gradient(missing, "parameter", parameter.name, parameter.weight.any(), tape);
+      detail::add_if_without_gradient(
+          missing, "parameter", parameter.name, parameter.weight.any(), tape);
     }
     if (!missing.empty()) {
       throw std::logic_error("Optimizer::step:" + missing);
@@ -357,9 +395,10 @@ class Optimizer<AnyRuntime>::State {
   /// Counts the step, and clips the gradients, if the options request it.
   void advance(std::vector<ops::DenseParameter<AnyRuntime>> const& parameters,
                std::vector<Bunch> const& bunches,
+               std::int64_t micro_batches,
                std::source_location issued_at) {
     std::vector<ops::detail::NormInput> gradients;
-    if (std::isfinite(options_.clip_norm)) {
+    if (std::isfinite(options_.clip_norm) || options_.skip_non_finite) {
       auto const clip_value = [&](ops::ParameterGroup const& group) {
         return group.clip_value.value_or(rule_.clip_value);
       };
@@ -372,8 +411,9 @@ class Optimizer<AnyRuntime>::State {
         }
       }
     }
-    auto const factor = 1.0F / static_cast<float>(options_.micro_batches);
-    step_.advance_clipped(rule_, factor, options_.clip_norm, gradients, issued_at);
+    auto const factor = 1.0F / static_cast<float>(micro_batches);
+    step_.advance_clipped(
+        rule_, factor, options_.clip_norm, options_.skip_non_finite, gradients, issued_at);
   }
 
   detail::AnyDevice device_;
@@ -384,101 +424,14 @@ class Optimizer<AnyRuntime>::State {
   ops::StepCounter<AnyRuntime> step_;
   std::vector<Dense> dense_;
   std::vector<Table> tables_;
+  /// The stores that add() got, each with the pattern of names if it had one.
+  std::vector<std::pair<Parameters<AnyRuntime>, std::optional<std::string>>> stores_;
   /// The optimizer's parameters and tables. Shared with the tapes whose gradients were applied.
   std::shared_ptr<OwnedParameters> owned_ = std::make_shared<OwnedParameters>();
   bool checked_ = false;
-  detail::MicroBatches micro_batches_{options_.micro_batches};
+  /// The micro-batches since the last update. Shared with the lists of checkpoints.
+  std::shared_ptr<detail::MicroBatches> micro_batches_ =
+      std::make_shared<detail::MicroBatches>(options_.micro_batches);
 };
-
-Optimizer<AnyRuntime>::Optimizer(detail::AnyDevice const& device,
-                                 ops::OptimizerRule const& rule,
-                                 OptimizerOptions const& options,
-                                 std::source_location issued_at)
-    : state_(std::make_unique<State>(device, rule, options, issued_at)) {}
-
-Optimizer<AnyRuntime>::~Optimizer() = default;
-
-void Optimizer<AnyRuntime>::add(std::string name,
-                                detail::Floats const& weight,
-                                ops::ParameterGroup const& group,
-                                std::source_location issued_at) {
-  state_->add(std::move(name), weight, group, issued_at);
-}
-
-void Optimizer<AnyRuntime>::add_table(std::string name,
-                                      AnyTensor const& table,
-                                      ops::ParameterGroup const& group,
-                                      std::source_location issued_at) {
-  state_->add_table(std::move(name), table, group, issued_at);
-}
-
-void Optimizer<AnyRuntime>::add(Parameters<AnyRuntime> const& parameters,
-                                std::optional<std::string> const& names,
-                                ops::ParameterGroup const& group,
-                                std::source_location issued_at) {
-  state_->add(parameters, names, group, issued_at);
-}
-
-bool Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_at) {
-  if (!state_->has_micro_batches(tape)) {
-    return false;
-  }
-  state_->check_step(*this, tape);
-  state_->step(tape, issued_at);
-  return true;
-}
-
-void Optimizer<AnyRuntime>::set_learning_rate(float learning_rate, std::source_location issued_at) {
-  state_->set_learning_rate(learning_rate, issued_at);
-}
-
-Optimizer<AnyRuntime>::Status Optimizer<AnyRuntime>::status(std::source_location issued_at) const {
-  return state_->status(issued_at);
-}
-
-void Optimizer<AnyRuntime>::check(Tape const& tape,
-                                  std::vector<Optimizer const*> const& others) const {
-  std::string found;
-  state_->add_without_gradient(found, tape);
-  auto const add_if_not_owned = [&](Range const& range, Shape const& shape) {
-    auto ranges = owned_ranges(range);
-    for (auto const* const other : others) {
-      std::ranges::copy(other->owned_ranges(range), std::back_inserter(ranges));
-    }
-    auto const owned = detail::bytes_of_union(std::move(ranges));
-    if (owned < range.end - range.begin) {
-      found += fmt::format("\n  a table of shape {} was looked up: no optimizer has {}",
-                           shape,
-                           owned == 0 ? "it" : "all of its rows");
-    }
-    return owned < range.end - range.begin;
-  };
-  tape.for_each_table(add_if_not_owned);
-  tape.for_each_unreached_table([&](Range const& range, Shape const& shape) {
-    state_->add_if_unreached_rows(found, range, shape, tape);
-    if (add_if_not_owned(range, shape)) {
-      found += fmt::format(", and it has no gradient: {}", detail::kCutOff);
-    }
-  });
-  if (!found.empty()) {
-    throw std::logic_error("what the optimizer does not train:" + found);
-  }
-}
-
-std::vector<Range> Optimizer<AnyRuntime>::owned_ranges(Range const& range) const {
-  std::vector<Range> ranges;
-  state_->owned().for_each_overlap(
-      range, [&](auto const& owner) { ranges.push_back(range.common(owner.elements)); });
-  return ranges;
-}
-
-ops::OptimizerRule const& Optimizer<AnyRuntime>::rule() const noexcept {
-  return state_->rule();
-}
-
-void Optimizer<AnyRuntime>::visit_state(
-    std::function<void(std::string const&, AnyTensor const&)> const& visit) const {
-  state_->visit(visit);
-}
 
 }  // namespace msstream

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/optimizer/state.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+
+namespace msstream {
+
+using detail::AnyRuntime;
+using detail::AnyTensor;
+using Range = detail::MemoryRange;
+using Tape = GradientTape<AnyRuntime>;
+
+Optimizer<AnyRuntime>::Optimizer(detail::AnyDevice const& device,
+                                 ops::OptimizerRule const& rule,
+                                 OptimizerOptions const& options,
+                                 std::source_location issued_at)
+    : state_(std::make_unique<State>(device, rule, options, issued_at)) {}
+
+Optimizer<AnyRuntime>::~Optimizer() = default;
+
+void Optimizer<AnyRuntime>::add(std::string name,
+                                detail::Floats const& weight,
+                                ops::ParameterGroup const& group,
+                                std::source_location issued_at) {
+  state_->add(std::move(name), weight, group, issued_at);
+}
+
+void Optimizer<AnyRuntime>::add_table(std::string name,
+                                      AnyTensor const& table,
+                                      ops::ParameterGroup const& group,
+                                      std::source_location issued_at) {
+  state_->add_table(std::move(name), table, group, issued_at);
+}
+
+void Optimizer<AnyRuntime>::add(Parameters<AnyRuntime> const& parameters,
+                                std::optional<std::string> const& names,
+                                ops::ParameterGroup const& group,
+                                std::source_location issued_at) {
+  state_->add(parameters, names, group, issued_at);
+}
+
+bool Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_at) {
+  state_->refuse_swapped();
+  auto& micro_batches = state_->micro_batches();
+  if (!micro_batches.is_last(tape, state_->device())) {
+    micro_batches.count_one(state_->device());
+    return false;
+  }
+  state_->check_step(*this, tape);
+  state_->step(tape, micro_batches.per_update(), issued_at);
+  return true;
+}
+
+bool Optimizer<AnyRuntime>::apply_micro_batches(Tape const& tape, std::source_location issued_at) {
+  state_->refuse_swapped();
+  auto const pending = state_->micro_batches().pending_of(tape, state_->device());
+  if (pending == 0) {
+    return false;
+  }
+  state_->check_step(*this, tape);
+  state_->step(tape, pending, issued_at);
+  return true;
+}
+
+void Optimizer<AnyRuntime>::discard_micro_batches() noexcept {
+  state_->micro_batches().begin();
+}
+
+void Optimizer<AnyRuntime>::set_learning_rate(float learning_rate, std::source_location issued_at) {
+  state_->set_learning_rate(learning_rate, issued_at);
+}
+
+Optimizer<AnyRuntime>::Status Optimizer<AnyRuntime>::status(std::source_location issued_at) const {
+  return state_->status(issued_at);
+}
+
+void Optimizer<AnyRuntime>::check(Tape const& tape,
+                                  std::vector<Optimizer const*> const& others) const {
+  std::string found;
+  state_->add_without_gradient(found, tape);
+  auto const bytes_owned = [&](Range const& range) {
+    auto ranges = owned_ranges(range);
+    for (auto const* const other : others) {
+      std::ranges::copy(other->owned_ranges(range), std::back_inserter(ranges));
+    }
+    return detail::bytes_of_union(std::move(ranges));
+  };
+  std::vector<Range> named;
+  auto const is_named = [&](Range const& range) {
+    return std::ranges::any_of(named, [&](Range const& other) {
+      return other.begin == range.begin && other.end == range.end;
+    });
+  };
+  state_->for_each_to_update(tape, [&](std::string const& name, AnyTensor const& tensor) {
+    auto const range = Range::of(tensor);
+    if (!is_named(range) && bytes_owned(range) < range.end - range.begin) {
+      named.push_back(range);
+      found += fmt::format(
+          "\n  \"{}\" of shape {} has a gradient: it is in the Parameters that were added, and no "
+          "optimizer has it; call add() again after it is made",
+          name,
+          tensor.shape());
+    }
+  });
+  auto const add_if_not_owned = [&](Range const& range, Shape const& shape) {
+    auto const owned = bytes_owned(range);
+    if (owned < range.end - range.begin && !is_named(range)) {
+      found += fmt::format("\n  a table of shape {} was looked up: no optimizer has {}",
+                           shape,
+                           owned == 0 ? "it" : "all of its rows");
+    }
+    return owned < range.end - range.begin;
+  };
+  tape.for_each_table(add_if_not_owned);
+  tape.for_each_unreached_table([&](Range const& range, Shape const& shape) {
+    state_->add_if_unreached_rows(found, range, shape, tape);
+    if (add_if_not_owned(range, shape)) {
+      found += fmt::format(", and it has no gradient: {}", detail::kCutOff);
+    }
+  });
+  if (!found.empty()) {
+    throw std::logic_error("what the optimizer does not train:" + found);
+  }
+}
+
+std::vector<Range> Optimizer<AnyRuntime>::owned_ranges(Range const& range) const {
+  std::vector<Range> ranges;
+  state_->owned().for_each_overlap(
+      range, [&](auto const& owner) { ranges.push_back(range.common(owner.elements)); });
+  return ranges;
+}
+
+ops::OptimizerRule const& Optimizer<AnyRuntime>::rule() const noexcept {
+  return state_->rule();
+}
+
+std::shared_ptr<detail::HostState> Optimizer<AnyRuntime>::saved_rule() const {
+  return state_->saved_rule();
+}
+
+detail::SourceCheck Optimizer<AnyRuntime>::check_of_list() const {
+  return state_->check_of_list();
+}
+
+void Optimizer<AnyRuntime>::visit_state(
+    std::function<void(std::string const&, AnyTensor const&)> const& visit) const {
+  state_->visit(visit);
+}
+
+}  // namespace msstream

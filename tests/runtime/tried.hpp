@@ -27,10 +27,10 @@ using Runtimes = ::testing::Types<Tried<Host>>;
 using PlainRuntimes = ::testing::Types<Host>;
 #endif
 
-#if MSSTREAM_CHECKED && !MSSTREAM_TEST_SWITCHES
+#if MSSTREAM_CHECKED && !MSSTREAM_TESTS_EXPECT_FAULTS
 /// Fails a test in which a checking runtime finds a fault that it cannot throw, because it is in a
-/// destructor. Builds in which mechanisms are switched off leave the listener out: their tests
-/// expect faults.
+/// destructor. The program that switches mechanisms off has no such listener: its tests expect
+/// faults.
 class QuietFindings : public ::testing::EmptyTestEventListener {
  public:
   void OnTestStart(::testing::TestInfo const&) override { before_ = Checker::quiet_findings(); }

@@ -27,7 +27,11 @@ extern "C" char const* __tsan_default_options() {
 namespace msstream::testing {
 namespace {
 
+#ifdef __SANITIZE_THREAD__
+constexpr int kChildren = 8;  // fork() beside busy threads takes a second then
+#else
 constexpr int kChildren = 40;
+#endif
 constexpr int kThreads = 4;
 /// Ends a process that hangs.
 constexpr unsigned kLimitSeconds = 120;

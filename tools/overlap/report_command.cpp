@@ -6,6 +6,7 @@
 #include "overlap/read/read.hpp"
 #include "overlap/show/choices.hpp"
 #include "overlap/show/page.hpp"
+#include "overlap/show/picture.hpp"
 #include "overlap/show/report_json.hpp"
 #include "overlap/show/summary.hpp"
 #include "overlap/show/terminal.hpp"
@@ -37,6 +38,7 @@ struct Chosen {
   int rank = kUnknown;
   std::string json;
   std::string html;
+  std::string svg;
   std::string fail_on;
   bool quiet = false;
   bool list_causes = false;
@@ -71,6 +73,7 @@ Chosen parse(cli::Arguments const& arguments) {
       {{"msstream-overlap run -- python train.py", "record a program; 'run --help' says more"},
        {"msstream-overlap trace.json.gz", "report on a recording, on the terminal"},
        {"msstream-overlap trace.json.gz --html report.html", "and as a page for a browser"},
+       {"msstream-overlap trace.json.gz --window 10ms:12ms --svg part.svg", "a picture of a part"},
        {"msstream-overlap trace.json.gz --window 'ProfilerStep*'", "report on the steps alone"},
        {"msstream-overlap rank0.json rank1.json --rank 1", "two ranks; report on the second"},
        {"msstream-overlap --compare before.json after.json", "what a change brought"},
@@ -91,6 +94,8 @@ Chosen parse(cli::Arguments const& arguments) {
   options.group("Output");
   options.add("--json", chosen.json, "write the report as JSON", "a path");
   options.add("--html", chosen.html, "write the report as a page for a browser", "a path");
+  options.add(
+      "--svg", chosen.svg, "write a picture of the report, for a page or a message", "a path");
   options.add_flag("--quiet", chosen.quiet, "print no report and no progress");
   options.add("--fail-on",
               chosen.fail_on,
@@ -278,6 +283,9 @@ void check(Chosen const& chosen) {
   if (chosen.compare && !chosen.html.empty()) {
     throw cli::UsageError("--html: a comparison has no page; write one for each file");
   }
+  if (chosen.compare && !chosen.svg.empty()) {
+    throw cli::UsageError("--svg: a comparison has no picture; write one for each file");
+  }
   if (chosen.compare && !chosen.fail_on.empty()) {
     throw cli::UsageError("--fail-on: is for reports, not for comparisons");
   }
@@ -286,7 +294,8 @@ void check(Chosen const& chosen) {
     inputs.push_back({"FILE", file});
   }
   cli::check_outputs({{"--json", chosen.json, OutputFile::Kind::streamed},
-                      {"--html", chosen.html, OutputFile::Kind::streamed}},
+                      {"--html", chosen.html, OutputFile::Kind::streamed},
+                      {"--svg", chosen.svg, OutputFile::Kind::streamed}},
                      inputs);
 }
 
@@ -332,6 +341,9 @@ int report_command(cli::Arguments const& arguments) {
   }
   if (!chosen.html.empty()) {
     cli::write_output("--html", chosen.html, html_text(explained));
+  }
+  if (!chosen.svg.empty()) {
+    cli::write_output("--svg", chosen.svg, svg_text(explained));
   }
   bool failed = false;
   for (auto const& report : explained) {

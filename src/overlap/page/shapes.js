@@ -3,16 +3,13 @@
 const kClassTitles =
   ["two or more at once", "one alone, nothing to run beside it", "one alone, others waited", "idle"];
 const kKinds = ["kernel", "copy to the device", "copy to the host", "other copy", "fill", "graph", "collective"];
-const kKindColours = ["#5b8dd6", "#2ba08f", "#7aa83f", "#4fb0a8", "#b39b3e", "#8a7cd8", "#cc7a33"];
-const kOverlapped = "#3fae6c";
-const kAlone = "#7f9cc4";
+const kColours = JSON.parse(document.getElementById("palette").textContent);
+const kKindColours = kColours.kinds;
+const kCallColours = kColours.calls;
+const kOverlapped = kColours.overlapped;
+const kAlone = kColours.alone;
 const kNoCause = "#8fa3bf";
-// In the order of the causes, from 1.
-const kCauseColours = [
-  kNoCause, "#a08ca8", "#d86aa8", "#e0568f", "#b8336a", "#ff7a45", "#8660d0", "#f2a07b", "#e5484d", "#f0a020",
-  "#1c9fe0", "#3f7bf2", "#6468ee", "#16b3a0", "#a64df0", "#c084fc", "#d9b310", "#d946c8", "#a97f5a", "#6b7d95",
-  "#22bcd4", "#9aa5b4",
-];
+const kCauseColours = [kNoCause, ...kColours.causes];  // the first cause has the number 1
 
 function colourOfClass(kind, cause) {
   return kind === 0 ? kOverlapped : kind === 1 ? kAlone : kCauseColours[cause] ?? kNoCause;
@@ -103,13 +100,6 @@ function inkOn(colour) {
   }
   return ink;
 }
-
-// By the kind of call: other, launch, graph launch, copy, fill, allocate, release, synchronise, query, record,
-// wait, load, host function, instantiate.
-const kCallColours = [
-  "#8fa3bf", "#5b8dd6", "#8a7cd8", "#2ba08f", "#b39b3e", "#e0568f", "#e0568f", "#ff7a45", "#f2a07b", "#a97f5a",
-  "#a97f5a", "#d86aa8", "#6b7d95", "#8a7cd8",
-];
 
 // A text, cut to a width in pixels.
 const widths = new Map();

@@ -136,6 +136,7 @@ enum class CallKind : std::uint8_t {
   host_function,  ///< cudaLaunchHostFunc(), cudaStreamAddCallback()
   instantiate,    ///< of a graph
 };
+inline constexpr int kCallKinds = static_cast<int>(CallKind::instantiate) + 1;
 
 /// A call of the CUDA runtime or driver. Calls inside another recorded call are left out.
 struct Call {

@@ -3,6 +3,7 @@
 
 #include "base/json_writer.hpp"
 #include "base/xml_text.hpp"
+#include "overlap/show/colours.hpp"
 #include "overlap/show/page_data.hpp"
 #include "overlap/show/page_text.hpp"
 #include "overlap/show/terminal.hpp"
@@ -56,6 +57,8 @@ std::string html_text(std::span<Explained const> reports, PageOptions const& opt
       detail::xml_text(plain));
   out +=
       fmt::format("<script type=\"application/json\" id=\"causes\">{}</script>\n", causes_json());
+  out +=
+      fmt::format("<script type=\"application/json\" id=\"palette\">{}</script>\n", colours_json());
   for (std::size_t i = 0; i < reports.size(); ++i) {
     auto const data = page_data(reports[i], options);
     out += fmt::format("<script type=\"application/json\" class=\"report\" id=\"report-{}\">", i);

@@ -2,6 +2,7 @@
 #include "overlap/show/page_data.hpp"
 
 #include "base/json_writer.hpp"
+#include "overlap/show/colours.hpp"
 #include "overlap/show/page_columns.hpp"
 #include "overlap/show/page_names.hpp"
 #include "overlap/show/page_rows.hpp"
@@ -18,25 +19,6 @@ namespace msstream::overlap {
 namespace {
 
 using detail::JsonWriter;
-
-/// The kinds of rows of streams, as the page numbers them.
-enum class RowKind : std::uint8_t { kernel, h2d, d2h, other_copy, fill, graph, collective };
-
-RowKind kind_of(Activity const& activity) {
-  switch (activity.kind) {
-    case ActivityKind::kernel:
-      return activity.collective == kNone ? RowKind::kernel : RowKind::collective;
-    case ActivityKind::copy:
-      return activity.direction == CopyDirection::h2d   ? RowKind::h2d
-             : activity.direction == CopyDirection::d2h ? RowKind::d2h
-                                                        : RowKind::other_copy;
-    case ActivityKind::fill:
-      return RowKind::fill;
-    case ActivityKind::graph:
-      break;
-  }
-  return RowKind::graph;
-}
 
 /// The number of a cause in the page: 0 for none.
 std::uint64_t number_of(std::optional<Cause> cause) {

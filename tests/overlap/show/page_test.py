@@ -147,8 +147,9 @@ def try_page(browser, page, pictures):
     picture("whole")
     expect(colours_drawn(browser) > 3, "the timeline is empty")
     expect(colours_drawn(browser, "timeline.overview") > 2, "the overview is empty")
+    # The causes, the colours and the page's own script, and what each report has.
     expect(browser.value("document.querySelectorAll('script').length") ==
-           browser.value("2 + document.querySelectorAll('script.report').length * 2 - reports.length"),
+           browser.value("3 + document.querySelectorAll('script.report').length * 2 - reports.length"),
            "a name of the recording became a script")
     expect(not browser.value("window.hostile"), "a name of the recording ran as a script")
 

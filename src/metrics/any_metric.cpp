@@ -167,7 +167,7 @@ kernels::MetricUpdate MetricState::update_of(AnyBatch const& batch) const {
   return update;
 }
 
-MetricState::Read MetricState::read(std::source_location issued_at) const {
+MetricState::Read MetricState::read(std::source_location issued_at, char const* third_fault) const {
   auto const staged = msstream::detail::download(words_.any(), issued_at);
   Read found;
   std::memcpy(&found.tally, staged.data(), sizeof(found.tally));
@@ -175,12 +175,14 @@ MetricState::Read MetricState::read(std::source_location issued_at) const {
   found.words.assign(words + kTallyElements, words + words_.count());
   auto const require_none = [&](kernels::Tally::Word word, char const* fault) {
     auto const bad = found.tally.at[word];
-    require(bad == 0, "{}: {} examples since the last reset() {}", name_, bad, fault);
+    require(bad == 0, "{}: {} {}", name_, bad, fault);
   };
   require_none(kernels::Tally::bad_scores,
-               "have scores that are NaN, or probabilities outside [0, 1]");
-  require_none(kernels::Tally::bad_labels, "have labels outside the accepted range");
-  require_none(kernels::Tally::bad_weights, "have weights outside [0, 2^26]");
+               "examples since the last reset() have scores that are NaN, or probabilities outside "
+               "[0, 1]");
+  require_none(kernels::Tally::bad_labels,
+               "examples since the last reset() have labels outside the accepted range");
+  require_none(kernels::Tally::bad_weights, third_fault);
   return found;
 }
 

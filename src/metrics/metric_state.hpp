@@ -60,8 +60,11 @@ class MetricState {
     std::vector<std::uint64_t> words;
   };
   /// Waits for the updates so far, and returns the words. Throws std::invalid_argument if examples
-  /// had bad numbers.
-  [[nodiscard]] Read read(std::source_location issued_at) const;
+  /// had bad numbers; `third_fault` says what Tally::bad_weights counts.
+  [[nodiscard]] Read read(std::source_location issued_at,
+                          char const* third_fault =
+                              "examples since the last reset() have weights "
+                              "outside [0, 2^26]") const;
   [[nodiscard]] std::uint64_t* words() const noexcept;
 
  private:

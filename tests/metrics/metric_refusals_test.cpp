@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 
 namespace msstream::metrics::testing {
@@ -72,6 +73,50 @@ TYPED_TEST(MetricRefusalsTest, bad_numbers_are_reported) {
   expect_refused([&] { (void)ndcg.value(); }, "ndcg", "2 examples", "labels");
 }
 
+TYPED_TEST(MetricRefusalsTest, wrong_offsets_are_reported) {
+  Ndcg const ndcg(this->device());
+  auto const update = [&](Integers const& offsets, std::optional<std::int64_t> count = {}) {
+    ndcg.reset();
+    Batch<TypeParam> batch{.scores = this->put(Floats{1, 2, 3}),
+                           .labels = this->put(Floats{1, 0, 1}),
+                           .offsets = this->put(offsets)};
+    if (count) {
+      batch.count = this->scalar(*count);
+    }
+    ndcg.update(batch);
+  };
+  auto const expect_told = [&](Integers const& offsets, int bad) {
+    update(offsets);
+    expect_refused(
+        [&] { (void)ndcg.value(); }, "ndcg", fmt::format("{} offsets since the last reset()", bad));
+  };
+  expect_told({0, 2}, 1);
+  expect_told({0, 5}, 1);
+  expect_told({0, 3, 1, 3}, 1);
+  expect_told({1, 3}, 1);
+  expect_told({-4, 3}, 1);
+  expect_told({2, -1, 1}, 3);
+  expect_told({0}, 1);
+  Integers many(1000, 4);
+  many.front() = 0;
+  expect_told(many, 999);
+  for (Integers const& offsets : {Integers{0, 3}, Integers{0, 0, 2, 2, 3, 3}}) {
+    update(offsets);
+    EXPECT_TRUE(ndcg.value());
+  }
+  // With a count, offsets may end at rows that do not exist.
+  update({0, 1, 2}, 2);
+  EXPECT_TRUE(ndcg.value());
+  update({0, 1, 3}, 2);
+  EXPECT_TRUE(ndcg.value());
+  update({0}, 0);
+  EXPECT_FALSE(ndcg.value());
+  update({0, 1}, 2);
+  expect_refused([&] { (void)ndcg.value(); }, "1 offsets");
+  ndcg.reset();
+  EXPECT_FALSE(ndcg.value());
+}
+
 TYPED_TEST(MetricRefusalsTest, refusals_name_the_metric_and_change_nothing) {
   auto const& device = this->device();
   auto const batch = this->batch({{1, 2}, {0, 1}});
@@ -84,7 +129,7 @@ TYPED_TEST(MetricRefusalsTest, refusals_name_the_metric_and_change_nothing) {
   expect_refused([&] { auc.update(this->batch({{1}, {1}, {1}})); }, "auc", "with weights");
   expect_refused([&] { weighted.update(batch); }, "weighed", "without weights");
   expect_refused([&] { grouped.update(batch); }, "grouped_auc", "Batch::users");
-  expect_refused([&] { ndcg.update(batch); }, "ndcg", "Batch::offsets");
+  expect_refused([&] { ndcg.update(batch); }, "ndcg", "without offsets", "Batch::offsets");
   auto bad = batch;
   bad.count = this->put(Integers{1, 2});
   expect_refused([&] { log_loss.update(bad); }, "log_loss", "scalar");

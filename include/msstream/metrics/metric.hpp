@@ -28,8 +28,8 @@ using Update = detail::AnyUpdate;
 /// every number of stream groups, captured or not, and however the examples were divided into
 /// batches.
 ///
-/// NaN scores, probabilities outside [0, 1], labels outside [0, 1] and weights outside [0, 2^26]
-/// are counted on the device, and reported by value().
+/// NaN scores, probabilities outside [0, 1], labels outside [0, 1], weights outside [0, 2^26] and
+/// wrong offsets are counted on the device, and reported by value().
 template <Runtime R = DefaultRuntime>
 class Metric {
  public:

@@ -26,15 +26,57 @@ TYPED_TEST_SUITE(MetricRefusalsTest, msstream::testing::Runtimes, msstream::test
 TYPED_TEST(MetricRefusalsTest, a_full_metric_says_so_by_its_name) {
   Auc const auc(this->device(), {.name = "auc of clicks", .capacity = 5});
   auto const batch = this->batch({{1, 2, 3}, {0, 1, 1}});
+  auto const expect_full = [](auto const& call) {
+    EXPECT_THAT(msstream::testing::message_of<std::length_error>(call),
+                ::testing::AllOf(::testing::HasSubstr("auc of clicks"),
+                                 ::testing::HasSubstr("6 examples"),
+                                 ::testing::HasSubstr("capacity of 5")));
+  };
   auc.update(batch);
-  auc.update(batch);
-  EXPECT_THAT(msstream::testing::message_of<std::length_error>([&] { (void)auc.value(); }),
-              ::testing::AllOf(::testing::HasSubstr("auc of clicks"),
-                               ::testing::HasSubstr("6 examples"),
-                               ::testing::HasSubstr("capacity of 5")));
+  // The update that exceeds the capacity says so at once, and adds nothing, also to other metrics.
+  LogLoss const log_loss(this->device());
+  expect_full([&] { MetricSet(log_loss, auc).update(batch); });
+  EXPECT_FALSE(log_loss.value());
+  EXPECT_EQ(auc.value(), 1.0);
+  // The host does not know a count on the device; value() does.
+  auto counted = batch;
+  counted.count = this->scalar(2);
+  auc.update(counted);
+  EXPECT_EQ(auc.value(), 1.0);
+  auc.reset();
+  counted.count = this->scalar(3);
+  auc.update(counted);
+  auc.update(counted);
+  expect_full([&] { (void)auc.value(); });
   auc.reset();
   auc.update(batch);
   EXPECT_EQ(auc.value(), 1.0);
+}
+
+TYPED_TEST(MetricRefusalsTest, a_set_tells_the_values_of_the_others) {
+  auto const batch = this->batch({{1, 2}, {0, 1}});
+  Auc const auc(this->device(), {.capacity = 1});
+  LogLoss const log_loss(this->device());
+  BucketedAuc const probabilities(this->device(), {.name = "of p", .input = Input::probabilities});
+  Calibration const calibration(this->device());
+  MetricSet const all(log_loss, auc, probabilities, calibration);
+  auto counted = batch;
+  counted.count = this->scalar(2);
+  all.update(counted);
+  EXPECT_THAT(msstream::testing::message_of<std::length_error>([&] { (void)all.values(); }),
+              ::testing::AllOf(::testing::StartsWith("auc: 2 examples"),
+                               ::testing::HasSubstr("; of p: 1 examples"),
+                               ::testing::HasSubstr(fmt::format("; the other metrics: log_loss {}, "
+                                                                "calibration {}",
+                                                                *log_loss.value(),
+                                                                *calibration.value()))));
+  auto const nan = std::nanf("");
+  all.reset();
+  MetricSet(log_loss, probabilities).update(this->batch({{nan}, {0}}));
+  expect_refused([&] { (void)all.values(); },
+                 "log_loss: 1 examples",
+                 "of p: 1 examples",
+                 "the other metrics: auc empty, calibration empty");
 }
 
 TYPED_TEST(MetricRefusalsTest, bad_numbers_are_reported) {

@@ -15,6 +15,7 @@ namespace msstream::metrics {
 ///
 /// Keeps every example, in 5 bytes of device memory, or 9 with weights, for each of `capacity`
 /// examples. value() sorts them on the device, for which it allocates 32 more bytes per example.
+/// More examples throw std::length_error, by the update that exceeds the capacity or by value().
 template <Runtime R = DefaultRuntime>
 class Auc;
 

@@ -37,7 +37,10 @@ class Metric {
 
   /// Adds one example per element of `scores` and `labels`. One launch. Throws
   /// std::invalid_argument, without any effect, for tensors of different counts or of another
-  /// device, and for a batch that lacks what the metric needs or has weights that it does not take.
+  /// device, and for a batch that lacks what the metric needs or has weights that it does not take;
+  /// and std::length_error, also without effect, if the batch exceeds the metric's capacity. The
+  /// host knows that for updates outside captures, with batches without a `count`, if no reset()
+  /// was captured; value() reports all other examples beyond the capacity.
   void update(Tensor<float, R> const& scores,
               Tensor<float, R> const& labels,
               std::source_location issued_at = std::source_location::current()) const {

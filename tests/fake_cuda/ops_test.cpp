@@ -252,6 +252,12 @@ std::vector<Case> cases() {
       {"bce_with_logits",
        [](Inputs& in) { drop(ops::bce_with_logits(in.column, in.column)); },
        kernels(1)},
+      {"weighted_bce_with_logits",
+       [](Inputs& in) {
+         drop(
+             ops::bce_with_logits(in.column, in.column, {.weight = in.column, .pos_weight = 2.0F}));
+       },
+       kernels(1)},
       {"scale_by_scalar",
        [](Inputs& in) { drop(ops::scale_by_scalar(in.matrix, in.scalar, 1.0F)); },
        kernels(1)},

@@ -36,13 +36,12 @@ class Din(nn.Module):
         self.logit = nn.Linear(64, 1)
 
     def forward(self, history, offsets, item):
-        rows = self.items(history).split(offsets.diff().tolist())
-        past = nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        wanted = self.items(item)
-        beside = wanted[:, None, :].expand_as(past)
-        pairs = torch.cat([past, past - beside, past * beside], dim=2).reshape(-1, 3 * WIDTH)
-        weights = self.score(self.attention(pairs)).reshape(*past.shape[:2], 1)
-        interest = (past * weights).sum(dim=1)
+        rows, wanted = self.items(history), self.items(item)
+        users = torch.repeat_interleave(torch.arange(len(item), device=item.device), offsets.diff())
+        beside = wanted[users]
+        pairs = torch.cat([rows, rows - beside, rows * beside], dim=1)
+        weights = self.score(self.attention(pairs))
+        interest = torch.zeros_like(wanted).index_add(0, users, rows * weights)
         features = torch.cat([interest, wanted, interest * wanted], dim=1)
         return self.logit(self.hidden(features))
 

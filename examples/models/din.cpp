@@ -70,8 +70,8 @@ int main() {
   optimizer.add(parameters);
   ms::GradientTape tape(device);
 
-  auto batches = histories::batches(device, 0, 100'000, true);
-  ms::report::ProgressLine progress("training", 100'000);
+  auto batches = histories::batches(device, 0, 300'000, true);
+  ms::report::ProgressLine progress("training", 300'000);
   while (auto const batch = batches.next()) {
     tape.backward(
         ops::mean_bce_with_logits(tape, model.forward(tape, *batch), histories::labels_of(*batch)));
@@ -93,7 +93,7 @@ int main() {
        .buckets = {256},
        .max_batch_delay = std::chrono::seconds(1)});
   ms::metrics::Auc const auc(device);
-  auto held_out = histories::batches(device, 100'000, 110'240, true);
+  auto held_out = histories::batches(device, 300'000, 310'240, true);
   while (auto const batch = held_out.next()) {
     auto const logits = (*served)(*batch);
     auc.update(logits, histories::labels_of(*batch));

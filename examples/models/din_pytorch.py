@@ -50,7 +50,7 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = Din().to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for history, offsets, items, labels in histories(0, 100_000, 256, device, clicks=True):
+    for history, offsets, items, labels in histories(0, 300_000, 256, device, clicks=True):
         optimizer.zero_grad()
         binary_cross_entropy_with_logits(model(history, offsets, items), labels).backward()
         optimizer.step()
@@ -60,7 +60,7 @@ def main():
     served.eval()
     logits, targets = [], []
     with torch.no_grad():
-        for history, offsets, items, labels in histories(100_000, 110_240, 256, device, clicks=True):
+        for history, offsets, items, labels in histories(300_000, 310_240, 256, device, clicks=True):
             logits.append(served(history, offsets, items))
             targets.append(labels)
     auc = binary_auroc(torch.cat(logits).flatten(), torch.cat(targets).flatten())

@@ -127,6 +127,12 @@ std::vector<Case> cases() {
          drop(ops::dense_to_jagged(in.stacked_output, in.offsets.rows(0, 3), kBatch));
        },
        kernels(1)},
+      {"joined_bags",
+       [](Inputs& in) {
+         drop(ops::joined_bags(
+             {ops::Bags<ms::Cuda>(in.ids), ops::Bags<ms::Cuda>(in.many_ids, in.offsets)}));
+       },
+       kernels(3)},
       {"lengths_to_offsets", [](Inputs& in) { drop(ops::lengths_to_offsets(in.ids)); }, kernels(1)},
       {"lengths_to_offsets_of_many",
        [](Inputs& in) { drop(ops::lengths_to_offsets(in.many_ids)); },

@@ -7,7 +7,7 @@ set(msstream_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/msstream)
 if(MSSTREAM_NATIVE_ARCH)
   install(CODE [[message(NOTICE "msstream: this build is for processors like this machine's alone (MSSTREAM_NATIVE_ARCH=ON); to install for others, configure with -DMSSTREAM_NATIVE_ARCH=OFF")]])
 endif()
-install(TARGETS msstream EXPORT msstream-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS msstream msstream_overlap EXPORT msstream-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
 if(TARGET msstream_torch)

@@ -82,7 +82,7 @@ MOST_FILES = 40
 # The content of each library in apps/, and the others that it may include.
 APPS = {
     "cli": ("options, reports, progress, and the files that a program writes", ()),
-    "datasets": ("data sets of the examples: their formats, generators, batches in memory", ()),
+    "datasets": ("data sets of the examples: their formats, generators, rows in memory", ()),
     "training": ("the driver of a training: batches on the device, steps, metrics, stream groups", ("cli", "datasets")),
     "load": ("the load generator: queries for an inference pool, and their measures", ("cli", "datasets")),
 }

@@ -23,6 +23,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
   parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
   page     the page of msstream-overlap in headless Chromium; left out without the package chromium
+  hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
 
   scripts/nightly.sh load core
@@ -141,6 +142,25 @@ page() {
   python3 -B "$root/tests/overlap/show/page_test.py" "$pages"/*.html
 }
 
+# HTA 0.5.0 stops at short recordings with pandas 3.
+hta() {
+  local folder=$root/build/hta traces=("${MSSTREAM_TEST_DATA:-$root/data}"/traces/kineto/*.json.gz) parts
+  if ! { python3 -m venv "$folder" && "$folder/bin/python" -m pip install --quiet HolisticTraceAnalysis 'pandas<3'; }; then
+    say "left out: HolisticTraceAnalysis cannot be installed from PyPI"
+    return
+  fi
+  choose_preset
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build msstream-overlap overlap_fake_program overlap_fake_cupti
+  # A recording of the recorder's own, from a CUPTI without a GPU.
+  parts=$root/build/$preset/tests/overlap/record
+  "$root/build/$preset/tools/overlap/msstream-overlap" run --force --output "$folder/recording.json.gz" \
+    --cupti "$parts/liboverlap_fake_cupti.so" -- "$parts/overlap_fake_program" exit 1000 || [ $? = 7 ]
+  [ -f "${traces[0]}" ] || traces=()
+  "$folder/bin/python" -B "$root/tests/overlap/show/hta_figures.py" \
+    --tool "$root/build/$preset/tools/overlap/msstream-overlap" "$folder/recording.json.gz" "${traces[@]}"
+}
+
 gpu() {
   choose_preset
   if [ "$preset" != cuda ]; then
@@ -158,12 +178,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load core fuzz sklearn python captures parquet page gpu)
+parts=(headers tidy asan tsan load core fuzz sklearn python captures parquet page hta gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | core | fuzz | sklearn | python | captures | parquet | page | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | core | fuzz | sklearn | python | captures | parquet | page | hta | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

@@ -11,17 +11,50 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <string>
+#include <utility>
 
 namespace msstream::datasets {
 
 namespace {
 
-constexpr std::size_t kContinuous = 13;
+constexpr std::size_t kContinuousValues = 13;
 constexpr int kMostTasks = 64;
 constexpr double kPopularityExponent = 1.05;
 constexpr std::array<std::int64_t, 26> kCardinalities{
     1460,  583,     1'000'000, 200'000, 305,  24, 12517,   633, 3,  93145,  5683, 800'000, 3194, 27,
     14992, 500'000, 10,        5652,    2173, 4,  700'000, 18,  15, 80'000, 105,  60'000};
+
+std::vector<std::int64_t> cardinalities_of(GeneratedOptions const& options) {
+  std::vector<std::int64_t> cardinalities;
+  for (auto const cardinality : kCardinalities) {
+    cardinalities.push_back(std::min(cardinality, options.largest_cardinality));
+  }
+  return cardinalities;
+}
+
+data::Schema schema_of(GeneratedOptions const& options) {
+  require(options.rows >= 0, "generated data: {} rows", options.rows);
+  require(options.hotness >= 1, "generated data: hotness {} is below 1", options.hotness);
+  require(options.largest_cardinality >= 1,
+          "generated data: largest cardinality {} is below 1",
+          options.largest_cardinality);
+  require(options.tasks >= 1 && options.tasks <= kMostTasks,
+          "generated data: {} tasks; expected 1 to {}",
+          options.tasks,
+          kMostTasks);
+  std::vector<data::Column> columns;
+  for (std::size_t field = 0; field < kCardinalities.size(); ++field) {
+    columns.push_back({fmt::format("C{}", field + 1), data::ColumnType::int64, options.hotness});
+  }
+  columns.push_back({.name = std::string(kContinuous),
+                     .width = kContinuousValues,
+                     .transforms = {data::Transform::normalize()}});
+  for (int task = 0; task < options.tasks; ++task) {
+    columns.push_back({task == 0 ? "Label" : fmt::format("Label{}", task + 1)});
+  }
+  return data::Schema(std::move(columns));
+}
 
 /// The purpose of a random stream. Streams of different purposes are always distinct streams.
 enum class Purpose : std::uint64_t { rank, continuous, label, weight, interaction, key };
@@ -60,29 +93,8 @@ std::int64_t power_law_rank(double uniform, std::int64_t cardinality) {
 
 }  // namespace
 
-GeneratedData::GeneratedData(GeneratedOptions const& options) : options_(options) {
-  require(options.rows >= 0, "generated data: {} rows", options.rows);
-  require(options.hotness >= 1, "generated data: hotness {} is below 1", options.hotness);
-  require(options.largest_cardinality >= 1,
-          "generated data: largest cardinality {} is below 1",
-          options.largest_cardinality);
-  require(options.tasks >= 1 && options.tasks <= kMostTasks,
-          "generated data: {} tasks; expected 1 to {}",
-          options.tasks,
-          kMostTasks);
-  for (std::size_t i = 0; i < kContinuous; ++i) {
-    schema_.continuous.push_back(fmt::format("I{}", i + 1));
-  }
-  for (auto const cardinality : kCardinalities) {
-    cardinalities_.push_back(std::min(cardinality, options.largest_cardinality));
-    schema_.categorical.push_back(fmt::format("C{}", cardinalities_.size()));
-  }
-  schema_.labels = {"Label"};
-  for (int task = 1; task < options.tasks; ++task) {
-    schema_.labels.push_back(fmt::format("Label{}", task + 1));
-  }
-  schema_.hotness = options.hotness;
-}
+GeneratedData::GeneratedData(GeneratedOptions const& options)
+    : options_(options), cardinalities_(cardinalities_of(options)), schema_(schema_of(options)) {}
 
 std::int64_t GeneratedData::rank(std::int64_t row, std::size_t field, std::int64_t slot) const {
   auto const counter = static_cast<std::uint64_t>(row * options_.hotness + slot);
@@ -109,41 +121,57 @@ double GeneratedData::true_logit(std::int64_t row, int task) const {
     }
     logit += 0.35 * sum / std::sqrt(hotness);  // the variance is independent of the hotness
   }
-  for (std::size_t field = 0; field < kContinuous; ++field) {
+  for (std::size_t field = 0; field < kContinuousValues; ++field) {
     logit += 0.3 * planted(options_.seed, task, Purpose::weight, 512 + field, 0) *
              continuous(row, field);
   }
   return logit + 0.5 * (factors[0] * factors[1] + factors[2] * factors[3]) / hotness;
 }
 
-RowBlock GeneratedData::block(std::int64_t first_row, std::int64_t rows) const {
-  RowBlock block;
-  block.rows = rows;
-  block.keys.reserve(static_cast<std::size_t>(rows) * schema_.keys_per_row());
-  for (std::int64_t row = first_row; row < first_row + rows; ++row) {
-    for (std::size_t field = 0; field < cardinalities_.size(); ++field) {
+data::Chunk GeneratedData::chunk(std::int64_t first_row, std::int64_t rows) const {
+  data::Chunk chunk(schema_);
+  auto const fields = cardinalities_.size();
+  for (std::size_t field = 0; field < fields; ++field) {
+    auto& keys = chunk.ints(field);
+    keys.reserve(static_cast<std::size_t>(rows * options_.hotness));
+    for (std::int64_t row = first_row; row < first_row + rows; ++row) {
       for (std::int64_t slot = 0; slot < options_.hotness; ++slot) {
         auto const value = static_cast<std::uint64_t>(rank(row, field, slot));
         auto const key = random_bits(options_.seed, stream_of(Purpose::key, field), value);
-        block.keys.push_back(std::bit_cast<std::int64_t>(key));
+        keys.push_back(std::bit_cast<std::int64_t>(key));
       }
     }
-    for (std::size_t field = 0; field < kContinuous; ++field) {
-      block.continuous.push_back(static_cast<float>(continuous(row, field)));
-    }
-    for (int task = 0; task < options_.tasks; ++task) {
-      double const draw =
-          uniform_of(random_bits(options_.seed,
-                                 stream_of(Purpose::label, static_cast<std::size_t>(task)),
-                                 static_cast<std::uint64_t>(row)));
-      double const chance = 1.0 / (1.0 + std::exp(-true_logit(row, task)));
-      block.labels.push_back(draw < chance ? 1.0F : 0.0F);
+  }
+  auto& values = chunk.floats(fields);
+  values.reserve(static_cast<std::size_t>(rows) * kContinuousValues);
+  for (std::int64_t row = first_row; row < first_row + rows; ++row) {
+    for (std::size_t field = 0; field < kContinuousValues; ++field) {
+      values.push_back(static_cast<float>(continuous(row, field)));
     }
   }
-  return block;
+  for (int task = 0; task < options_.tasks; ++task) {
+    auto const number = static_cast<std::size_t>(task);
+    auto& labels = chunk.floats(fields + 1 + number);
+    for (std::int64_t row = first_row; row < first_row + rows; ++row) {
+      double const draw = uniform_of(random_bits(
+          options_.seed, stream_of(Purpose::label, number), static_cast<std::uint64_t>(row)));
+      double const chance = 1.0 / (1.0 + std::exp(-true_logit(row, task)));
+      labels.push_back(draw < chance ? 1.0F : 0.0F);
+    }
+  }
+  return chunk;
 }
 
-RowTask GeneratedSource::next() {
+bool GeneratedReader::next(data::Chunk& chunk) {
+  auto const task = next_task();
+  if (!task) {
+    return false;
+  }
+  task(chunk);
+  return true;
+}
+
+data::Reader::Task GeneratedReader::next_task() {
   constexpr std::int64_t rows_per_task = 4096;
   std::int64_t const first = next_row_;
   std::int64_t const count = std::min(rows_per_task, data_.options().rows - first);
@@ -151,7 +179,7 @@ RowTask GeneratedSource::next() {
     return {};
   }
   next_row_ += count;
-  return [this, first, count] { return data_.block(first, count); };
+  return [this, first, count](data::Chunk& chunk) { chunk = data_.chunk(first, count); };
 }
 
 }  // namespace msstream::datasets

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "datasets/table.hpp"
+#include "datasets/click_columns.hpp"
+
+#include <msstream/data/chunk.hpp>
+#include <msstream/data/reader.hpp>
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace msstream::datasets {
@@ -33,7 +35,8 @@ class GeneratedData {
   /// tasks outside 1 to 64.
   explicit GeneratedData(GeneratedOptions const& options);
 
-  [[nodiscard]] Schema const& schema() const noexcept { return schema_; }
+  /// Returns the columns: C1 to C26, keys; `continuous`, which are normalised; Label, Label2 ….
+  [[nodiscard]] data::Schema const& schema() const noexcept { return schema_; }
   [[nodiscard]] GeneratedOptions const& options() const noexcept { return options_; }
   [[nodiscard]] std::vector<std::int64_t> const& cardinalities() const noexcept {
     return cardinalities_;
@@ -41,7 +44,7 @@ class GeneratedData {
 
   /// Generates `rows` rows from number `first_row` on. Thread-safe. Numbers beyond
   /// GeneratedOptions::rows are valid, too.
-  [[nodiscard]] RowBlock block(std::int64_t first_row, std::int64_t rows) const;
+  [[nodiscard]] data::Chunk chunk(std::int64_t first_row, std::int64_t rows) const;
 
   /// Returns the logit from which the row's label for a task is drawn, which is the best score that
   /// a model could give.
@@ -52,17 +55,20 @@ class GeneratedData {
   [[nodiscard]] double continuous(std::int64_t row, std::size_t field) const;
 
   GeneratedOptions options_;
-  Schema schema_;
   std::vector<std::int64_t> cardinalities_;
+  data::Schema schema_;
 };
 
-/// A source of generated rows, which can be loaded like a file.
-class GeneratedSource final : public RowSource {
+/// Reads generated rows like those of a file. A position is the number of a row.
+class GeneratedReader final : public data::Reader {
  public:
-  explicit GeneratedSource(GeneratedOptions const& options) : data_(options) {}
+  explicit GeneratedReader(GeneratedOptions const& options) : data_(options) {}
 
-  [[nodiscard]] Schema const& schema() const override { return data_.schema(); }
-  [[nodiscard]] RowTask next() override;
+  [[nodiscard]] data::Schema const& schema() const override { return data_.schema(); }
+  bool next(data::Chunk& chunk) override;
+  [[nodiscard]] Position position() const override { return {.offset = next_row_}; }
+  void seek(Position const& position) override { next_row_ = position.offset; }
+  [[nodiscard]] Task next_task() override;
 
  private:
   GeneratedData data_;

@@ -23,16 +23,15 @@ namespace msstream::datasets {
 namespace {
 
 using data::ByteSource;
-using data::Chunk;
 using data::detail::LineChunk;
 using data::detail::LineChunks;
 using data::detail::Quoting;
 
-/// Bytes of another source. Keeps those that are read until rewind(), and then gives them again, so
-/// that a pipe can be inspected before it is read.
+/// Bytes of another source. Keeps those that are read until read_on(), and gives them again after
+/// each rewind(), so that a pipe can be inspected before it is read.
 class InspectedBytes final : public ByteSource {
  public:
-  explicit InspectedBytes(std::shared_ptr<ByteSource> bytes) : bytes_(std::move(bytes)) {}
+  explicit InspectedBytes(std::unique_ptr<ByteSource> bytes) : bytes_(std::move(bytes)) {}
 
   std::size_t read(char* out, std::size_t bytes) override {
     if (given_ < kept_.size()) {
@@ -48,13 +47,16 @@ class InspectedBytes final : public ByteSource {
     }
     return count;
   }
-  void rewind() {
+  void rewind() noexcept { given_ = 0; }
+  /// Begins at the first byte for the last time.
+  void read_on() noexcept {
     given_ = 0;
     keeps_ = false;
   }
+  [[nodiscard]] bool is_inspected() const noexcept { return keeps_; }
 
  private:
-  std::shared_ptr<ByteSource> bytes_;
+  std::unique_ptr<ByteSource> bytes_;
   std::string kept_;
   std::size_t given_ = 0;
   bool keeps_ = true;
@@ -116,57 +118,23 @@ std::unique_ptr<data::Reader> reader_of(data::TextFile file, TextFormat const& f
   return std::make_unique<data::CsvReader>(std::move(file), format.options);
 }
 
-/// Returns the rows of a chunk of the library, whose columns TextFormat describes.
-RowBlock block_of(Chunk const& chunk) {
-  auto const& keys = chunk.ints("keys");
-  auto const& continuous = chunk.floats("continuous");
-  auto const& labels = chunk.floats("label");
-  RowBlock block{
-      chunk.rows(), {keys.begin(), keys.end()}, {continuous.begin(), continuous.end()}, {}};
-  constexpr std::size_t second_label = 3;
-  if (chunk.schema().columns().size() <= second_label) {
-    block.labels.assign(labels.begin(), labels.end());
-    return block;
-  }
-  for (std::size_t row = 0; row < labels.size(); ++row) {
-    block.labels.push_back(labels[row]);
-    block.labels.push_back(chunk.floats(second_label)[row]);
-  }
-  return block;
+/// Returns a file whose bytes have been inspected. It is first opened for the inspection, then on
+/// the same bytes, which may be those of a pipe, and anew each time after that.
+data::TextFile inspected_file(std::filesystem::path const& path,
+                              std::shared_ptr<InspectedBytes> const& bytes) {
+  auto const first = std::make_shared<bool>(true);
+  return {path.string(), [path, bytes, first]() -> std::unique_ptr<ByteSource> {
+            if (bytes->is_inspected() || std::exchange(*first, false)) {
+              return std::make_unique<SharedBytes>(bytes);
+            }
+            return data::open_bytes(path);
+          }};
 }
-
-class TextSource final : public RowSource {
- public:
-  TextSource(data::TextFile file, TextFormat format)
-      : reader_(reader_of(std::move(file), format)),
-        schema_(std::move(format.schema)),
-        first_(reader_->next_task()) {}
-
-  [[nodiscard]] bool is_empty() const { return first_ == nullptr; }
-  [[nodiscard]] Schema const& schema() const override { return schema_; }
-
-  [[nodiscard]] RowTask next() override {
-    auto task = first_ ? std::exchange(first_, {}) : reader_->next_task();
-    if (!task) {
-      return {};
-    }
-    return [this, task = std::move(task)] {
-      Chunk chunk(reader_->schema());
-      task(chunk);
-      return block_of(chunk);
-    };
-  }
-
- private:
-  std::unique_ptr<data::Reader> reader_;
-  Schema schema_;
-  data::Reader::Task first_;
-};
 
 }  // namespace
 
-std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
-                                     ReaderOptions const& options) {
+std::unique_ptr<data::Reader> open_data(std::filesystem::path const& path,
+                                        ReaderOptions const& options) {
   require(options.chunk_bytes > 0, "chunk_bytes: expected at least 1, found 0");
   std::string const name = path.string();
   auto const bytes = std::make_shared<InspectedBytes>(data::open_bytes(path));
@@ -176,14 +144,14 @@ std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
                     LineChunks(std::make_unique<SharedBytes>(bytes), name, options.chunk_bytes),
                     name));
   bytes->rewind();
-  bool const header = format.options.header;
-  auto source = std::make_unique<TextSource>(
-      data::TextFile(name, [bytes] { return std::make_unique<SharedBytes>(bytes); }), format);
-  if (source->is_empty()) {
-    throw data::DataError(
-        fmt::format("{}: expected rows{}, found none", name, header ? " after the header" : ""));
+  auto reader = reader_of(inspected_file(path, bytes), format);
+  if (!reader->next_task()) {
+    throw data::DataError(fmt::format(
+        "{}: expected rows{}, found none", name, format.options.header ? " after the header" : ""));
   }
-  return source;
+  bytes->read_on();
+  reader->seek({});
+  return reader;
 }
 
 }  // namespace msstream::datasets

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "datasets/table.hpp"
+#include <msstream/data/reader.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -33,20 +33,21 @@ struct ReaderOptions {
 
 /// Opens a data file, which may be gzip-compressed: the contents decide, not the name.
 ///
-/// Categorical values become keys (see categorical_key). Continuous values of census data stay as
-/// they are; those of Criteo data become log(1 + max(x, 0)), or 0 if missing. The caller should
-/// standardise them next.
+/// The columns are those of ClickColumns. Categorical values become keys by data::string_key(); an
+/// unknown one has the key of the empty string, also if it is `?`. The transforms of the continuous
+/// values normalise them; those of Criteo data first take log(1 + max(x, 0)), or 0 if missing.
 ///
 /// Values separated by commas may be quoted as in RFC 4180: separators and line ends inside quotes
 /// are part of the value, and two quotes stand for one. Between tabs, quotes are text. Line ends
 /// may be LF or CRLF, the last one may be missing, blank lines do not count as rows, and a byte
 /// order mark (UTF-8) is skipped. A gzip file may have several members, and zeros after the last
 /// one. All other unexpected content is a DataError, `file:line: column N (name): expected …, found
-/// '…'`, from this function or from the source's next() and tasks: a missing or unreadable file, a
+/// '…'`, from this function or from the reader: a missing or unreadable file, a
 /// folder, no rows, too few or too many fields, a bad number or label, a number beyond 1e12, a
 /// quote that is not closed, a line of more than 16 MiB, a NUL byte, a damaged or truncated gzip
-/// stream. Throws std::invalid_argument for options that cannot be satisfied.
-[[nodiscard]] std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
-                                                   ReaderOptions const& options = {});
+/// stream. Throws std::invalid_argument for options that cannot be satisfied. A pipe can be read
+/// once, without seek().
+[[nodiscard]] std::unique_ptr<data::Reader> open_data(std::filesystem::path const& path,
+                                                      ReaderOptions const& options = {});
 
 }  // namespace msstream::datasets

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/text_format.hpp"
 
-#include "datasets/categorical_key.hpp"
+#include "datasets/click_columns.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/detail/csv_record.hpp>
 #include <msstream/data/detail/text_values.hpp>
+#include <msstream/data/string_key.hpp>
+#include <msstream/data/transform.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace msstream::datasets {
@@ -76,12 +80,6 @@ std::optional<float> to_number(std::string_view value) {
   return number && std::abs(*number) <= kLargestNumber ? number : std::nullopt;
 }
 
-std::optional<float> to_logged(std::string_view value) {
-  auto const number =
-      value.empty() ? std::optional(0.0F) : data::detail::parse_number<float>(value);
-  return number ? std::optional(std::log1p(std::max(*number, 0.0F))) : std::nullopt;
-}
-
 std::optional<float> to_income(std::string_view value) {
   value = value.substr(0, value.find_last_not_of(". ") + 1);
   if (value == "- 50000") {
@@ -97,48 +95,51 @@ std::optional<float> to_zero_one(std::string_view value) {
   return value == "1" ? std::optional(1.0F) : std::nullopt;
 }
 
-data::TextColumn keys_of(std::vector<std::string> fields) {
-  return {.name = "keys",
-          .type = data::ColumnType::hashed,
-          .fields = std::move(fields),
-          .to_int = [](std::string_view value) { return std::optional(categorical_key(value)); }};
+/// Returns a column of the keys of a categorical field. An unknown value has one key, whether it
+/// is empty or `?`.
+data::TextColumn keys_of(std::string name) {
+  return {.name = std::move(name), .type = data::ColumnType::hashed, .to_int = [](auto value) {
+            return std::optional(data::string_key(value == "?" ? "" : value));
+          }};
 }
 
-data::TextColumn floats_of(std::string name,
-                           std::vector<std::string> fields,
-                           data::TextColumn::ToFloat to_float,
-                           std::string expected) {
+data::TextColumn label_of(std::string name,
+                          std::string_view field,
+                          data::TextColumn::ToFloat to_float,
+                          std::string expected) {
   return {.name = std::move(name),
-          .fields = std::move(fields),
+          .fields = {std::string(field)},
           .to_float = std::move(to_float),
           .expected = std::move(expected)};
 }
 
 TextFormat census(bool never_married_task) {
+  using data::Transform;
   TextFormat format;
-  auto& schema = format.schema;
   auto& options = format.options;
   options.header = false;
   options.trim_spaces = true;
   options.names.assign(kCensusNames.begin(), kCensusNames.end());
+  data::TextColumn continuous{.name = std::string(kContinuous),
+                              .to_float = to_number,
+                              .transforms = {Transform::normalize()},
+                              .expected = "a number from -1e12 to 1e12"};
   for (std::size_t i = 0; i < kCensusNames.size(); ++i) {
     bool const is_label = i == kIncome || (never_married_task && i == kMaritalStatus);
     if (std::ranges::count(kCensusNumbers, i) != 0) {
-      schema.continuous.emplace_back(kCensusNames[i]);
+      continuous.fields.emplace_back(kCensusNames[i]);
     } else if (i != kInstanceWeight && !is_label) {
-      schema.categorical.emplace_back(kCensusNames[i]);
+      options.columns.push_back(keys_of(std::string(kCensusNames[i])));
     }
   }
-  schema.labels.emplace_back(kCensusNames[kIncome]);
-  options.columns = {
-      keys_of(schema.categorical),
-      floats_of("continuous", schema.continuous, to_number, "a number from -1e12 to 1e12"),
-      floats_of("label", schema.labels, to_income, "'- 50000.' or '50000+.'")};
+  options.columns.push_back(std::move(continuous));
+  auto const income = kCensusNames[kIncome];
+  options.columns.push_back(
+      label_of(std::string(income), income, to_income, "'- 50000.' or '50000+.'"));
   if (never_married_task) {
-    schema.labels.emplace_back("never married");
-    options.columns.push_back(floats_of(
-        "second label",
-        {std::string(kCensusNames[kMaritalStatus])},
+    options.columns.push_back(label_of(
+        "never married",
+        kCensusNames[kMaritalStatus],
         [](std::string_view value) {
           return std::optional(value == "Never married" ? 1.0F : 0.0F);
         },
@@ -148,23 +149,31 @@ TextFormat census(bool never_married_task) {
 }
 
 TextFormat criteo(bool tabs) {
+  using data::Transform;
+  auto const words = data::numbered_names("C", 1, 26);
+  auto const numbers = data::numbered_names("I", 1, 13);
   TextFormat format;
-  auto& schema = format.schema;
   format.tabs = tabs;
-  schema.labels = {"Label"};
-  schema.continuous = data::numbered_names("I", 1, 13);
-  schema.categorical = data::numbered_names("C", 1, 26);
   auto& options = format.options;
   options.header = !tabs;
   if (!tabs) {
     options.names.emplace_back("Id");
   }
-  for (auto const* names : {&schema.labels, &schema.continuous, &schema.categorical}) {
+  options.names.emplace_back("Label");
+  for (auto const* names : {&numbers, &words}) {
     options.names.insert(options.names.end(), names->begin(), names->end());
   }
-  options.columns = {keys_of(schema.categorical),
-                     floats_of("continuous", schema.continuous, to_logged, "a number or nothing"),
-                     floats_of("label", schema.labels, to_zero_one, "0 or 1")};
+  for (auto const& word : words) {
+    options.columns.push_back(keys_of(word));
+  }
+  options.columns.push_back({.name = std::string(kContinuous),
+                             .fields = numbers,
+                             .transforms = {Transform::fill_missing(0),
+                                            Transform::clip(0, std::numeric_limits<float>::max()),
+                                            Transform::log1p(),
+                                            Transform::normalize()},
+                             .expected = "a number or nothing"});
+  options.columns.push_back(label_of("Label", "Label", to_zero_one, "0 or 1"));
   return format;
 }
 

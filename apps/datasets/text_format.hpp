@@ -2,22 +2,17 @@
 #pragma once
 
 #include "datasets/readers.hpp"
-#include "datasets/table.hpp"
 
 #include <msstream/data/text_reader.hpp>
 
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace msstream::datasets {
 
-/// A text format: its schema, and how the library reads its files. The columns of the library's
-/// reader are the keys, the continuous values, and the labels one by one.
+/// A text format: how the library reads its files, as columns of click data (see ClickColumns).
 struct TextFormat {
   bool tabs = false;  ///< separates fields by tabs, and not by commas
   data::TextOptions options;
-  Schema schema;
 };
 
 [[nodiscard]] TextFormat text_format(ReaderOptions const& options, DataFormat format);

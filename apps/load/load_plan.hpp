@@ -53,6 +53,15 @@ struct LoadPlan {
             .length = std::min(length, kLength),
             .iterations = std::min(iterations, kMost)};
   }
+  /// Returns the plan of the short load that is recorded for a report on overlap.
+  [[nodiscard]] LoadPlan of_overlap() const {
+    constexpr std::chrono::duration<double> kLength{0.1};
+    constexpr std::int64_t kMost = 10;
+    auto plan = *this;
+    plan.length = kLength;
+    plan.iterations = iterations > 0 ? std::min(iterations, kMost) : kMost;
+    return plan;
+  }
   /// Returns the plan of the warm-up, the load that precedes all measurements.
   [[nodiscard]] LoadPlan of_warm_up(std::chrono::duration<double> warm_up) const {
     auto plan = load_factor > 0 ? of_peak() : *this;

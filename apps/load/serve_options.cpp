@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/serve_options.hpp"
 
+#include "cli/overlap_option.hpp"
+
 #include <msstream/base/detail/env.hpp>
 
 #include <fmt/core.h>
@@ -213,6 +215,7 @@ void add_options(cli::Options& options, ServeOptions& chosen) {
                      {{"host", cli::RuntimeChoice::host}, {"cuda", cli::RuntimeChoice::cuda}},
                      "where to serve; cuda needs a build with it");
   options.add("--report", chosen.report, "all that is measured, as JSON", "a path");
+  cli::add_overlap_option(options, chosen.overlap, "some queries after the load");
   options.add_flag("--quiet", chosen.quiet, "no progress, and no results but in files");
   cli::know_library_variables(options);
 }
@@ -236,6 +239,7 @@ void check(ServeOptions const& chosen) {
   streams.launch_threads = chosen.launch_threads;
   streams.launch_thread_count = chosen.launch_thread_count;
   check(streams);
+  cli::check_overlap_option(chosen.overlap);
   auto const buckets = chosen.buckets_for(chosen.batch);
   if (std::ranges::adjacent_find(buckets, std::greater_equal{}) != buckets.end()) {
     throw cli::UsageError("--buckets: expected them in ascending order");

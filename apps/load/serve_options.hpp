@@ -94,6 +94,7 @@ struct ServeOptions : ServeSetting {
   bool raw_loop = false;
   int raw_threads = 4;
   std::string report;
+  std::string overlap;
   bool quiet = false;
 };
 

@@ -24,7 +24,7 @@ template <Runtime R>
                                                     LoadPlan const& plan) {
   auto const style = report::ProgressLine::Style::of_stderr(options.quiet);
   nlohmann::ordered_json report;
-  auto const pool = try_serving(workload, options, options, plan, style, "pool");
+  auto const pool = try_serving(workload, options, options, plan, style, "pool", options.overlap);
   report["result"] = report_of(pool, workload.query_rows);
   ServeComparisons others;
   if (options.baseline_too) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cli/outputs.hpp"
+#include "cli/overlap_option.hpp"
 #include "load/load_generator.hpp"
 #include "load/model_swapper.hpp"
 #include "load/serve_options.hpp"
@@ -8,6 +10,7 @@
 #include "load/trial_result.hpp"
 
 #include <msstream/memory/device.hpp>
+#include <msstream/overlap/report.hpp>
 #include <msstream/report/progress_line.hpp>
 
 #include <chrono>
@@ -22,14 +25,16 @@ namespace msstream::load {
 /// Runs a load test of the workload on a device and a pool of its own, which are set up as `chosen`
 /// says. The load first runs for `options.warmup` seconds, then as planned; only the latter is
 /// measured. Weights are swapped in both parts, but not while the peak or lone queries are
-/// measured.
+/// measured. If `overlap` is a path, a short load follows, and a report is written there that says
+/// why its streams did not overlap.
 template <Runtime R>
 [[nodiscard]] TrialResult try_serving(Workload<R> const& workload,
                                       ServeSetting const& chosen,
                                       ServeOptions const& options,
                                       LoadPlan const& plan,
                                       report::ProgressLine::Style const& style,
-                                      std::string const& title) {
+                                      std::string const& title,
+                                      std::string const& overlap = {}) {
   using Model = ServedModel<R>;
   Device<R> const device(device_options<R>(chosen));
   auto const setting = fitted(chosen, device);
@@ -78,6 +83,14 @@ template <Runtime R>
   result.pool = pool.counts();
   result.memory.reserved =
       static_cast<std::int64_t>(device.memory_statistics().peak_reserved_bytes);
+  if (!overlap.empty()) {
+    auto const reported = measured.of_overlap();
+    auto const why = overlap_report(
+        device,
+        [&] { static_cast<void>(under(reported, title + ", for the report on overlap", {})); },
+        {.warm_up = 0, .steps = 1});
+    cli::attempt_output(cli::kOverlap, [&] { why.write(overlap); });
+  }
   return result;
 }
 

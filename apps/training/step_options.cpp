@@ -2,6 +2,7 @@
 #include "training/step_options.hpp"
 
 #include "cli/outputs.hpp"
+#include "cli/overlap_option.hpp"
 
 #include <msstream/base/detail/env.hpp>
 #include <msstream/memory/device.hpp>
@@ -77,6 +78,7 @@ void add_options(cli::Options& options, StepOptions& chosen) {
               "the graph of one step, as its name's end says",
               "a path that ends with .json, .dot or .svg");
   options.add("--trace", chosen.trace, "one training step as trace JSON for Perfetto", "a path");
+  cli::add_overlap_option(options, chosen.overlap, "three steps");
   options.add_flag("--quiet", chosen.quiet, "no progress");
   cli::know_library_variables(options);
 }
@@ -101,6 +103,11 @@ void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs) {
     throw cli::UsageError(fmt::format(
         "--step-trace {}: expected a path that ends with .json, .dot or .svg", chosen.step_trace));
   }
+  cli::check_overlap_option(chosen.overlap);
+  if (!chosen.overlap.empty() && !chosen.trace.empty()) {
+    throw cli::UsageError(
+        "--overlap does not go with --trace: both record the times of operations");
+  }
   if (!chosen.chooses_groups() && !chosen.assignment.empty()) {
     inputs.push_back({"--assignment", chosen.assignment});
   }
@@ -109,7 +116,8 @@ void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs) {
   cli::check_outputs({{"--report", chosen.report},
                       {"--save-assignment", chosen.save_assignment},
                       {"--step-trace", chosen.step_trace},
-                      {"--trace", chosen.trace}},
+                      {"--trace", chosen.trace},
+                      {cli::kOverlap, chosen.overlap}},
                      inputs);
 }
 

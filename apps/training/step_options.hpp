@@ -30,6 +30,7 @@ struct StepOptions : cli::StreamOptions, UpdateOptions {
   bool waits = false;
   std::string step_trace;
   std::string trace;
+  std::string overlap;
   std::string report;
   bool quiet = false;
 

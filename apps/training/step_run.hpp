@@ -2,12 +2,14 @@
 #pragma once
 
 #include "cli/outputs.hpp"
-#include "datasets/batch_loader.hpp"
+#include "cli/overlap_option.hpp"
 #include "training/choose_groups.hpp"
+#include "training/epoch_plan.hpp"
 #include "training/step_options.hpp"
 #include "training/step_report.hpp"
 #include "training/step_training.hpp"
 
+#include <msstream/overlap/report.hpp>
 #include <msstream/report/progress_line.hpp>
 #include <msstream/step/auto_assignment.hpp>
 
@@ -49,7 +51,8 @@ class StepRun {
         training_(options.setting(), options.rule(), build, assignment_),
         style_(report::ProgressLine::Style::of_stderr(options.quiet)),
         last_step_(last_step),
-        timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)) {
+        timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)),
+        reported_step_(std::clamp<std::int64_t>(last_step - kReportedSteps, 0, kStepsBeforeTrace)) {
     style_.unit = unit;
   }
 
@@ -64,11 +67,20 @@ class StepRun {
   void train(std::int64_t steps, std::int64_t rows_a_step, std::string title, Feed&& feed) {
     report::ProgressLine progress(std::move(title), steps * rows_a_step, style_);
     arrived_.reset();
-    for (std::int64_t step = 1; step <= steps; ++step) {
-      feed(training_.inputs());
-      train_step();
-      harvest(kStepsAhead, true);
-      progress.update(step * rows_a_step, {{"loss", latest_loss()}});
+    auto const first = steps_done_;
+    while (steps_done_ < first + steps) {
+      bool const reports = !options_.overlap.empty() && steps_done_ == reported_step_;
+      auto const train_one = [&] {
+        feed(training_.inputs());
+        train_step();
+        harvest(kStepsAhead, !reports);
+        progress.update((steps_done_ - first) * rows_a_step, {{"loss", latest_loss()}});
+      };
+      if (reports) {
+        write_overlap(std::min(first + steps - steps_done_, kReportedSteps), train_one);
+      } else {
+        train_one();
+      }
     }
     harvest(0, false);
     progress.finish({{"loss", latest_loss()}});
@@ -77,12 +89,13 @@ class StepRun {
   /// Trains to the end of the next epoch of the plan, or to the last step. Returns the epoch's
   /// number, mean loss, speed and time.
   template <class Feed>
-  [[nodiscard]] nlohmann::ordered_json train_epoch(datasets::BatchPlan const& plan, Feed&& feed) {
+  [[nodiscard]] nlohmann::ordered_json train_epoch(EpochPlan const& plan, Feed&& feed) {
     auto const first = steps_done_;
     auto const epoch = first / plan.batches_per_epoch() + 1;
     auto const end = std::min(last_step_, epoch * plan.batches_per_epoch());
     auto const started = Clock::now();
-    train(end - first, plan.batch_size, fmt::format("epoch {}/{}", epoch, plan.epochs), feed);
+    auto const batch_size = plan.loader.batch_size;
+    train(end - first, batch_size, fmt::format("epoch {}/{}", epoch, plan.loader.epochs), feed);
     double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
     auto const mean = std::accumulate(losses().end() - (end - first), losses().end(), 0.0) /
                       static_cast<double>(end - first);
@@ -90,7 +103,7 @@ class StepRun {
             {"complete", end == epoch * plan.batches_per_epoch()},
             {"loss", mean},
             {fmt::format("{}_per_s", style_.unit),
-             static_cast<double>((end - first) * plan.batch_size) / seconds},
+             static_cast<double>((end - first) * batch_size) / seconds},
             {"seconds", seconds}};
   }
   [[nodiscard]] bool is_over() const noexcept { return steps_done_ == last_step_; }
@@ -113,6 +126,7 @@ class StepRun {
   /// The number of steps that are not timed: the first is eager, and the second may be captured.
   static constexpr std::size_t kUntimedSteps = 2;
   static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< by then, the memory pools have grown
+  static constexpr std::int64_t kReportedSteps = 3;
 
   /// Chooses stream groups and traces a step before the training is made, if the options ask for
   /// it. Stores the results in `measured_`, and returns the assignment.
@@ -179,6 +193,15 @@ class StepRun {
     }
   }
 
+  /// Trains `steps` steps, and writes why their streams did not overlap.
+  template <class TrainOne>
+  void write_overlap(std::int64_t steps, TrainOne const& train_one) {
+    auto const report = overlap_report(
+        training_.device(), train_one, {.warm_up = 0, .steps = static_cast<int>(steps)});
+    cli::attempt_output(cli::kOverlap, [&] { report.write(options_.overlap); });
+    arrived_.reset();  // the recorded steps were slower than others
+  }
+
   void warn_of_unmatched() const {
     if (!assignment_ || options_.chooses_groups() || options_.quiet) {
       return;
@@ -225,6 +248,7 @@ class StepRun {
   report::ProgressLine::Style style_;
   std::int64_t last_step_;
   std::int64_t timed_step_;
+  std::int64_t reported_step_;  ///< the first one of the report on overlap
   std::int64_t steps_done_ = 0;
   std::deque<PinnedArray<float, R>> pending_;
   std::optional<Clock::time_point> arrived_;

@@ -29,21 +29,22 @@ constexpr std::int64_t kRows = 200'000;
 /// missing, and words of 8 hexadecimal digits, of which a tenth is missing.
 std::string criteo_tsv(std::int64_t rows) {
   ms::datasets::GeneratedData const data({.rows = rows, .seed = 1});
-  auto const block = data.block(0, rows);
-  auto const fields = data.schema().continuous.size();
-  auto const keys = data.schema().categorical.size();
+  auto const chunk = data.chunk(0, rows);
+  auto const columns = ms::datasets::click_columns(data.schema());
+  auto const fields = static_cast<std::size_t>(columns.continuous);
+  auto const& values = chunk.floats(ms::datasets::kContinuous);
   std::string text;
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
-    text += block.labels[row] > 0 ? "1" : "0";
+    text += chunk.floats("Label")[row] > 0 ? "1" : "0";
     for (std::size_t i = 0; i < fields; ++i) {
-      auto const value = block.continuous[row * fields + i];
+      auto const value = values[row * fields + i];
       text += '\t';
       if (std::fmod(std::abs(value) * 1'000, 5) >= 1) {
         text += fmt::format("{}", static_cast<std::int64_t>(std::exp(2 + 2 * value)) - 1);
       }
     }
-    for (std::size_t i = 0; i < keys; ++i) {
-      auto const key = static_cast<std::uint64_t>(block.keys[row * keys + i]);
+    for (std::size_t i = 0; i < columns.categorical.size(); ++i) {
+      auto const key = static_cast<std::uint64_t>(chunk.ints(i)[row]);
       text += key % 10 == 0 ? "\t" : fmt::format("\t{:08x}", key >> 32U);
     }
     text += '\n';

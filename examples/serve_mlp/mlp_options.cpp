@@ -2,6 +2,7 @@
 #include "mlp_options.hpp"
 
 #include "cli/outputs.hpp"
+#include "cli/overlap_option.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -25,7 +26,7 @@ void check(MlpOptions const& options) {
   if (options.layers.size() < 2) {
     throw UsageError("--layers: expected at least two widths, of the inputs and of the outputs");
   }
-  cli::check_outputs({{"--report", options.report}});
+  cli::check_outputs({{"--report", options.report}, {cli::kOverlap, options.overlap}});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "wdl_options.hpp"
 
 #include "cli/outputs.hpp"
+#include "cli/overlap_option.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -44,6 +45,9 @@ void check(WdlOptions const& options) {
   if (!options.svg.empty() && !options.sweep) {
     throw UsageError("--svg draws what --sweep measures");
   }
+  if (options.sweep && !options.overlap.empty()) {
+    throw UsageError("--overlap reports on one load: it does not go with --sweep");
+  }
   if (options.sweep && (options.baseline_too || options.raw_loop)) {
     throw UsageError("--sweep does not go with --baseline and --raw-loop");
   }
@@ -58,8 +62,9 @@ void check(WdlOptions const& options) {
           "weights; the file of --model has its own");
     }
   }
-  cli::check_outputs({{"--report", options.report}, {"--svg", options.svg}},
-                     {{"--model", options.model}});
+  cli::check_outputs(
+      {{"--report", options.report}, {"--svg", options.svg}, {cli::kOverlap, options.overlap}},
+      {{"--model", options.model}});
 }
 
 void add_load_options(cli::Options& options, WdlOptions& chosen) {

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <iostream>
+#include <utility>
 
 namespace train_ple {
 namespace {
@@ -13,30 +14,29 @@ namespace {
 namespace cli = ms::cli;
 namespace training = ms::training;
 
-nlohmann::ordered_json train(PleOptions const& options, training::TrainingData const& data) {
+nlohmann::ordered_json train(PleOptions const& options, training::TrainingData data) {
 #if MSSTREAM_CUDA
   if (options.runtime == cli::RuntimeChoice::cuda) {
-    return train_on_cuda(options, data);
+    return train_on_cuda(options, std::move(data));
   }
 #endif
-  return train_on_host(options, data);
+  return train_on_host(options, std::move(data));
 }
 
 void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
   cli::require_runtime(options);
-  auto const data = load_training_data(options);
+  auto data = load_training_data(options);
   if (!options.quiet) {
-    auto const& schema = data.dataset.schema();
     std::cerr << fmt::format("{}: {} rows to train, {} to test; {} fields, {} tasks; {}\n",
                              data.origin,
-                             data.split.training.size(),
-                             data.split.held_out.size(),
-                             schema.categorical.size(),
-                             schema.labels.size(),
+                             data.training_rows,
+                             data.held_out.rows(),
+                             data.columns.fields(),
+                             data.columns.tasks(),
                              training::placement_text(options));
   }
-  training::conclude(options, train(options, data));
+  training::conclude(options, train(options, std::move(data)));
 }
 
 }  // namespace

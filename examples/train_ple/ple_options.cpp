@@ -128,25 +128,25 @@ nlohmann::ordered_json describe(PleOptions const& options) {
 training::TrainingData load_training_data(PleOptions const& options) {
   bool const generates = options.data.empty();
   auto const buckets = generates && options.buckets == 0 ? kGeneratedBuckets : options.buckets;
-  std::unique_ptr<datasets::RowSource> source;
+  std::unique_ptr<ms::data::Reader> reader;
   if (generates) {
-    source = std::make_unique<datasets::GeneratedSource>(
+    reader = std::make_unique<datasets::GeneratedReader>(
         datasets::GeneratedOptions{.rows = options.rows,
                                    .seed = options.seed,
                                    .hotness = options.hotness,
                                    .tasks = options.tasks});
   } else {
-    source = datasets::open_data(
+    reader = datasets::open_data(
         options.data, {.format = datasets::DataFormat::census, .never_married_task = true});
   }
   auto data = training::load_training_data(
-      *source,
+      *reader,
       generates ? fmt::format("generated data, seed {}", options.seed) : options.data,
       {.holdout = options.holdout, .buckets = buckets});
-  if (static_cast<std::int64_t>(data.split.training.size()) < options.batch) {
+  if (data.training_rows < options.batch) {
     throw UsageError(fmt::format(
         "{} rows to train on fill no batch; expected a --batch of at most as many, found {}",
-        data.split.training.size(),
+        data.training_rows,
         options.batch));
   }
   return data;

@@ -46,9 +46,7 @@ struct PleOptions : ms::training::StepOptions {
 
 /// Trains as the options say, writes the files that they name, and returns the report. Throws if
 /// training fails.
-nlohmann::ordered_json train_on_host(PleOptions const& options,
-                                     ms::training::TrainingData const& data);
-nlohmann::ordered_json train_on_cuda(PleOptions const& options,
-                                     ms::training::TrainingData const& data);
+nlohmann::ordered_json train_on_host(PleOptions const& options, ms::training::TrainingData data);
+nlohmann::ordered_json train_on_cuda(PleOptions const& options, ms::training::TrainingData data);
 
 }  // namespace train_ple

@@ -5,9 +5,12 @@
 #include "ple_branches.hpp"
 #include "ple_grouped.hpp"
 #include "ple_options.hpp"
-#include "training/device_feed.hpp"
+#include "training/batches_ahead.hpp"
+#include "training/click_batch.hpp"
+#include "training/epoch_plan.hpp"
 #include "training/step_run.hpp"
 
+#include <msstream/data/device_loader.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/report/text.hpp>
 
@@ -17,7 +20,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,23 +28,24 @@ namespace train_ple {
 
 inline PleShape shape_of(PleOptions const& options, ms::training::TrainingData const& data) {
   auto shape = options.shape;
-  auto const& schema = data.dataset.schema();
   shape.table_rows = data.table_rows;
-  shape.continuous = static_cast<std::int64_t>(schema.continuous.size());
-  shape.tasks = static_cast<int>(schema.labels.size());
+  shape.continuous = data.columns.continuous;
+  shape.tasks = static_cast<int>(data.columns.tasks());
   shape.seed = options.seed;
   return shape;
 }
 
 /// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
-inline ms::datasets::BatchPlan plan_of(PleOptions const& options,
+inline ms::training::EpochPlan plan_of(PleOptions const& options,
                                        ms::training::TrainingData const& data) {
-  return {.rows = data.split.training,
-          .batch_size = options.batch,
-          .epochs = options.epochs,
-          .shuffle = true,
-          .seed = options.seed,
-          .whole_batches = true};
+  return {.rows = data.training_rows,
+          .loader = {.batch_size = options.batch,
+                     .epochs = options.epochs,
+                     .shuffle_rows = ms::data::kWholeEpoch,
+                     .seed = options.seed,
+                     .last_batch = ms::data::LastBatch::dropped,
+                     .threads = options.reader_threads,
+                     .transforms = data.transforms}};
 }
 
 /// Returns a full batch on the device, of the first training rows.
@@ -50,34 +53,24 @@ template <ms::Runtime R>
 DeviceBatch<R> first_batch(ms::Device<R> const& device,
                            std::int64_t rows,
                            ms::training::TrainingData const& data) {
-  ms::datasets::BatchLayout const layout(data.dataset.schema(), static_cast<std::size_t>(rows));
-  ms::datasets::HostStaging staging(layout, 1);
-  auto& staged = staging.batches().front();
-  data.dataset.gather(
-      std::span(data.split.training).first(static_cast<std::size_t>(rows)), layout, staged);
-  auto const put = [&](auto const* values, std::size_t count, ms::Shape const& shape) {
-    return ms::to_device(device, std::vector(values, values + count), shape);
-  };
-  auto const extent = [](std::size_t count) { return static_cast<std::int64_t>(count); };
-  return {
-      put(staged.keys, layout.key_count(), {extent(layout.fields), rows, extent(layout.hotness)}),
-      put(staged.continuous, layout.continuous_count(), {rows, extent(layout.continuous)}),
-      put(staged.labels, layout.label_count(), {extent(layout.labels), rows, 1})};
+  ms::data::Loader loader(data.training.reader(),
+                          {.batch_size = rows, .threads = 1, .transforms = data.transforms});
+  return ms::training::click_batch(data.columns, loader.next().value(), device);
 }
 
 /// Trains a PLE model in one of its forms, tests it after each epoch, and reports the results.
 template <ms::Runtime R, class Model>
 class PleTraining {
  public:
-  PleTraining(PleOptions const& options, ms::training::TrainingData const& data)
+  PleTraining(PleOptions const& options, ms::training::TrainingData data)
       : options_(options),
-        data_(data),
-        plan_(plan_of(options, data)),
-        run_(options, last_step(), Build{options, data}),
+        data_(std::move(data)),
+        plan_(plan_of(options, data_)),
+        run_(options, last_step(), Build{options, data_}),
         training_(run_.training()) {}
 
   nlohmann::ordered_json run() {
-    auto feed = feed_of(plan_);
+    Feed feed(training_.device(), training_.pool()[0], data_.training.take(), plan_.loader);
     auto epochs = nlohmann::ordered_json::array();
     while (!run_.is_over()) {
       epochs.push_back(train_epoch(feed));
@@ -89,7 +82,7 @@ class PleTraining {
   }
 
  private:
-  using Feed = ms::training::DeviceFeed<R>;
+  using Feed = ms::data::DeviceLoader<R>;
 
   struct Build {
     PleOptions const& options;
@@ -104,22 +97,9 @@ class PleTraining {
     auto const all = plan_.batch_count();
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
   }
-  [[nodiscard]] Feed feed_of(ms::datasets::BatchPlan plan) {
-    return Feed(training_.device(),
-                data_.dataset,
-                std::move(plan),
-                0,
-                options_.reader_threads,
-                training_.pool()[0]);
-  }
-  static DeviceBatch<R> batch_of(ms::training::DeviceRows<R> const& fed) {
-    auto const& labels = fed.labels.shape();
-    return {fed.keys, fed.continuous, fed.labels.reshaped({labels[0], labels[1], 1})};
-  }
-
   nlohmann::ordered_json train_epoch(Feed& feed) {
     auto result = run_.train_epoch(plan_, [&](DeviceBatch<R> const& inputs) {
-      auto const batch = batch_of(feed.next().value());
+      auto const batch = ms::training::click_batch(data_.columns, feed.next().value());
       ms::NameScope const named("feed");
       ms::copy(inputs.keys, batch.keys);
       ms::copy(inputs.continuous, batch.continuous);
@@ -132,35 +112,41 @@ class PleTraining {
 
   /// Returns the AUC and the log loss of each task on the held-out rows.
   nlohmann::ordered_json test() {
-    auto const& rows = data_.split.held_out;
-    auto const& tasks = data_.dataset.schema().labels;
+    auto const rows = data_.held_out.rows();
+    auto const& tasks = data_.columns.labels;
     auto results = nlohmann::ordered_json::array();
-    if (rows.empty()) {
+    if (rows == 0) {
       return results;
     }
     typename ms::GradientTape<R>::Pause const no_gradients(training_.tape());
-    auto feed = feed_of(
-        {.rows = rows, .batch_size = options_.batch, .epochs = 1, .shuffle = false, .seed = 0});
+    Feed feed(training_.device(),
+              training_.pool()[0],
+              data_.held_out.reader(),
+              {.batch_size = options_.batch,
+               .last_batch = ms::data::LastBatch::padded,
+               .threads = options_.reader_threads,
+               .transforms = data_.transforms});
     std::vector<ms::metrics::Auc<R>> areas;
     std::vector<ms::metrics::LogLoss<R>> losses;
-    typename ms::metrics::Auc<R>::Options const of_area{.capacity =
-                                                            static_cast<std::int64_t>(rows.size())};
+    typename ms::metrics::Auc<R>::Options const of_area{.capacity = rows};
     for (std::size_t task = 0; task < tasks.size(); ++task) {
       areas.emplace_back(training_.device(), of_area);
       losses.emplace_back(training_.device());
     }
+    ms::training::BatchesAhead<R> ahead;
     while (auto const fed = feed.next()) {
-      auto const of_tasks =
-          training_.model().logits(training_.tape(), training_.pool(), batch_of(*fed));
+      auto const batch = ms::training::click_batch(data_.columns, *fed);
+      auto const of_tasks = training_.model().logits(training_.tape(), training_.pool(), batch);
       std::vector<ms::metrics::Update> updates;
       for (std::size_t task = 0; task < tasks.size(); ++task) {
         auto const row = static_cast<std::int64_t>(task);
-        auto const labels = fed->labels.rows(row, row + 1).reshaped(of_tasks[task].shape());
+        auto const labels = batch.labels.rows(row, row + 1).reshaped(of_tasks[task].shape());
         updates.push_back(ms::metrics::MetricSet(areas[task], losses[task])
-                              .with({.scores = of_tasks[task].rows(0, fed->rows),
-                                     .labels = labels.rows(0, fed->rows)}));
+                              .with({.scores = of_tasks[task].rows(0, fed->rows()),
+                                     .labels = labels.rows(0, fed->rows())}));
       }
       ms::metrics::update(updates);
+      ahead.add(of_tasks.front());
     }
     for (std::size_t task = 0; task < tasks.size(); ++task) {
       auto const area = areas[task].value();
@@ -191,17 +177,17 @@ class PleTraining {
   }
 
   PleOptions const& options_;
-  ms::training::TrainingData const& data_;
-  ms::datasets::BatchPlan plan_;
+  ms::training::TrainingData data_;
+  ms::training::EpochPlan plan_;
   ms::training::StepRun<R, Build> run_;
   typename ms::training::StepRun<R, Build>::Training& training_;
 };
 
 template <ms::Runtime R>
-nlohmann::ordered_json train_ple_on(PleOptions const& options,
-                                    ms::training::TrainingData const& data) {
-  return options.form == PleForm::grouped ? PleTraining<R, PleGrouped<R>>(options, data).run()
-                                          : PleTraining<R, PleBranches<R>>(options, data).run();
+nlohmann::ordered_json train_ple_on(PleOptions const& options, ms::training::TrainingData data) {
+  return options.form == PleForm::grouped
+             ? PleTraining<R, PleGrouped<R>>(options, std::move(data)).run()
+             : PleTraining<R, PleBranches<R>>(options, std::move(data)).run();
 }
 
 }  // namespace train_ple

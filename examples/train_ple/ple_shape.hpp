@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "training/click_batch.hpp"
 #include "training/layer.hpp"
 
 #include <msstream/msstream.hpp>
@@ -19,11 +20,7 @@ using ms::training::Layer;
 
 /// The tensors of one batch on the device.
 template <ms::Runtime R>
-struct DeviceBatch {
-  ms::Tensor<std::int64_t, R> keys;  ///< [fields, batch, hotness]
-  ms::Tensor<float, R> continuous;   ///< [batch, continuous]
-  ms::Tensor<float, R> labels;       ///< [tasks, batch, 1]
-};
+using DeviceBatch = ms::training::ClickBatch<R>;
 
 /// The shape of a model of Progressive Layered Extraction (Tang et al. 2020). Each level has
 /// `experts` experts for each task and as many that all tasks share. The gate of a task mixes the

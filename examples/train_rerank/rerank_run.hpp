@@ -2,13 +2,14 @@
 #pragma once
 
 #include "cli/outputs.hpp"
-#include "datasets/batch_loader.hpp"
-#include "datasets/batch_order.hpp"
+#include "query_reader.hpp"
 #include "ranking_quality.hpp"
 #include "rerank_model.hpp"
 #include "rerank_options.hpp"
+#include "training/epoch_plan.hpp"
 #include "training/step_run.hpp"
 
+#include <msstream/data/loader.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/report/text.hpp>
 
@@ -18,11 +19,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace train_rerank {
 
@@ -34,13 +35,14 @@ inline RerankShape shape_of(RerankOptions const& options, RerankData const& data
 }
 
 /// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
-inline ms::datasets::BatchPlan plan_of(RerankOptions const& options, RerankData const& data) {
-  return {.rows = data.split.training,
-          .batch_size = options.batch,
-          .epochs = options.epochs,
-          .shuffle = true,
-          .seed = options.seed,
-          .whole_batches = true};
+inline ms::training::EpochPlan plan_of(RerankOptions const& options, RerankData const& data) {
+  return {.rows = static_cast<std::int64_t>(data.split.training.size()),
+          .loader = {.batch_size = options.batch,
+                     .epochs = options.epochs,
+                     .shuffle_rows = ms::data::kWholeEpoch,
+                     .seed = options.seed,
+                     .last_batch = ms::data::LastBatch::dropped,
+                     .threads = 1}};
 }
 
 /// Trains the reranking model, tests it before training and after each epoch, and reports the
@@ -54,7 +56,8 @@ class RerankTraining {
         shape_(shape_of(options, data)),
         plan_(plan_of(options, data)),
         run_(options, last_step(), Build{options, data}, "lists"),
-        training_(run_.training()) {}
+        training_(run_.training()),
+        queries_(std::make_unique<QueryReader>(data.split.training), plan_.loader) {}
 
   nlohmann::ordered_json run() {
     auto const before = test();
@@ -92,22 +95,16 @@ class RerankTraining {
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
   }
 
-  /// Returns the next batch of the plan, on the device; empty after the last step.
+  /// Returns the next batch of the plan, on the device; empty after the last one.
   std::optional<DeviceBatch<R>> upload() {
-    if (uploaded_ == last_step()) {
+    auto const batch = queries_.next();
+    if (!batch) {
       return std::nullopt;
     }
-    auto const batch = uploaded_ % plan_.batches_per_epoch();
-    if (batch == 0) {
-      auto const epoch = uploaded_ / plan_.batches_per_epoch();
-      order_ = ms::datasets::shuffled(plan_.rows, plan_.seed, static_cast<std::uint64_t>(epoch));
-    }
-    ++uploaded_;
-    auto const rows = static_cast<std::size_t>(plan_.batch_size);
-    auto const queries = std::span(order_).subspan(static_cast<std::size_t>(batch) * rows, rows);
     ms::NameScope const named("feed");
-    return DeviceBatch<R>(
-        training_.device(), gather(data_.lists, queries, data_.places, shape_), shape_);
+    return DeviceBatch<R>(training_.device(),
+                          gather(data_.lists, batch->ints("query"), data_.places, shape_),
+                          shape_);
   }
 
   nlohmann::ordered_json train_epoch(Feed& feed) {
@@ -169,11 +166,10 @@ class RerankTraining {
   RerankOptions const& options_;
   RerankData const& data_;
   RerankShape shape_;
-  ms::datasets::BatchPlan plan_;
+  ms::training::EpochPlan plan_;
   ms::training::StepRun<R, Build> run_;
   typename ms::training::StepRun<R, Build>::Training& training_;
-  std::int64_t uploaded_ = 0;
-  std::vector<std::int64_t> order_;  ///< order of the lists in the epoch that is uploaded
+  ms::data::Loader queries_;  ///< of the lists of each batch
 };
 
 template <ms::Runtime R>

@@ -5,6 +5,7 @@
 #include "training_data.hpp"
 
 #include <msstream/checkpoint/safetensors.hpp>
+#include <msstream/data/batch.hpp>
 
 namespace train_wdl {
 
@@ -12,8 +13,9 @@ namespace train_wdl {
 [[nodiscard]] ms::checkpoint::Metadata checkpoint_metadata(TrainOptions const& options,
                                                            TrainingData const& data);
 
-/// Throws std::invalid_argument, whose message says what differs, if the file to resume from does
-/// not fit the options of this run.
-void require_same_run(TrainOptions const& options, TrainingData const& data);
+/// Returns the position in the data that the file to resume from has. Throws std::invalid_argument,
+/// whose message says what differs, if the file does not fit the options of this run.
+[[nodiscard]] ms::data::LoaderPosition position_in_same_run(TrainOptions const& options,
+                                                            TrainingData const& data);
 
 }  // namespace train_wdl

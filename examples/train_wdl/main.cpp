@@ -11,35 +11,38 @@
 #include <fmt/core.h>
 
 #include <iostream>
+#include <utility>
 
 namespace train_wdl {
 namespace {
 
-nlohmann::ordered_json train(TrainOptions const& options, TrainingData const& data) {
+nlohmann::ordered_json train(TrainOptions const& options, TrainingData data) {
 #if MSSTREAM_CUDA
   if (options.runtime == RuntimeChoice::cuda) {
-    return options.check ? train_checked_on_cuda(options, data) : train_on_cuda(options, data);
+    return options.check ? train_checked_on_cuda(options, std::move(data))
+                         : train_on_cuda(options, std::move(data));
   }
 #endif
-  return options.check ? train_checked_on_host(options, data) : train_on_host(options, data);
+  return options.check ? train_checked_on_host(options, std::move(data))
+                       : train_on_host(options, std::move(data));
 }
 
 void run(ms::cli::Arguments const& arguments) {
   TrainOptions const options = parse_options(arguments);
   ms::cli::require_runtime(options);
-  TrainingData const data = load_training_data(options);
+  TrainingData data = load_training_data(options);
   if (!options.quiet) {
     std::cerr << fmt::format(
         "{}: {} rows to train, {} to test; {} branches on {} stream groups; {} runtime{}\n",
         data.origin,
-        data.split.training.size(),
-        data.split.held_out.size(),
-        data.dataset.schema().categorical.size(),
+        data.training_rows,
+        data.held_out.rows(),
+        data.columns.fields(),
         options.stream_groups,
         name_of(options.runtime),
         options.runtime == RuntimeChoice::host ? " (no GPU is used)" : "");
   }
-  auto const report = train(options, data);
+  auto const report = train(options, std::move(data));
   if (!options.report.empty()) {
     ms::cli::attempt_output("--report", [&] { ms::cli::write_report(options.report, report); });
   }

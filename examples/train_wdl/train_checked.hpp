@@ -8,12 +8,13 @@
 
 #include <exception>
 #include <memory>
+#include <utility>
 
 namespace train_wdl {
 
 /// Trains on a checking runtime, and writes the checker's findings even if the training fails.
 template <ms::Runtime R>
-nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData const& data) {
+nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData data) {
   ms::CheckerOptions how;
   how.mode = options.check_mode;
   how.report_path.clear();  // written below instead, so that a failure to write is noticed
@@ -21,7 +22,7 @@ nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData c
   nlohmann::ordered_json report;
   std::exception_ptr failure;
   try {
-    report = Trainer<ms::Checked<R>>(options, data, {.checker = checker}).run();
+    report = Trainer<ms::Checked<R>>(options, std::move(data), {.checker = checker}).run();
   } catch (...) {
     failure = std::current_exception();
   }

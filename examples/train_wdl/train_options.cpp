@@ -2,6 +2,7 @@
 #include "train_options.hpp"
 
 #include "cli/outputs.hpp"
+#include "cli/overlap_option.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -49,9 +50,15 @@ void check(TrainOptions const& options) {
   if (options.data.empty() && options.format != datasets::DataFormat::automatic) {
     throw UsageError("--format describes a file: give --data");
   }
+  cli::check_overlap_option(options.overlap);
+  if (!options.overlap.empty() && (options.check || !options.trace.empty())) {
+    throw UsageError(
+        "--overlap does not go with --check and --trace, which change or record the times too");
+  }
   cli::check_outputs({{"--save", options.save, msstream::OutputFile::Kind::regular},
                       {"--report", options.report},
                       {"--trace", options.trace},
+                      {cli::kOverlap, options.overlap},
                       {"--check-report", options.check_report}},
                      {{"--data", options.data}, {"--resume", options.resume, "--save"}});
 }
@@ -71,7 +78,8 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
        {"train_wdl --steps 200 --save m.safetensors", "stop early and keep the model"},
        {"train_wdl --resume m.safetensors --steps 400", "go on from there, with the same bits"},
        {"train_wdl --steps 100 --check --check-report found.json",
-        "is all work in order? status 1 if not"}});
+        "is all work in order? status 1 if not"},
+       {"train_wdl --steps 20 --overlap report.html", "why did the 4 groups not overlap more?"}});
   options.group("Data");
   options.add(
       "--data", chosen.data, "CSV, gzipped CSV or TSV file; generated data without it", "a path");
@@ -118,6 +126,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
   options.add("--resume", chosen.resume, "go on from a saved model", "a path");
   options.add("--report", chosen.report, "losses, epochs, waits and memory as JSON", "a path");
   options.add("--trace", chosen.trace, "one training step as trace JSON for Perfetto", "a path");
+  cli::add_overlap_option(options, chosen.overlap, "three steps");
   options.add_flag("--quiet", chosen.quiet, "no progress");
   cli::know_library_variables(options);
   options.parse(arguments, std::cerr);

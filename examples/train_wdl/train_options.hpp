@@ -45,6 +45,7 @@ struct TrainOptions : ms::cli::StreamOptions, ms::training::UpdateOptions {
   std::string resume;
   std::string report;
   std::string trace;
+  std::string overlap;
   bool quiet = false;
 };
 

@@ -3,12 +3,17 @@
 
 #include "checkpoint.hpp"
 #include "cli/outputs.hpp"
+#include "cli/overlap_option.hpp"
 #include "train_options.hpp"
-#include "training/device_feed.hpp"
+#include "training/batches_ahead.hpp"
+#include "training/click_batch.hpp"
+#include "training/epoch_plan.hpp"
 #include "wide_deep.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/data/device_loader.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/overlap/report.hpp>
 #include <msstream/report/progress_line.hpp>
 #include <msstream/report/text.hpp>
 
@@ -33,11 +38,9 @@ namespace train_wdl {
 template <ms::Runtime R>
 class Trainer {
  public:
-  Trainer(TrainOptions const& options,
-          TrainingData const& data,
-          typename R::Options const& runtime = {})
+  Trainer(TrainOptions const& options, TrainingData data, typename R::Options const& runtime = {})
       : options_(options),
-        data_(data),
+        data_(std::move(data)),
         device_(ms::DeviceOptions<R>{.runtime = runtime, .reduce_waits = !options.no_reduce_waits}),
         pool_(device_,
               {.groups = options.stream_groups,
@@ -46,20 +49,23 @@ class Trainer {
                .launch_thread_count = options.launch_thread_count}),
         trunk_(pool_[0]),
         tape_(device_),
-        model_(device_, shape_of(options, data)),
+        model_(device_, shape_of(options, data_)),
         optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
     optimizer_.add(model_.parameters());
-    plan_ = {.rows = data.split.training,
-             .batch_size = options.batch,
-             .epochs = options.epochs,
-             .shuffle = true,
-             .seed = options.seed};
+    plan_ = {.rows = data_.training_rows,
+             .loader = {.batch_size = options.batch,
+                        .epochs = options.epochs,
+                        .shuffle_rows = ms::data::kWholeEpoch,
+                        .seed = options.seed,
+                        .threads = options.reader_threads,
+                        .transforms = data_.transforms}};
   }
 
   nlohmann::ordered_json run() {
     if (!options_.resume.empty()) {
-      step_ = load_checkpoint(options_, data_, model_, optimizer_);
+      plan_.loader.start = load_checkpoint(options_, data_, model_, optimizer_);
+      step_ = plan_.loader.start->batches;
       ms::require(
           step_ <= last_step(),
           "{}: is at step {}, beyond the {} that this run is for; raise --epochs or --steps",
@@ -69,15 +75,16 @@ class Trainer {
     }
     first_step_ = step_;
     traced_step_ = std::min(first_step_ + kStepsBeforeTrace, last_step() - 1);
-    ms::training::DeviceFeed<R> feed(
-        device_, data_.dataset, plan_, step_, options_.reader_threads, pool_[0]);
+    reported_step_ =
+        std::clamp(last_step() - kReportedSteps, first_step_, first_step_ + kStepsBeforeTrace);
+    Feed feed(device_, pool_[0], data_.training.take(), plan_.loader);
     auto epochs = nlohmann::ordered_json::array();
     while (step_ < last_step()) {
       epochs.push_back(train_epoch(feed));
     }
     if (!options_.save.empty()) {
-      ms::cli::attempt_output("--save",
-                              [&] { save_checkpoint(options_, data_, model_, optimizer_, step_); });
+      ms::cli::attempt_output(
+          "--save", [&] { save_checkpoint(options_, data_, model_, optimizer_, feed.position()); });
     }
     auto const waits = device_.wait_counts();
     auto const memory = device_.memory_statistics();
@@ -94,24 +101,23 @@ class Trainer {
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Feed = ms::data::DeviceLoader<R>;
 
   /// The number of steps that the host may be ahead of the last loss that it has read.
   static constexpr std::size_t kStepsAhead = 2;
 
-  /// Returns a batch of the feed with continuous values and labels for the used rows only.
-  static DeviceBatch<R> batch_of(ms::training::DeviceRows<R> const& fed) {
-    auto const fields = fed.keys.shape()[0];
-    auto const capacity = fed.keys.shape()[1];
-    return {fed.keys.reshaped({fields, capacity}),
-            fed.continuous.rows(0, fed.rows),
-            fed.labels.reshaped({capacity, 1}).rows(0, fed.rows)};
+  [[nodiscard]] DeviceBatch<R> batch_of(ms::data::DeviceBatch<R> const& fed) const {
+    auto const rows = fed.shape_rows();
+    auto const all = ms::training::click_batch(data_.columns, fed);
+    return {all.keys.reshaped({data_.columns.fields(), rows}),
+            all.continuous,
+            all.labels.reshaped({rows, 1})};
   }
 
   static WideDeepShape shape_of(TrainOptions const& options, TrainingData const& data) {
-    auto const& schema = data.dataset.schema();
-    return {.fields = schema.categorical,
+    return {.fields = data.columns.categorical,
             .table_rows = data.table_rows,
-            .continuous = static_cast<std::int64_t>(schema.continuous.size()),
+            .continuous = data.columns.continuous,
             .embedding_dim = options.embedding_dim,
             .layers = options.layers,
             .seed = options.seed};
@@ -124,23 +130,31 @@ class Trainer {
 
   /// Trains to the end of the epoch that step_ is in, or to the last step, and then tests the
   /// model.
-  nlohmann::ordered_json train_epoch(ms::training::DeviceFeed<R>& feed) {
+  nlohmann::ordered_json train_epoch(Feed& feed) {
     std::int64_t const epoch = step_ / plan_.batches_per_epoch();
     std::int64_t const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
-    std::int64_t const rows_to_do =
-        std::min((end - step_) * plan_.batch_size, static_cast<std::int64_t>(plan_.rows.size()));
+    std::int64_t const rows_to_do = std::min((end - step_) * plan_.loader.batch_size, plan_.rows);
     ms::report::ProgressLine progress(
         fmt::format("epoch {}/{}", epoch + 1, options_.epochs), rows_to_do, progress_style_);
     std::int64_t rows = 0;
     auto const started = Clock::now();
-    while (step_ < end) {
-      auto batch = feed.next();
+    auto const train_one = [&] {
+      auto const batch = feed.next();
       train_step(batch_of(*batch));
-      rows += batch->rows;
+      rows += batch->rows();
       ++step_;
       harvest_losses(kStepsAhead);
       progress.update(
           rows, {{"loss", losses_.empty() ? std::nullopt : std::optional<double>(losses_.back())}});
+    };
+    while (step_ < end) {
+      if (!options_.overlap.empty() && step_ == reported_step_) {
+        auto const steps = static_cast<int>(std::min(end - step_, kReportedSteps));
+        auto const report = ms::overlap_report(device_, train_one, {.warm_up = 0, .steps = steps});
+        ms::cli::attempt_output(ms::cli::kOverlap, [&] { report.write(options_.overlap); });
+      } else {
+        train_one();
+      }
     }
     harvest_losses(0);
     double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
@@ -193,21 +207,26 @@ class Trainer {
 
   /// Returns the AUC and the log loss on the held-out rows.
   nlohmann::ordered_json test() {
-    auto const& rows = data_.split.held_out;
-    if (rows.empty()) {
+    auto const rows = data_.held_out.rows();
+    if (rows == 0) {
       return {{"test_auc", nullptr}, {"test_logloss", nullptr}};
     }
     typename ms::GradientTape<R>::Pause const no_gradients(tape_);
-    ms::datasets::BatchPlan const plan{
-        .rows = rows, .batch_size = kTestBatchRows, .epochs = 1, .shuffle = false, .seed = 0};
-    ms::training::DeviceFeed<R> feed(
-        device_, data_.dataset, plan, 0, options_.reader_threads, pool_[0]);
-    ms::metrics::Auc auc(device_, {.capacity = static_cast<std::int64_t>(rows.size())});
+    Feed feed(device_,
+              pool_[0],
+              data_.held_out.reader(),
+              {.batch_size = kTestBatchRows,
+               .threads = options_.reader_threads,
+               .transforms = data_.transforms});
+    ms::metrics::Auc auc(device_, {.capacity = rows});
     ms::metrics::LogLoss log_loss(device_);
     ms::metrics::MetricSet const metrics(auc, log_loss);
-    while (auto fed = feed.next()) {
+    ms::training::BatchesAhead<R> ahead;
+    while (auto const fed = feed.next()) {
       auto const batch = batch_of(*fed);
-      metrics.update(model_.forward(tape_, pool_, batch), batch.labels);
+      auto const logits = model_.forward(tape_, pool_, batch);
+      metrics.update(logits, batch.labels);
+      ahead.add(logits);
     }
     auto const area = auc.value();
     nlohmann::ordered_json result;
@@ -236,9 +255,10 @@ class Trainer {
 
   static constexpr std::int64_t kTestBatchRows = 4096;
   static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< by then, the memory pools have grown
+  static constexpr std::int64_t kReportedSteps = 3;
 
   TrainOptions const& options_;
-  TrainingData const& data_;
+  TrainingData data_;
   ms::Device<R> device_;
   ms::StreamPool<R> pool_;
   ms::StreamScope<R> trunk_;  ///< all work outside branches runs on group 0
@@ -246,10 +266,11 @@ class Trainer {
   WideDeep<R> model_;
   ms::Optimizer<R> optimizer_;
   ms::report::ProgressLine::Style progress_style_;
-  ms::datasets::BatchPlan plan_;
+  ms::training::EpochPlan plan_;
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;
+  std::int64_t reported_step_ = 0;  ///< the first one of the report on overlap
   std::deque<ms::PinnedArray<float, R>> pending_losses_;
   std::vector<float> losses_;
 };

@@ -14,9 +14,9 @@ namespace training = msstream::training;
 
 namespace {
 
-std::unique_ptr<datasets::RowSource> open_source(TrainOptions const& options) {
+std::unique_ptr<ms::data::Reader> open_reader(TrainOptions const& options) {
   if (options.data.empty()) {
-    return std::make_unique<datasets::GeneratedSource>(
+    return std::make_unique<datasets::GeneratedReader>(
         datasets::GeneratedOptions{.rows = options.rows, .seed = options.seed});
   }
   return datasets::open_data(options.data, {.format = options.format});
@@ -25,9 +25,9 @@ std::unique_ptr<datasets::RowSource> open_source(TrainOptions const& options) {
 }  // namespace
 
 TrainingData load_training_data(TrainOptions const& options) {
-  auto const source = open_source(options);
+  auto const reader = open_reader(options);
   return training::load_training_data(
-      *source,
+      *reader,
       options.data.empty() ? fmt::format("generated data, seed {}", options.seed) : options.data,
       {.holdout = options.holdout, .buckets = options.buckets});
 }

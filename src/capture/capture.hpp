@@ -6,14 +6,11 @@
 #include "memory/device/open_capture.hpp"
 #include "stream/inside_work.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <source_location>
 #include <stdexcept>
-#include <string_view>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -152,10 +149,11 @@ class Capture final : public OpenCapture {
   }
   /// Ends the capture, and returns its graph and its uses of memory from outside. Blocks made in
   /// the capture that still have owners count as written. Throws what StreamCapture::end() throws,
-  /// and std::logic_error if pinned memory that is copied to the device has no owner left, or if a
-  /// TensorHolder still holds a tensor on a captured stream.
+  /// and std::logic_error if pinned memory that is copied to the device has no owner left, or if
+  /// something is unfinished, such as a TensorHolder that still holds a tensor on a captured
+  /// stream.
   [[nodiscard]] Captured end() {
-    refuse_holds();
+    refuse_unfinished();
     for (auto const& [block, noted] : noted_) {
       noted.use.require_owner();
     }
@@ -207,9 +205,9 @@ class Capture final : public OpenCapture {
       noted->second.use.from_host = true;
     }
   }
-  void add_hold(std::weak_ptr<std::source_location const> place) override {
-    std::erase_if(holds_, [](auto const& hold) { return hold.expired(); });
-    holds_.push_back(std::move(place));
+  void add_unfinished(std::weak_ptr<std::string const> message) override {
+    std::erase_if(unfinished_, [](auto const& other) { return other.expired(); });
+    unfinished_.push_back(std::move(message));
   }
 
  private:
@@ -227,14 +225,10 @@ class Capture final : public OpenCapture {
       throw std::logic_error("a capture inside another one on the same device");
     }
   }
-  void refuse_holds() const {
-    for (auto const& hold : holds_) {
-      if (auto const held_at = hold.lock()) {
-        throw std::logic_error(fmt::format(
-            "TensorHolder::hold, called at {}:{}: the holder has a tensor on a captured stream and "
-            "is still open at the end of the capture; release it inside the captured function",
-            held_at->file_name(),
-            held_at->line()));
+  void refuse_unfinished() const {
+    for (auto const& unfinished : unfinished_) {
+      if (auto const message = unfinished.lock()) {
+        throw std::logic_error(*message);
       }
     }
   }
@@ -243,7 +237,7 @@ class Capture final : public OpenCapture {
   std::shared_ptr<CaptureMemory> memory_;
   CaptureMemory::Open open_;
   std::unordered_map<memory::Block*, Noted> noted_;
-  std::vector<std::weak_ptr<std::source_location const>> holds_;
+  std::vector<std::weak_ptr<std::string const>> unfinished_;
   StreamCapture streams_;  ///< destroyed first, because its work uses the other members
   bool over_ = false;
 };

@@ -63,15 +63,46 @@ LoaderPosition LoaderPosition::parse(std::string_view text) {
   return position;
 }
 
+detail::BatchPlace detail::place_of(Schema const& schema,
+                                    std::vector<BatchPlace> const& places,
+                                    std::string_view first,
+                                    std::string_view last,
+                                    ColumnPart wanted) {
+  auto const begin = index_with_part(schema, first, wanted);
+  auto const end = index_with_part(schema, last, wanted);
+  require(begin <= end, "column '{}' is behind column '{}' in the schema", first, last);
+  for (auto i = begin; i <= end; ++i) {
+    auto const& column = schema.columns()[i];
+    bool const is_wanted = column.is_float() == (wanted == ColumnPart::floats);
+    require(!is_wanted || !column.is_jagged(),
+            "column '{}' is jagged, and its values are not beside those of other columns",
+            column.name);
+  }
+  auto const from = places[begin].first;
+  return {from, places[end].first + places[end].count - from, 0};
+}
+
 std::span<float const> Batch::floats(std::string_view column) const {
   auto const& place =
       staged_->places[detail::index_with_part(schema(), column, detail::ColumnPart::floats)];
   return {staged_->floats + place.first, place.count};
 }
 
+std::span<float const> Batch::floats(std::string_view first, std::string_view last) const {
+  auto const place =
+      detail::place_of(schema(), staged_->places, first, last, detail::ColumnPart::floats);
+  return {staged_->floats + place.first, place.count};
+}
+
 std::span<std::int64_t const> Batch::ints(std::string_view column) const {
   auto const& place =
       staged_->places[detail::index_with_part(schema(), column, detail::ColumnPart::ints)];
+  return {staged_->ints + place.first, place.count};
+}
+
+std::span<std::int64_t const> Batch::ints(std::string_view first, std::string_view last) const {
+  auto const place =
+      detail::place_of(schema(), staged_->places, first, last, detail::ColumnPart::ints);
   return {staged_->ints + place.first, place.count};
 }
 

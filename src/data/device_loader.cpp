@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/detail/require.hpp>
 #include <msstream/data/device_loader.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/detail/any_pinned_array.hpp>
@@ -72,6 +71,7 @@ DeviceBatch<msstream::detail::AnyRuntime>::DeviceBatch(detail::StagedBatch const
       places_(staged.places),
       floats_(std::move(floats)),
       ints_(std::move(ints)),
+      mask_first_(staged.mask_first),
       rows_(staged.rows),
       shape_rows_(staged.shape_rows),
       first_sample_(staged.first_sample),
@@ -92,25 +92,26 @@ AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_ints(std::string_view c
   return found.width > 1 ? values.reshaped({shape_rows_, found.width}) : values;
 }
 
+AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_floats(std::string_view first,
+                                                                std::string_view last) const {
+  auto const place = detail::place_of(*schema_, places_, first, last, detail::ColumnPart::floats);
+  return part_of(floats_.value(), place.first, place.count);
+}
+
 AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_ints(std::string_view first,
                                                               std::string_view last) const {
-  auto const begin = detail::index_with_part(*schema_, first, detail::ColumnPart::ints);
-  auto const end = detail::index_with_part(*schema_, last, detail::ColumnPart::ints);
-  require(begin <= end, "column '{}' is behind column '{}' in the schema", first, last);
-  for (auto i = begin; i <= end; ++i) {
-    auto const& column = schema_->columns()[i];
-    require(column.is_float() || !column.is_jagged(),
-            "column '{}' is jagged, and its values are not beside those of other columns",
-            column.name);
-  }
-  auto const from = places_[begin].first;
-  return part_of(ints_.value(), from, places_[end].first + places_[end].count - from);
+  auto const place = detail::place_of(*schema_, places_, first, last, detail::ColumnPart::ints);
+  return part_of(ints_.value(), place.first, place.count);
 }
 
 AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_offsets(std::string_view column) const {
   auto const index = detail::index_with_part(*schema_, column, detail::ColumnPart::offsets);
   return part_of(
       ints_.value(), places_[index].first_offset, static_cast<std::size_t>(shape_rows_) + 1);
+}
+
+AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_mask() const {
+  return part_of(floats_.value(), mask_first_, static_cast<std::size_t>(shape_rows_));
 }
 
 namespace detail {

@@ -134,6 +134,8 @@ void gather(RowWindow const& window,
       end += batch.places[i].count;
     }
   }
+  batch.mask_first = floats;
+  floats += shape;
   auto* const int_memory = batch.memory->ints(ints);
   auto* const float_memory = batch.memory->floats(floats);
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -150,6 +152,8 @@ void gather(RowWindow const& window,
     };
     columns[i].is_float() ? copy(float_memory + place.first) : copy(int_memory + place.first);
   }
+  auto* const mask = float_memory + batch.mask_first;
+  std::fill_n(std::fill_n(mask, sources.size(), 1.0F), shape - sources.size(), 0.0F);
   batch.ints = int_memory;
   batch.floats = float_memory;
   batch.int_count = ints;

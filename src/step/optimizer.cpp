@@ -4,6 +4,7 @@
 #include "ops/optimizer/table_update.hpp"
 #include "step/cut_off.hpp"
 #include "step/lookup_gradient.hpp"
+#include "step/micro_batches.hpp"
 #include "step/optimizer_parts.hpp"
 #include "step/owned_parameters.hpp"
 #include "step/tape_state.hpp"
@@ -132,26 +133,16 @@ class Optimizer<AnyRuntime>::State {
       checked_ = true;
     }
   }
-  /// Returns whether the tape has the gradients of all micro-batches of an update. Throws
-  /// std::logic_error if it misses those of an earlier one.
+  /// Returns whether the tape has the gradients of all micro-batches of an update. Otherwise notes
+  /// one more.
   bool has_micro_batches(Tape const& tape) {
-    if (options_.micro_batches == 1) {
-      return true;
+    auto const& device = *device_.context();
+    bool const are_complete = micro_batches_.are_complete(tape.backward_count(), device);
+    if (!are_complete) {
+      micro_batches_.add(device);
     }
-    auto const found = tape.backward_count();
-    if (found != micro_batch_ + 1) {
-      throw std::logic_error(fmt::format(
-          "Optimizer::step: micro-batch {} of {}, and the tape has gradients of {} backward() "
-          "calls "
-          "since clear(); call step() after each backward(), and clear() when step() returns true",
-          micro_batch_ + 1,
-          options_.micro_batches,
-          found));
-    }
-    return found == options_.micro_batches;
+    return are_complete;
   }
-  /// Notes that one more micro-batch is on the tape, without an update.
-  void count_micro_batch() noexcept { ++micro_batch_; }
 
   void step(Tape const& tape, std::source_location issued_at) {
     require_gradients(tape);
@@ -176,7 +167,7 @@ class Optimizer<AnyRuntime>::State {
       ops::detail::update_rows(update_rule_, step_, bunch.tables, issued_at);
     }
     ops::detail::update_dense(update_rule_, step_, parameters, issued_at);
-    micro_batch_ = 0;
+    micro_batches_.finish();
     if (auto* const searches = tape.state().searches.get()) {
       search_updates(*searches, issued_at);
     }
@@ -396,7 +387,7 @@ class Optimizer<AnyRuntime>::State {
   /// The optimizer's parameters and tables. Shared with the tapes whose gradients were applied.
   std::shared_ptr<OwnedParameters> owned_ = std::make_shared<OwnedParameters>();
   bool checked_ = false;
-  std::int64_t micro_batch_ = 0;  ///< the number of micro-batches since the last update
+  detail::MicroBatches micro_batches_{options_.micro_batches};
 };
 
 Optimizer<AnyRuntime>::Optimizer(detail::AnyDevice const& device,
@@ -430,7 +421,6 @@ void Optimizer<AnyRuntime>::add(Parameters<AnyRuntime> const& parameters,
 
 bool Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_at) {
   if (!state_->has_micro_batches(tape)) {
-    state_->count_micro_batch();
     return false;
   }
   state_->check_step(*this, tape);

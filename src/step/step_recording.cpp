@@ -43,6 +43,7 @@ class StepRecorder : public IssueObserver {
       noted.writes.push_back(number_of(*block));
     }
     numbers_.emplace(key(operation.position), operations_.size());
+    positions_.push_back(operation.position);
     operations_.push_back(std::move(noted));
   }
 
@@ -71,6 +72,10 @@ class StepRecorder : public IssueObserver {
     return {std::move(streams_), std::move(bytes_), std::move(operations_), waits};
   }
 
+  [[nodiscard]] std::vector<order::Position> const& positions() const noexcept {
+    return positions_;
+  }
+
  private:
   static std::pair<order::StreamIndex, std::uint64_t> key(order::Position position) {
     return {position.stream, position.number};
@@ -96,6 +101,7 @@ class StepRecorder : public IssueObserver {
   std::vector<StepTrace::Stream> streams_;
   std::vector<std::size_t> bytes_;
   std::vector<StepTrace::Operation> operations_;
+  std::vector<order::Position> positions_;  ///< of operations_
   std::map<order::StreamIndex, std::size_t> stream_numbers_;
   std::unordered_map<memory::Block*, std::size_t> memory_numbers_;
   std::map<std::pair<order::StreamIndex, std::uint64_t>, std::size_t> numbers_;
@@ -170,6 +176,9 @@ class StepRecording::State {
     timing_ = false;
     return recorder_->trace(timeline, waits);
   }
+  [[nodiscard]] std::vector<order::Position> const& positions() const noexcept {
+    return recorder_->positions();
+  }
 
  private:
   DeviceState& state_;
@@ -185,6 +194,9 @@ StepRecording::~StepRecording() = default;
 
 StepTrace StepRecording::finish() {
   return state_->finish();
+}
+std::vector<order::Position> const& StepRecording::positions() const noexcept {
+  return state_->positions();
 }
 
 }  // namespace msstream::detail

@@ -264,8 +264,7 @@ class DependencyTracker : public StreamRegistry {
       add_to(self.waits_elided, 1);
       return;
     }
-    OnTrackersAccount const account(this->observes_order());
-    self.events->runtime().wait(self.native, event.native);
+    issue_wait(self, event);
     merge(self, event.clock, event.position);
     add_to(self.waits_issued, 1);
   }
@@ -422,6 +421,12 @@ class DependencyTracker : public StreamRegistry {
     return covered;
   }
 
+  void issue_wait(Slot& self, RecordedEvent const& event) {
+    OnTrackersAccount const account(this->observes_order());
+    observe_call(this->host_calls, {HostCall::wait, event.position, self.index}, [&] {
+      self.events->runtime().wait(self.native, event.native);
+    });
+  }
   /// Makes the stream wait for the position. Returns false if the position's work is known to be
   /// complete, so that no wait is issued.
   bool issue_wait(Slot& self, order::Position position) {
@@ -429,8 +434,7 @@ class DependencyTracker : public StreamRegistry {
     if (event == nullptr) {
       return false;
     }
-    OnTrackersAccount const account(this->observes_order());
-    self.events->runtime().wait(self.native, event->native);
+    issue_wait(self, *event);
     if (works(Mechanism::event_clock)) {
       merge(self, event->clock, event->position);
     } else {

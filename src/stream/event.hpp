@@ -39,7 +39,9 @@ class Event {
     InsideWork::refuse_wait("Event::synchronize");
     context_->tracker->refuse_captured(position(), "Event::synchronize");
     OnTrackersAccount const account(context_->runtime->traits.observes_order);
-    context_->runtime->synchronize(recorded_->native);
+    observe_call(context_->tracker->host_calls, {HostCall::synchronize, position()}, [&] {
+      context_->runtime->synchronize(recorded_->native);
+    });
     context_->tracker->note_complete(*recorded_);
     context_->tracker->note_host_follows(position());
   }

@@ -237,11 +237,13 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
         // Operations on a stream are launched in the order of their numbers, so the operation to
         // launch now has the next number.
         auto const& slot = target.slot();
-        context_->spans.record(std::move(*pending.span_name_),
-                               lane(pending.kind_),
-                               place.stream,
-                               {slot.index, slot.launched.load() + 1},
-                               [&] { work(place); });
+        order::Position const position{slot.index, slot.launched.load() + 1};
+        context_->spans.record(
+            std::move(*pending.span_name_), lane(pending.kind_), place.stream, position, [&] {
+              observe_call(context_->tracker->host_calls, {HostCall::launch, position}, [&] {
+                work(place);
+              });
+            });
       } else {
         work(place);
       }

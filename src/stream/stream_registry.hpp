@@ -4,6 +4,7 @@
 #include "base/mechanism.hpp"
 #include "base/unheard_failure.hpp"
 #include "runtime/checker/observed_work.hpp"
+#include "stream/host_call.hpp"
 #include "stream/inside_work.hpp"
 #include "stream/stream_slot.hpp"
 
@@ -38,6 +39,7 @@ class StreamRegistry {
 
   static constexpr order::StreamIndex kMaxStreams = 4096;
 
+  Hook<HostCallObserver> host_calls;  ///< on while the calls of the host are recorded
   explicit StreamRegistry(RuntimeLife life) noexcept : life_(life), home_(life) {}
   StreamRegistry(StreamRegistry const&) = delete;
   StreamRegistry& operator=(StreamRegistry const&) = delete;
@@ -212,7 +214,7 @@ class StreamRegistry {
     }
     InsideWork::refuse_wait("synchronize");
     refuse_captured(position, "synchronize");
-    wait_for(position);
+    observe_call(host_calls, {HostCall::synchronize, position}, [&] { wait_for(position); });
     note_host_follows(position);
   }
   /// Tells a runtime that observes the order that the program relies on a complete position.

@@ -7,12 +7,15 @@
 #include <msstream/base/error.hpp>
 #include <msstream/tensor/detail/any_tensor_holder.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
 #include <source_location>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -101,13 +104,18 @@ void AnyTensorHolder::hold_in_captures(Held& held, std::source_location held_at)
   if (!captures) {
     return;
   }
-  held.captured_at = std::make_shared<std::source_location const>(held_at);
+  held.in_captures = std::make_shared<std::string const>(fmt::format(
+      "TensorHolder::hold, called at {}:{}: the holder has a tensor on a captured stream "
+      "and is still open at the end of the capture; release it inside the captured "
+      "function",
+      held_at.file_name(),
+      held_at.line()));
   for (auto const& stream : streams_) {
     auto* record = &held.block->record;
     if (stream->slot().capture.load(std::memory_order_relaxed) != nullptr) {
       auto& capture = OpenCapture::of_this_thread(*stream->context());
       record = capture.record_of(*held.block, held.mode);
-      capture.add_hold(held.captured_at);
+      capture.add_unfinished(held.in_captures);
     }
     held.captured.push_back(record);
   }

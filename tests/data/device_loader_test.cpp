@@ -3,6 +3,8 @@
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/data/device_loader.hpp>
+#include <msstream/metrics/log_loss.hpp>
+#include <msstream/step/captured_step.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
 #include <gmock/gmock.h>
@@ -13,6 +15,7 @@
 namespace msstream::data {
 namespace {
 
+using metrics::LogLoss;
 using testing::expect_refused;
 using testing::Floats;
 using testing::Integers;
@@ -53,13 +56,14 @@ TYPED_TEST(DeviceLoaderTest, gives_the_batches_of_a_loader_in_host_memory) {
       EXPECT_EQ(to_host(found->ints("id")), copied(expected->ints("id")));
       EXPECT_EQ(to_host(found->ints("bag")), copied(expected->ints("bag")));
       EXPECT_EQ(to_host(found->offsets("bag")), copied(expected->offsets("bag")));
+      EXPECT_EQ(to_host(found->mask()), copied(expected->mask()));
       EXPECT_EQ(on_device.position(), on_host.position());
     }
     EXPECT_FALSE(on_device.next());
   }
 }
 
-/// A reader whose columns show the layout of ids.
+/// A reader whose columns show the layout of ids and of labels.
 class TwoTables final : public Reader {
  public:
   [[nodiscard]] Schema const& schema() const override { return schema_; }
@@ -73,6 +77,10 @@ class TwoTables final : public Reader {
     chunk.ints("b") = {10, 11, 20, 21, 30, 31};
     chunk.ints("bag") = {7};
     chunk.offsets("bag") = {0, 0, 1, 1};
+    chunk.floats("bought") = {1, 0, 1};
+    chunk.floats("pair") = {0.5F, 1.5F, 2.5F, 3.5F, 4.5F, 5.5F};
+    chunk.floats("prices") = {9};
+    chunk.offsets("prices") = {0, 1, 1, 1};
     return true;
   }
   [[nodiscard]] Position position() const override { return {.offset = read_ ? 1 : 0}; }
@@ -82,7 +90,10 @@ class TwoTables final : public Reader {
   Schema schema_{{{"a", ColumnType::hashed},
                   {"label"},
                   {"b", ColumnType::hashed, 2},
-                  {"bag", ColumnType::int64, kJagged}}};
+                  {"bag", ColumnType::int64, kJagged},
+                  {"bought"},
+                  {"pair", ColumnType::float32, 2},
+                  {"prices", ColumnType::float32, kJagged}}};
   bool read_ = false;
 };
 
@@ -99,6 +110,55 @@ TYPED_TEST(DeviceLoaderTest, ids_of_many_columns_are_stored_table_by_table) {
   expect_refused([&] { static_cast<void>(batch.ints("a", "bag")); }, "'bag' is jagged");
   expect_refused([&] { static_cast<void>(batch.floats("a")); }, "'a'", "hashed", "floats");
   expect_refused([&] { static_cast<void>(batch.ints("c")); }, "no column 'c'");
+}
+
+TYPED_TEST(DeviceLoaderTest, floats_of_many_columns_are_one_tensor) {
+  StreamPool pool(this->device(), {.groups = 1});
+  TwoTables reader;
+  // Zeros follow the three rows in each column.
+  DeviceLoader loader(
+      this->device(), pool[0], reader, {.batch_size = 4, .last_batch = LastBatch::padded});
+  auto const batch = loader.next().value();
+  EXPECT_EQ(to_host(batch.floats("label", "bought")), (Floats{0, 1, 0, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(to_host(batch.floats("bought", "pair")),
+            (Floats{1, 0, 1, 0, 0.5F, 1.5F, 2.5F, 3.5F, 4.5F, 5.5F, 0, 0}));
+  EXPECT_EQ(to_host(batch.floats("label", "label")), (Floats{0, 1, 0, 0}));
+  expect_refused([&] { static_cast<void>(batch.floats("bought", "label")); },
+                 "'bought' is behind column 'label'");
+  expect_refused([&] { static_cast<void>(batch.floats("pair", "prices")); }, "'prices' is jagged");
+  expect_refused([&] { static_cast<void>(batch.floats("label", "b")); }, "'b'", "floats");
+  expect_refused([&] { static_cast<void>(batch.floats("label", "c")); }, "no column 'c'");
+
+  TwoTables host_reader;
+  Loader host_loader(host_reader, {.batch_size = 4, .last_batch = LastBatch::padded});
+  auto const host = host_loader.next().value();
+  for (auto const* last : {"bought", "pair"}) {
+    EXPECT_EQ(to_host(batch.floats("label", last)), copied(host.floats("label", last)));
+  }
+  EXPECT_EQ(to_host(batch.ints("a", "b")), copied(host.ints("a", "b")));
+  expect_refused([&] { static_cast<void>(host.floats("pair", "prices")); }, "'prices' is jagged");
+  expect_refused([&] { static_cast<void>(host.ints("a", "bag")); }, "'bag' is jagged");
+}
+
+TYPED_TEST(DeviceLoaderTest, a_mask_leaves_the_zeros_out_of_a_captured_step) {
+  StreamPool pool(this->device(), {.groups = 1});
+  TwoTables reader;
+  DeviceLoader loader(
+      this->device(), pool[0], reader, {.batch_size = 4, .last_batch = LastBatch::padded});
+  auto const batch = loader.next().value();
+  auto const scores = batch.floats("bought");
+  auto const labels = batch.floats("label");
+  LogLoss const masked(this->device());
+  LogLoss const whole(this->device());
+  LogLoss const expected(this->device());
+  CapturedStep<TypeParam> step(this->device(), [&] {
+    masked.update({.scores = scores, .labels = labels, .weights = batch.mask()});
+    whole.update({.scores = scores, .labels = labels});
+  });
+  step.replay();
+  expected.update({.scores = scores.rows(0, 3), .labels = labels.rows(0, 3)});
+  EXPECT_EQ(masked.value(), expected.value());
+  EXPECT_NE(whole.value(), expected.value());
 }
 
 TYPED_TEST(DeviceLoaderTest, what_a_reader_throws_comes_in_the_place_of_its_batch) {

@@ -167,6 +167,7 @@ TEST(Loader, the_last_batch_is_partial_padded_or_dropped) {
     EXPECT_EQ(batch.rows(), 2);
     EXPECT_EQ(batch.shape_rows(), 2);
     EXPECT_EQ(batch.floats("pair").size(), 4U);
+    EXPECT_THAT(batch.mask(), ::testing::ElementsAre(1, 1));
   }
   reader.seek({});
   {
@@ -177,6 +178,7 @@ TEST(Loader, the_last_batch_is_partial_padded_or_dropped) {
     EXPECT_EQ(batch.rows(), 2);
     EXPECT_EQ(batch.shape_rows(), 8);
     EXPECT_THAT(batch.ints("id"), ::testing::ElementsAre(8, 9, 0, 0, 0, 0, 0, 0));
+    EXPECT_THAT(batch.mask(), ::testing::ElementsAre(1, 1, 0, 0, 0, 0, 0, 0));
     EXPECT_THAT(batch.floats("pair"),
                 ::testing::ElementsAre(8, 8.5F, 9, 9.5F, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
     EXPECT_THAT(batch.offsets("bag"), ::testing::ElementsAre(0, 0, 1, 1, 1, 1, 1, 1, 1));

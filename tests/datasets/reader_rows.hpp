@@ -3,20 +3,24 @@
 
 #include "base/message_of.hpp"
 #include "base/temporary_folder.hpp"
+#include "datasets/click_columns.hpp"
 #include "datasets/data_files.hpp"
-#include "datasets/dataset.hpp"
 #include "datasets/readers.hpp"
+#include "datasets/stored_rows.hpp"
 
 #include <msstream/data/data_error.hpp>
+#include <msstream/data/string_key.hpp>
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
-#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 /// Makes rows in the file formats of the census and Criteo data sets, and reads them.
@@ -57,9 +61,59 @@ inline std::string criteo_row(char separator, std::string_view label = "1") {
   return row;
 }
 
-inline Dataset load(std::filesystem::path const& path, ReaderOptions const& options = {}) {
-  auto const source = open_data(path, options);
-  return load_dataset(*source, 2);
+/// Rows of click data, as they were read.
+class ReadRows {
+ public:
+  explicit ReadRows(StoredRows rows)
+      : rows_(std::move(rows)), columns_(click_columns(rows_.schema())) {}
+
+  [[nodiscard]] std::int64_t rows() const { return rows_.rows(); }
+  [[nodiscard]] ClickColumns const& columns() const { return columns_; }
+  [[nodiscard]] StoredRows& stored() { return rows_; }
+  /// Return the values of a row, of one categorical field or label after the other.
+  [[nodiscard]] std::vector<std::int64_t> keys(std::int64_t row) const {
+    std::vector<std::int64_t> keys;
+    for (auto const& field : columns_.categorical) {
+      auto const [chunk, i] = place_of(row);
+      keys.push_back(chunk->ints(field)[i]);
+    }
+    return keys;
+  }
+  [[nodiscard]] std::vector<float> continuous(std::int64_t row) const {
+    auto const [chunk, i] = place_of(row);
+    auto const width = static_cast<std::size_t>(columns_.continuous);
+    auto const* const values = chunk->floats(kContinuous).data() + i * width;
+    return {values, values + width};
+  }
+  [[nodiscard]] std::vector<float> labels(std::int64_t row) const {
+    std::vector<float> labels;
+    for (auto const& label : columns_.labels) {
+      auto const [chunk, i] = place_of(row);
+      labels.push_back(chunk->floats(label)[i]);
+    }
+    return labels;
+  }
+
+ private:
+  [[nodiscard]] std::pair<data::Chunk const*, std::size_t> place_of(std::int64_t row) const {
+    for (auto const& chunk : rows_.chunks()) {
+      if (row < chunk.rows()) {
+        return {&chunk, static_cast<std::size_t>(row)};
+      }
+      row -= chunk.rows();
+    }
+    throw std::out_of_range("there is no such row");
+  }
+
+  StoredRows rows_;
+  ClickColumns columns_;
+};
+
+inline ReadRows load(std::filesystem::path const& path,
+                     ReaderOptions const& options = {},
+                     std::size_t threads = 2) {
+  auto const reader = open_data(path, options);
+  return ReadRows(load_rows(*reader, threads));
 }
 
 inline std::string read_failure(std::filesystem::path const& path,
@@ -77,10 +131,6 @@ inline std::string with_column(std::string row,
   }
   std::size_t const end = std::min(row.find(separator, begin), row.size());
   return row.replace(begin, end - begin, value);
-}
-
-inline std::vector<float> copy(std::span<float const> values) {
-  return {values.begin(), values.end()};
 }
 
 }  // namespace msstream::datasets

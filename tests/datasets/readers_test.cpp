@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
-#include "datasets/categorical_key.hpp"
-#include "datasets/counter_random.hpp"
 #include "datasets/reader_rows.hpp"
-#include "datasets/split.hpp"
-#include "datasets/standardise.hpp"
+
+#include <msstream/data/transforms.hpp>
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
-#include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <fstream>
+#include <thread>
+#include <utility>
 
 namespace msstream::datasets {
 
 namespace {
 
+using data::string_key;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -31,9 +32,9 @@ TEST(Readers, census_fields_go_where_they_belong) {
   TemporaryFolder const folder;
   auto const data = load(folder.write("x", census_row() + "\n" + census_row("50000+.") + "\n"));
   ASSERT_EQ(data.rows(), 2);
-  ASSERT_EQ(data.schema().categorical.size(), 33U);
-  EXPECT_THAT(data.schema().labels, ElementsAre("income"));
-  EXPECT_THAT(copy(data.continuous(0)), ElementsAre(0, 5, 16, 17, 18, 30, 39));
+  ASSERT_EQ(data.columns().categorical.size(), 33U);
+  EXPECT_THAT(data.columns().labels, ElementsAre("income"));
+  EXPECT_THAT(data.continuous(0), ElementsAre(0, 5, 16, 17, 18, 30, 39));
   EXPECT_EQ(data.keys(0)[0], string_key("c1"));
   EXPECT_EQ(data.keys(0)[5], string_key("c7"));
   EXPECT_EQ(data.keys(1)[32], string_key("c40"));
@@ -46,10 +47,10 @@ TEST(Readers, never_married_is_a_second_label_and_then_no_input) {
   auto const married = census_row("50000+.");
   auto const never = with_column(census_row(), 7, " Never married", ',');
   auto const data = load(folder.write("x", married + "\n" + never), {.never_married_task = true});
-  EXPECT_EQ(data.schema().categorical.size(), 32U);
-  EXPECT_THAT(data.schema().labels, ElementsAre("income", "never married"));
-  EXPECT_THAT(copy(data.labels(0)), ElementsAre(1, 0));
-  EXPECT_THAT(copy(data.labels(1)), ElementsAre(0, 1));
+  EXPECT_EQ(data.columns().categorical.size(), 32U);
+  EXPECT_THAT(data.columns().labels, ElementsAre("income", "never married"));
+  EXPECT_THAT(data.labels(0), ElementsAre(1, 0));
+  EXPECT_THAT(data.labels(1), ElementsAre(0, 1));
   for (auto const key : data.keys(1)) {
     EXPECT_NE(key, string_key("Never married"));
   }
@@ -69,21 +70,42 @@ TEST(Readers, income_may_lack_its_full_stop_or_be_padded) {
   EXPECT_EQ(data.labels(1)[0], 1.0F);
 }
 
-TEST(Readers, criteo_tsv_takes_logs_and_reads_missing_values_as_zero) {
+TEST(Readers, criteo_tsv_fields_go_where_they_belong) {
   TemporaryFolder const folder;
   auto row = with_column(criteo_row('\t'), 1, "-2", '\t');
   row = with_column(row, 2, "", '\t');
   row = with_column(row, 14, "", '\t');
   auto const data = load(folder.write("x", row + "\n" + criteo_row('\t', "0")));
   ASSERT_EQ(data.rows(), 2);
-  EXPECT_EQ(data.continuous(0)[0], 0.0F);
-  EXPECT_EQ(data.continuous(0)[1], 0.0F);
-  EXPECT_FLOAT_EQ(data.continuous(0)[12], std::log(13.0F));
-  EXPECT_EQ(data.keys(0)[0], unknown_key);
+  EXPECT_EQ(data.continuous(0)[0], -2.0F);
+  EXPECT_TRUE(std::isnan(data.continuous(0)[1])) << "a missing value";
+  EXPECT_EQ(data.continuous(0)[12], 12.0F);
+  EXPECT_EQ(data.keys(0)[0], string_key(""));
   EXPECT_EQ(data.keys(1)[0], string_key("w1"));
   EXPECT_EQ(data.keys(0)[25], string_key("w26"));
   EXPECT_EQ(data.labels(0)[0], 1.0F);
   EXPECT_EQ(data.labels(1)[0], 0.0F);
+}
+
+TEST(Readers, criteo_transforms_take_logs_and_read_missing_values_as_zero) {
+  TemporaryFolder const folder;
+  std::string rows;
+  // The first two fields are 0, log 2 and 2 log 2, a standard deviation of sqrt(2 / 3) log 2.
+  for (auto const& [negative, missing] : {std::pair("-2", ""), {"1", "1"}, {"3", "3"}}) {
+    auto const row = with_column(criteo_row('\t'), 1, negative, '\t');
+    rows += with_column(row, 2, missing, '\t') + "\n";
+  }
+  auto data = load(folder.write("x", rows));
+  data::Transforms const transforms(data.stored().schema());
+  transforms.fit(*data.stored().reader());
+  auto const values = transforms.apply(data.stored().chunks().front()).floats(kContinuous);
+  float const end = std::sqrt(1.5F);
+  for (std::size_t const field : {0, 1}) {
+    EXPECT_FLOAT_EQ(values[field], -end);
+    EXPECT_NEAR(values[13 + field], 0.0F, 1e-6F);
+    EXPECT_FLOAT_EQ(values[26 + field], end);
+  }
+  EXPECT_EQ(values[12], 0.0F) << "a constant field";
 }
 
 TEST(Readers, criteo_csv_skips_its_header_and_id) {
@@ -92,19 +114,46 @@ TEST(Readers, criteo_csv_skips_its_header_and_id) {
       "x", criteo_header() + "\r\n77," + criteo_row(',') + "\r\n78," + criteo_row(','));
   auto const data = load(path);
   ASSERT_EQ(data.rows(), 2);
-  EXPECT_FLOAT_EQ(data.continuous(0)[1], std::log(2.0F));
+  EXPECT_EQ(data.continuous(0)[1], 1.0F);
   EXPECT_EQ(data.keys(1)[25], string_key("w26")) << "the carriage return is part of the line end";
 }
 
 TEST(Readers, both_spellings_of_unknown_are_one_key) {
-  EXPECT_EQ(categorical_key(""), categorical_key("?"));
-  EXPECT_NE(categorical_key("?"), categorical_key("x"));
+  TemporaryFolder const folder;
+  auto const of = [](std::string_view value) { return with_column(census_row(), 1, value, ','); };
+  auto const data = load(folder.write("x", of("?") + "\n" + of("") + "\n" + of("\"?\"")));
+  for (std::int64_t row = 0; row < 3; ++row) {
+    EXPECT_EQ(data.keys(row)[0], string_key("")) << row;
+  }
 }
 
-TEST(Readers, keys_stay_what_saved_models_were_trained_on) {
-  static_assert(string_key("") == static_cast<std::int64_t>(mix64(0xCBF29CE484222325ULL)));
-  // FNV-1a's published test vector for "foobar" is 85944171f73967e8.
-  static_assert(string_key("foobar") == static_cast<std::int64_t>(mix64(0x85944171F73967E8ULL)));
+TEST(Readers, begin_again_after_a_seek) {
+  TemporaryFolder const folder;
+  for (auto const& bytes :
+       {census_row() + "\n" + census_row("50000+."), criteo_header() + "\n77," + criteo_row(',')}) {
+    auto const reader = open_data(folder.write("x", bytes), {.chunk_bytes = 100});
+    EXPECT_EQ(reader->position(), data::Reader::Position());
+    ReadRows const first(load_rows(*reader, 2));
+    for (int round = 0; round < 2; ++round) {
+      reader->seek({});
+      ReadRows const again(load_rows(*reader, 2));
+      ASSERT_EQ(again.rows(), first.rows());
+      EXPECT_EQ(again.keys(0), first.keys(0));
+      EXPECT_EQ(again.labels(first.rows() - 1), first.labels(first.rows() - 1));
+    }
+  }
+}
+
+TEST(Readers, a_pipe_is_read_once) {
+  TemporaryFolder const folder;
+  std::string rows;
+  for (int i = 0; i < 300; ++i) {
+    rows += census_row() + "\n";
+  }
+  auto const path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::jthread const writer([&] { std::ofstream(path) << rows; });
+  EXPECT_EQ(load(path, {.chunk_bytes = 1'000}).rows(), 300);
 }
 
 TEST(Readers, chunks_and_threads_do_not_show) {
@@ -116,8 +165,7 @@ TEST(Readers, chunks_and_threads_do_not_show) {
   }
   auto const path = folder.write("x", rows);
   for (std::size_t const chunk_bytes : {1UL, 100UL, 511UL, 100'000UL}) {
-    auto const source = open_data(path, {.chunk_bytes = chunk_bytes});
-    auto const data = load_dataset(*source, 3);
+    auto const data = load(path, {.chunk_bytes = chunk_bytes}, 3);
     ASSERT_EQ(data.rows(), 300) << chunk_bytes;
     for (int i = 0; i < 300; ++i) {
       ASSERT_EQ(data.continuous(i)[0], static_cast<float>(i)) << chunk_bytes;
@@ -196,8 +244,7 @@ TEST(Readers, the_first_error_in_the_file_is_reported_whatever_the_threads) {
   }
   auto const path = folder.write("x", rows);
   for (int round = 0; round < 20; ++round) {
-    auto const source = open_data(path, {.chunk_bytes = 64});
-    EXPECT_THAT(message_of<data::DataError>([&] { (void)load_dataset(*source, 4); }),
+    EXPECT_THAT(message_of<data::DataError>([&] { (void)load(path, {.chunk_bytes = 64}, 4); }),
                 HasSubstr(":201: "));
   }
 }
@@ -300,16 +347,27 @@ TEST(ReadersOfRealData, read_the_census) {
     rich += static_cast<double>(data.labels(row)[0]);
   }
   EXPECT_EQ(rich, 6'186);
-  auto const split = split_rows(data.rows(), 5);
-  EXPECT_EQ(split.training.size(), 79'810U);
-  EXPECT_EQ(data.distinct_keys(0), 9);  // the field of worker classes
+  StoredRows const* const all[] = {&data.stored()};
+  EXPECT_EQ(distinct_values(all, "class of worker"), 9);
 
-  auto const fitted = fit_standardisation(data, split.training);
-  standardise(data, fitted);
-  auto const again = fit_standardisation(data, split.training);
-  for (std::size_t field = 0; field < again.mean.size(); ++field) {
-    EXPECT_NEAR(again.mean[field], 0.0F, 1e-4F);
-    EXPECT_NEAR(again.deviation[field], 1.0F, 1e-4F);
+  auto const [training, held_out] = divide(std::move(data.stored()), 5);
+  EXPECT_EQ(training.rows(), 79'810);
+  data::Transforms const transforms(training.schema());
+  transforms.fit(*training.reader());
+  constexpr std::size_t fields = 7;
+  double sums[fields] = {};
+  double squares[fields] = {};
+  for (auto const& chunk : training.chunks()) {
+    auto const values = transforms.apply(chunk).floats(kContinuous);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      auto const value = static_cast<double>(values[i]);
+      sums[i % fields] += value;
+      squares[i % fields] += value * value;
+    }
+  }
+  for (std::size_t field = 0; field < fields; ++field) {
+    EXPECT_NEAR(sums[field] / 79'810, 0.0, 1e-4);
+    EXPECT_NEAR(squares[field] / 79'810, 1.0, 1e-4);
   }
 }
 
@@ -320,7 +378,7 @@ TEST(ReadersOfRealData, read_criteo) {
   }
   auto const data = load(path);
   EXPECT_EQ(data.rows(), 1'999);
-  EXPECT_FLOAT_EQ(data.continuous(0)[4], std::log(1383.0F));
+  EXPECT_EQ(data.continuous(0)[4], 1382.0F);
   EXPECT_EQ(data.keys(0)[25], string_key("9727dd16"));
 }
 

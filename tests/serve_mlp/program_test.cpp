@@ -56,6 +56,21 @@ TEST_P(ServeMlp, is_compared_with_one_stream_and_with_a_raw_loop) {
   expect_comparisons(small());
 }
 
+TEST_P(ServeMlp, says_why_its_streams_did_not_overlap) {
+  auto const file = path("why.json");
+  EXPECT_EQ(report_of(small() + Words{"--overlap", file})["result"]["answered"], 3 * 40);
+  auto const why = nlohmann::json::parse(read_all(file))["reports"].at(0);
+  std::int64_t sum = 0;
+  for (auto const& time : why["devices"].at(0)["times"]) {
+    sum += time["time_ns"].get<std::int64_t>();
+  }
+  EXPECT_GT(sum, 0);
+  EXPECT_EQ(why["window"]["length_ns"], sum);
+  auto const refused = run({"--overlap", path("why.png")});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, ::testing::HasSubstr("ends with .html, .json or .txt"));
+}
+
 TEST_P(ServeMlp, is_compared_with_lone_queries) {
   expect_lone_queries(small());
 }

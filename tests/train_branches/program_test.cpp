@@ -49,6 +49,10 @@ TEST_P(TrainBranches, groups_can_propagate) {
   expect_groups_can_propagate(small());
 }
 
+TEST_P(TrainBranches, says_why_its_streams_did_not_overlap) {
+  expect_overlap_reports(small());
+}
+
 TEST_P(TrainBranches, a_step_can_be_looked_at) {
   expect_traces(small());
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train_wdl/program.hpp"
 
+#include <msstream/checkpoint/safetensors.hpp>
+#include <msstream/data/batch.hpp>
+
 namespace msstream::testing {
 namespace {
 
@@ -76,6 +79,31 @@ TEST_F(TrainWdlModelFile, of_another_run_is_refused_by_what_differs) {
     EXPECT_EQ(ended.status, 1);
     EXPECT_THAT(ended.err, AllOf(HasSubstr("train_wdl: error: " + model), HasSubstr(message)));
   }
+}
+
+TEST_F(TrainWdlModelFile, of_an_older_format_is_refused_by_its_name) {
+  auto bytes = read_all(model_after(2, "model"));
+  std::string const format = "msstream train_wdl 2";
+  auto const place = bytes.find(format);
+  ASSERT_NE(place, std::string::npos);
+  bytes[place + format.size() - 1] = '1';
+  auto const old = folder.write("old", bytes).string();
+  auto const ended = train_wdl(steps(4, {"--resume", old}));
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("train_wdl: error: " + old +
+                ": has the format 'msstream train_wdl 1'; expected 'msstream train_wdl 2'"));
+}
+
+TEST_F(TrainWdlModelFile, has_the_position_in_the_data_and_the_transforms) {
+  auto const model = model_after(6, "model");
+  checkpoint::SafetensorsFile const file(model);
+  auto const position = data::LoaderPosition::parse(file.metadata().at("position"));
+  EXPECT_EQ(position.batches, 6);
+  EXPECT_EQ(position.epoch, 1);
+  EXPECT_EQ(position.batch, 1);
+  EXPECT_TRUE(file.tensors().contains("transforms/columns"));
 }
 
 TEST_F(TrainWdlModelFile, that_cannot_be_read_is_refused_by_name) {

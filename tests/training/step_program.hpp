@@ -200,6 +200,32 @@ class StepProgramTest : public ProgramTest {
     EXPECT_EQ(updates, 1) << "one step";
   }
 
+  /// Expects that a run writes a report on overlap in each form, and that its losses are those of a
+  /// run without.
+  void expect_overlap_reports(Words const& small) {
+    auto const losses = report_of(small)["losses"];
+    for (auto const& way : {Words{}, Words{"--capture"}}) {
+      auto const told = report_of(small + way + Words{"--overlap", path("overlap.json")});
+      EXPECT_EQ(told["losses"], losses);
+      auto const why = nlohmann::json::parse(read_all(path("overlap.json")));
+      EXPECT_EQ(why["schema"], "msstream-overlap-report");
+      auto const& report = why["reports"].at(0);
+      std::int64_t sum = 0;
+      for (auto const& time : report["devices"].at(0)["times"]) {
+        sum += time["time_ns"].get<std::int64_t>();
+      }
+      EXPECT_GT(sum, 0);
+      EXPECT_EQ(report["window"]["length_ns"], sum);
+      EXPECT_EQ(report.dump().find("replays of captured steps") != std::string::npos, !way.empty());
+    }
+    for (auto const& [name, content] :
+         {std::pair{"overlap.html", "</html>"}, std::pair{"overlap.txt", "the window"}}) {
+      auto const ended = run(small + Words{"--overlap", path(name)});
+      ASSERT_EQ(ended.status, 0) << ended.err;
+      EXPECT_THAT(read_all(path(name)), ::testing::HasSubstr(content));
+    }
+  }
+
   /// Expects that the program refuses the arguments with exit status 2 and the message, and
   /// mentions the option --help.
   void expect_usage_error(Words const& arguments, std::string const& message) const {
@@ -219,6 +245,11 @@ class StepProgramTest : public ProgramTest {
     expect_usage_error({"--assignment", far, "--stream-groups", "4"}, far + ":1");
     expect_usage_error({"--step-trace", path("step.png")},
                        "expected a path that ends with .json, .dot or .svg");
+    expect_usage_error({"--overlap", path("why.png")},
+                       "expected a path that ends with .html, .json or .txt");
+    expect_usage_error({"--overlap", path("nowhere/why.html")}, "there is no folder");
+    expect_usage_error({"--overlap", path("a.html"), "--trace", path("b.json")},
+                       "does not go with --trace");
     expect_usage_error({"--launch-thread-count", "2"}, "goes with --launch-threads shared");
     expect_usage_error({"--report", path("nowhere/file")}, "there is no folder");
     expect_usage_error({"--report", path("file"), "--trace", path("file")}, " writes that file");

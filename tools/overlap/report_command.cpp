@@ -4,6 +4,7 @@
 #include "cli/outputs.hpp"
 #include "overlap/find/find.hpp"
 #include "overlap/read/read.hpp"
+#include "overlap/recording/ranks.hpp"
 #include "overlap/show/choices.hpp"
 #include "overlap/show/page.hpp"
 #include "overlap/show/picture.hpp"
@@ -175,7 +176,31 @@ std::vector<Recording> read_all(std::vector<std::string> const& files, bool quie
   return recordings;
 }
 
+/// Explains ranks together if their clocks are aligned, and else one by one.
 std::vector<Report> explain(std::vector<Recording> const& recordings,
+                            bool are_aligned,
+                            FindOptions const& options) {
+  if (recordings.size() > 1 && are_aligned) {
+    return find(recordings, options);
+  }
+  std::vector<Report> reports;
+  for (std::size_t rank = 0; rank < recordings.size(); ++rank) {
+    auto of_rank = options;
+    if (!options.windows.empty()) {
+      of_rank.window = options.windows[rank];
+    }
+    reports.push_back(find(recordings[rank], of_rank));
+    if (recordings.size() > 1) {
+      reports.back().notes.emplace_back(
+          "The files have neither Unix times nor collectives with numbers in common: ranks are "
+          "explained one by one, and waits for another rank are not told from transfers.");
+    }
+  }
+  return reports;
+}
+
+std::vector<Report> explain(std::vector<Recording> const& recordings,
+                            bool are_aligned,
                             Chosen const& chosen,
                             std::vector<FailOn> const& conditions) {
   FindOptions options;
@@ -185,23 +210,14 @@ std::vector<Report> explain(std::vector<Recording> const& recordings,
     }
   }
   if (chosen.window.empty()) {
-    return recordings.size() == 1 ? std::vector{find(recordings.front(), options)}
-                                  : find(recordings, options);
+    return explain(recordings, are_aligned, options);
   }
-  // Each rank has its window, so that each is explained alone.
-  std::vector<Report> reports;
-  for (auto const& recording : recordings) {
-    reports.push_back(chosen_by("--window", [&] {
-      options.window = window_of(recording, chosen.window);
-      return find(recording, options);
-    }));
-    if (recordings.size() > 1) {
-      reports.back().notes.push_back(
-          "With --window, ranks are explained one by one: waits for another rank are not told from "
-          "transfers.");
+  return chosen_by("--window", [&] {
+    for (auto const& recording : recordings) {
+      options.windows.push_back(window_of(recording, chosen.window));
     }
-  }
-  return reports;
+    return explain(recordings, are_aligned, options);
+  });
 }
 
 Results results_of(std::vector<std::string> const& files,
@@ -209,7 +225,8 @@ Results results_of(std::vector<std::string> const& files,
                    std::vector<FailOn> const& conditions) {
   Results results;
   results.recordings = read_all(files, chosen.quiet);
-  results.reports = explain(results.recordings, chosen, conditions);
+  bool const are_aligned = align_ranks(results.recordings);
+  results.reports = explain(results.recordings, are_aligned, chosen, conditions);
   if (chosen.rank != kUnknown) {
     auto const found = std::ranges::find(results.recordings, chosen.rank, &Recording::rank);
     if (found == results.recordings.end()) {

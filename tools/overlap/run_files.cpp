@@ -5,11 +5,14 @@
 #include "overlap/record/trace_file.hpp"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <fstream>
 #include <stdexcept>
@@ -91,6 +94,32 @@ bool move_file(fs::path const& from, fs::path const& to, bool force) {
   return !error;
 }
 
+enum class Waited { again, enough };
+
+/// Waits for the end of the process that writes `part`, whose name begins with the process's
+/// number. Returns Waited::again if it may still live, before `deadline`.
+Waited wait_for_process(fs::path const& part, std::chrono::steady_clock::time_point deadline) {
+  using std::chrono::milliseconds;
+  auto const left =
+      std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
+  if (left <= milliseconds(0)) {
+    return Waited::enough;
+  }
+  std::string const name = part.filename().string();
+  pid_t process = 0;
+  std::from_chars(name.data(), name.data() + name.size(), process);
+  int const descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  if (descriptor < 0) {
+    // The process ended just now, or the kernel has no such descriptors (before Linux 5.3).
+    std::this_thread::sleep_for(std::min(left, milliseconds(20)));
+    return Waited::again;
+  }
+  pollfd waiting{descriptor, POLLIN, 0};
+  ::poll(&waiting, 1, static_cast<int>(left.count()));
+  ::close(descriptor);
+  return Waited::enough;
+}
+
 }  // namespace
 
 RunFiles::RunFiles(fs::path const& output, std::string const& program, bool force)
@@ -131,11 +160,12 @@ RunFiles::Outcome RunFiles::collect(std::string const& reason_of_cut) {
   Outcome outcome;
   std::string const foot = record::text_of_cut_foot(reason_of_cut);
   bool some_still_run = false;
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   for (fs::path const& part : files_in(folder_, ".part")) {
     record::CutFile cut = record::complete_cut_file(part.string(), foot);
     // A child that was ended together with the program may need a moment to finish its file.
-    for (int trial = 0; cut.still_written && trial < 50; ++trial) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (auto waited = Waited::again; cut.still_written && waited == Waited::again;) {
+      waited = wait_for_process(part, deadline);
       cut = fs::exists(part) ? record::complete_cut_file(part.string(), foot) : record::CutFile();
     }
     std::string const process = part.stem().string();

@@ -80,13 +80,13 @@ void queue_is_full(Options const& options) {
   auto const b = new_stream();
   measure(options, 2, [&] {
     if (options.fixed) {
-      work(b, 12000);
+      work(b, 60000);
     }
-    for (int i = 0; i < 2400; ++i) {
-      work(a, 8);
+    for (int i = 0; i < 3000; ++i) {
+      work(a, 20);
     }
     if (!options.fixed) {
-      work(b, 12000);
+      work(b, 60000);
     }
     PLANTED_CHECK(cudaDeviceSynchronize());
   });
@@ -293,6 +293,7 @@ void download_engine(Options const& options) {
   void* const small_host = planted::host_memory(4096, true);
   void* const small = planted::device_memory(4096);
   auto const done = new_event();
+  auto const small_done = new_event();
   measure(options, 10, [&] {
     auto const log = [&] {
       PLANTED_CHECK(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, logs));
@@ -301,10 +302,12 @@ void download_engine(Options const& options) {
       log();
     }
     PLANTED_CHECK(cudaMemcpyAsync(small_host, small, 4096, cudaMemcpyDeviceToHost, main_stream));
-    work(main_stream, 1000);
     if (options.fixed) {
+      PLANTED_CHECK(cudaEventRecord(small_done, main_stream));
+      PLANTED_CHECK(cudaStreamWaitEvent(logs, small_done));
       log();
     }
+    work(main_stream, 1000);
     PLANTED_CHECK(cudaEventRecord(done, main_stream));
     PLANTED_CHECK(cudaStreamWaitEvent(logs, done));
     PLANTED_CHECK(cudaEventRecord(done, logs));
@@ -313,13 +316,13 @@ void download_engine(Options const& options) {
 }
 
 /// Kernels of two streams are over before the host launches the next one. Fixed: one kernel does
-/// the work of ten.
+/// the work of fifty.
 void launch_two_streams(Options const& options) {
   cudaStream_t const streams[] = {new_stream(), new_stream()};
   measure(options, 20, [&] {
-    for (int i = 0; i < (options.fixed ? 5 : 50); ++i) {
+    for (int i = 0; i < (options.fixed ? 1 : 50); ++i) {
       for (auto const stream : streams) {
-        work(stream, options.fixed ? 10 : 1, 4);
+        work(stream, options.fixed ? 50 : 1, 4);
         busy(3);
       }
     }

@@ -44,7 +44,7 @@ def eager_small(fixed):
 
 def read_the_loss(fixed):
     """Host synchronisation: loss.item() in every step, after which the host prepares. Fixed: it reads at the end."""
-    weight = torch.randn(2048, 2048, device="cuda")
+    weight = torch.randn(4096, 4096, device="cuda")  # its square takes longer than the host prepares
 
     def step():
         loss = (weight @ weight).mean()
@@ -117,14 +117,16 @@ def empty_cache(fixed):
 
 
 def large_products(fixed):
-    """Multiprocessors full: products in two streams, each with blocks for the whole device. Fixed: small products."""
-    side = 512 if fixed else 4096
-    repeat = 16
-    a = torch.randn(side, side, device="cuda")
-    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    """Multiprocessors full: products in two streams, each with blocks for the whole device. Fixed: one stream.
+
+    The twin is no faster: nothing is gained by streams for work that needs the whole device.
+    """
+    a = torch.randn(4096, 4096, device="cuda")
+    first = torch.cuda.Stream()
+    streams = [first, first if fixed else torch.cuda.Stream()]
 
     def step():
-        for _ in range(repeat if fixed else 2):
+        for _ in range(2):
             for stream in streams:
                 with torch.cuda.stream(stream):
                     a @ a
@@ -134,7 +136,6 @@ def large_products(fixed):
 
 def late_wait_stream(fixed):
     """False dependency: side.wait_stream(main) waits for all that main was given. Fixed: an event after the need."""
-    x = torch.randn(2048, 2048, device="cuda")
     side = torch.cuda.Stream()
     small = torch.randn(512, 512, device="cuda")
 
@@ -142,15 +143,14 @@ def late_wait_stream(fixed):
         main = torch.cuda.current_stream()
         needed = small * 2
         event = main.record_event()
-        for _ in range(4):
-            x @ x
+        torch.cuda._sleep(1_000_000)  # a kernel of 0.5 ms that the side stream does not need
         if fixed:
             side.wait_event(event)
         else:
             side.wait_stream(main)
         with torch.cuda.stream(side):
-            for _ in range(20):
-                needed = needed @ small
+            needed @ small
+            torch.cuda._sleep(900_000)
         main.wait_stream(side)
 
     return step, 20

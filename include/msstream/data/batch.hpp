@@ -61,7 +61,7 @@ struct BatchPlace {
 };
 
 /// A batch in memory. The integers are those of all columns that are not jagged, in their order,
-/// then the offsets and then the values of jagged ones; floats likewise.
+/// then the offsets and then the values of jagged ones; floats likewise, and then the mask.
 struct StagedBatch {
   std::shared_ptr<Schema const> schema;
   std::unique_ptr<BatchMemory> memory;
@@ -70,12 +70,22 @@ struct StagedBatch {
   float const* floats = nullptr;
   std::size_t int_count = 0;
   std::size_t float_count = 0;
+  std::size_t mask_first = 0;  ///< index of the first value of the mask, among the floats
   std::int64_t rows = 0;
   std::int64_t shape_rows = 0;
   std::int64_t first_sample = 0;
   LoaderPosition before;
   LoaderPosition after;
 };
+
+/// Returns the place of the values of all columns from `first` to `last` of the schema that have
+/// such values, one column after the other. Throws std::invalid_argument for columns that have
+/// others, for jagged ones, and if `last` is in front of `first`.
+[[nodiscard]] BatchPlace place_of(Schema const& schema,
+                                  std::vector<BatchPlace> const& places,
+                                  std::string_view first,
+                                  std::string_view last,
+                                  ColumnPart wanted);
 
 }  // namespace detail
 
@@ -104,13 +114,27 @@ class Batch {
   /// Returns the values of a float32 column: [shape_rows(), width], or all values of a jagged one.
   /// Throws std::invalid_argument for a column of another type, and if there is no such column.
   [[nodiscard]] std::span<float const> floats(std::string_view column) const;
+  /// Returns the floats of the columns from `first` to `last` of the schema, one column after the
+  /// other; columns of integers between them are left out. Throws std::invalid_argument for other
+  /// and for jagged columns.
+  [[nodiscard]] std::span<float const> floats(std::string_view first, std::string_view last) const;
   /// Returns the values of a column of type int64 or hashed: [shape_rows(), width], or all values
   /// of a jagged one. Throws std::invalid_argument for a column of another type, and if there is no
   /// such column.
   [[nodiscard]] std::span<std::int64_t const> ints(std::string_view column) const;
+  /// Returns the integers of the columns from `first` to `last` of the schema, one column after the
+  /// other; columns of floats between them are left out. Throws std::invalid_argument for other and
+  /// for jagged columns.
+  [[nodiscard]] std::span<std::int64_t const> ints(std::string_view first,
+                                                   std::string_view last) const;
   /// Returns the offsets of a jagged column, [shape_rows() + 1]. Throws std::invalid_argument for
   /// another column, and if there is no such column.
   [[nodiscard]] std::span<std::int64_t const> offsets(std::string_view column) const;
+  /// Returns 1 for each of the rows() rows, and 0 for the zeros that follow them:
+  /// [shape_rows()].
+  [[nodiscard]] std::span<float const> mask() const noexcept {
+    return {staged_->floats + staged_->mask_first, static_cast<std::size_t>(staged_->shape_rows)};
+  }
 
   [[nodiscard]] detail::StagedBatch const& staged() const noexcept { return *staged_; }
 

@@ -50,16 +50,20 @@ class DeviceBatch<msstream::detail::AnyRuntime> {
   [[nodiscard]] LoaderPosition const& after() const noexcept { return after_; }
 
   [[nodiscard]] msstream::detail::AnyTensor any_floats(std::string_view column) const;
+  [[nodiscard]] msstream::detail::AnyTensor any_floats(std::string_view first,
+                                                       std::string_view last) const;
   [[nodiscard]] msstream::detail::AnyTensor any_ints(std::string_view column) const;
   [[nodiscard]] msstream::detail::AnyTensor any_ints(std::string_view first,
                                                      std::string_view last) const;
   [[nodiscard]] msstream::detail::AnyTensor any_offsets(std::string_view column) const;
+  [[nodiscard]] msstream::detail::AnyTensor any_mask() const;
 
  private:
   std::shared_ptr<Schema const> schema_;
   std::vector<detail::BatchPlace> places_;
   std::optional<msstream::detail::AnyTensor> floats_;
   std::optional<msstream::detail::AnyTensor> ints_;
+  std::size_t mask_first_;
   std::int64_t rows_;
   std::int64_t shape_rows_;
   std::int64_t first_sample_;
@@ -80,6 +84,12 @@ class DeviceBatch : public DeviceBatch<msstream::detail::AnyRuntime> {
   [[nodiscard]] Tensor<float, R> floats(std::string_view column) const {
     return {msstream::detail::OfKnownType(), this->any_floats(column)};
   }
+  /// Returns the floats of the columns from `first` to `last` of the schema, one column after the
+  /// other, those between them that have integers left out: [labels, rows] of labels of width 1, in
+  /// one dimension. Throws std::invalid_argument for other and for jagged columns.
+  [[nodiscard]] Tensor<float, R> floats(std::string_view first, std::string_view last) const {
+    return {msstream::detail::OfKnownType(), this->any_floats(first, last)};
+  }
   /// Returns the values of a column of type int64 or hashed: [rows] if its width is 1, [rows,
   /// width] otherwise, and all values of a jagged one. Throws std::invalid_argument for a column of
   /// another type, and if there is no such column.
@@ -96,6 +106,12 @@ class DeviceBatch : public DeviceBatch<msstream::detail::AnyRuntime> {
   /// column, and if there is no such column.
   [[nodiscard]] Tensor<std::int64_t, R> offsets(std::string_view column) const {
     return {msstream::detail::OfKnownType(), this->any_offsets(column)};
+  }
+  /// Returns 1 for each of the rows() rows, and 0 for the zeros that follow them with
+  /// LastBatch::padded: [shape_rows()]. As weights of a loss and of metrics, in a step that is
+  /// captured with the shape of full batches, it leaves the zeros out.
+  [[nodiscard]] Tensor<float, R> mask() const {
+    return {msstream::detail::OfKnownType(), this->any_mask()};
   }
 };
 

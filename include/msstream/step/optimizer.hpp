@@ -185,7 +185,8 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   /// With k micro-batches, call step() after each backward(), and the tape's clear() only when
   /// step() has returned true. The calls after the first k - 1 backward() calls update nothing and
   /// return false; the k-th updates by the mean of the k gradients, and returns true. Capture all k
-  /// together: the calls are counted on the host, so replays of fewer never update.
+  /// together: the calls are counted on the host, and replays are not. A capture of fewer throws
+  /// std::logic_error.
   ///
   /// Throws std::logic_error, without any update, if dense parameters have no gradient (the message
   /// names all of them and says for each whether it is frozen, excluded or not used by the loss),

@@ -5,8 +5,8 @@
 #include "stream/stream_group.hpp"
 
 #include <memory>
-#include <source_location>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace msstream::detail {
@@ -53,9 +53,9 @@ class OpenCapture {
   [[nodiscard]] virtual bool uses(memory::Block& block) const = 0;
   /// Notes that a captured operation reads pinned memory, from which each replay will copy.
   virtual void copies_from_host(memory::Block& block) = 0;
-  /// Notes the call site of a TensorHolder::hold() on captured streams. The holder owns the call
-  /// site until it releases the tensor, which it must do before the capture ends.
-  virtual void add_hold(std::weak_ptr<std::source_location const> place) = 0;
+  /// Notes something that must be finished before the capture ends, such as a TensorHolder::hold()
+  /// on captured streams. `message` says so if it is not: its owner drops it when it is finished.
+  virtual void add_unfinished(std::weak_ptr<std::string const> message) = 0;
 
  protected:
   explicit OpenCapture(StreamContext const& device) noexcept : device_(device) {}

@@ -24,6 +24,8 @@ Ledger account(Program const& program,
   using End = std::pair<Ns, Index>;
   std::priority_queue<End, std::vector<End>, std::greater<>> running;
   auto const activities = program.of_device(device);
+  // An activity that runs alone ends one span and begins another.
+  ledger.reserve(2 * activities.size() + 1);
   std::size_t next = 0;
   Ns now = window.begin;
   while (true) {

@@ -61,7 +61,7 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "batches larger.",
      "Use torch.compile(mode=\"reduce-overhead\") or torch.cuda.CUDAGraph for the step, fused "
      "optimizers (fused=True, foreach=True), or larger batches.",
-     "Capture the step (CapturedStep) instead of running it eagerly, or make batches larger."},
+     "Capture the step (CapturedStep) if it runs eagerly; if it is captured, make batches larger."},
     {Cause::host_busy,
      "Move the host's other work to another thread, or do it while the device works: issue the "
      "next step first.",
@@ -107,7 +107,10 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "buffers where only the reuse of one makes the wait necessary.",
      "Record an event after the producer and use stream.wait_event(event) in place of "
      "wait_stream(); use two buffers where only their reuse needs the wait.",
-     "Declare only what an operation reads and writes: an access that is wider makes it wait."},
+     "Remove a Stream::wait() that covers more than is needed, declare only what an operation "
+     "reads "
+     "and writes, and issue an operation that waits before its producer's stream gets more: the "
+     "event that an eager wait records covers all until then. A captured step has no such events."},
     {Cause::one_stream_two_roles,
      "Issue the two kinds of work to streams of their own, and check that a pool does not hand out "
      "one stream twice.",
@@ -159,6 +162,9 @@ std::string advice(Cause cause, Framework framework) {
 }
 
 std::string record_text(Missing missing, std::string const& source) {
+  if (source == kHostSource) {
+    return "Streams of the host runtime are threads: the work may have waited for a processor.";
+  }
   bool const nsight = source.find("Nsight") != std::string::npos;
   switch (missing) {
     case Missing::nothing:

@@ -282,6 +282,43 @@ Ns AloneTime::kernels_until(Index copy) const {
   return until;
 }
 
+/// Whether two copies, one right after the other in a stream, go in opposite directions between
+/// host and device, so that two engines could run them at once. Without a kernel between, the
+/// second one has nothing of the first one to move.
+bool AloneTime::is_turn(Index first, Index second) const {
+  if (first == kNone || second == kNone) {
+    return false;
+  }
+  auto const& a = program_.activity(first);
+  auto const& b = program_.activity(second);
+  auto const declared = program_.declared(first, second);
+  bool const opposite = (a.direction == CopyDirection::h2d && b.direction == CopyDirection::d2h) ||
+                        (a.direction == CopyDirection::d2h && b.direction == CopyDirection::h2d);
+  return a.kind == ActivityKind::copy && b.kind == ActivityKind::copy && opposite &&
+         moves_data(a) && moves_data(b) && !(declared && *declared) && program_.has_call(second) &&
+         program_.issued(second) < a.time.end &&
+         b.time.begin <= a.time.end + tolerance::of_order(program_.recording());
+}
+
+/// Offers the time of a copy beside which the next one of its stream could run. Of copies in turn,
+/// each counts in one pair.
+void AloneTime::offer_other_direction(Interval time, Index running) {
+  auto const& copy = program_.activity(running);
+  auto const next = program_.next(running);
+  bool const counted =
+      copy.direction == CopyDirection::d2h && is_turn(program_.previous(running), running);
+  if (counted || !is_turn(running, next)) {
+    return;
+  }
+  auto const room = program_.activity(next).time.length();
+  offer({.time = {std::max(program_.issued(next), copy.time.end - room), copy.time.end},
+         .kind = TimeClass::lost,
+         .cause = Cause::one_stream_two_roles,
+         .held = next,
+         .holder = running},
+        time);
+}
+
 /// Offers the time of a copy that is alone because it is pageable, or in a stream with kernels.
 void AloneTime::offer_own_copy(Interval time, Index running) {
   auto const& copy = program_.activity(running);
@@ -302,6 +339,7 @@ void AloneTime::offer_own_copy(Interval time, Index running) {
           time);
     return;
   }
+  offer_other_direction(time, running);
   Charge charge{.time = time, .kind = TimeClass::lost, .cause = Cause::one_stream_two_roles};
   if (copy.direction == CopyDirection::h2d && before != kNone && program_.has_call(running)) {
     auto const& kernel = program_.activity(before);

@@ -29,6 +29,8 @@ class AloneTime {
   void offer_host(Interval time, Index running, Index held);
   void offer_own_stream(Interval time, Index running);
   void offer_own_copy(Interval time, Index running);
+  void offer_other_direction(Interval time, Index running);
+  [[nodiscard]] bool is_turn(Index first, Index second) const;
   [[nodiscard]] Ns kernels_since(Index copy) const;
   [[nodiscard]] Ns kernels_until(Index copy) const;
   void offer_peers(Interval time, Index running);

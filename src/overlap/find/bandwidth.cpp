@@ -18,6 +18,9 @@ constexpr double kBesideShare = 0.5;  ///< one with more ran beside others
 constexpr double kSlower = 1.2;       ///< from which ratio on it counts as slower
 constexpr double kNoGain = 0.5;       ///< the share of the overlap that slowness must take
 constexpr std::size_t kFewestAlone = 2;
+/// Activities that share something fairly are slower by how many there are. One that is slower by
+/// more than twice that had more to do, as its arguments told it.
+constexpr double kMostSlower = 2;
 
 /// The kind of an activity: those of one kind have equal values.
 using Key = std::tuple<ActivityKind, NameId, std::array<int, 3>, std::array<int, 3>, std::int64_t>;
@@ -102,6 +105,24 @@ Index beside(Program const& program, Index device, Index i, Interval time) {
   return kNone;
 }
 
+std::size_t most_at_once(Ledger const& ledger) {
+  auto const& times = ledger.at_once();
+  std::size_t most = times.size();
+  while (most > 1 && times[most - 1] == 0) {
+    --most;
+  }
+  return most > 0 ? most - 1 : 0;
+}
+
+/// Whether equal launches, alone, take so different times that their arguments must differ.
+bool differ(std::vector<Ns>& lengths) {
+  std::ranges::sort(lengths);
+  auto const at = [&](std::size_t quarter) {
+    return static_cast<double>(lengths[(lengths.size() - 1) * quarter / 4]);
+  };
+  return at(3) > kSlower * at(1);
+}
+
 }  // namespace
 
 CauseSum find_shared_bandwidth(Program const& program,
@@ -130,6 +151,11 @@ CauseSum find_shared_bandwidth(Program const& program,
       slow.push_back(i);
     }
   }
+  for (auto& [kind, lengths] : alone) {
+    if (differ(lengths)) {
+      lengths.clear();
+    }
+  }
   std::vector<Interval> compared;
   std::vector<Interval> lost;
   Ns excess_sum = 0;
@@ -144,7 +170,8 @@ CauseSum find_shared_bandwidth(Program const& program,
     auto const& time = program.activity(i).time;
     overlapped.append_parts(time, compared);
     auto const excess = time.length() - *middle;
-    if (static_cast<double>(time.length()) < kSlower * static_cast<double>(*middle)) {
+    auto const ratio = static_cast<double>(time.length()) / static_cast<double>(*middle);
+    if (ratio < kSlower || ratio > kMostSlower * static_cast<double>(most_at_once(ledger))) {
       continue;
     }
     excess_sum += excess;

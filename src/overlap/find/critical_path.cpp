@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
+#include <span>
 #include <vector>
 
 namespace msstream::overlap {
@@ -14,15 +14,18 @@ namespace {
 class Path {
  public:
   Path(Program const& program, Host const& host, Index device) : program_(program), host_(host) {
-    auto const activities = program.of_device(device);
-    by_end_.reserve(activities.size());
-    for (auto const i : activities) {
-      by_end_.emplace_back(program.activity(i).time.end, i);
-    }
-    if (!std::ranges::is_sorted(by_end_)) {
-      std::ranges::sort(by_end_);
+    auto const ends_before = [this](Index a, Index b) {
+      return end(a) != end(b) ? end(a) < end(b) : a < b;
+    };
+    by_end_ = program.of_device(device);
+    if (!std::ranges::is_sorted(by_end_, ends_before)) {
+      sorted_.assign(by_end_.begin(), by_end_.end());
+      std::ranges::sort(sorted_, ends_before);
+      by_end_ = sorted_;
     }
   }
+  Path(Path const&) = delete;
+  Path& operator=(Path const&) = delete;
 
   /// Returns what an activity waited for last; kNone at the start of the program.
   [[nodiscard]] Index before(Index i) const {
@@ -53,8 +56,9 @@ class Path {
   [[nodiscard]] Ns end(Index i) const { return program_.activity(i).time.end; }
 
   [[nodiscard]] Index ended_before(Ns time) const {
-    auto const after = std::ranges::upper_bound(by_end_, time, {}, &std::pair<Ns, Index>::first);
-    return after == by_end_.begin() ? kNone : (after - 1)->second;
+    auto const after =
+        std::ranges::upper_bound(by_end_, time, {}, [this](Index i) { return end(i); });
+    return after == by_end_.begin() ? kNone : *(after - 1);
   }
 
   /// Returns the work that the host waited for or issued before it issued an activity.
@@ -78,7 +82,8 @@ class Path {
 
   Program const& program_;
   Host const& host_;
-  std::vector<std::pair<Ns, Index>> by_end_;
+  std::span<Index const> by_end_;  ///< the device's activities, ordered by their ends
+  std::vector<Index> sorted_;      ///< what by_end_ shows, unless begins have that order, too
 };
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -107,16 +108,44 @@ void predict(Report& report,
   if (before <= 0) {
     return;
   }
+  auto const window = report.window.length();
+  auto const after = [&](Fix const& fix) {
+    double const ratio = std::min(replay.makespan_ns(fix) / before, 1.0);
+    return static_cast<Ns>(ratio * static_cast<double>(window));
+  };
+  Fix all;
+  int fixes = 0;
   for (auto& finding : report.findings) {
     std::size_t place = 0;
     while (report.devices[place].device != finding.device) {
       ++place;
     }
-    if (auto const fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause))) {
-      double const ratio = std::min(replay.makespan_ns(*fix) / before, 1.0);
-      auto const window = report.window.length();
-      finding.prediction = Prediction{window, static_cast<Ns>(ratio * static_cast<double>(window))};
+    auto fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause));
+    if (!fix) {
+      continue;
     }
+    finding.prediction = Prediction{window, after(*fix)};
+    auto& prediction = *finding.prediction;
+    if (finding.cause == Cause::true_dependency) {
+      // The fix is to leave out waits, which the program may need.
+      prediction.range = {prediction.after, window, range_text(finding.cause)};
+      prediction.after = window;
+      continue;
+    }
+    all.add(*fix);
+    ++fixes;
+    if (finding.cause == Cause::multiprocessors_full) {
+      fix->divides_all = true;
+      prediction.range = {
+          std::min(after(*fix), prediction.after), window, range_text(finding.cause)};
+    } else if (finding.cause == Cause::launch_bound) {
+      fix->fused = true;
+      prediction.range = {
+          std::min(after(*fix), prediction.after), prediction.after, range_text(finding.cause)};
+    }
+  }
+  if (fixes > 1) {
+    report.together = Prediction{window, after(all)};
   }
 }
 
@@ -135,10 +164,11 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     auto& ledger = ledgers.back();
     ledger.put(Cause::bandwidth_shared,
                find_shared_bandwidth(program, collectives, ledger, device, report.window));
+    auto times = ledger.times();
     report.devices.push_back(
         {.device = device,
-         .spans = ledger.spans(),
-         .times = ledger.times(),
+         .spans = ledger.take_spans(),
+         .times = std::move(times),
          .at_once = ledger.at_once(),
          .busy = ledger.busy(),
          .critical_path = critical_path(program, host, device, report.window)});
@@ -182,7 +212,11 @@ std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& op
   std::vector<Report> reports;
   reports.reserve(ranks.size());
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    reports.push_back(explain(programs[rank], collectives[rank], options));
+    auto of_rank = options;
+    if (!options.windows.empty()) {
+      of_rank.window = options.windows.at(rank);
+    }
+    reports.push_back(explain(programs[rank], collectives[rank], of_rank));
   }
   return reports;
 }

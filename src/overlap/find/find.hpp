@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace msstream::overlap {
 
@@ -14,6 +15,9 @@ struct FindOptions {
   std::optional<Interval> window = {};
   /// Findings that lose less than this share of the window are left out.
   double least_share = 0.02;
+  /// The windows of several ranks, one for each, in their order; if not empty, in place of
+  /// `window`.
+  std::vector<Interval> windows = {};
 };
 
 /// Explains a recording, which must be sorted. Equal recordings give equal reports.

@@ -1,9 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/find/replay.hpp"
 
+#include <algorithm>
 #include <optional>
+#include <set>
 
 namespace msstream::overlap {
+namespace {
+
+/// Returns the held copies that take at most half of the time of what was in their way: issued
+/// first, or between the pieces of the large one, they hardly delay it.
+std::unordered_set<Index> overtaking(Program const& program, CauseSum const& sum) {
+  Ns longest = 0;
+  for (auto const i : sum.holders) {
+    longest = std::max(longest, program.activity(i).time.length());
+  }
+  std::unordered_set<Index> small;
+  for (auto const i : sum.held) {
+    if (2 * program.activity(i).time.length() <= longest) {
+      small.insert(i);
+    }
+  }
+  return small;
+}
+
+/// Returns the number of streams whose work is in each other's way, at least two.
+int streams_in(Program const& program, CauseSum const& sum) {
+  std::set<Index> streams;
+  for (auto const* list : {&sum.held, &sum.holders}) {
+    for (auto const i : *list) {
+      streams.insert(program.activity(i).stream);
+    }
+  }
+  return std::max(static_cast<int>(streams.size()), 2);
+}
+
+}  // namespace
+
+void Fix::add(Fix const& other) {
+  calls.insert(other.calls.begin(), other.calls.end());
+  waits.insert(other.waits.begin(), other.waits.end());
+  moved.insert(other.moved.begin(), other.moved.end());
+  pinned.insert(other.pinned.begin(), other.pinned.end());
+  overtaking.insert(other.overtaking.begin(), other.overtaking.end());
+  halved.insert(other.halved.begin(), other.halved.end());
+  graph = graph || other.graph;
+  fused = fused || other.fused;
+  no_gaps = no_gaps || other.no_gaps;
+  no_legacy_stream = no_legacy_stream || other.no_legacy_stream;
+  no_channels = no_channels || other.no_channels;
+  shares_sms = shares_sms || other.shares_sms;
+  parts_of_sms = std::max(parts_of_sms, other.parts_of_sms);
+  no_skew = no_skew || other.no_skew;
+}
 
 std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& sum) {
   Fix fix;
@@ -18,18 +67,11 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
       break;
     case Cause::pageable_copy:
       free_calls();
-      for (auto const* list : {&sum.held, &sum.holders}) {
-        for (auto const i : *list) {
-          if (is_pageable(program.activity(i))) {
-            fix.pinned.insert(i);
-          }
-        }
-      }
-      for (auto const call : sum.calls) {
-        for (auto const i : program.issued_by(call)) {
-          if (is_pageable(program.activity(i))) {
-            fix.pinned.insert(i);
-          }
+      for (Index i = 0; i < program.recording().activities.size(); ++i) {
+        // Whoever pins a buffer does so for all copies, also those that lost no time this once.
+        if (is_pageable(program.activity(i)) && program.has_call(i)) {
+          fix.pinned.insert(i);
+          fix.calls.insert(program.activity(i).call);
         }
       }
       break;
@@ -47,15 +89,17 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
       fix.no_skew = true;
       break;
     case Cause::copy_engine:
-      fix.many_engines = true;
+      fix.overtaking = overtaking(program, sum);  // of large copies, the engine is the limit
       break;
     case Cause::hardware_queue:
       fix.no_channels = true;
       break;
     case Cause::collective_holds_sms:
     case Cause::priority_cannot_help:
-    case Cause::multiprocessors_full:
       fix.shares_sms = true;
+      break;
+    case Cause::multiprocessors_full:
+      fix.parts_of_sms = streams_in(program, sum);
       break;
     case Cause::false_dependency:
       fix.waits.insert(sum.waits.begin(), sum.waits.end());
@@ -70,9 +114,18 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
         fix.moved.insert(after_download ? before : moved);
       }
       break;
-    case Cause::collective_order:
     case Cause::true_dependency:
+      if (sum.waits.empty()) {
+        return std::nullopt;
+      }
+      fix.waits.insert(sum.waits.begin(), sum.waits.end());
+      break;
     case Cause::bandwidth_shared:
+      // Without what they share, the activities run beside each other as fast as alone.
+      fix.shares_sms = true;
+      fix.halved.insert(sum.held.begin(), sum.held.end());
+      break;
+    case Cause::collective_order:
     case Cause::unknown:
       return std::nullopt;
   }

@@ -22,6 +22,13 @@ bool uses_sms(Activity const& activity) {
   return activity.kind != ActivityKind::copy;
 }
 
+/// Whether two activities look like parts of one piece of work: equal launches that take about as
+/// long.
+bool is_of_one_piece(Activity const& a, Activity const& b) {
+  return a.name == b.name && a.shape == b.shape && 2 * a.time.length() > b.time.length() &&
+         2 * b.time.length() > a.time.length();
+}
+
 }  // namespace
 
 Holds::Holds(Program const& program, Collectives const& collectives)
@@ -68,7 +75,7 @@ std::optional<Hold> Holds::by_waits(Index held, Index running, Ns at) const {
     if (wait.target == running) {
       hold = by_wait(wait, held, running);
     } else if (program_.activity(wait.target).stream == program_.activity(running).stream) {
-      hold = by_queue(wait.target, running);
+      hold = by_needed(wait.target, held, running);
       hold->wait = wait.sync;
     }
     if (!hold->cause) {
@@ -82,6 +89,27 @@ std::optional<Hold> Holds::by_waits(Index held, Index running, Ns at) const {
 }
 
 /// Returns what holds an activity that waits for `target`, which is behind `running` in its stream.
+/// If the program declares what the activity needs, that may be less than what it waits for.
+std::optional<Hold> Holds::by_needed(Index target, Index held, Index running) const {
+  constexpr int kMostSteps = 64;
+  auto needed = target;
+  for (int step = 0; step < kMostSteps && needed != kNone; ++step) {
+    auto const declared = program_.declared(needed, held);
+    if (!declared) {
+      return by_queue(target, running);
+    }
+    if (needed == running) {
+      return *declared ? Hold{} : Hold{.cause = Cause::false_dependency};
+    }
+    if (*declared) {
+      return by_queue(needed, running);
+    }
+    needed = program_.previous(needed);
+  }
+  return by_queue(target, running);
+}
+
+/// Returns what holds an activity that needs `target`, which is behind `running` in its stream.
 std::optional<Hold> Holds::by_queue(Index target, Index running) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);
@@ -112,11 +140,13 @@ bool Holds::independent(Index before, Index after) const {
 
 Hold Holds::by_wait(Wait const& wait, Index held, Index running) const {
   if (auto const declared = program_.declared(running, held)) {
-    return *declared ? Hold{} : Hold{.cause = Cause::false_dependency, .wait = wait.sync};
+    return {.cause = *declared ? std::nullopt : std::optional(Cause::false_dependency),
+            .wait = wait.sync};
   }
   bool const is_false = independent(running, held) || recorded_twice(wait, running) ||
-                        recorded_late(wait, held, running);
-  return is_false ? Hold{.cause = Cause::false_dependency, .wait = wait.sync} : Hold{};
+                        recorded_late(wait, held, running) || wait_in_turns(held, running);
+  return {.cause = is_false ? std::optional(Cause::false_dependency) : std::nullopt,
+          .wait = wait.sync};
 }
 
 /// Whether the event had been recorded before `running` was issued, and nobody waited for that.
@@ -128,42 +158,82 @@ bool Holds::recorded_twice(Wait const& wait, Index running) const {
 }
 
 /// Whether the event was recorded right before the wait, on the tail of a stream that goes on with
-/// work of its own: several kernels since the stream was last joined with others, of which the last
-/// one takes most of the time. The stream of `held` then waits for more than the first ones.
+/// work of its own: several pieces of work since the stream was last joined with others, of which
+/// the last one takes most of the time. The stream of `held` then waits for more than the first
+/// ones. A stream that was forked is usually joined as a whole, unless the other one did nothing
+/// meanwhile: streams that take turns could be one, so that one of their waits is for too much.
 bool Holds::recorded_late(Wait const& wait, Index held, Index running) const {
   auto const& last = program_.activity(running);
-  auto const& waiting = program_.activity(held);
   auto const& sync = program_.recording().syncs[wait.sync];
-  if (last.kind != ActivityKind::kernel || waiting.kind != ActivityKind::kernel ||
-      collectives_.is_one(held) || collectives_.is_one(running) || sync.call == kNone ||
-      sync.record_call == kNone ||
+  if (!are_kernels(held, running) || sync.call == kNone || sync.record_call == kNone ||
       program_.call(sync.call).time.begin - program_.call(sync.record_call).time.end >
           4 * tolerance::kIssue) {
     return false;
   }
   // Looks back to where the stream was joined last.
   constexpr int kMostSteps = 64;
+  Ns last_piece = last.time.length();
   Ns others = 0;
   int count = 0;
   auto i = running;
   for (int step = 0; step < kMostSteps; ++step) {
-    if (!program_.waits_of(i).empty()) {
-      return false;  // forked from another stream: the whole of it is joined
+    if (auto const waits = program_.waits_of(i); !waits.empty()) {
+      auto const handed_over = [&](Wait const& fork) {
+        return fork.known && fork.target != kNone && fork.target == program_.previous(held);
+      };
+      if (!std::ranges::all_of(waits, handed_over)) {
+        return false;  // forked from another stream: the whole of it is joined
+      }
+      break;
     }
     i = program_.previous(i);
     if (i == kNone) {
       break;
     }
-    if (program_.activity(i).time.end < last.time.begin - last.time.length()) {
+    auto const& before = program_.activity(i);
+    if (before.time.end < last.time.begin - 2 * last_piece) {
       break;
     }
-    if (program_.activity(i).name == last.name) {
-      return false;  // parts of one piece of work
+    if (!is_of_one_piece(before, last)) {
+      others += before.time.length();
+      ++count;
+    } else if (count == 0) {
+      last_piece += before.time.length();
+    } else {
+      return false;  // one piece of work, of which some parts differ
     }
-    others += program_.activity(i).time.length();
-    ++count;
   }
-  return count > 0 && others < last.time.length();
+  return count > 0 && others < last_piece;
+}
+
+/// Whether two streams that run equal kernels wait for each other after every one, for at least two
+/// rounds, so that they never overlap. Streams with equal work are branches, such as two parts of a
+/// batch. A producer and its consumer differ.
+bool Holds::wait_in_turns(Index held, Index running) const {
+  constexpr int kTurns = 4;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    auto const& a = program_.activity(held);
+    auto const& b = program_.activity(running);
+    if (!are_kernels(held, running) || a.name != b.name || a.shape != b.shape) {
+      return false;
+    }
+    auto const before = program_.previous(held);
+    auto const waits = program_.waits_of(running);
+    if (before == kNone || std::ranges::none_of(waits, [&](Wait const& wait) {
+          return wait.known && wait.target == before;
+        })) {
+      return false;
+    }
+    held = running;
+    running = before;
+  }
+  return true;
+}
+
+bool Holds::are_kernels(Index held, Index running) const {
+  return program_.activity(held).kind == ActivityKind::kernel &&
+         program_.activity(running).kind == ActivityKind::kernel && !collectives_.is_one(held) &&
+         !collectives_.is_one(running);
 }
 
 bool Holds::by_legacy_stream(Index held, Index running) const {

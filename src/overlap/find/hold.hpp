@@ -42,6 +42,7 @@ class Holds {
  private:
   [[nodiscard]] std::optional<Hold> by_waits(Index held, Index running, Ns at) const;
   [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
+  [[nodiscard]] std::optional<Hold> by_needed(Index target, Index held, Index running) const;
   [[nodiscard]] std::optional<Hold> by_queue(Index target, Index running) const;
   [[nodiscard]] bool by_legacy_stream(Index held, Index running) const;
   [[nodiscard]] std::optional<Hold> by_resources(Index held,
@@ -49,6 +50,8 @@ class Holds {
                                                  std::span<Index const> queued) const;
   [[nodiscard]] bool recorded_late(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] bool recorded_twice(Wait const& wait, Index running) const;
+  [[nodiscard]] bool wait_in_turns(Index held, Index running) const;
+  [[nodiscard]] bool are_kernels(Index held, Index running) const;
   [[nodiscard]] bool thread_made_waits(Index held) const;
   [[nodiscard]] bool follows(Index held, Index running) const;
 

@@ -81,11 +81,9 @@ void Host::judge_calls() {
   std::unordered_set<NameId> launched;
   std::vector<Ns> launches;
   issue_times_.reserve(recording.activities.size());
-  begin_times_.reserve(recording.activities.size());
   for (Index i = 0; i < recording.activities.size(); ++i) {
     auto const& activity = recording.activities[i];
     issue_times_.push_back(program_.issued(i));
-    begin_times_.push_back(activity.time.begin);
     if (activity.call == kNone) {
       continue;
     }
@@ -253,7 +251,11 @@ bool Host::queue_is_full(Index call) const {
     return false;
   }
   auto const issued = std::ranges::lower_bound(issue_times_, time.begin) - issue_times_.begin();
-  auto const begun = std::ranges::lower_bound(begin_times_, time.begin) - begin_times_.begin();
+  auto const& activities = program_.recording().activities;
+  auto const begun =
+      std::ranges::lower_bound(
+          activities, time.begin, {}, [](Activity const& one) { return one.time.begin; }) -
+      activities.begin();
   return issued - begun >= static_cast<std::ptrdiff_t>(tolerance::kQueueDepth);
 }
 

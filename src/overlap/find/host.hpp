@@ -73,8 +73,7 @@ class Host {
   std::vector<Cause> causes_;  ///< of calls
   std::vector<bool> first_launches_;
   std::vector<Ns> issue_times_;  ///< of all activities, ascending
-  std::vector<Ns> begin_times_;
-  Ns usual_launch_ = 0;  ///< the median length of a launch's call
+  Ns usual_launch_ = 0;          ///< the median length of a launch's call
 };
 
 /// Returns whether a copy reads or writes pageable host memory.

@@ -50,6 +50,8 @@ struct CauseSum {
 /// Takes a device's time, charge by charge, and keeps the sums by class and cause.
 class Ledger {
  public:
+  /// Makes room for spans; memory that stays empty is not taken from the system.
+  void reserve(std::size_t spans) { spans_.reserve(spans); }
   /// Adds a charge that begins where the one before ended.
   void add(Charge const& charge);
   /// Adds time in which `count` activities run.
@@ -60,6 +62,8 @@ class Ledger {
   void close();
 
   [[nodiscard]] std::vector<ClassSpan> const& spans() const noexcept { return spans_; }
+  /// Returns the spans, which the ledger has no more; times() needs them.
+  [[nodiscard]] std::vector<ClassSpan> take_spans() noexcept { return std::move(spans_); }
   [[nodiscard]] std::vector<Ns> const& at_once() const noexcept { return at_once_; }
   [[nodiscard]] std::vector<ClassTime> times() const;
   [[nodiscard]] CauseSum const& of(Cause cause) const {

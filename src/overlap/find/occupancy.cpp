@@ -123,7 +123,10 @@ std::optional<Occupancy> occupancy_of(Device const& device, LaunchShape const& s
   }
   auto const limits = limits_of(device);
   auto const [per_sm, limit] = fitting(limits, *needs);
-  return Occupancy{*blocks, std::max<std::int64_t>(per_sm, 1), limit, limits.sms};
+  auto const at_once = std::max<std::int64_t>(per_sm, 1);
+  auto const registers = static_cast<double>(at_once * needs->registers);
+  return Occupancy{
+      *blocks, at_once, limit, limits.sms, registers / static_cast<double>(limits.registers)};
 }
 
 std::optional<SmResource> lacking(Device const& device,

@@ -22,9 +22,12 @@ struct Occupancy {
   std::int64_t blocks_per_sm = 0;  ///< that fit on one multiprocessor at once
   SmResource limit = SmResource::blocks;
   int sms = 0;
+  double register_share = 0;  ///< the part of a multiprocessor's registers that its blocks have
 
   /// Whether all blocks of the grid together leave no room on any multiprocessor.
   [[nodiscard]] bool fills() const noexcept { return blocks >= blocks_per_sm * sms; }
+  /// Whether all blocks of the grid run at once.
+  [[nodiscard]] bool is_one_wave() const noexcept { return blocks <= blocks_per_sm * sms; }
   /// The multiprocessors that it wants, at most all.
   [[nodiscard]] int wanted_sms() const noexcept;
 };

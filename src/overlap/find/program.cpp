@@ -40,14 +40,8 @@ void Program::order_streams() {
   by_stream_.resize(recording_.streams.size());
   streams_by_device_.resize(recording_.devices.size());
   place_in_stream_.assign(activities.size(), 0);
-  previous_.assign(activities.size(), kNone);
-  next_.assign(activities.size(), kNone);
   for (Index i = 0; i < activities.size(); ++i) {
     auto& stream = by_stream_[activities[i].stream];
-    if (!stream.empty()) {
-      previous_[i] = stream.back();
-      next_[stream.back()] = i;
-    }
     place_in_stream_[i] = static_cast<Index>(stream.size());
     stream.push_back(i);
     by_device_[device_of(i)].push_back(i);

@@ -3,6 +3,7 @@
 
 #include "overlap/recording/recording.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -40,8 +41,15 @@ class Program {
   }
 
   /// The activities before and after one in its stream; kNone if there is none.
-  [[nodiscard]] Index previous(Index activity) const { return previous_[activity]; }
-  [[nodiscard]] Index next(Index activity) const { return next_[activity]; }
+  [[nodiscard]] Index previous(Index activity) const {
+    auto const place = place_in_stream_[activity];
+    return place == 0 ? kNone : by_stream_[this->activity(activity).stream][place - 1];
+  }
+  [[nodiscard]] Index next(Index activity) const {
+    auto const& stream = by_stream_[this->activity(activity).stream];
+    auto const place = std::size_t{place_in_stream_[activity]} + 1;
+    return place == stream.size() ? kNone : stream[place];
+  }
 
   /// Whether the recording has the call that issued an activity.
   [[nodiscard]] bool has_call(Index activity) const {
@@ -87,8 +95,6 @@ class Program {
   std::vector<std::vector<Index>> streams_by_device_;
   std::vector<std::vector<Ns>> called_in_stream_;  ///< of each, the latest call so far
   std::vector<Index> place_in_stream_;
-  std::vector<Index> previous_;
-  std::vector<Index> next_;
   std::vector<Ns> issued_;
   std::vector<std::vector<Wait>> waits_by_stream_;
   std::vector<Index> issued_begin_;  ///< of each call, the first of issued_activities_

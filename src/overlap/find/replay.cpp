@@ -12,6 +12,18 @@
 #include <vector>
 
 namespace msstream::overlap {
+namespace {
+
+/// Returns what copies between host and device reach on a PCI Express bus of 16 lanes: the third
+/// generation up to compute capability 7, the fourth with 8, the fifth from 9 on.
+double bus_bytes_per_ns(Device const& device) {
+  if (device.major == kUnknown || device.major == 8) {
+    return 25;
+  }
+  return device.major < 8 ? 12 : 50;
+}
+
+}  // namespace
 
 Replay::Replay(Program const& program,
                Host const& host,
@@ -32,6 +44,36 @@ Replay::Replay(Program const& program,
   }
   take_steps();
   take_work();
+  find_pinned_rates();
+}
+
+/// Finds how fast a device copies from and to pinned memory: the median of the large copies that
+/// were recorded; otherwise what the bus of its generation carries.
+void Replay::find_pinned_rates() {
+  constexpr std::int64_t kLargeBytes = 1 << 20;
+  auto const& recording = program_.recording();
+  std::vector<std::vector<double>> rates(recording.devices.size());
+  for (Index i = 0; i < recording.activities.size(); ++i) {
+    auto const& copy = recording.activities[i];
+    bool const is_pinned =
+        copy.kind == ActivityKind::copy &&
+        ((copy.direction == CopyDirection::h2d && copy.source == MemoryKind::pinned) ||
+         (copy.direction == CopyDirection::d2h && copy.target == MemoryKind::pinned));
+    if (is_pinned && copy.bytes >= kLargeBytes && copy.time.length() > 0) {
+      rates[program_.device_of(i)].push_back(static_cast<double>(copy.bytes) /
+                                             static_cast<double>(copy.time.length()));
+    }
+  }
+  for (std::size_t d = 0; d < rates.size(); ++d) {
+    auto& own = rates[d];
+    if (own.empty()) {
+      pinned_rates_.push_back(bus_bytes_per_ns(recording.devices[d]));
+      continue;
+    }
+    auto const middle = own.begin() + static_cast<std::ptrdiff_t>(own.size() / 2);
+    std::ranges::nth_element(own, middle);
+    pinned_rates_.push_back(*middle);
+  }
 }
 
 /// Takes the calls that issue the window's activities, and all others of their time.
@@ -210,6 +252,9 @@ void Replay::take_work() {
                                  : occupancy_of(gpu, recording.shapes[activity.shape]);
       work.sms = occupancy ? occupancy->wanted_sms() : std::max(gpu.sms, 2) / 2;
       work.fills = occupancy && occupancy->fills();
+      constexpr double kMostRegisters = 0.6;
+      work.one_wave = occupancy && occupancy->is_one_wave();
+      work.computes = occupancy && occupancy->register_share > kMostRegisters;
     }
     if (activity.call != kNone && !steps_.empty() && activity.call >= steps_.front().call &&
         activity.call <= steps_.back().call) {

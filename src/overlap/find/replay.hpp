@@ -6,6 +6,7 @@
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <unordered_set>
@@ -19,13 +20,20 @@ struct Fix {
   std::unordered_set<Index> waits;   ///< of streams, in Recording::syncs, that are left out
   std::unordered_set<Index> moved;   ///< activities that get a stream of their own
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
+  std::unordered_set<Index> halved;  ///< kernels that take half of the multiprocessors, as fast
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
+  bool fused = false;                ///< no time passes between activities that follow each other
   bool no_gaps = false;              ///< the host does nothing else than calls
   bool no_legacy_stream = false;
   bool no_channels = false;
-  bool many_engines = false;  ///< copies of one direction do not queue
-  bool shares_sms = false;    ///< kernels leave room for each other
-  bool no_skew = false;       ///< collectives wait for nobody
+  std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones
+  bool shares_sms = false;               ///< kernels begin beside one that fills the device
+  int parts_of_sms = 1;      ///< kernels that fill the device, at once, take a part of it each
+  bool divides_all = false;  ///< those too whose registers say that they compute at full speed
+  bool no_skew = false;      ///< collectives wait for nobody
+
+  /// Adds the changes of another fix.
+  void add(Fix const& other);
 };
 
 /// Returns the fix of a cause, given what was charged to it; nothing if there is no fix that a
@@ -62,10 +70,13 @@ class Replay {
     int sms = 0;     ///< 0 for copies
     Index step = 0;  ///< that issues it, plus 1; 0 if it was issued before the window
     bool fills = false;
+    bool one_wave = false;  ///< all blocks run at once
+    bool computes = false;  ///< has most of the registers, as kernels that compute at full speed
   };
 
   void take_steps();
   void take_work();
+  void find_pinned_rates();
   void find_targets(Step& step);
   [[nodiscard]] Ns measured_ready(Index activity) const;
   [[nodiscard]] bool is_inside(Index activity) const { return places_[activity] != kNone; }
@@ -80,6 +91,7 @@ class Replay {
   std::vector<Work> work_;         ///< as activities_
   std::vector<Step> steps_;        ///< by the begin of their calls
   std::vector<Index> targets_;
+  std::vector<double> pinned_rates_;  ///< of each device, bytes per ns
 };
 
 }  // namespace msstream::overlap

@@ -21,7 +21,6 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kAfterWait = 2'000;  ///< the host's reaction to the end of work
 constexpr double kGraphStep = 300;    ///< the host's part of a launch inside a graph
-constexpr double kPinnedBytesPerNs = 22;
 
 }  // namespace
 
@@ -143,6 +142,11 @@ class Replay::Run {
     return copy.kind == ActivityKind::copy && copy.direction != CopyDirection::d2h;
   }
 
+  [[nodiscard]] bool is_upload(Index i) const {
+    auto const& copy = replay_.program_.activity(i);
+    return copy.kind == ActivityKind::copy && copy.direction == CopyDirection::h2d;
+  }
+
   void link_activities() {
     auto const& program = replay_.program_;
     std::vector<Index> last_legacy(program.recording().devices.size(), kNone);
@@ -160,6 +164,9 @@ class Replay::Run {
       bool const needs_before = !is_moved(i) || (activity(a).kind == ActivityKind::copy &&
                                                  activity(a).direction == CopyDirection::d2h);
       if (needs_before) {
+        while (is_moved(i) && before != kNone && is_upload(before)) {
+          before = program.previous(before);  // a download needs what kernels wrote
+        }
         while (before != kNone && is_moved(before)) {
           if (is_needed_after(before, i)) {
             link(before, a);
@@ -269,7 +276,8 @@ class Replay::Run {
   void fulfil(std::size_t a, double latency) {
     ready_[a] = std::max(ready_[a], now_ + latency);
     if (--missing_[a] == 0) {
-      events_.emplace(ready_[a] + static_cast<double>(replay_.work_[a].latency), Kind::activity, a);
+      auto const wait = fix_.fused ? 0.0 : static_cast<double>(replay_.work_[a].latency);
+      events_.emplace(ready_[a] + wait, Kind::activity, a);
     }
   }
 
@@ -281,9 +289,27 @@ class Replay::Run {
     }
     if (fix_.pinned.contains(i)) {
       auto const bytes = activity(a).bytes;
-      time = bytes > 0 ? std::min(time, static_cast<double>(bytes) / kPinnedBytesPerNs) : time / 2;
+      time = bytes > 0
+                 ? std::min(time, static_cast<double>(bytes) / replay_.pinned_rates_[device_of(a)])
+                 : time / 2;
     }
     return time;
+  }
+
+  /// Whether a kernel has a part of its blocks, for others to run beside it.
+  [[nodiscard]] bool is_divided(Work const& work) const {
+    return fix_.parts_of_sms > 1 && work.one_wave && work.fills &&
+           (!work.computes || fix_.divides_all);
+  }
+  [[nodiscard]] bool fills(Work const& work) const { return work.fills && !is_divided(work); }
+
+  /// Returns the multiprocessors that a kernel wants.
+  [[nodiscard]] int sms_of(std::size_t a) const {
+    auto const& work = replay_.work_[a];
+    int const parts = is_divided(work)                               ? fix_.parts_of_sms
+                      : fix_.halved.contains(replay_.activities_[a]) ? 2
+                                                                     : 1;
+    return std::max(work.sms / parts, 1);
   }
 
   void start_waiting(std::size_t device) {
@@ -299,7 +325,7 @@ class Replay::Run {
       }
       auto const number = static_cast<sim::StreamNumber>(a);
       if (activity(a).kind == ActivityKind::copy) {
-        if (fix_.many_engines) {
+        if (fix_.overtaking.contains(replay_.activities_[a])) {
           loads_[device].start_kernel(number, device_ns(a), 0);
         } else {
           auto const engine = activity(a).direction == CopyDirection::h2d   ? CopyKind::h2d
@@ -308,15 +334,15 @@ class Replay::Run {
           loads_[device].start_copy(number, engine, device_ns(a));
         }
       } else {
-        loads_[device].start_kernel(number, device_ns(a), work.sms);
-        full_[device] += work.fills ? 1 : 0;
+        loads_[device].start_kernel(number, device_ns(a), sms_of(a));
+        full_[device] += fills(work) ? 1 : 0;
       }
     }
     waiting.resize(kept);
   }
 
   void end_activity(std::size_t a) {
-    if (replay_.work_[a].fills && activity(a).kind != ActivityKind::copy) {
+    if (fills(replay_.work_[a]) && activity(a).kind != ActivityKind::copy) {
       --full_[device_of(a)];
     }
     missing_[a] = kDone;

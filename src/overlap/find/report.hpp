@@ -42,10 +42,18 @@ struct Evidence {
   Index call = kNone;
 };
 
+/// The times between which a window ends up after a fix, if the recording does not decide it.
+struct PredictedRange {
+  Ns least = 0;
+  Ns most = 0;
+  std::string why;  ///< what it depends on: a sentence
+};
+
 /// The time of the window as simulated: as it was, and after the fix of one finding.
 struct Prediction {
   Ns before = 0;
   Ns after = 0;
+  std::optional<PredictedRange> range = {};
 };
 
 struct Finding {
@@ -81,6 +89,7 @@ struct Report {
       notes;  ///< what could not be told and what to record for it; what recording cost
   /// The verdict in one sentence, such as "one stream, launch-bound: 8% busy".
   std::string verdict;
+  std::optional<Prediction> together;  ///< after the fixes of all findings, if there are several
 };
 
 }  // namespace msstream::overlap

@@ -84,12 +84,6 @@ std::string sm_text(Program const& program, Index running, Index held) {
 
 }  // namespace
 
-std::string share_text(Ns part, Ns whole) {
-  auto const percent =
-      whole == 0 ? 0.0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
-  return percent < 1 ? fmt::format("{:.1f}%", percent) : fmt::format("{:.0f}%", percent);
-}
-
 std::string activity_text(Program const& program, Index activity) {
   if (activity == kNone) {
     return "the end of the window";
@@ -103,6 +97,20 @@ std::string activity_text(Program const& program, Index activity) {
       "{} on {}",
       name.empty() ? std::string("work") : shortened(name),
       stream_name.empty() ? fmt::format("stream {}", stream.number) : shortened(stream_name));
+}
+
+std::string range_text(Cause cause) {
+  switch (cause) {
+    case Cause::multiprocessors_full:
+      return "It depends on whether the kernels are as fast with fewer blocks, which a recording "
+             "does not tell.";
+    case Cause::launch_bound:
+      return "A graph leaves the short times between kernels; fused kernels have none.";
+    case Cause::true_dependency:
+      return "Without the waits between the streams, if the program needs none of them.";
+    default:
+      return {};
+  }
 }
 
 std::string summary(Program const& program, Cause cause, CauseSum const& sum, Interval window) {

@@ -17,13 +17,12 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 /// Returns the framework of a program, by the ranges that it recorded.
 [[nodiscard]] Framework framework_of(Recording const& recording);
 
-/// Returns a share in percent: "8%", "0.9%".
-[[nodiscard]] std::string share_text(Ns part, Ns whole);
-
 /// Returns an activity's name and stream, such as "gemm on stream 7".
 [[nodiscard]] std::string activity_text(Program const& program, Index activity);
 
 /// Returns what was lost to a cause in one sentence.
+/// Returns what the gain of a fix depends on, of causes whose predictions are ranges.
+[[nodiscard]] std::string range_text(Cause cause);
 [[nodiscard]] std::string summary(Program const& program,
                                   Cause cause,
                                   CauseSum const& sum,

@@ -27,7 +27,8 @@ function describeAccounts(report) {
     section.append(make("div", {class: "card", style: {marginBottom: "8px"}},
       make("h2", {}, text(device.title)), bar, make("table", {}, make("tbody", {}, ...rows)),
       make("p", {class: "faint", style: {margin: "6px 0 0"}},
-        `busy ${share(device.busy, window)}; activities at once: ${atOnce.join(", ")}`)));
+        `busy ${share(device.busy, window)}; activities at once: ${atOnce.join(", ")}`),
+      ...describeFigures(device, window)));
   }
   if (report.leftOut > 0) {
     section.append(make("p", {class: "faint"},
@@ -36,12 +37,41 @@ function describeAccounts(report) {
   }
 }
 
+function gain(title, [before, after]) {
+  const factor = after > 0 ? `, ${(before / after).toFixed(2)}x` : "";
+  return make("p", {}, title, make("span", {class: "gain"}, `${duration(before)} → ${duration(after)}${factor}`));
+}
+
+// How long the kinds of work and the streams were busy, where there are several.
+function describeFigures(device, window) {
+  const cell = (time) => make("td", {class: "number", title: duration(time)}, share(time, window));
+  const table = (names, rows) => make("table", {class: "figures"},
+    make("thead", {}, make("tr", {class: "part"}, ...names.map((name, i) => make("td", i > 0 ? {class: "number"} : {}, name)))),
+    make("tbody", {}, ...rows));
+  const tables = [];
+  const row = (look, name, times) => make("tr", {class: look}, make("td", {}, text(name)), ...times.map(cell));
+  if (device.work.length + device.copies.length > 1) {
+    // No kernel runs beside kernels.
+    const rows = device.work.map(([name, busy, exposed, beside]) =>
+      row("", name, name === "kernels" ? [busy, exposed] : [busy, exposed, beside]));
+    for (const [name, ...times] of device.copies) rows.push(row("part", name, times));
+    tables.push(table(["work", "busy", "exposed", "beside kernels"], rows));
+  }
+  if (device.streams.length > 1) {
+    const streams = [...device.streams].sort((a, b) => b[1] - a[1]);
+    tables.push(table(["stream", "busy", "idle", "alone"],
+      streams.map(([name, busy, alone]) => row("", name, [busy, window - busy, alone]))));
+  }
+  return tables;
+}
+
 function describeFindings(report) {
   const section = document.getElementById("findings");
   section.replaceChildren();
   const window = report.end - report.begin;
   section.append(make("h2", {}, report.findings.length === 0 ? "No findings"
     : report.findings.length === 1 ? "1 finding" : `${report.findings.length} findings, the largest loss first`));
+  if (report.together) section.append(gain("After all these fixes, predicted: ", report.together));
   report.findings.forEach((finding, number) => {
     const cause = causes[finding.cause - 1];
     const card = make("article", {class: "card finding", style: {borderLeftColor: kCauseColours[finding.cause]}});
@@ -54,12 +84,7 @@ function describeFindings(report) {
       make("span", {class: "faint"}, `${cause.id}: ${duration(finding.lost)} lost${times}${where}`)));
     const body = make("div", {class: "body"}, make("p", {}, text(finding.summary)));
     if (finding.advice) body.append(make("p", {class: "advice"}, text(finding.advice)));
-    if (finding.prediction) {
-      const [before, after] = finding.prediction;
-      const factor = after > 0 ? `, ${(before / after).toFixed(2)}x` : "";
-      body.append(make("p", {}, "After the fix, predicted: ",
-        make("span", {class: "gain"}, `${duration(before)} → ${duration(after)}${factor}`)));
-    }
+    if (finding.prediction) body.append(gain("After the fix, predicted: ", finding.prediction));
     if (finding.overlaps.length > 0) {
       body.append(make("p", {class: "faint"}, "Its gain is in part that of finding " +
         `${finding.overlaps.map((other) => other + 1).join(", ")}: do not add them.`));

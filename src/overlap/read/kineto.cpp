@@ -80,6 +80,7 @@ std::int64_t collective_bytes(TraceEvent const& event) {
 }  // namespace
 
 void KinetoReader::take(TraceEvent const& event) {
+  marks_.take(event);
   if (event.phase == 'M') {
     take_metadata(event);
     return;
@@ -372,7 +373,9 @@ void KinetoReader::add_notes() {
   }
 }
 
-Recording KinetoReader::finish(TraceFacts const& facts, std::string const& file) {
+Recording KinetoReader::finish(TraceFacts const& facts,
+                               std::string const& file,
+                               std::optional<Part> const& part) {
   auto& recording = builder_.recording();
   recording.origin = file;
   bool const timeline = is_timeline();
@@ -391,8 +394,11 @@ Recording KinetoReader::finish(TraceFacts const& facts, std::string const& file)
   recording.has_calls = !recording.calls.empty();
   recording.has_syncs = syncs_ != 0;
   recording.has_overheads = !recording.overheads.empty();
-  recording.rank = facts.rank;
-  recording.ranks = facts.ranks;
+  recording.rank = part ? part->rank : facts.rank;
+  recording.ranks = part ? part->ranks : facts.ranks;
+  if (part) {
+    recording.notes.push_back(part->note);
+  }
   recording.source = timeline                                 ? "a timeline of msstream"
                      : facts.recorder.starts_with("msstream") ? facts.recorder
                      : hip_calls_ != 0                        ? "Kineto (AMD ROCm)"
@@ -416,7 +422,7 @@ Recording KinetoReader::finish(TraceFacts const& facts, std::string const& file)
   if (!unix_ns && recording.activities.front().time.begin >= year_2001) {
     unix_ns = 0;
   }
-  return builder_.finish(unix_ns);
+  return builder_.finish(unix_ns, part ? std::optional(part->zero) : std::nullopt);
 }
 
 }  // namespace msstream::overlap

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "overlap/read/processes.hpp"
 #include "overlap/read/recording_builder.hpp"
 #include "overlap/read/trace_event.hpp"
 
@@ -18,9 +19,23 @@ namespace msstream::overlap {
 /// which has lanes with spans and nothing else.
 class KinetoReader {
  public:
+  /// One process of a merged file.
+  struct Part {
+    Ns zero = 0;  ///< the source's time of Ns 0, for all parts
+    int rank = kUnknown;
+    int ranks = kUnknown;
+    std::string note;
+  };
+
   void take(TraceEvent const& event);
+  /// Returns the processes of the events so far.
+  [[nodiscard]] Processes processes() const { return Processes(marks_, builder_); }
+  [[nodiscard]] Ns first_time() const { return builder_.first_time(); }
+  [[nodiscard]] bool has_work() const noexcept { return builder_.activities() > 0; }
   /// Throws std::runtime_error, with `file`, if no work of a device was among the events.
-  [[nodiscard]] Recording finish(TraceFacts const& facts, std::string const& file);
+  [[nodiscard]] Recording finish(TraceFacts const& facts,
+                                 std::string const& file,
+                                 std::optional<Part> const& part = std::nullopt);
 
  private:
   using Row = std::pair<std::int64_t, std::int64_t>;  ///< process and thread, or device and stream
@@ -49,6 +64,7 @@ class KinetoReader {
   void add_notes();
 
   RecordingBuilder builder_;
+  Processes::Marks marks_;
   std::map<Row, std::string> row_names_;
   std::map<std::int64_t, std::string> process_names_;
   std::map<Row, StreamFacts> stream_facts_;  ///< by context and number

@@ -9,6 +9,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -25,6 +27,41 @@ std::string all_of(ByteSource& source) {
     }
     text += piece;
   }
+}
+
+/// Reads a merged file again, with a recording for each of its processes.
+std::vector<Recording> read_processes(std::filesystem::path const& file,
+                                      ReadOptions const& options,
+                                      Processes processes,
+                                      Ns zero) {
+  std::vector<KinetoReader> readers(processes.count());
+  ByteSource source(file, options);
+  auto const facts = read_trace_json(source, [&](TraceEvent const& event) {
+    auto const process = processes.of(event);
+    for (std::size_t i = 0; i < readers.size(); ++i) {
+      if (process == i || process == Processes::kAll) {
+        readers[i].take(event);
+      }
+    }
+  });
+  auto const count =
+      std::ranges::count_if(readers, [](KinetoReader const& reader) { return reader.has_work(); });
+  std::vector<Recording> recordings;
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    if (readers[i].has_work()) {
+      recordings.push_back(readers[i].finish(
+          facts,
+          file.string(),
+          KinetoReader::Part{.zero = zero,
+                             .rank = processes.rank_of(i),
+                             .ranks = static_cast<int>(count),
+                             .note = fmt::format("{} of {} processes in one file, on its clock; {}",
+                                                 processes.name_of(i),
+                                                 count,
+                                                 processes.how())}));
+    }
+  }
+  return recordings;
 }
 
 }  // namespace
@@ -44,9 +81,9 @@ std::vector<Recording> read(std::filesystem::path const& file, ReadOptions const
         "export --type sqlite",
         name));
   }
-  KinetoReader reader;
+  auto reader = std::make_optional<KinetoReader>();
   auto const facts =
-      read_trace_json(source, [&reader](TraceEvent const& event) { reader.take(event); });
+      read_trace_json(source, [&reader](TraceEvent const& event) { reader->take(event); });
   std::vector<Recording> recordings;
   if (facts.format == kStepTraceFormat) {
     ByteSource again(file, options);
@@ -54,8 +91,12 @@ std::vector<Recording> read(std::filesystem::path const& file, ReadOptions const
   } else if (!facts.has_events) {
     throw std::runtime_error(
         fmt::format("{}: no trace: JSON without the list \"traceEvents\"", name));
+  } else if (auto processes = reader->processes(); processes.count() > 1) {
+    auto const zero = reader->first_time();
+    reader.reset();
+    recordings = read_processes(file, options, std::move(processes), zero);
   } else {
-    recordings.push_back(reader.finish(facts, name));
+    recordings.push_back(reader->finish(facts, name));
   }
   return recordings;
 }

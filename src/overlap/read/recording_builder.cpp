@@ -243,10 +243,10 @@ Ns RecordingBuilder::first_time() const {
   return first == std::numeric_limits<Ns>::max() ? 0 : first;
 }
 
-Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns) {
+Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns, std::optional<Ns> zero) {
   leave_out_inner_calls();
   join();
-  auto const first = first_time();
+  auto const first = zero.value_or(first_time());
   auto const let_begin_at_zero = [first](auto& elements) {
     for (auto& element : elements) {
       element.time.begin -= first;

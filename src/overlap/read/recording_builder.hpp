@@ -55,11 +55,42 @@ class RecordingBuilder {
   [[nodiscard]] Recording& recording() noexcept { return recording_; }
   [[nodiscard]] std::size_t activities() const noexcept { return recording_.activities.size(); }
 
+  /// Calls `take` with the process of each thread of the host.
+  template <class Take>
+  void for_each_thread(Take take) const {
+    for (auto const& thread : recording_.threads) {
+      take(thread.process);
+    }
+  }
+  /// Calls `take` with the correlation and the process of each call that has a correlation.
+  template <class Take>
+  void for_each_call(Take take) const {
+    for (std::size_t i = 0; i < call_facts_.size(); ++i) {
+      if (call_facts_[i].correlation > 0) {
+        take(call_facts_[i].correlation, recording_.threads[recording_.calls[i].thread].process);
+      }
+    }
+  }
+  /// Calls `take` with the correlation and the device's number of each activity, and whether it is
+  /// a node of a graph.
+  template <class Take>
+  void for_each_work(Take take) const {
+    for (std::size_t i = 0; i < issued_by_.size(); ++i) {
+      auto const& stream = recording_.streams[recording_.activities[i].stream];
+      take(issued_by_[i],
+           recording_.devices[stream.device].number,
+           recording_.activities[i].graph_node != kUnknown);
+    }
+  }
+  /// The first time of all; 0 without any.
+  [[nodiscard]] Ns first_time() const;
+
   /// Finds out whether the source rounded its times to µs.
   void find_clock_step();
-  /// Joins records by their correlations, leaves out calls inside others, lets times begin at 0 and
-  /// sorts. `unix_ns` is the Unix time of the source's time 0, if known.
-  [[nodiscard]] Recording finish(std::optional<std::int64_t> unix_ns);
+  /// Joins records by their correlations, leaves out calls inside others, lets times begin at 0, or
+  /// count from `zero`, and sorts. `unix_ns` is the Unix time of the source's time 0, if known.
+  [[nodiscard]] Recording finish(std::optional<std::int64_t> unix_ns,
+                                 std::optional<Ns> zero = std::nullopt);
 
  private:
   using Correlated = std::pair<Correlation, Index>;
@@ -67,7 +98,6 @@ class RecordingBuilder {
   bool accept(Interval time);
   void leave_out_inner_calls();
   void join();
-  [[nodiscard]] Ns first_time() const;
   [[nodiscard]] Index call_of(Correlation correlation) const;
 
   struct CallFacts {

@@ -53,6 +53,7 @@ enum class Field : std::uint8_t {
   output_elements,
   group_size,
   sequence,
+  rank,  ///< of a merged file
   count_,
 };
 
@@ -66,6 +67,7 @@ enum class Text : std::uint8_t {
   label,
   flag,
   domain,
+  process,  ///< what is before the number of a process, if both are one text with a digit in it
   count_
 };
 

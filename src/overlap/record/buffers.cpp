@@ -8,13 +8,14 @@
 
 namespace msstream::overlap::record {
 
-Buffers::Buffers(std::size_t limit_bytes) : limit_(std::max<std::size_t>(limit_bytes / kBytes, 4)) {
+Buffers::Buffers(std::size_t limit_bytes, std::size_t bytes)
+    : bytes_(bytes), limit_(std::max<std::size_t>(limit_bytes / bytes, 4)) {
   empty_.reserve(limit_);
   filled_.reserve(limit_);
   // Some are made ahead, so that the program's threads need not.
   for (std::size_t made = 0; made < std::min<std::size_t>(limit_, 16); ++made) {
-    if (auto* const data = static_cast<std::uint8_t*>(std::aligned_alloc(64, kBytes))) {
-      std::memset(data, 0, kBytes);
+    if (auto* const data = static_cast<std::uint8_t*>(std::aligned_alloc(64, bytes_))) {
+      std::memset(data, 0, bytes_);
       empty_.push_back(data);
       ++count_;
     }
@@ -35,14 +36,14 @@ std::uint8_t* Buffers::request() noexcept {
     }
     ++count_;
   }
-  auto* const data = static_cast<std::uint8_t*>(std::aligned_alloc(64, kBytes));
+  auto* const data = static_cast<std::uint8_t*>(std::aligned_alloc(64, bytes_));
   if (data == nullptr) {
     std::lock_guard const lock(mutex_);
     --count_;
     ++refusals_;
     return nullptr;
   }
-  std::memset(data, 0, kBytes);
+  std::memset(data, 0, bytes_);
   return data;
 }
 
@@ -63,7 +64,7 @@ std::vector<Buffers::Filled> Buffers::take() {
 }
 
 void Buffers::give_back(Filled buffer) {
-  std::memset(buffer.data, 0, std::min(buffer.valid_bytes, kBytes));
+  std::memset(buffer.data, 0, std::min(buffer.valid_bytes, bytes_));
   std::lock_guard const lock(mutex_);
   empty_.push_back(buffer.data);
 }
@@ -75,7 +76,7 @@ std::uint64_t Buffers::refusals() const {
 
 std::size_t Buffers::most_bytes() const {
   std::lock_guard const lock(mutex_);
-  return count_ * kBytes;
+  return count_ * bytes_;
 }
 
 }  // namespace msstream::overlap::record

@@ -22,7 +22,8 @@ class Buffers {
     std::size_t valid_bytes = 0;
   };
 
-  explicit Buffers(std::size_t limit_bytes);
+  /// `bytes` are those of each buffer.
+  explicit Buffers(std::size_t limit_bytes, std::size_t bytes = kBytes);
   Buffers(Buffers const&) = delete;
   Buffers& operator=(Buffers const&) = delete;
 
@@ -35,12 +36,15 @@ class Buffers {
   /// Makes a buffer of take() available again.
   void give_back(Filled buffer);
 
-  [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_ * kBytes; }
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_ * bytes_; }
+  /// The size of each buffer.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::uint64_t refusals() const;
   /// The largest number of bytes in buffers so far.
   [[nodiscard]] std::size_t most_bytes() const;
 
  private:
+  std::size_t bytes_;
   mutable std::mutex mutex_;
   std::size_t limit_;
   std::size_t count_ = 0;

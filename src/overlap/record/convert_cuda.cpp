@@ -78,8 +78,10 @@ void add_graph(CUpti_ActivityGraphTrace const& record, EventWriter& writer) {
 void add_call(Cupti const& cupti,
               CUpti_ActivityAPI const& record,
               std::uint32_t own_thread,
+              ThreadNumbers const* numbers,
               EventWriter& writer) {
-  if (record.threadId == own_thread) {
+  std::uint32_t const thread = numbers == nullptr ? record.threadId : numbers->of(record.threadId);
+  if (thread == own_thread) {
     return;
   }
   ApiCall call;
@@ -90,7 +92,7 @@ void add_call(Cupti const& cupti,
   if (call.name.empty()) {
     call.name = "unknown call";
   }
-  call.thread = record.threadId;
+  call.thread = thread;
   call.correlation = record.correlationId;
   call.number = record.cbid;
   call.result = record.returnValue;
@@ -147,6 +149,7 @@ void add_event(Cupti const& cupti, CUpti_Activity const* activity, EventWriter& 
 std::size_t convert(Cupti const& cupti,
                     Buffers::Filled buffer,
                     std::uint32_t own_thread,
+                    ThreadNumbers const* numbers,
                     EventWriter& writer) {
   std::size_t unknown = 0;
   CUpti_Activity* record = nullptr;
@@ -170,7 +173,11 @@ std::size_t convert(Cupti const& cupti,
         break;
       case CUPTI_ACTIVITY_KIND_RUNTIME:
       case CUPTI_ACTIVITY_KIND_DRIVER:
-        add_call(cupti, *reinterpret_cast<CUpti_ActivityAPI const*>(record), own_thread, writer);
+        add_call(cupti,
+                 *reinterpret_cast<CUpti_ActivityAPI const*>(record),
+                 own_thread,
+                 numbers,
+                 writer);
         break;
       case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
         add_synchronisation(cupti, record, writer);
@@ -185,6 +192,7 @@ std::size_t convert(Cupti const& cupti,
         span.kind = static_cast<std::uint32_t>(overhead.overheadKind);
         span.thread =
             overhead.objectKind == CUPTI_ACTIVITY_OBJECT_THREAD ? overhead.objectId.pt.threadId : 0;
+        span.thread = numbers == nullptr ? span.thread : numbers->of(span.thread);
         writer.add(span);
         break;
       }

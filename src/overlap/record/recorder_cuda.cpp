@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/record/recorder_cuda.hpp"
 
-#include "overlap/record/calls.hpp"
 #include "overlap/record/convert_cuda.hpp"
 #include "overlap/record/device_facts_cuda.hpp"
 #include "overlap/record/range_log.hpp"
@@ -10,17 +9,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <set>
 #include <string_view>
 #include <thread>
 
@@ -29,31 +23,27 @@ namespace msstream::overlap::record {
 namespace {
 
 constexpr int kTickMs = 250;
-constexpr std::size_t kWakeBytes = 2 * Buffers::kBytes;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20U;
 
 std::atomic<Recorder*> current_recorder{nullptr};
 std::atomic<Buffers*> current_buffers{nullptr};
 std::atomic<sem_t*> current_wake{nullptr};
-
-constexpr CUpti_ActivityKind kKindsOfWindows[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
-                                                  CUPTI_ACTIVITY_KIND_MEMCPY,
-                                                  CUPTI_ACTIVITY_KIND_MEMCPY2,
-                                                  CUPTI_ACTIVITY_KIND_MEMSET,
-                                                  CUPTI_ACTIVITY_KIND_RUNTIME,
-                                                  CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
-                                                  CUPTI_ACTIVITY_KIND_CUDA_EVENT,
-                                                  CUPTI_ACTIVITY_KIND_OVERHEAD};
+std::atomic<ThreadNumbers*> current_numbers{nullptr};  ///< if CUPTI has no numbers of the system
 
 void CUPTIAPI buffer_requested(std::uint8_t** data, std::size_t* bytes, std::size_t* most_records) {
+  // Each thread asks for buffers of its own.
+  if (ThreadNumbers* const numbers = current_numbers.load()) {
+    numbers->note_caller();
+  }
   *data = current_buffers.load()->request();
-  *bytes = *data == nullptr ? 0 : Buffers::kBytes;
+  *bytes = *data == nullptr ? 0 : current_buffers.load()->bytes();
   *most_records = 0;
 }
 
 void CUPTIAPI
 buffer_completed(CUcontext, std::uint32_t, std::uint8_t* data, std::size_t, std::size_t valid) {
-  if (data != nullptr && current_buffers.load()->complete(data, valid) > kWakeBytes) {
+  Buffers& buffers = *current_buffers.load();
+  if (data != nullptr && buffers.complete(data, valid) > 2 * buffers.bytes()) {
     sem_post(current_wake.load());
   }
 }
@@ -76,7 +66,9 @@ Recorder::Recorder(Settings settings, Cupti const& cupti)
     : settings_(std::move(settings)),
       cupti_(cupti),
       pid_(::getpid()),
-      buffers_(settings_.memory_mib << 20U),
+      buffers_(
+          settings_.memory_mib << 20U,
+          settings_.trial.buffer_kib > 0 ? settings_.trial.buffer_kib << 10U : Buffers::kBytes),
       file_(settings_.folder, std::to_string(pid_), settings_.plain) {}
 
 Recorder* Recorder::current() noexcept {
@@ -154,7 +146,7 @@ void Recorder::start() {
   }
   Cupti cupti;
   std::string error = cupti.load(settings.cupti);
-  if (error.empty()) {
+  if (error.empty() && !settings.trial.no_client) {
     error = cupti.become_client();
   }
   // Never destroyed: CUPTI's threads may call it until the process ends.
@@ -175,16 +167,8 @@ void Recorder::begin(Settings const& settings) {
   sem_init(&wake_, 0, 0);
   current_buffers = &buffers_;
   current_wake = &wake_;
-  std::uint8_t const zeroed = 1;
-  std::size_t value_bytes = sizeof zeroed;
-  if (cupti_.set_attribute != nullptr) {
-    cupti_.set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER,
-                         &value_bytes,
-                         const_cast<std::uint8_t*>(&zeroed));
-  }
-  if (cupti_.set_thread_id_type != nullptr) {
-    cupti_.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-  }
+  current_numbers = settings.trial.pthread_ids ? &numbers_ : nullptr;
+  set_attributes();
   if (auto const code = cupti_.register_callbacks(buffer_requested, buffer_completed);
       code != CUPTI_SUCCESS) {
     tell(false, "CUPTI cannot be used: " + cupti_.describe(code));
@@ -224,86 +208,6 @@ void Recorder::begin(Settings const& settings) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([this] { run(); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-void Recorder::enable_always() {
-  // Streams and contexts are made before a window that begins later.
-  for (auto const kind : {CUPTI_ACTIVITY_KIND_CONTEXT, CUPTI_ACTIVITY_KIND_STREAM}) {
-    if (auto const code = cupti_.enable(kind); code != CUPTI_SUCCESS) {
-      head_.notes.push_back("streams are not described: " + cupti_.describe(code));
-    }
-  }
-  // Switched on later, CUPTI 13.0 ends the program at the launch of a graph that exists already.
-  if (!settings_.graph_nodes) {
-    cupti_.enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
-  }
-}
-
-void Recorder::find_calls() {
-  constexpr std::uint32_t kMostCalls = 1200;
-  for (std::uint32_t number = 1; number < kMostCalls; ++number) {
-    if (is_uninteresting(cupti_.call_name(CUPTI_CB_DOMAIN_RUNTIME_API, number))) {
-      unwanted_runtime_calls_.push_back(number);
-    }
-    if (is_interesting(cupti_.call_name(CUPTI_CB_DOMAIN_DRIVER_API, number))) {
-      wanted_driver_calls_.push_back(number);
-    }
-  }
-}
-
-void Recorder::choose_calls() {
-  if (cupti_.enable_runtime_call != nullptr) {
-    for (auto const number : unwanted_runtime_calls_) {
-      cupti_.enable_runtime_call(number, 0);
-    }
-  }
-  if (cupti_.enable_driver_call == nullptr) {
-    cupti_.enable(CUPTI_ACTIVITY_KIND_DRIVER);
-    return;
-  }
-  for (auto const number : wanted_driver_calls_) {
-    cupti_.enable_driver_call(number, 1);
-  }
-}
-
-void Recorder::open_window() {
-  std::lock_guard const lock(window_mutex_);
-  if (window_is_open_ || windows_are_over_) {
-    return;
-  }
-  for (auto const kind : kKindsOfWindows) {
-    if (auto const code = cupti_.enable(kind); code != CUPTI_SUCCESS) {
-      foot_.notes.push_back("kind " + std::to_string(kind) +
-                            " was not recorded: " + cupti_.describe(code));
-    }
-  }
-  choose_calls();
-  if (cupti_.enable_all_syncs != nullptr) {
-    cupti_.enable_all_syncs(0);
-  }
-  RangeLog::of_process().keep(true);
-  window_is_open_ = true;
-  windows_.emplace_back(now().recording - head_.start.recording, -1);
-}
-
-void Recorder::close_window() {
-  std::lock_guard const lock(window_mutex_);
-  if (!window_is_open_) {
-    return;
-  }
-  for (auto const kind : kKindsOfWindows) {
-    cupti_.disable(kind);
-  }
-  if (cupti_.enable_driver_call == nullptr) {
-    cupti_.disable(CUPTI_ACTIVITY_KIND_DRIVER);
-  } else {
-    for (auto const number : wanted_driver_calls_) {
-      cupti_.enable_driver_call(number, 0);
-    }
-  }
-  RangeLog::of_process().keep(false);
-  window_is_open_ = false;
-  windows_.back().second = now().recording - head_.start.recording;
 }
 
 void Recorder::switch_by_time() {
@@ -372,7 +276,9 @@ void Recorder::drain() {
     writer_->set_windows(windows_);
   }
   for (Buffers::Filled const& buffer : buffers_.take()) {
-    convert(cupti_, buffer, thread_, *writer_);
+    if (!settings_.trial.discard) {
+      convert(cupti_, buffer, thread_, current_numbers, *writer_);
+    }
     buffers_.give_back(buffer);
     if (head_is_written_ && writer_->bytes() > kPieceBytes) {
       file_.write(writer_->take());
@@ -386,12 +292,18 @@ void Recorder::drain() {
 
 void Recorder::run() {
   thread_ = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  numbers_.note_caller();
   pthread_setname_np(pthread_self(), "msstream-record");
+  if (settings_.trial.nice > 0) {
+    setpriority(PRIO_PROCESS, thread_, static_cast<int>(settings_.trial.nice));
+  }
+  auto const tick_ms =
+      settings_.trial.flush_ms > 0 ? static_cast<int>(settings_.trial.flush_ms) : kTickMs;
   std::int64_t next_tick = 0;
   while (why_ == 0) {
     timespec until{};
     clock_gettime(CLOCK_REALTIME, &until);
-    int wait_ms = kTickMs;
+    int wait_ms = tick_ms;
     // Windows begin and end more exactly than ticks.
     if (settings_.duration_ms > 0 || settings_.skip_ms > 0) {
       wait_ms = 10;
@@ -407,7 +319,7 @@ void Recorder::run() {
     std::int64_t const ms = std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
     bool const tick = ms >= next_tick;
     if (tick) {
-      next_tick = ms + kTickMs;
+      next_tick = ms + tick_ms;
       write_head(false);
       cupti_.flush_all(0);
     }

@@ -6,6 +6,7 @@
 #include "overlap/record/event_writer.hpp"
 #include "overlap/record/frame.hpp"
 #include "overlap/record/settings.hpp"
+#include "overlap/record/thread_numbers.hpp"
 #include "overlap/record/trace_file.hpp"
 
 #include <semaphore.h>
@@ -52,6 +53,7 @@ class Recorder {
 
   void begin(Settings const& settings);
   void run();
+  void set_attributes();
   void enable_always();
   /// Finds the numbers of the calls that windows record: once, as windows open on the program's
   /// threads.
@@ -73,6 +75,7 @@ class Recorder {
   pid_t pid_;
   std::uint32_t thread_ = 0;
   Buffers buffers_;
+  ThreadNumbers numbers_;
   TraceFile file_;
   std::unique_ptr<EventWriter> writer_;
   Head head_;

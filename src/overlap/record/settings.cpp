@@ -35,6 +35,8 @@ Settings Settings::from_environment() {
   settings.memory_mib = static_cast<std::size_t>(
       number_of(variable::kMemory, static_cast<std::int64_t>(settings.memory_mib)));
   settings.cupti = text_of(variable::kCupti);
+  settings.trial_text = text_of(variable::kTrial);
+  settings.trial = Trial::from(settings.trial_text, settings.unknown_words);
   return settings;
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "overlap/record/trial.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 /// The recorder of CUDA programs. It is loaded into the processes of other people, so it uses the
 /// C++ library alone, and loads CUPTI and zlib at run time.
@@ -19,6 +22,7 @@ inline constexpr char kRange[] = "MSSTREAM_OVERLAP_RANGE";
 inline constexpr char kGraphNodes[] = "MSSTREAM_OVERLAP_GRAPH_NODES";
 inline constexpr char kMemory[] = "MSSTREAM_OVERLAP_MEMORY_MIB";
 inline constexpr char kCupti[] = "MSSTREAM_OVERLAP_CUPTI";
+inline constexpr char kTrial[] = "MSSTREAM_OVERLAP_TRIAL";  ///< see Trial; not set by the tool
 }  // namespace variable
 
 /// The choice of what is recorded, and the folder for the files.
@@ -33,6 +37,9 @@ struct Settings {
   bool graph_nodes = false;      ///< each node of a CUDA graph instead of the graph as a whole
   std::size_t memory_mib = 256;  ///< of records that wait to be written
   std::string cupti;             ///< the file to load CUPTI from; empty: searched for
+  Trial trial;
+  std::string trial_text;                  ///< as it was written
+  std::vector<std::string> unknown_words;  ///< of the trial
 
   /// Reads the environment. `folder` is empty if the process was not started for a recording.
   [[nodiscard]] static Settings from_environment();

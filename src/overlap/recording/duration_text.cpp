@@ -28,4 +28,10 @@ std::string duration_text(Ns duration) {
   return fmt::format("{} {}", report::fixed(value, digits), kUnits.at(unit));
 }
 
+std::string share_text(Ns part, Ns whole) {
+  double const percent =
+      whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return report::fixed(percent, percent < 1 ? 1 : 0) + "%";
+}
+
 }  // namespace msstream::overlap

@@ -11,4 +11,7 @@ namespace msstream::overlap {
 /// or `1.70 s`.
 [[nodiscard]] std::string duration_text(Ns duration);
 
+/// Formats a share of a whole in percent, such as `8%` or `0.9%`; `0.0%` of nothing.
+[[nodiscard]] std::string share_text(Ns part, Ns whole);
+
 }  // namespace msstream::overlap

@@ -35,7 +35,7 @@ struct Interval {
 
 /// A GPU. Limits are kUnknown where the source does not tell.
 struct Device {
-  int number = 0;  ///< the driver's number of it
+  int number = 0;  ///< the driver's number of it; kUnknown without a driver
   std::string name;
   int major = kUnknown;  ///< compute capability
   int minor = kUnknown;
@@ -210,6 +210,9 @@ struct Range {
   NameId source = 0;     ///< "file:line", if known
   RangeKind kind = RangeKind::nvtx;
 };
+
+/// The source of a recording in the program itself on the host runtime, whose streams are threads.
+inline constexpr char const* kHostSource = "msstream on the runtime host";
 
 /// The recorded work of one process. Vectors that have times are ordered by their begin, after
 /// sort().

@@ -182,7 +182,7 @@ std::vector<std::string> failures_of(Explained const& explained,
                                      printable(recording.origin),
                                      text_of(finding.cause).id,
                                      recording.devices.at(finding.device).number,
-                                     percent_text(finding.lost, window)));
+                                     share_text(finding.lost, window)));
     }
   }
   return failures;

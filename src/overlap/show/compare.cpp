@@ -168,9 +168,9 @@ class ComparisonText {
     lines_.line(fmt::format("  {}{}{} → {}{}  {}",
                             shown,
                             cell(duration_text(before), 10),
-                            cell(percent_text(before, before_), 8),
+                            cell(share_text(before, before_), 8),
                             cell(duration_text(after), 9),
-                            cell(percent_text(after, after_), 8),
+                            cell(share_text(after, after_), 8),
                             lines_.in(look, cell(signed_duration(after - before), 10))));
   }
 

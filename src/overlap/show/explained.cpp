@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -54,9 +55,9 @@ std::string title_of(Recording const& recording) {
 }
 
 std::string title_of(Device const& device) {
-  std::string out = fmt::format("GPU {}", device.number);
+  std::string out = device.number == kUnknown ? "" : fmt::format("GPU {}", device.number);
   if (!device.name.empty()) {
-    out += ", " + printable(device.name);
+    out += (out.empty() ? "" : ", ") + printable(device.name);
   }
   if (device.sms != kUnknown) {
     out += fmt::format(", {} multiprocessors", device.sms);
@@ -72,6 +73,18 @@ std::string title_of(Recording const& recording, Stream const& stream) {
     out += " (legacy default)";
   }
   return out;
+}
+
+std::vector<std::string> notes_of(Explained const& explained) {
+  auto notes = explained.report.notes;
+  for (auto note : explained.recording.notes) {
+    if (!note.empty() && note.front() >= 'a' && note.front() <= 'z') {
+      note.front() = static_cast<char>(note.front() - 'a' + 'A');
+    }
+    note += note.ends_with('.') ? "" : ".";
+    notes.push_back(std::move(note));
+  }
+  return notes;
 }
 
 std::string speedup_text(Prediction const& prediction) {

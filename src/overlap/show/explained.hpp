@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace msstream::overlap {
 
@@ -27,6 +28,8 @@ struct Explained {
 [[nodiscard]] std::string title_of(Device const& device);
 /// Returns the name of a stream in texts, such as `stream 20` or `stream 7 (copies)`.
 [[nodiscard]] std::string title_of(Recording const& recording, Stream const& stream);
+/// Returns the notes of the report, and then those of the recording, as sentences.
+[[nodiscard]] std::vector<std::string> notes_of(Explained const& explained);
 /// Returns the factor by which the time becomes shorter, such as `1.63x`.
 [[nodiscard]] std::string speedup_text(Prediction const& prediction);
 

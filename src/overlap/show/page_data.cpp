@@ -3,6 +3,7 @@
 
 #include "base/json_writer.hpp"
 #include "overlap/show/colours.hpp"
+#include "overlap/show/figures.hpp"
 #include "overlap/show/page_columns.hpp"
 #include "overlap/show/page_names.hpp"
 #include "overlap/show/page_rows.hpp"
@@ -214,7 +215,7 @@ class DataWriter {
     describe_findings();
     json_.key("notes");
     json_.begin_array();
-    for (auto const& note : report_.notes) {
+    for (auto const& note : notes_of({recording_, report_})) {
       json_.value(printable(note));
     }
     json_.end_array();
@@ -254,7 +255,44 @@ class DataWriter {
       json_.end_array();
       json_.key("atOnce");
       json_.array(report.at_once);
+      describe(figures_of(recording_, report_.window, report.device));
       json_.end_object();
+    }
+    json_.end_array();
+  }
+
+  /// Describes rows: a name and its times.
+  void describe(Figures const& figures) {
+    auto const row = [&](std::string_view name, WorkTime const& time) {
+      json_.begin_array();
+      json_.value(name);
+      json_.value(time.busy);
+      json_.value(time.exposed);
+      json_.value(time.beside_kernels);
+      json_.end_array();
+    };
+    json_.key("work");
+    json_.begin_array();
+    for (std::size_t i = 0; i < kWorkKinds; ++i) {
+      if (figures.work[i].activities > 0) {
+        row(id_of(static_cast<WorkKind>(i)), figures.work[i]);
+      }
+    }
+    json_.end_array();
+    json_.key("copies");
+    json_.begin_array();
+    for (auto const& [direction, time] : figures.copies) {
+      row(id_of(direction), time);
+    }
+    json_.end_array();
+    json_.key("streams");
+    json_.begin_array();
+    for (auto const& time : figures.streams) {
+      json_.begin_array();
+      json_.value(title_of(recording_, recording_.streams.at(time.stream)));
+      json_.value(time.busy);
+      json_.value(time.alone);
+      json_.end_array();
     }
     json_.end_array();
   }
@@ -309,6 +347,7 @@ class DataWriter {
   }
 
   void describe_findings() {
+    describe("together", report_.together);
     json_.key("findings");
     json_.begin_array();
     for (auto const& finding : report_.findings) {
@@ -320,13 +359,7 @@ class DataWriter {
       json_.member("intervals", finding.intervals.size());
       json_.member("summary", printable(finding.summary));
       json_.member("advice", printable(finding.advice));
-      if (finding.prediction) {
-        json_.key("prediction");
-        json_.begin_array();
-        json_.value(finding.prediction->before);
-        json_.value(finding.prediction->after);
-        json_.end_array();
-      }
+      describe("prediction", finding.prediction);
       json_.key("overlaps");
       json_.array(finding.overlaps_with);
       json_.key("evidence");
@@ -338,6 +371,16 @@ class DataWriter {
       json_.end_object();
     }
     json_.end_array();
+  }
+
+  void describe(std::string_view name, std::optional<Prediction> const& prediction) {
+    if (prediction) {
+      json_.key(name);
+      json_.begin_array();
+      json_.value(prediction->before);
+      json_.value(prediction->after);
+      json_.end_array();
+    }
   }
 
   void describe(Evidence const& evidence) {

@@ -239,7 +239,7 @@ class ReportPicture {
 
   void draw(DeviceReport const& device) {
     y_ += 24;
-    auto const busy = percent_text(device.busy, report_.window.length());
+    auto const busy = share_text(device.busy, report_.window.length());
     text(kMargin,
          fmt::format("{} · {} busy", title_of(recording_.devices.at(device.device)), busy),
          "font-weight=\"600\"");
@@ -416,7 +416,7 @@ class ReportPicture {
       } else {
         words = fmt::format("{}: {}", id_of(kind), text_of(cause.value_or(Cause::unknown)).id);
       }
-      words += fmt::format(" {}", percent_text(time, whole));
+      words += fmt::format(" {}", share_text(time, whole));
       auto const width = 20 + kWideLetter * static_cast<double>(width_of(words));
       if (x + width > right_ && x > kMargin) {
         x = kMargin;
@@ -439,7 +439,7 @@ class ReportPicture {
       auto words = fmt::format("{}: {} lost ({}). {}",
                                text_of(finding.cause).id,
                                duration_text(finding.lost),
-                               percent_text(finding.lost, report_.window.length()),
+                               share_text(finding.lost, report_.window.length()),
                                finding.summary);
       if (finding.prediction) {
         words += fmt::format(" After the fix: {}.", speedup_text(*finding.prediction));

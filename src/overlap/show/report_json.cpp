@@ -2,6 +2,7 @@
 #include "overlap/show/report_json.hpp"
 
 #include "base/json_writer.hpp"
+#include "overlap/show/figures.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -64,6 +65,7 @@ class ReportWriter {
     json_.member("length_ns", report_.window.length());
     json_.end_object();
     json_.member("verdict", report_.verdict);
+    write("together", report_.together);
     json_.key("devices");
     json_.begin_array(Layout::lines);
     for (auto const& device : report_.devices) {
@@ -78,7 +80,7 @@ class ReportWriter {
     json_.end_array();
     json_.key("notes");
     json_.begin_array(Layout::lines);
-    for (auto const& note : report_.notes) {
+    for (auto const& note : notes_of({recording_, report_})) {
       json_.value(note);
     }
     json_.end_array();
@@ -112,7 +114,50 @@ class ReportWriter {
     json_.end_array();
     json_.key("critical_path");
     write_path(report.critical_path);
+    write(figures_of(recording_, report_.window, report.device));
     json_.end_object();
+  }
+
+  void write(Figures const& figures) {
+    json_.key("work");
+    json_.begin_array(Layout::lines);
+    for (std::size_t i = 0; i < kWorkKinds; ++i) {
+      json_.begin_object();
+      json_.member("kind", id_of(static_cast<WorkKind>(i)));
+      members(figures.work[i]);
+      json_.end_object();
+    }
+    json_.end_array();
+    json_.key("copies");
+    json_.begin_array(Layout::lines);
+    for (auto const& [direction, time] : figures.copies) {
+      json_.begin_object();
+      json_.member("direction", id_of(direction));
+      members(time);
+      json_.end_object();
+    }
+    json_.end_array();
+    json_.key("by_stream");
+    json_.begin_array(Layout::lines);
+    for (auto const& time : figures.streams) {
+      auto const& stream = recording_.streams.at(time.stream);
+      json_.begin_object();
+      json_.member("stream", stream.number);
+      member_if_known(json_, "context", stream.context);
+      json_.member("name", recording_.names[stream.name]);
+      json_.member("activities", time.activities);
+      json_.member("busy_ns", time.busy);
+      json_.member("idle_ns", report_.window.length() - time.busy);
+      json_.member("alone_ns", time.alone);
+      json_.end_object();
+    }
+    json_.end_array();
+  }
+  void members(WorkTime const& time) {
+    json_.member("activities", time.activities);
+    json_.member("busy_ns", time.busy);
+    json_.member("exposed_ns", time.exposed);
+    json_.member("beside_kernels_ns", time.beside_kernels);
   }
 
   void cause_member(std::optional<Cause> cause) {
@@ -158,6 +203,23 @@ class ReportWriter {
     json_.end_object();
   }
 
+  void write(std::string_view key, std::optional<Prediction> const& prediction) {
+    if (!prediction) {
+      null_member(json_, key);
+      return;
+    }
+    json_.key(key);
+    json_.begin_object();
+    json_.member("before_ns", prediction->before);
+    json_.member("after_ns", prediction->after);
+    if (auto const& range = prediction->range) {
+      json_.member("least_ns", range->least);
+      json_.member("most_ns", range->most);
+      json_.member("why", range->why);
+    }
+    json_.end_object();
+  }
+
   void write(Finding const& finding) {
     json_.begin_object(Layout::lines);
     json_.member("cause", text_of(finding.cause).id);
@@ -168,15 +230,7 @@ class ReportWriter {
     json_.member("occurrences", finding.occurrences);
     json_.member("summary", finding.summary);
     json_.member("advice", finding.advice);
-    if (finding.prediction) {
-      json_.key("prediction");
-      json_.begin_object();
-      json_.member("before_ns", finding.prediction->before);
-      json_.member("after_ns", finding.prediction->after);
-      json_.end_object();
-    } else {
-      null_member(json_, "prediction");
-    }
+    write("prediction", finding.prediction);
     json_.key("overlaps_with");
     json_.array(finding.overlaps_with);
     json_.key("evidence");

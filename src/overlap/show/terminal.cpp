@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/show/terminal.hpp"
 
+#include "overlap/show/figures.hpp"
 #include "overlap/show/text.hpp"
 
 #include <msstream/report/text.hpp>
@@ -8,7 +9,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -18,6 +22,8 @@ using Look = TextLines::Look;
 
 /// The evidence that a report shows of each finding.
 constexpr std::size_t kShownEvidence = 3;
+/// The streams that a report shows, the busiest first.
+constexpr std::size_t kShownStreams = 8;
 
 std::string spaces(std::size_t count) {
   return std::string(count, ' ');
@@ -71,6 +77,7 @@ class TerminalReport {
       write(device);
     }
     write_findings();
+    write_together();
     write_notes();
     return lines_.take();
   }
@@ -95,6 +102,9 @@ class TerminalReport {
                      Look::strong);
     write_times(rows_of(report));
     write_at_once(report);
+    auto const figures = figures_of(recording_, report_.window, report.device);
+    write_work(figures);
+    write_streams(figures);
   }
 
   [[nodiscard]] static std::vector<Row> rows_of(DeviceReport const& report) {
@@ -156,18 +166,94 @@ class TerminalReport {
   }
 
   void write_at_once(DeviceReport const& report) {
-    std::string text = fmt::format("busy {}", percent_text(report.busy, report_.window.length()));
+    std::string text = fmt::format("busy {}", share_text(report.busy, report_.window.length()));
     std::string counts;
     for (std::size_t n = 0; n < report.at_once.size(); ++n) {
       if (report.at_once[n] > 0) {
         counts += fmt::format("{}{}: {}",
                               counts.empty() ? "" : ", ",
                               n,
-                              percent_text(report.at_once[n], report_.window.length()));
+                              share_text(report.at_once[n], report_.window.length()));
       }
     }
     text += counts.empty() ? "" : fmt::format("; activities at once: {}", counts);
     lines_.paragraph("  ", text, Look::faint);
+  }
+
+  /// Writes a row of a table: a label, and as many cells as the width has room for.
+  void write_cells(std::string_view label, std::span<std::string const> cells, Look look) {
+    constexpr std::size_t cell_width = 15;
+    constexpr std::size_t least_label = 18;
+    auto const most =
+        lines_.width() > least_label ? (lines_.width() - least_label) / cell_width : 0;
+    auto const count = std::min(cells.size(), most);
+    auto const room = std::min<std::size_t>(lines_.width() - 2 - count * cell_width, 30);
+    auto row = left(fit_to(label, room), room);
+    for (auto const& cell : cells.first(count)) {
+      row += right(cell, cell_width);
+    }
+    lines_.line("  " + lines_.in(look, row));
+  }
+  void write_head(std::string_view label, std::array<std::string, 3> const& names) {
+    write_cells(label, names, Look::faint);
+  }
+  [[nodiscard]] std::string cell_of(Ns time) const {
+    return fmt::format("{} {}",
+                       right(duration_text(time), 8),
+                       right(share_text(time, report_.window.length()), 5));
+  }
+
+  /// Writes the times of the kinds of work, unless all of it is kernels.
+  void write_work(Figures const& figures) {
+    std::vector<std::pair<std::string, WorkTime>> rows;
+    for (std::size_t i = 0; i < kWorkKinds; ++i) {
+      auto const kind = static_cast<WorkKind>(i);
+      bool const has_one_direction = kind == WorkKind::copies && figures.copies.size() == 1;
+      auto label = std::string(id_of(kind));
+      if (has_one_direction) {
+        label += fmt::format(" {}", id_of(figures.copies.front().direction));
+      }
+      if (figures.of(kind).activities > 0) {
+        rows.emplace_back(std::move(label), figures.of(kind));
+      }
+    }
+    if (figures.copies.size() > 1) {
+      for (auto const& [direction, time] : figures.copies) {
+        rows.emplace_back(fmt::format("  {}", id_of(direction)), time);
+      }
+    }
+    if (rows.size() < 2) {
+      return;
+    }
+    write_head("work", {"busy", "exposed", "beside kernels"});
+    for (auto const& [label, time] : rows) {
+      bool const is_kernels = label == id_of(WorkKind::kernels);
+      std::array const cells{cell_of(time.busy),
+                             cell_of(time.exposed),
+                             is_kernels ? std::string() : cell_of(time.beside_kernels)};
+      write_cells(label, cells, Look::plain);
+    }
+  }
+
+  /// Writes the times of streams, if there are several.
+  void write_streams(Figures const& figures) {
+    if (figures.streams.size() < 2) {
+      return;
+    }
+    auto streams = figures.streams;
+    std::ranges::stable_sort(streams, std::ranges::greater{}, &StreamTime::busy);
+    write_head("stream", {"busy", "idle", "alone"});
+    for (std::size_t i = 0; i < std::min(streams.size(), kShownStreams); ++i) {
+      auto const& time = streams[i];
+      std::array const cells{
+          cell_of(time.busy), cell_of(report_.window.length() - time.busy), cell_of(time.alone)};
+      write_cells(title_of(recording_, recording_.streams.at(time.stream)), cells, Look::plain);
+    }
+    if (streams.size() > kShownStreams) {
+      lines_.line("  " +
+                  lines_.in(Look::faint,
+                            fmt::format("and {} streams more", streams.size() - kShownStreams)));
+    }
   }
 
   void write_findings() {
@@ -194,7 +280,7 @@ class TerminalReport {
     lines_.paragraph(lead, fmt::format("{} [{}]", text.title, text.id), Look::strong);
     auto loss = fmt::format("{} lost, {} of the window",
                             duration_text(finding.lost),
-                            percent_text(finding.lost, report_.window.length()));
+                            share_text(finding.lost, report_.window.length()));
     if (finding.occurrences > 0) {
       loss += fmt::format(", {} {}",
                           report::grouped(static_cast<std::int64_t>(finding.occurrences)),
@@ -212,6 +298,15 @@ class TerminalReport {
                                    duration_text(prediction.after),
                                    speedup_text(prediction)),
                        Look::good);
+      if (prediction.range) {
+        auto const& range = *prediction.range;
+        lines_.paragraph(indent,
+                         fmt::format("between {} and {}: {}",
+                                     duration_text(range.least),
+                                     duration_text(range.most),
+                                     range.why),
+                         Look::good);
+      }
     }
     lines_.paragraph(indent, printable(finding.summary));
     for (std::size_t i = 0; i < std::min(finding.evidence.size(), kShownEvidence); ++i) {
@@ -236,13 +331,26 @@ class TerminalReport {
     }
   }
 
+  void write_together() {
+    if (report_.together) {
+      lines_.line();
+      lines_.paragraph("",
+                       fmt::format("after all these fixes, predicted: {} → {}, {}",
+                                   duration_text(report_.together->before),
+                                   duration_text(report_.together->after),
+                                   speedup_text(*report_.together)),
+                       Look::good);
+    }
+  }
+
   void write_notes() {
-    if (report_.notes.empty()) {
+    auto const notes = notes_of({recording_, report_});
+    if (notes.empty()) {
       return;
     }
     lines_.line();
     lines_.line(lines_.in(Look::title, "Notes"));
-    for (auto const& note : report_.notes) {
+    for (auto const& note : notes) {
       lines_.paragraph("· ", printable(note));
     }
   }

@@ -91,11 +91,6 @@ std::string instant_text(Ns instant) {
   return fmt::format("{}{}.{:03} ms", negative ? "-" : "", report::grouped(us / 1000), us % 1000);
 }
 
-std::string percent_text(Ns part, Ns whole) {
-  double const share = whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-  return report::fixed(100 * share, 1) + "%";
-}
-
 std::vector<std::int64_t> rounded_parts(std::vector<double> const& parts) {
   std::vector<std::int64_t> rounded;
   std::vector<double> remainders;

@@ -14,8 +14,6 @@ namespace msstream::overlap {
 
 /// Formats an instant of a recording in ms with three decimals, such as `1,204.318 ms`.
 [[nodiscard]] std::string instant_text(Ns instant);
-/// Formats a share of a whole as percents with one decimal, such as `8.1%`; `0.0%` of nothing.
-[[nodiscard]] std::string percent_text(Ns part, Ns whole);
 
 /// Rounds parts to multiples of `unit` (in units) such that the rounded parts add up to the rounded
 /// whole, as the parts do to the whole. The parts with the largest remainders are rounded up, the

@@ -32,6 +32,7 @@ inline std::ostream& operator<<(std::ostream& out, Case const& one) {
 // Each list is in the file of its name.
 std::vector<Case> host_cases();        ///< the host did not issue in time
 std::vector<Case> order_cases();       ///< streams, waits and hardware queues kept work in order
+std::vector<Case> wait_cases();        ///< waits without declared dependencies, copies, priorities
 std::vector<Case> device_cases();      ///< the device had no room
 std::vector<Case> collective_cases();  ///< collectives held work up
 std::vector<Case> paired_cases();      ///< two causes at once
@@ -43,6 +44,7 @@ struct Healthy {
   std::vector<Recording> (*build)();
 };
 std::vector<Healthy> healthy_cases();
+std::vector<Healthy> healthy_wait_cases();
 
 /// Puts one recording into a vector, as they cannot be copied into one.
 inline std::vector<Recording> one(Recording recording) {

@@ -19,6 +19,7 @@ std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (auto const& list : {host_cases(),
                            order_cases(),
+                           wait_cases(),
                            device_cases(),
                            collective_cases(),
                            paired_cases(),
@@ -199,6 +200,10 @@ TEST_P(HealthyProgram, has_no_findings) {
 INSTANTIATE_TEST_SUITE_P(Cases,
                          HealthyProgram,
                          testing::ValuesIn(healthy_cases()),
+                         [](auto const& tested) { return std::string(tested.param.name); });
+INSTANTIATE_TEST_SUITE_P(Waits,
+                         HealthyProgram,
+                         testing::ValuesIn(healthy_wait_cases()),
                          [](auto const& tested) { return std::string(tested.param.name); });
 
 /// Kernels have other names, and nothing else: the report says the same.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUPTI without a GPU, as far as the recorder calls it. Its function fake_work() adds the records
-// of one launch: the call, the kernel, an event record and a stream's wait for it.
+// A CUPTI without a GPU, as far as the recorder calls it. Its function fake_launch() adds the
+// records of one launch: the call of the runtime and the kernel. fake_work() adds the driver's call
+// inside, and a recording of an event with a stream's wait for it.
 #include <cupti.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +33,7 @@ struct State {
   std::size_t dropped = 0;
   std::uint32_t correlation = 0;
   std::uint64_t event_sync = 0;
+  bool has_system_ids = false;
 };
 
 State& state() {
@@ -43,6 +46,11 @@ std::uint64_t now() {
   clock_gettime(CLOCK_MONOTONIC, &time);
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
          static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+std::uint32_t thread_id() {
+  static thread_local auto const number = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  return state().has_system_ids ? number : static_cast<std::uint32_t>(pthread_self());
 }
 
 std::size_t size_of(CUpti_ActivityKind kind) {
@@ -98,24 +106,24 @@ void add(std::unique_lock<std::mutex>& lock, Record const& record) {
   s.used += bytes;
 }
 
-}  // namespace
-
-extern "C" {
-
-void fake_work(char const* kernel_name) {
-  std::unique_lock lock(mutex());
+/// Adds the records of a launch; returns when it began.
+std::uint64_t add_launch(std::unique_lock<std::mutex>& lock,
+                         char const* kernel_name,
+                         bool with_driver) {
   State& s = state();
   std::uint32_t const launch = ++s.correlation;
   std::uint64_t const begin = now();
   CUpti_ActivityAPI call{};
-  call.kind = CUPTI_ACTIVITY_KIND_DRIVER;
-  call.cbid = CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
-  call.start = begin + 10;
-  call.end = begin + 90;
   call.processId = static_cast<std::uint32_t>(getpid());
-  call.threadId = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  call.threadId = thread_id();
   call.correlationId = launch;
-  add(lock, call);
+  if (with_driver) {
+    call.kind = CUPTI_ACTIVITY_KIND_DRIVER;
+    call.cbid = CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
+    call.start = begin + 10;
+    call.end = begin + 90;
+    add(lock, call);
+  }
   call.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
   call.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000;
   call.start = begin;
@@ -137,6 +145,22 @@ void fake_work(char const* kernel_name) {
   kernel.channelID = 3;
   kernel.channelType = CUPTI_CHANNEL_TYPE_COMPUTE;
   add(lock, kernel);
+  return begin;
+}
+
+}  // namespace
+
+extern "C" {
+
+void fake_launch(char const* kernel_name) {
+  std::unique_lock lock(mutex());
+  add_launch(lock, kernel_name, false);
+}
+
+void fake_work(char const* kernel_name) {
+  std::unique_lock lock(mutex());
+  State& s = state();
+  std::uint64_t const begin = add_launch(lock, kernel_name, true);
   CUpti_ActivityCudaEvent2 event{};
   event.kind = CUPTI_ACTIVITY_KIND_CUDA_EVENT;
   event.correlationId = ++s.correlation;
@@ -190,6 +214,10 @@ CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t number, c
     return CUPTI_SUCCESS;
   }
   return CUPTI_ERROR_INVALID_PARAMETER;
+}
+CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type) {
+  state().has_system_ids = type == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM;
+  return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
                                            CUpti_BuffersCallbackCompleteFunc complete) {

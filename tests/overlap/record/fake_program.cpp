@@ -14,6 +14,7 @@
 namespace {
 
 void (*fake_work)(char const*) = nullptr;
+void (*fake_launch)(char const*) = nullptr;
 
 void initialise_cuda() {
   void* const library = dlopen(std::getenv("CUDA_INJECTION64_PATH"), RTLD_NOW);
@@ -27,6 +28,7 @@ void initialise_cuda() {
   initialise();
   void* const cupti = dlopen(std::getenv("MSSTREAM_OVERLAP_CUPTI"), RTLD_NOW);
   fake_work = reinterpret_cast<void (*)(char const*)>(dlsym(cupti, "fake_work"));
+  fake_launch = reinterpret_cast<void (*)(char const*)>(dlsym(cupti, "fake_launch"));
 }
 
 void work(int launches) {
@@ -66,7 +68,37 @@ int main(int count, char** arguments) {
     }
     return 0;
   }
+  if (how == "child-ends-later") {
+    // The child works on after the program has ended, which it notices by the end of a pipe.
+    int begun[2];
+    int ended[2];
+    if (pipe(begun) != 0 || pipe(ended) != 0) {
+      return 98;
+    }
+    if (fork() == 0) {
+      initialise_cuda();
+      work(launches);
+      close(ended[1]);
+      close(begun[1]);
+      char byte = 0;
+      while (read(ended[0], &byte, 1) > 0) {
+      }
+      work(launches);
+      std::exit(0);
+    }
+    close(begun[1]);
+    char byte = 0;
+    while (read(begun[0], &byte, 1) > 0) {
+    }
+    return 4;
+  }
   initialise_cuda();
+  if (how == "launches") {
+    for (int launch = 0; launch < launches; ++launch) {
+      fake_launch("_Z10add_valuesPfi");
+    }
+    return 0;
+  }
   work(launches);
   if (how == "exit") {
     return 7;

@@ -3,6 +3,10 @@
 """Records real CUDA programs: checks the recordings, and prints what recording costs.
 
     record_on_gpu.py --tool build/cuda/tools/overlap/msstream-overlap [--repeats 5]
+    record_on_gpu.py --tool build/cuda/tools/overlap/msstream-overlap --table [--seconds 60]
+
+With --table, it measures PyTorch's eager loop and then launches and graphs with other ways to record (trials),
+each in turn, until the time is over, and prints one table. Nothing is checked.
 
 Ends with status 77, which ctest counts as skipped, if there is no GPU or no nvcc.
 """
@@ -10,12 +14,14 @@ import argparse
 import collections
 import gzip
 import json
+import os
 import pathlib
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 TORCH = """
@@ -32,10 +38,44 @@ def steps(count):
         optimizer.step()
     torch.cuda.synchronize()
 steps(50)
-begin = time.perf_counter()
-steps(300)
-print((time.perf_counter() - begin) * 1e9 / 300)
+rounds = []
+for _ in range(5):
+    begin = time.perf_counter()
+    steps(60)
+    rounds.append((time.perf_counter() - begin) * 1e9 / 60)
+print(sorted(rounds)[2])
 """
+TORCH_SECONDS = 20
+# How to record, as text, and the value of MSSTREAM_OVERLAP_TRIAL. The most telling ones come first.
+TRIALS = [
+    ("as it is", ""),
+    ("kernels alone", "without=copy+fill+runtime+driver+sync+event+overhead+graph+stream"),
+    ("calls alone", "without=kernel+copy+fill+driver+sync+event+overhead+graph+stream"),
+    ("thread numbers without gettid()", "pthread-ids"),
+    ("records thrown away", "discard"),
+    ("without driver calls", "without=driver"),
+    ("without launches' calls", "without=launch-calls"),
+    ("buffers of 2 MiB", "buffer-kib=2048"),
+    ("the processor's counter as clock", "counter-clock"),
+    ("recorder's thread at nice 10", "nice=10"),
+    ("16 device buffers of 16 MiB", "device-buffer-kib=16384,device-buffers=16"),
+    ("device buffers in pinned memory", "pinned"),
+    ("one buffer for all threads", "one-buffer"),
+    ("without synchronisations and events", "without=sync+event"),
+    ("without overheads", "without=overhead"),
+    ("without whole graphs", "without=graph"),
+    ("without streams", "without=stream"),
+    ("without a subscriber", "no-client"),
+    ("records taken each second", "flush-ms=1000"),
+    ("CUPTI's own period of 1 s", "flush-period-ms=1000"),
+    ("hardware trace (Blackwell)", "hardware-trace"),
+    ("all cheap ones", "pthread-ids,buffer-kib=2048,counter-clock,without=overhead"),
+]
+FIRST_TRIALS = 9  # of launches; the others follow those of graphs
+# The trials that also run with the static runtime, and with graphs.
+STATIC_TRIALS = ("as it is", "thread numbers without gettid()", "records thrown away", "kernels alone")
+GRAPH_TRIALS = ("as it is", "kernels alone", "without launches' calls", "without whole graphs",
+                "thread numbers without gettid()", "buffers of 2 MiB", "without overheads")
 
 
 def skip(reason):
@@ -47,8 +87,9 @@ def last_number(output):
     return float(output.strip().splitlines()[-1])
 
 
-def run(command):
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def run(command, environment=None):
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, **(environment or {})})
     if result.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} failed with {result.returncode}:\n{result.stderr}")
     return last_number(result.stdout)
@@ -95,11 +136,97 @@ def check(recording, name, failures):
     return kinds
 
 
+def build(nvcc, folder):
+    """Compiles the launches once, and links them with both runtimes."""
+    subprocess.run([nvcc, "-std=c++17", "-O2", "-arch=native", "-c", HERE / "launches.cu", "-o",
+                    folder / "launches.o"], check=True)
+    for runtime in ("static", "shared"):
+        subprocess.run([nvcc, f"-cudart={runtime}", folder / "launches.o", "-o", folder / f"launches_{runtime}"],
+                       check=True)
+
+
+def has_torch():
+    return subprocess.run([sys.executable, "-c", "import torch; assert torch.cuda.is_available()"],
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
+def row(name, ns, before):
+    middle, least, most = statistics.median(ns), min(ns), max(ns)
+    print(f"| {name} | {middle:.0f} | {least:.0f} to {most:.0f} | {len(ns)} | {middle - before:+.0f} | "
+          f"{middle / before:.3f}x |", flush=True)
+
+
+def print_table(options, nvcc, folder):
+    """Measures each way to record, and prints a table in Markdown."""
+    begin = time.monotonic()
+    left = lambda limit: begin + limit - time.monotonic()
+    head = "| program, recorded | ns | spread | runs | more | |\n| --- | --- | --- | --- | --- | --- |"
+    print(subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                         stdout=subprocess.PIPE, text=True).stdout.strip(), os.cpu_count(), "processors")
+    file = folder / "recording.json.gz"
+
+    def recorded(command, trial, *arguments):
+        return run([options.tool, "run", "--output", file, "--force", *arguments, "--", *command],
+                   {"MSSTREAM_OVERLAP_TRIAL": trial} if trial else None)
+
+    if has_torch():
+        script = folder / "eager.py"
+        script.write_text(TORCH)
+        command, plain, with_it, longest = [sys.executable, script], [], [], 0
+        while not with_it or left(TORCH_SECONDS) > longest:
+            started = time.monotonic()
+            plain.append(run(command))
+            with_it.append(recorded(command, ""))
+            longest = max(longest, time.monotonic() - started)
+        print(head)
+        row("PyTorch's eager step, not recorded", plain, statistics.median(plain))
+        row("PyTorch's eager step, as it is", with_it, statistics.median(plain))
+    else:
+        print("PyTorch is left out: it is not installed")
+        print(head)
+    build(nvcc, folder)
+    count = str(options.launches // 4)
+    shared, static = [folder / "launches_shared", count, "eager"], [folder / "launches_static", count, "eager"]
+    graph = [folder / "launches_static", str(options.launches), "graph"]
+    programs = {"a launch, shared runtime": (shared, []), "a launch, static runtime": (static, []),
+                "a graph's kernel": (graph, []), "a graph's kernel, each recorded": (graph, ["--graph-nodes"])}
+    of_shared, of_static, of_graph, of_nodes = programs
+    trials = dict(TRIALS)
+    jobs = [(of_shared, way) for way in [None, *list(trials)[:FIRST_TRIALS]]]
+    jobs += [(of_static, way) for way in (None, *STATIC_TRIALS)]
+    jobs += [(of_graph, way) for way in (None, *GRAPH_TRIALS)]
+    jobs += [(of_nodes, way) for way in (None, "as it is")]
+    jobs += [(of_shared, way) for way in list(trials)[FIRST_TRIALS:]]
+    results = {job: [] for job in jobs}
+    # Each pass runs everything once, so that all meet the same machine.
+    longest = 0
+    while left(options.seconds) > longest:
+        for name, way in jobs:
+            if left(options.seconds) <= longest:
+                break
+            command, arguments = programs[name]
+            started = time.monotonic()
+            try:
+                results[name, way].append(run(command) if way is None else recorded(command, trials[way], *arguments))
+            except SystemExit as failure:  # CUPTI may not bear a trial
+                print(f"{name}, {way}: {failure}")
+            longest = max(longest, time.monotonic() - started)
+    for (name, way), ns in sorted(results.items(), key=lambda item: list(programs).index(item[0][0])):
+        if ns and results[name, None]:
+            row(f"{name}, {way or 'not recorded'}", ns, statistics.median(results[name, None]))
+        else:
+            print(f"| {name}, {way or 'not recorded'} | not measured | | | | |")
+    machine = subprocess.run(shared[:1] + ["1000", "eager"], stdout=subprocess.PIPE, text=True).stdout
+    print("this machine, ns:", ", ".join(machine.split("\n")[:2]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True, type=pathlib.Path)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--launches", type=int, default=200_000)
+    parser.add_argument("--table", action="store_true", help="measure ways to record, and check nothing")
+    parser.add_argument("--seconds", type=float, default=60, help="for --table; PyTorch takes up to 20 of them")
     options = parser.parse_args()
     if subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode \
             if shutil.which("nvidia-smi") else True:
@@ -107,24 +234,22 @@ def main():
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     if not pathlib.Path(nvcc).exists():
         skip("there is no nvcc")
+    if options.table:
+        with tempfile.TemporaryDirectory() as folder:
+            print_table(options, nvcc, pathlib.Path(folder))
+        return
     failures = []
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         programs = {}
+        build(nvcc, folder)
         for runtime in ("static", "shared"):
             program = folder / f"launches_{runtime}"
-            subprocess.run([nvcc, "-std=c++17", "-O2", "-arch=native", f"-cudart={runtime}",
-                            str(HERE / "launches.cu"), "-o", str(program)], check=True)
             programs[f"launches, {runtime} runtime"] = ([program, str(options.launches), "eager"], [], 1000.0)
         graph = [folder / "launches_static", str(options.launches), "graph"]
         programs["graphs, whole"] = (graph, [], None)
         programs["graphs, their nodes"] = (graph, ["--graph-nodes"], None)
-        try:
-            import torch
-            torch_works = torch.cuda.is_available()
-        except ImportError:
-            torch_works = False
-        if torch_works:
+        if has_torch():
             script = folder / "eager.py"
             script.write_text(TORCH)
             programs["PyTorch, eager"] = ([sys.executable, script], [], None)

@@ -2,6 +2,7 @@
 // Runs the recorder in a program without a GPU, with a CUPTI that makes records up.
 #include "run.hpp"
 
+#include "overlap/record/settings.hpp"
 #include "overlap/record/trace_file.hpp"
 
 #include <fcntl.h>
@@ -125,6 +126,61 @@ TEST_F(OverlapRun, a_program_that_ends_leaves_one_complete_file_and_its_status) 
   EXPECT_EQ(json.at("msstream_overlap_end").at("dropped_records"), 0);
 }
 
+/// Sets MSSTREAM_OVERLAP_TRIAL while it lives.
+class OverlapTrial {
+ public:
+  explicit OverlapTrial(char const* text) { setenv(kName, text, 1); }
+  OverlapTrial(OverlapTrial const&) = delete;
+  OverlapTrial& operator=(OverlapTrial const&) = delete;
+  ~OverlapTrial() { unsetenv(kName); }
+
+ private:
+  static constexpr char const* kName = msstream::overlap::record::variable::kTrial;
+};
+
+TEST_F(OverlapRun, a_launch_is_a_call_a_kernel_and_two_ends_of_an_arrow) {
+  EXPECT_EQ(msstream::overlap::run(options({"launches", "2000"})), 0);
+  Json const json = recording();
+  EXPECT_EQ(count_of(json, "kernel"), 2000);
+  EXPECT_EQ(count_of(json, "cuda_runtime"), 2000);
+  EXPECT_EQ(json.at("msstream_overlap_end").at("dropped_records"), 0);
+}
+
+TEST_F(OverlapRun, a_trial_leaves_out_what_it_names_and_the_file_says_so) {
+  OverlapTrial const trial("without=kernel+sync,buffer-kib=64,no-such-word");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(msstream::overlap::run(options({"exit", "500"})), 7);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("unknown word of a trial: no-such-word"),
+            std::string::npos);
+  Json const json = recording();
+  EXPECT_EQ(count_of(json, "kernel"), 0);
+  EXPECT_EQ(count_of(json, "cuda_sync"), 0);
+  EXPECT_EQ(count_of(json, "cuda_runtime"), 500);
+  EXPECT_NE(json.dump().find("a trial of the recorder: without=kernel"), std::string::npos);
+}
+
+TEST_F(OverlapRun, threads_have_the_systems_numbers_also_if_cupti_does_not_know_them) {
+  for (char const* const text : {"", "pthread-ids"}) {
+    OverlapTrial const trial(text);
+    auto run_options = options({"exit", "10"});
+    run_options.force = true;
+    EXPECT_EQ(msstream::overlap::run(run_options), 7);
+    Json const json = recording();
+    for (Json const& event : json.at("traceEvents")) {
+      if (event.value("cat", "") == "cuda_runtime") {
+        ASSERT_EQ(event["tid"], event["pid"]) << text << ": the program has one thread";
+      }
+    }
+  }
+}
+
+TEST_F(OverlapRun, records_are_thrown_away_on_trial) {
+  OverlapTrial const trial("discard");
+  EXPECT_EQ(msstream::overlap::run(options({"exit", "500"})), 7);
+  EXPECT_EQ(count_of(recording(), "kernel"), 0);
+  EXPECT_EQ(recording().at("msstream_overlap_end").at("complete"), true);
+}
+
 TEST_F(OverlapRun, ends_without_handlers_and_crashes_lose_nothing) {
   struct Case {
     char const* how;
@@ -174,6 +230,13 @@ TEST_F(OverlapRun, a_child_without_cuda_leaves_its_parents_file_alone) {
   EXPECT_EQ(msstream::overlap::run(options({"fork-later"})), 5);
   ASSERT_EQ(files().size(), 1U);
   EXPECT_EQ(count_of(recording(), "kernel"), 200);
+}
+
+TEST_F(OverlapRun, a_child_that_ends_soon_after_the_program_completes_its_file) {
+  EXPECT_EQ(msstream::overlap::run(options({"child-ends-later"})), 4);
+  ASSERT_EQ(files().size(), 1U) << "the folder of an unfinished file stays";
+  EXPECT_EQ(count_of(recording(), "kernel"), 200);
+  EXPECT_EQ(recording().at("msstream_overlap_end").at("complete"), true);
 }
 
 TEST_F(OverlapRun, what_keeps_a_recording_from_being_made_is_said) {

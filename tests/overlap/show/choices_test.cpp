@@ -62,7 +62,7 @@ TEST(OverlapChoices, conditions_meet_findings) {
     return failures_of(example.explained(), parse_fail_on(text));
   };
   EXPECT_THAT(failures("host-busy"),
-              ElementsAre("traces/example.json: host-busy on GPU 3 lost 30.0% of the window"));
+              ElementsAre("traces/example.json: host-busy on GPU 3 lost 30% of the window"));
   EXPECT_EQ(failures("host-busy:30%").size(), 1U);
   EXPECT_EQ(failures("host-busy:0.31").size(), 0U);
   EXPECT_EQ(failures("any").size(), 2U);

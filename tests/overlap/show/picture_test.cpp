@@ -64,9 +64,9 @@ TEST(OverlapPicture, has_the_lanes_the_times_and_the_findings) {
                             "stream 20 (copies)",
                             "calls, main",
                             "Memcpy HtoD",
-                            "one alone 60.0%",
-                            "idle: host-busy 30.0%",
-                            "idle: launch-bound 10.0%",
+                            "one alone 60%",
+                            "idle: host-busy 30%",
+                            "idle: launch-bound 10%",
                             "host-busy: "}) {
     EXPECT_THAT(picture, HasSubstr(words));
   }

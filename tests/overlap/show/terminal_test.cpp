@@ -26,20 +26,27 @@ TEST(OverlapTerminal, the_table_adds_up_to_the_window) {
   EXPECT_THAT(text, HasSubstr("idle: launch-bound                    10.000 µs   10.0%"));
   EXPECT_THAT(text, HasSubstr("idle: host-busy                       30.000 µs   30.0%"));
   EXPECT_THAT(text, HasSubstr("the window                           100.000 µs  100.0%"));
-  EXPECT_THAT(text, HasSubstr("busy 60.0%; activities at once: 0: 40.0%, 1: 60.0%"));
+  EXPECT_THAT(text, HasSubstr("busy 60%; activities at once: 0: 40%, 1: 60%"));
 }
 
 TEST(OverlapTerminal, findings_say_cause_loss_gain_evidence_and_advice) {
   Example const example;
   auto const text = terminal_text(example.explained(), {});
   EXPECT_THAT(text, HasSubstr("1. The host did something else [host-busy]"));
-  EXPECT_THAT(text, HasSubstr("30.0 µs lost, 30.0% of the window, 2 times"));
+  EXPECT_THAT(text, HasSubstr("30.0 µs lost, 30% of the window, 2 times"));
   EXPECT_THAT(text, HasSubstr("after the fix, predicted: 100 µs → 70.0 µs, 1.43x"));
   EXPECT_THAT(text, HasSubstr("· at 0.060 ms: 20 us idle before late"));
   EXPECT_THAT(text, HasSubstr("→ Prepare input ahead."));
   EXPECT_THAT(text, HasSubstr("Its gain is in part that of finding 2: do not add them."));
   EXPECT_THAT(text, HasSubstr("· a note"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+}
+
+TEST(OverlapTerminal, notes_of_the_recording_follow_those_of_the_report) {
+  Example example;
+  example.recording.notes.emplace_back("the trace has no calls");
+  EXPECT_THAT(terminal_text(example.explained(), {}),
+              HasSubstr("· a note\n· The trace has no calls.\n"));
 }
 
 TEST(OverlapTerminal, a_report_without_findings_says_so) {

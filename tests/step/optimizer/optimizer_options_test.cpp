@@ -255,6 +255,66 @@ TYPED_TEST(OptimizerOptionsTest, micro_batches_that_were_dropped_are_noticed) {
   EXPECT_THAT(to_host(w), Each(0.0F));
 }
 
+TYPED_TEST(OptimizerOptionsTest, micro_batches_are_captured_together_or_refused) {
+  if constexpr (CapturingRuntime<TypeParam>) {
+    auto const w = this->ones({2});
+    OptimizerOptions options;
+    options.micro_batches = 2;
+    Optimizer<TypeParam> optimizer(
+        this->device(), {.kind = OptimizerKind::sgd, .learning_rate = 1.0F}, options);
+    optimizer.add("w", w);
+    GradientTape tape(this->device());
+    auto const micro_batch = [&] {
+      tape.backward(ops::sum(tape, w));
+      if (optimizer.step(tape)) {
+        tape.clear();
+      }
+    };
+    auto const capture_one = [&] { CapturedStep<TypeParam> one(this->device(), micro_batch); };
+    // One of two, whose replays would never update.
+    EXPECT_THAT(message_of<std::logic_error>(capture_one),
+                HasSubstr("a capture ends after micro-batch 1 of 2"));
+    EXPECT_THAT(message_of<std::logic_error>(micro_batch),
+                HasSubstr("micro-batch 2 of 2 is outside a capture"));
+    tape.clear();
+    // The second of two, whose replays would use the gradient of the first again.
+    micro_batch();
+    EXPECT_THAT(message_of<std::logic_error>(capture_one),
+                HasSubstr("micro-batch 2 of 2 is inside a capture"));
+    EXPECT_THAT(to_host(w), Each(1.0F));
+  }
+}
+
+TYPED_TEST(OptimizerOptionsTest, micro_batches_can_be_captured_after_a_capture_of_one_was_refused) {
+  if constexpr (CapturingRuntime<TypeParam>) {
+    auto const w = this->ones({2});
+    OptimizerOptions options;
+    options.micro_batches = 2;
+    Optimizer<TypeParam> optimizer(
+        this->device(), {.kind = OptimizerKind::sgd, .learning_rate = 1.0F}, options);
+    optimizer.add("w", w);
+    GradientTape tape(this->device());
+    auto const micro_batch = [&] {
+      tape.backward(ops::sum(tape, w));
+      if (optimizer.step(tape)) {
+        tape.clear();
+      }
+    };
+    EXPECT_THROW(CapturedStep<TypeParam>(this->device(), micro_batch), std::logic_error);
+    tape.clear();
+    micro_batch();
+    micro_batch();
+    EXPECT_THAT(to_host(w), Each(0.0F));
+    CapturedStep<TypeParam> both(this->device(), [&] {
+      micro_batch();
+      micro_batch();
+    });
+    both.replay();
+    both.replay();
+    EXPECT_THAT(to_host(w), Each(-2.0F));
+  }
+}
+
 TYPED_TEST(OptimizerOptionsTest, the_strict_mode_checks_every_step) {
   auto const w = this->ones({2});
   auto const table = this->ones({4, 1});

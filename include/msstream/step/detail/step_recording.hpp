@@ -2,10 +2,12 @@
 #pragma once
 
 #include <msstream/memory/detail/any_device.hpp>
+#include <msstream/order/position.hpp>
 #include <msstream/step/step_trace.hpp>
 #include <msstream/stream/span_timing.hpp>
 
 #include <memory>
+#include <vector>
 
 namespace msstream::detail {
 
@@ -23,6 +25,8 @@ class StepRecording {
   /// Ends the recording, blocks the host until all work is complete, and returns the recorded
   /// operations.
   [[nodiscard]] StepTrace finish();
+  /// Returns the positions of the operations of finish()'s trace, in their order.
+  [[nodiscard]] std::vector<order::Position> const& positions() const noexcept;
 
  private:
   class State;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <source_location>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,16 +37,16 @@ class AnyTensorHolder {
     /// the stream is captured, otherwise the block's own, or null for an immutable block. Empty if
     /// no stream is captured.
     std::vector<AccessRecord*> captured;
-    /// The source location of the call of hold(), by which a capture finds, when it ends, that the
-    /// holder is still open. Null if no stream is captured.
-    std::shared_ptr<std::source_location const> captured_at;
+    /// The error that a capture throws if it ends while the holder is still open. Null if no stream
+    /// is captured.
+    std::shared_ptr<std::string const> in_captures;
 
     /// Returns the record of accesses to the block by stream number `stream` of the holder. Null if
     /// accesses are not recorded.
     [[nodiscard]] AccessRecord* record(std::size_t stream) const;
   };
 
-  /// Sets Held::captured and captured_at, and registers the held block with the captures of the
+  /// Sets Held::captured and in_captures, and registers the held block with the captures of the
   /// holder's streams, if any.
   void hold_in_captures(Held& held, std::source_location held_at) const;
   /// Announces to an observing runtime that the holder's streams may use the block from now on.

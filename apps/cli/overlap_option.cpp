@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/overlap_option.hpp"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+
+namespace msstream::cli {
+
+void add_overlap_option(Options& options, std::string& path, std::string_view what) {
+  options.add(kOverlap,
+              path,
+              fmt::format("why the streams did not overlap in {}, as a page for a browser, JSON or "
+                          "text; docs/overlap.md explains it",
+                          what),
+              "a path that ends with .html, .json or .txt");
+}
+
+void check_overlap_option(std::string const& path) {
+  auto const end = std::filesystem::path(path).extension();
+  if (!path.empty() && end != ".html" && end != ".json" && end != ".txt") {
+    throw UsageError(
+        fmt::format("{} {}: expected a path that ends with .html, .json or .txt", kOverlap, path));
+  }
+}
+
+}  // namespace msstream::cli

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of the recorder that tells CUPTI what to record, always and in windows.
+#include "overlap/record/calls.hpp"
+#include "overlap/record/counter_clock_cuda.hpp"
+#include "overlap/record/range_log.hpp"
+#include "overlap/record/recorder_cuda.hpp"
+
+#include <string_view>
+#include <utility>
+
+namespace msstream::overlap::record {
+
+namespace {
+
+/// The kinds that windows switch, with their names in trials.
+constexpr std::pair<CUpti_ActivityKind, std::string_view> kKindsOfWindows[] = {
+    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel"},
+    {CUPTI_ACTIVITY_KIND_MEMCPY, "copy"},
+    {CUPTI_ACTIVITY_KIND_MEMCPY2, "copy"},
+    {CUPTI_ACTIVITY_KIND_MEMSET, "fill"},
+    {CUPTI_ACTIVITY_KIND_RUNTIME, "runtime"},
+    {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "sync"},
+    {CUPTI_ACTIVITY_KIND_CUDA_EVENT, "event"},
+    {CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead"}};
+
+}  // namespace
+
+void Recorder::set_attributes() {
+  Trial const& trial = settings_.trial;
+  auto const set = [this](CUpti_ActivityAttribute attribute, auto value) {
+    std::size_t bytes = sizeof value;
+    if (cupti_.set_attribute != nullptr) {
+      cupti_.set_attribute(attribute, &bytes, &value);
+    }
+  };
+  set(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, std::uint8_t{1});
+  if (trial.device_buffer_kib > 0) {
+    set(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE, trial.device_buffer_kib << 10U);
+  }
+  if (trial.device_buffers > 0) {
+    set(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE, trial.device_buffers);
+  }
+  if (trial.pinned) {
+    set(CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED, std::uint8_t{1});
+  }
+  if (trial.one_buffer) {
+    set(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, std::uint8_t{0});
+  }
+  if (cupti_.set_thread_id_type != nullptr && !trial.pthread_ids) {
+    cupti_.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+  }
+  if (cupti_.register_clock != nullptr && trial.counter_clock) {
+    cupti_.register_clock(counter_clock());
+  }
+  if (trial.hardware_trace) {
+    auto const code = cupti_.enable_hardware_trace == nullptr ? CUPTI_ERROR_NOT_SUPPORTED
+                                                              : cupti_.enable_hardware_trace(1);
+    head_.notes.push_back("hardware trace: " + cupti_.describe(code));
+  }
+  if (cupti_.flush_period != nullptr && trial.flush_period_ms > 0) {
+    cupti_.flush_period(static_cast<std::uint32_t>(trial.flush_period_ms));
+  }
+  if (!settings_.trial_text.empty()) {
+    head_.notes.push_back("a trial of the recorder: " + settings_.trial_text);
+  }
+  for (std::string const& word : settings_.unknown_words) {
+    tell(true, "unknown word of a trial: " + word);
+  }
+}
+
+void Recorder::enable_always() {
+  // Streams and contexts are made before a window that begins later.
+  for (auto const kind : {CUPTI_ACTIVITY_KIND_CONTEXT, CUPTI_ACTIVITY_KIND_STREAM}) {
+    if (settings_.trial.leaves_out("stream")) {
+      break;
+    }
+    if (auto const code = cupti_.enable(kind); code != CUPTI_SUCCESS) {
+      head_.notes.push_back("streams are not described: " + cupti_.describe(code));
+    }
+  }
+  // Switched on later, CUPTI 13.0 ends the program at the launch of a graph that exists already.
+  if (!settings_.graph_nodes && !settings_.trial.leaves_out("graph")) {
+    cupti_.enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+  }
+}
+
+void Recorder::find_calls() {
+  constexpr std::uint32_t kMostCalls = 1200;
+  for (std::uint32_t number = 1; number < kMostCalls; ++number) {
+    std::string_view const call = cupti_.call_name(CUPTI_CB_DOMAIN_RUNTIME_API, number);
+    if (is_uninteresting(call) ||
+        (call.starts_with("cudaLaunchKernel") && settings_.trial.leaves_out("launch-calls"))) {
+      unwanted_runtime_calls_.push_back(number);
+    }
+    if (is_interesting(cupti_.call_name(CUPTI_CB_DOMAIN_DRIVER_API, number))) {
+      wanted_driver_calls_.push_back(number);
+    }
+  }
+}
+
+void Recorder::choose_calls() {
+  if (cupti_.enable_runtime_call != nullptr) {
+    for (auto const number : unwanted_runtime_calls_) {
+      cupti_.enable_runtime_call(number, 0);
+    }
+  }
+  if (settings_.trial.leaves_out("driver")) {
+    return;
+  }
+  if (cupti_.enable_driver_call == nullptr) {
+    cupti_.enable(CUPTI_ACTIVITY_KIND_DRIVER);
+    return;
+  }
+  for (auto const number : wanted_driver_calls_) {
+    cupti_.enable_driver_call(number, 1);
+  }
+}
+
+void Recorder::open_window() {
+  std::lock_guard const lock(window_mutex_);
+  if (window_is_open_ || windows_are_over_) {
+    return;
+  }
+  for (auto const& [kind, name] : kKindsOfWindows) {
+    if (settings_.trial.leaves_out(name)) {
+      continue;
+    }
+    if (auto const code = cupti_.enable(kind); code != CUPTI_SUCCESS) {
+      foot_.notes.push_back("kind " + std::to_string(kind) +
+                            " was not recorded: " + cupti_.describe(code));
+    }
+  }
+  choose_calls();
+  if (cupti_.enable_all_syncs != nullptr) {
+    cupti_.enable_all_syncs(0);
+  }
+  RangeLog::of_process().keep(true);
+  window_is_open_ = true;
+  windows_.emplace_back(now().recording - head_.start.recording, -1);
+}
+
+void Recorder::close_window() {
+  std::lock_guard const lock(window_mutex_);
+  if (!window_is_open_) {
+    return;
+  }
+  for (auto const& [kind, name] : kKindsOfWindows) {
+    cupti_.disable(kind);
+  }
+  if (cupti_.enable_driver_call == nullptr) {
+    cupti_.disable(CUPTI_ACTIVITY_KIND_DRIVER);
+  } else {
+    for (auto const number : wanted_driver_calls_) {
+      cupti_.enable_driver_call(number, 0);
+    }
+  }
+  RangeLog::of_process().keep(false);
+  window_is_open_ = false;
+  windows_.back().second = now().recording - head_.start.recording;
+}
+
+}  // namespace msstream::overlap::record

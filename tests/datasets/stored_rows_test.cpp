@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/stored_rows.hpp"
+
+#include "datasets/split.hpp"
+#include "ops/ops_fixture.hpp"
+
+#include <msstream/data/loader.hpp>
+#include <msstream/data/transforms.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+namespace msstream::datasets {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::expect_refused;
+
+data::Schema small_schema() {
+  return data::Schema({{"a", data::ColumnType::int64, 2},
+                       {"x", data::ColumnType::float32, 1, {data::Transform::normalize()}},
+                       {"y"}});
+}
+
+/// Returns a chunk of rows; row r has the keys 10r and 10r + 1, the value x = r, and the label -r.
+data::Chunk small_chunk(std::int64_t first, std::int64_t rows) {
+  data::Chunk chunk(small_schema());
+  for (auto row = first; row < first + rows; ++row) {
+    chunk.ints("a").push_back(10 * row);
+    chunk.ints("a").push_back(10 * row + 1);
+    chunk.floats("x").push_back(static_cast<float>(row));
+    chunk.floats("y").push_back(-static_cast<float>(row));
+  }
+  return chunk;
+}
+
+/// Returns stored rows in chunks of three.
+StoredRows small_rows(std::int64_t chunks) {
+  StoredRows rows(small_schema());
+  for (std::int64_t i = 0; i < chunks; ++i) {
+    rows.add(small_chunk(3 * i, 3));
+  }
+  return rows;
+}
+
+/// Checks that the columns of the rows belong to each other, and returns the numbers of the rows.
+std::vector<std::int64_t> numbers_of(StoredRows const& rows) {
+  std::vector<std::int64_t> numbers;
+  for (auto const& chunk : rows.chunks()) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(chunk.rows()); ++i) {
+      auto const number = static_cast<std::int64_t>(chunk.floats("x")[i]);
+      numbers.push_back(number);
+      EXPECT_EQ(chunk.ints("a")[2 * i], 10 * number);
+      EXPECT_EQ(chunk.ints("a")[2 * i + 1], 10 * number + 1);
+      EXPECT_EQ(chunk.floats("y")[i], -static_cast<float>(number));
+    }
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(numbers.size()), rows.rows());
+  return numbers;
+}
+
+/// A reader of chunks of three rows. Each of its tasks from number `failing` on throws its own
+/// number.
+class TaskReader final : public data::Reader {
+ public:
+  TaskReader(int tasks, int failing) : tasks_(tasks), failing_(failing) {}
+
+  [[nodiscard]] data::Schema const& schema() const override { return schema_; }
+  bool next(data::Chunk& chunk) override {
+    auto const task = next_task();
+    if (task) {
+      task(chunk);
+    }
+    return task != nullptr;
+  }
+  [[nodiscard]] Position position() const override { return {.offset = given_}; }
+  void seek(Position const& position) override { given_ = static_cast<int>(position.offset); }
+  [[nodiscard]] Task next_task() override {
+    if (given_ == tasks_) {
+      return {};
+    }
+    return [this, number = given_++](data::Chunk& chunk) {
+      if (number >= failing_) {
+        throw number;
+      }
+      chunk = small_chunk(3 * number, 3);
+    };
+  }
+
+ private:
+  data::Schema schema_ = small_schema();
+  int tasks_;
+  int failing_;
+  int given_ = 0;
+};
+
+TEST(StoredRows, are_loaded_in_their_order_whatever_the_threads) {
+  for (std::size_t const threads : {1, 4}) {
+    TaskReader reader(50, 50);
+    auto const numbers = numbers_of(load_rows(reader, threads));
+    ASSERT_EQ(numbers.size(), 150U);
+    for (std::size_t row = 0; row < numbers.size(); ++row) {
+      ASSERT_EQ(numbers[row], static_cast<std::int64_t>(row));
+    }
+  }
+}
+
+TEST(StoredRows, the_first_failing_task_is_reported) {
+  for (int round = 0; round < 50; ++round) {
+    TaskReader reader(100, 17);
+    try {
+      (void)load_rows(reader, 4);
+      FAIL() << "expected an exception";
+    } catch (int number) {
+      ASSERT_EQ(number, 17);
+    }
+  }
+}
+
+TEST(StoredRows, refuse_chunks_of_other_columns_and_jagged_ones) {
+  StoredRows rows(small_schema());
+  expect_refused([&] { rows.add(data::Chunk(data::Schema({{"x"}}))); }, "other columns");
+  data::Schema const jagged({{"x", data::ColumnType::float32, data::kJagged}});
+  StoredRows others(jagged);
+  expect_refused([&] { others.add(data::Chunk(jagged)); }, "'x' is jagged");
+}
+
+TEST(StoredRows, are_copied_by_any_number_of_readers) {
+  auto const rows = small_rows(4);
+  for (int round = 0; round < 2; ++round) {
+    auto const reader = rows.reader();
+    auto const read = load_rows(*reader, 1);
+    EXPECT_EQ(numbers_of(read), numbers_of(rows));
+    reader->seek({});
+    EXPECT_EQ(numbers_of(load_rows(*reader, 1)), numbers_of(rows));
+  }
+  auto const reader = rows.reader();
+  data::Chunk chunk(rows.schema());
+  ASSERT_TRUE(reader->next(chunk));
+  auto const second = reader->position();
+  ASSERT_TRUE(reader->next(chunk));
+  reader->seek(second);
+  ASSERT_TRUE(reader->next(chunk));
+  EXPECT_THAT(chunk.floats("x"), ElementsAre(3, 4, 5));
+}
+
+TEST(StoredRows, that_are_taken_are_in_memory_once) {
+  auto rows = small_rows(2);
+  auto const* const first = rows.chunks().front().floats("x").data();
+  auto const reader = rows.take();
+  EXPECT_EQ(rows.rows(), 0);
+  EXPECT_TRUE(rows.chunks().empty());
+  reader->seek({});
+  data::Chunk chunk(rows.schema());
+  ASSERT_TRUE(reader->next(chunk));
+  EXPECT_EQ(chunk.floats("x").data(), first);
+  EXPECT_THROW(reader->seek({}), std::logic_error);
+  ASSERT_TRUE(reader->next(chunk));
+  EXPECT_THAT(chunk.floats("x"), ElementsAre(3, 4, 5));
+  EXPECT_FALSE(reader->next(chunk));
+}
+
+TEST(StoredRows, that_are_taken_serve_all_epochs_of_a_loader) {
+  auto rows = small_rows(5);
+  data::Transforms const transforms(rows.schema());
+  transforms.fit(*rows.reader());
+  data::Loader loader(
+      rows.take(),
+      {.batch_size = 4, .epochs = 3, .shuffle_rows = data::kWholeEpoch, .transforms = transforms});
+  std::vector<float> labels;
+  while (auto const batch = loader.next()) {
+    auto const some = batch->floats("y");
+    labels.insert(labels.end(), some.begin(), some.end());
+  }
+  ASSERT_EQ(labels.size(), 45U);
+  for (auto begin = labels.begin(); begin != labels.end(); begin += 15) {
+    std::sort(begin, begin + 15);
+    EXPECT_EQ(*begin, -14.0F);
+    EXPECT_EQ(std::adjacent_find(begin, begin + 15), begin + 15) << "each row once in an epoch";
+  }
+}
+
+TEST(StoredRows, are_divided_by_their_numbers_whatever_the_chunks) {
+  auto const [training, held_out] = divide(small_rows(4), 5);
+  EXPECT_THAT(numbers_of(held_out), ElementsAre(4, 9));
+  EXPECT_THAT(numbers_of(training), ElementsAre(0, 1, 2, 3, 5, 6, 7, 8, 10, 11));
+  auto const all = divide(small_rows(4), 0);
+  EXPECT_EQ(all.held_out.rows(), 0);
+  EXPECT_EQ(numbers_of(all.training), numbers_of(small_rows(4)));
+  EXPECT_THROW((void)divide(small_rows(1), 1), std::invalid_argument);
+  EXPECT_THROW((void)divide(small_rows(1), -1), std::invalid_argument);
+}
+
+TEST(StoredRows, rows_that_are_held_out_are_not_learned_from) {
+  auto const [training, held_out] = divide(small_rows(1), 3);  // rows 0 and 1, and row 2
+  data::Transforms const transforms(training.schema());
+  transforms.fit(*training.reader());
+  EXPECT_THAT(transforms.apply(held_out.chunks().front()).floats("x"), ElementsAre(3.0F));
+}
+
+TEST(StoredRows, count_distinct_values_zero_among_them) {
+  data::Schema const schema(
+      {{"few", data::ColumnType::int64}, {"many", data::ColumnType::int64}, {"x"}});
+  StoredRows parts[2] = {StoredRows(schema), StoredRows(schema)};
+  for (std::int64_t row = 0; row < 1000; ++row) {
+    data::Chunk chunk(schema);
+    chunk.ints("few").push_back(row % 3);
+    chunk.ints("many").push_back(row << 40);  // values that agree in their low bits
+    chunk.floats("x").push_back(0);
+    parts[row % 2].add(std::move(chunk));
+  }
+  std::array const both{&std::as_const(parts[0]), &std::as_const(parts[1])};
+  EXPECT_EQ(distinct_values(both, "few"), 3);
+  EXPECT_EQ(distinct_values(both, "many"), 1000);
+  expect_refused([&] { (void)distinct_values(both, "z"); }, "no column 'z'");
+  expect_refused([&] { (void)distinct_values(both, "x"); }, "'x'");
+}
+
+TEST(Split, every_fifth_row_is_held_out) {
+  auto const split = split_rows(11, 5);
+  EXPECT_THAT(split.held_out, ElementsAre(4, 9));
+  EXPECT_THAT(split.training, ElementsAre(0, 1, 2, 3, 5, 6, 7, 8, 10));
+  EXPECT_TRUE(split_rows(11, 0).held_out.empty());
+  EXPECT_THROW((void)split_rows(11, 1), std::invalid_argument);
+  EXPECT_THROW((void)split_rows(11, -1), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace msstream::datasets

@@ -36,13 +36,12 @@ class Din(nn.Module):
         self.logit = nn.Linear(64, 1)
 
     def forward(self, history, offsets, item):
-        rows = self.items(history).split(offsets.diff().tolist())
-        past = nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        wanted = self.items(item)
-        beside = wanted[:, None, :].expand_as(past)
-        pairs = torch.cat([past, past - beside, past * beside], dim=2).reshape(-1, 3 * WIDTH)
-        weights = self.score(self.attention(pairs)).reshape(*past.shape[:2], 1)
-        interest = (past * weights).sum(dim=1)
+        rows, wanted = self.items(history), self.items(item)
+        users = torch.repeat_interleave(torch.arange(len(item), device=item.device), offsets.diff())
+        beside = wanted[users]
+        pairs = torch.cat([rows, rows - beside, rows * beside], dim=1)
+        weights = self.score(self.attention(pairs))
+        interest = torch.zeros_like(wanted).index_add(0, users, rows * weights)
         features = torch.cat([interest, wanted, interest * wanted], dim=1)
         return self.logit(self.hidden(features))
 
@@ -51,7 +50,7 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = Din().to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for history, offsets, items, labels in histories(0, 100_000, 256, device, clicks=True):
+    for history, offsets, items, labels in histories(0, 300_000, 256, device, clicks=True):
         optimizer.zero_grad()
         binary_cross_entropy_with_logits(model(history, offsets, items), labels).backward()
         optimizer.step()
@@ -61,7 +60,7 @@ def main():
     served.eval()
     logits, targets = [], []
     with torch.no_grad():
-        for history, offsets, items, labels in histories(100_000, 110_240, 256, device, clicks=True):
+        for history, offsets, items, labels in histories(300_000, 310_240, 256, device, clicks=True):
             logits.append(served(history, offsets, items))
             targets.append(labels)
     auc = binary_auroc(torch.cat(logits).flatten(), torch.cat(targets).flatten())

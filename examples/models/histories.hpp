@@ -7,6 +7,7 @@
 #include <msstream/tensor/copy.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <future>
@@ -159,6 +160,13 @@ struct Users {
   std::vector<std::int64_t> offsets;  ///< where the history of each user begins and ends
   std::vector<std::int64_t> items;
 };
+
+/// Returns whether answers are the logits of a batch, except for the rounding of matrix products of
+/// other numbers of rows.
+inline bool close(std::vector<float> const& answers, ms::Tensor<float> const& logits) {
+  return std::ranges::equal(
+      answers, ms::to_host(logits), [](float a, float b) { return std::abs(a - b) < 1e-4F; });
+}
 
 /// Returns the users [begin, end) in full batches of 256 on the device.
 inline ms::data::DeviceLoader<> batches(ms::Device<> const& device,

@@ -3,12 +3,17 @@
 #include "teach.hpp"
 
 #include <msstream/checkpoint/checkpoint.hpp>
+#include <msstream/data/device_loader.hpp>
+#include <msstream/data/text_reader.hpp>
 #include <msstream/metrics/auc.hpp>
 #include <msstream/msstream.hpp>
 #include <msstream/step/dense_stack.hpp>
+#include <msstream/step/parameter_averages.hpp>
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <memory>
 #include <vector>
 
 namespace ms = msstream;
@@ -50,6 +55,88 @@ void step(ms::Device<> const& device) {
   teach::expect(ms::to_host(scores).size() == 32, "a score for each row");
 }
 
+void losses(ms::Device<> const& device) {
+  ms::GradientTape tape(device);
+  ms::Parameters params(device);
+  auto const x = params.dense("x", {4, 1}, ms::init::normal());
+  auto const y = ms::zeros<float>(device, {4, 1});
+  auto const negatives = params.dense("negatives", {4, 3}, ms::init::normal());
+  auto const logits = params.dense("logits", {2, 5}, ms::init::normal());
+  auto const classes = ms::to_device(device, std::vector<std::int64_t>{3, -100}, {2});
+  auto const w = ms::zeros<float>(device, {4, 1});
+
+  auto const weighed = ms::ops::mean_bce_with_logits(tape, x, y, {.weight = w, .pos_weight = 2.0F});
+  auto const squared = ms::ops::mse_loss(tape, x, y);
+  auto const pairs = ms::ops::bpr_loss(tape, x, negatives);
+  auto const ranking = ms::ops::margin_ranking_loss(tape, x, negatives, 0.5F);
+  auto const smoothed = ms::ops::mean_softmax_cross_entropy(
+      tape, logits, classes, {.ignore_index = -100, .label_smoothing = 0.1F});
+  auto const all = ms::ops::add(tape, std::vector{weighed, squared, pairs, ranking, smoothed});
+  teach::expect(ms::to_host(weighed)[0] == 0.0F && ms::to_host(all)[0] > 0.0F, "losses");
+}
+
+void training(ms::Device<> const& device) {
+  auto const path = std::filesystem::temp_directory_path() / "from_pytorch_training.safetensors";
+  ms::Parameters params(device, {.seed = 1});
+  ms::RandomGenerator random(device, {.seed = 7});
+  ms::DenseStack const model(
+      params, "model", 4, {8, 1}, {.batch_norm = true, .dropout = 0.1F, .random = random});
+  auto const x = ms::ops::random_normal(device, {32, 4}, {1, "x"});
+  auto const y = ms::zeros<float>(device, {32, 1});
+
+  ms::Optimizer optimizer(
+      device,
+      {.kind = ms::ops::OptimizerKind::adamw, .learning_rate = 1e-3F, .weight_decay = 0.01F},
+      {.schedule = ms::Schedule::cosine({.steps = 100, .warmup = {.steps = 10}}),
+       .clip_norm = 1.0F,
+       .micro_batches = 2});
+  optimizer.add(params, "*/bias", {.weight_decay = 0.0F});
+  optimizer.add(params);
+  ms::ParameterAverages<> averages(0.999F);
+  averages.add("weight", params.find("model/1/weight"));
+  ms::GradientTape tape(device);
+  for (int i = 0; i < 4; ++i) {
+    tape.backward(ms::ops::mean_bce_with_logits(tape, model(tape, x), y));
+    random.advance();
+    if (optimizer.step(tape)) {  // every second time
+      averages.update();
+      tape.clear();
+    }
+  }
+  {
+    auto const swapped = averages.swap_in();
+    teach::expect(ms::to_host(model(ms::no_tape, x)).size() == 32, "scores by the averages");
+  }
+  optimizer.set_learning_rate(1e-4F);
+  ms::checkpoint::save(path, ms::checkpoint::Tensors(params, optimizer, random), {.step = 2});
+  ms::checkpoint::load(path, ms::checkpoint::Tensors(params, optimizer, random));
+  teach::expect(optimizer.status().steps == 2, "two updates of two batches each");
+  std::filesystem::remove(path);
+}
+
+void loader(ms::Device<> const& device) {
+  auto const path = std::filesystem::temp_directory_path() / "from_pytorch.csv";
+  std::ofstream(path) << "label,age,user,items\n1,31,7,1|2\n0,45,8,3\n";
+  ms::StreamPool pool(device, {.groups = 1});
+
+  using enum ms::data::ColumnType;
+  auto const reader = std::make_shared<ms::data::CsvReader>(
+      ms::data::TextFile(path),
+      ms::data::TextOptions{.columns = {{.name = "label"},
+                                        {.name = "age"},
+                                        {.name = "user", .type = int64},
+                                        {.name = "items", .type = int64, .value_separator = '|'}}});
+  ms::data::DeviceLoader rows(device, pool[0], reader, {.batch_size = 256, .shuffle_rows = 10'000});
+  while (auto const batch = rows.next()) {
+    auto const age = batch->floats("age");
+    auto const users = ms::ops::Bags<>(batch->ints("user"));
+    auto const items = ms::ops::Bags<>(batch->ints("items"), batch->offsets("items"));
+    auto const keyed = ms::ops::joined_bags({users, items});
+    teach::expect(age.count() == 2 && keyed.batch == 2, "both rows");
+  }
+  std::filesystem::remove(path);
+}
+
 void tables(ms::Device<> const& device) {
   ms::GradientTape tape(device);
   ms::Parameters params(device);
@@ -67,6 +154,10 @@ void tables(ms::Device<> const& device) {
       device, {{.weights = table}, {.weights = params.table("users", {50, 16}), .hotness = 3}});
   auto const all_ids = ms::to_device(device, std::vector<std::int64_t>(8, 1), {8});
   auto const pooled = ms::ops::embedding_lookup(tape, tables, ms::ops::TableBags<>{all_ids, 2});
+  auto const keyed = ms::ops::joined_bags(
+      {ms::ops::Bags<>(ids, offsets), ms::ops::Bags<>(all_ids.reshaped({2, 4}))});
+  auto const of_columns = ms::ops::embedding_lookup(tape, tables, keyed);
+  teach::expect(of_columns.shape() == pooled.shape(), "the columns of both tables");
   teach::expect(pooled.shape() == ms::Shape{2, 24}, "the columns of both tables");
 }
 
@@ -124,6 +215,9 @@ int main() {
     ms::Device<> const device;
     parameters(device);
     step(device);
+    losses(device);
+    training(device);
+    loader(device);
     tables(device);
     layers(device);
     streams(device);

@@ -4,6 +4,7 @@
 #include "common/vector_map.cuh"
 #include "elementwise/add_checks.hpp"
 #include "elementwise/elementwise.hpp"
+#include "elementwise/loss_math.hpp"
 #include "elementwise/math.hpp"
 #include "elementwise/sum_tree.hpp"
 
@@ -117,16 +118,11 @@ __global__ void __launch_bounds__(kTreeLanes) tree_sum_kernel(
   }
 }
 
-__global__ void __launch_bounds__(kBlockThreads) bce_kernel(BceArgs const args) {
+__global__ void __launch_bounds__(kBlockThreads)
+    element_losses_kernel(__grid_constant__ ElementLossArgs const args) {
   std::int64_t const i = grid_thread();
-  if (i >= args.count) {
-    return;
-  }
-  float const logit = args.logits[i];
-  float const label = probability_or_nan(args.labels[i]);
-  args.losses[i] = bce_loss(logit, label);
-  if (args.gradients != nullptr) {
-    args.gradients[i] = logistic(logit) - label;
+  if (i < args.count) {
+    compute_loss(args, i);
   }
 }
 
@@ -216,12 +212,13 @@ void broadcast_scalar(
   map(stream, "broadcast_scalar", ScaleBy{value, factor}, output, count);
 }
 
-void bce_with_logits(CudaStream stream, BceArgs const& args) {
+void element_losses(CudaStream stream, ElementLossArgs const& args) {
   if (args.count <= 0) {
     return;
   }
-  bce_kernel<<<grid_for(args.count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(args);
-  check_launch("bce_with_logits");
+  element_losses_kernel<<<grid_for(args.count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(
+      args);
+  check_launch("element_losses");
 }
 
 void scale_by_scalar(CudaStream stream,

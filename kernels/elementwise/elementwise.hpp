@@ -96,18 +96,30 @@ void broadcast_scalar(
 void broadcast_scalar(
     CudaStream stream, float const* value, float factor, float* output, std::int64_t count);
 
-/// Computes the binary cross-entropy losses[i] = max(x, 0) - x * z + log(1 + exp(-|x|)) for logit x
-/// and its label z in [0, 1], and gradients[i] = sigmoid(x) - z. Both are NaN for a label outside
-/// [0, 1].
-struct BceArgs {
-  float const* logits;
-  float const* labels;
+/// A loss of one input x and one target z.
+enum class LossKind : std::uint8_t {
+  bce_with_logits,  ///< max(x, 0) - x z + log(1 + exp(-|x|)), z times `parameter` if positive
+  squared_error,    ///< (x - z)^2
+  hinge,            ///< max(0, parameter - (2 z - 1) x)
+};
+
+/// Computes losses[i] of inputs[i] and targets[i], times a weight, and the derivative of each loss
+/// with respect to its input. The target of a cross-entropy or hinge loss is a label in [0, 1];
+/// both results are NaN for another. An element of weight 0 has a loss and a derivative of 0,
+/// whatever its input and target are.
+struct ElementLossArgs {
+  float const* inputs;
+  float const* targets;  ///< null if all are 1
   float* losses;
   float* gradients;  ///< null if not requested
   std::int64_t count;
+  LossKind kind = LossKind::bce_with_logits;
+  float parameter = 1.0F;
+  float const* weights = nullptr;      ///< null if all are 1
+  std::int64_t elements_a_weight = 1;  ///< consecutive elements that share a weight
 };
-void bce_with_logits(HostStream stream, BceArgs const& args);
-void bce_with_logits(CudaStream stream, BceArgs const& args);
+void element_losses(HostStream stream, ElementLossArgs const& args);
+void element_losses(CudaStream stream, ElementLossArgs const& args);
 /// Computes output[i] = factor * value[0] * input[i], which multiplies a saved gradient by the
 /// scalar gradient of the loss.
 void scale_by_scalar(HostStream stream,

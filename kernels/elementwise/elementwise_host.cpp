@@ -3,6 +3,7 @@
 #include "common/parallel_rows_host.hpp"
 #include "elementwise/add_checks.hpp"
 #include "elementwise/elementwise.hpp"
+#include "elementwise/loss_math.hpp"
 #include "elementwise/math.hpp"
 #include "elementwise/sum_tree.hpp"
 
@@ -208,16 +209,10 @@ void broadcast_scalar(
   });
 }
 
-void bce_with_logits(HostStream stream, BceArgs const& args) {
+void element_losses(HostStream stream, ElementLossArgs const& args) {
   stream.run([args] {
-    for_each_item(args.count, 3 * kExponentialBytes, [&](std::int64_t i) {
-      float const logit = args.logits[i];
-      float const label = probability_or_nan(args.labels[i]);
-      args.losses[i] = bce_loss(logit, label);
-      if (args.gradients != nullptr) {
-        args.gradients[i] = logistic(logit) - label;
-      }
-    });
+    for_each_item(
+        args.count, 3 * kExponentialBytes, [&](std::int64_t i) { compute_loss(args, i); });
   });
 }
 

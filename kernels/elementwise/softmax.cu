@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 /// The class of a row of a cross-entropy, and whether the class is valid. Of the threads that share
-/// the row, the one with `notes` records an invalid class.
+/// the row, the one with `notes` records an invalid class and whether the row counts.
 struct ChosenClass {
   std::int64_t column = 0;
   bool valid = false;
@@ -121,8 +121,12 @@ struct ChosenClass {
       return;
     }
     column = args.classes[row];
-    valid = column >= 0 && column < args.columns;
-    if (!valid && notes) {
+    bool const is_ignored = args.ignores && column == args.ignored;
+    valid = !is_ignored && column >= 0 && column < args.columns;
+    if (notes && args.counted != nullptr) {
+      args.counted[row] = is_ignored ? 0.0F : 1.0F;
+    }
+    if (notes && !valid && !is_ignored) {
       out_of_range.add(column);
     }
   }
@@ -144,20 +148,29 @@ __global__ void __launch_bounds__(kBlockThreads)
     largest = Largest::combine(largest, values[k]);
   });
   largest = reduce_lanes<Largest>(largest, place.lanes);
+  SmoothedTarget const target(args);
   float sum = 0.0F;
+  float total = 0.0F;
   place.for_each<PerLane>(length, [&](int k, int) {
-    values[k] = std::exp(below_largest(values[k], largest));
+    float const below = below_largest(values[k], largest);
+    total += below;
+    values[k] = std::exp(below);
     sum += values[k];
   });
   sum = reduce_lanes<Total>(sum, place.lanes);
+  if (args.smoothing != 0.0F) {
+    total = reduce_lanes<Total>(total, place.lanes);
+  }
   place.for_each<PerLane>(exists ? args.columns : 0, [&](int k, int column) {
-    float const gradient = values[k] / sum - (column == chosen.column ? 1.0F : 0.0F);
+    float const gradient = values[k] / sum - target.at(column == chosen.column);
     args.gradients[first + column] = chosen.valid ? gradient : 0.0F;
   });
   if (exists && place.lane == 0) {
     args.losses[place.row] =
-        chosen.valid ? std::log(sum) - below_largest(args.logits[first + chosen.column], largest)
-                     : 0.0F;
+        chosen.valid
+            ? target.loss(
+                  std::log(sum), below_largest(args.logits[first + chosen.column], largest), total)
+            : 0.0F;
   }
   report_out_of_range(args.report, out_of_range, args.columns);
 }
@@ -182,14 +195,26 @@ __global__ void __launch_bounds__(kBlockThreads)
       },
       [&] { exponentials.fold(); });
   float const sum = reduce_block<Total>(exponentials.get());
+  SmoothedTarget const target(args);
+  float total = 0.0F;
+  if (args.smoothing != 0.0F) {
+    LongSum below;
+    for_each_of_block<true>(
+        length,
+        [&](std::int64_t column) { below.add(below_largest(logits[column], largest)); },
+        [&] { below.fold(); });
+    total = reduce_block<Total>(below.get());
+  }
   for_each_of_block(args.columns, [&](std::int64_t column) {
     gradients[column] = chosen.valid ? std::exp(below_largest(logits[column], largest)) / sum -
-                                           (column == chosen.column ? 1.0F : 0.0F)
+                                           target.at(column == chosen.column)
                                      : 0.0F;
   });
   if (threadIdx.x == 0) {
     args.losses[row] =
-        chosen.valid ? std::log(sum) - below_largest(logits[chosen.column], largest) : 0.0F;
+        chosen.valid
+            ? target.loss(std::log(sum), below_largest(logits[chosen.column], largest), total)
+            : 0.0F;
   }
   report_out_of_range(args.report, out_of_range, args.columns);
 }

@@ -40,7 +40,8 @@ void softmax_gradient(CudaStream stream, SoftmaxGradientArgs const& args);
 
 /// Computes the softmax cross-entropy losses[row] = log(sum over c of exp(logits[row, c])) -
 /// logits[row, class] and gradients[row, c] = softmax(logits[row])[c] - (1 if c is the class). A
-/// row whose class is outside [0, columns) is reported, and its loss and gradients are 0.
+/// row whose class is outside [0, columns) is reported, and its loss and gradients are 0. With a
+/// `smoothing` e the target of each column is e / columns, and 1 - e more for the class.
 struct CrossEntropyArgs {
   float const* logits;          ///< [rows, columns]
   std::int64_t const* classes;  ///< [rows]
@@ -49,6 +50,10 @@ struct CrossEntropyArgs {
   std::int64_t rows;
   std::int64_t columns;
   IdReport report;
+  float smoothing = 0.0F;    ///< in [0, 1]
+  bool ignores = false;      ///< whether rows of the class `ignored` are left out, unreported
+  std::int64_t ignored = 0;  ///< a class, of any value
+  float* counted = nullptr;  ///< [rows]: 0 for rows that are left out, otherwise 1; or null
 };
 void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args);
 void softmax_cross_entropy(CudaStream stream, CrossEntropyArgs const& args);

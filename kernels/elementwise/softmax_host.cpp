@@ -74,12 +74,17 @@ void softmax_gradient(HostStream stream, SoftmaxGradientArgs const& args) {
 void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
   stream.run([args] {
     std::uint64_t out_of_range = 0;
+    SmoothedTarget const target(args);
     for (std::int64_t row = 0; row < args.rows; ++row) {
       float const* const logits = args.logits + row * args.columns;
       float* const gradients = args.gradients + row * args.columns;
       auto const chosen = args.classes[row];
-      if (chosen < 0 || chosen >= args.columns) {
-        if (out_of_range++ == 0) {
+      bool const is_ignored = args.ignores && chosen == args.ignored;
+      if (args.counted != nullptr) {
+        args.counted[row] = is_ignored ? 0.0F : 1.0F;
+      }
+      if (is_ignored || chosen < 0 || chosen >= args.columns) {
+        if (!is_ignored && out_of_range++ == 0) {
           spring_trap(args.report, chosen, args.columns);
         }
         std::fill_n(gradients, args.columns, 0.0F);
@@ -87,9 +92,11 @@ void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
         continue;
       }
       auto const found = exponentials(logits, gradients, args.columns, below_largest);
-      args.losses[row] = std::log(found.sum) - below_largest(logits[chosen], found.largest);
+      auto const below = [&](std::int64_t c) { return below_largest(logits[c], found.largest); };
+      float const total = args.smoothing == 0.0F ? 0.0F : sum_of_terms(args.columns, below);
+      args.losses[row] = target.loss(std::log(found.sum), below(chosen), total);
       for (std::int64_t c = 0; c < args.columns; ++c) {
-        gradients[c] = gradients[c] / found.sum - (c == chosen ? 1.0F : 0.0F);
+        gradients[c] = gradients[c] / found.sum - target.at(c == chosen);
       }
     }
     count_out_of_range(args.report, out_of_range);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/host_device.hpp"
+#include "elementwise/softmax.hpp"
 
 /// Formulae of the softmax and the cross-entropy, and of their gradients, for both the CPU and the
 /// CUDA implementation.
@@ -21,5 +22,25 @@ MSSTREAM_HOST_DEVICE inline float weighted(float y, float dy) {
 MSSTREAM_HOST_DEVICE inline float gradient_of(float y, float dy, float total) {
   return y != 0.0F ? y * (dy - total) : 0.0F;
 }
+
+/// The target distribution of a row of a cross-entropy.
+struct SmoothedTarget {
+  float smoothing;
+  float of_each;  ///< smoothing / columns
+
+  MSSTREAM_HOST_DEVICE explicit SmoothedTarget(CrossEntropyArgs const& args)
+      : smoothing(args.smoothing),
+        of_each(args.smoothing == 0.0F ? 0.0F : args.smoothing / static_cast<float>(args.columns)) {
+  }
+  [[nodiscard]] MSSTREAM_HOST_DEVICE float at(bool is_class) const {
+    return is_class ? 1.0F - smoothing + of_each : of_each;
+  }
+  /// Returns the loss of a row from below_largest() of its class, and the sum of it over all
+  /// columns, which is not used without smoothing.
+  [[nodiscard]] MSSTREAM_HOST_DEVICE float loss(float log_sum, float of_class, float total) const {
+    return log_sum -
+           (smoothing == 0.0F ? of_class : (1.0F - smoothing) * of_class + of_each * total);
+  }
+};
 
 }  // namespace msstream::ops::kernels

@@ -150,34 +150,41 @@ MSSTREAM_HOST_DEVICE inline std::uint32_t ordered_bits(float x) {
   return (bits >> 31U) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-/// The bounds of the logits that buckets tell apart.
-inline constexpr double kMostBucketLogit = 32.0;
-
-/// Returns the bucket of a logit among `count` buckets of one width in [-32, 32].
-MSSTREAM_HOST_DEVICE inline std::int64_t bucket_of_logit(double logit, std::int64_t count) {
-  auto const half = static_cast<double>(count / 2);
-  double const bucket = std::floor(times(logit, half / kMostBucketLogit)) + half;
-  auto const last = static_cast<double>(count - 1);
-  return static_cast<std::int64_t>(bucket < 0.0 ? 0.0 : bucket > last ? last : bucket);
+/// Returns the logit of a score, infinite for the probabilities 0 and 1.
+MSSTREAM_HOST_DEVICE inline double logit_of(float score, bool is_probability) {
+  double const p = score;
+  if (!is_probability) {
+    return p;
+  }
+  return p > 0.0 && p < 1.0 ? plus(log_of(p), -log_of(1.0 - p))
+                            : std::bit_cast<double>((p >= 1.0 ? 0x7FFULL : 0xFFFULL) << 52U);
 }
 
-/// Returns the bucket of a probability among `count` buckets, a power of two of at least 64. Each
-/// power of two of p, down to 2^-33, has as many buckets as every other, and so has each of 1 - p.
-MSSTREAM_HOST_DEVICE inline std::int64_t bucket_of_probability(float p, std::int64_t count) {
-  constexpr std::uint32_t kLeast = (127 - 33) << 23U;  // the bits of 2^-33
-  int octave_bits = 0;
-  while ((std::int64_t{64} << octave_bits) < count) {
+/// Returns the bucket of a logit that is `distance` above a centre, among `count` buckets, a power
+/// of two of at least 256. On each side of the centre, each power of two of the distance, from
+/// 2^-48 to 2^16, has as many buckets as every other.
+MSSTREAM_HOST_DEVICE inline std::int64_t bucket_at(double distance, std::int64_t count) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1023 - 48} << 52U;  // the bits of 2^-48
+  unsigned octave_bits = 1;
+  while ((std::int64_t{128} << octave_bits) < count) {
     ++octave_bits;
   }
-  float const nearer = p < 0.5F ? p : 1.0F - p;  // exact
-  auto const bits = std::bit_cast<std::uint32_t>(nearer);
-  std::int64_t const last = count / 2 - 1;
+  auto const bits = std::bit_cast<std::uint64_t>(std::fabs(distance));
+  auto const half = count / 2;
   auto const key =
-      octave_bits > 23
-          ? static_cast<std::int64_t>(bits < kLeast ? 0U : bits - kLeast) << (octave_bits - 23)
-          : static_cast<std::int64_t>((bits < kLeast ? 0U : bits - kLeast) >> (23 - octave_bits));
-  auto const within = key > last ? last : key;
-  return p < 0.5F ? within : count - 1 - within;
+      bits < kLeast ? 0 : static_cast<std::int64_t>((bits - kLeast) >> (52U - octave_bits));
+  auto const within = key < half ? key : half - 1;
+  return distance < 0.0 ? half - 1 - within : half + within;
+}
+
+/// Returns the logit at which the buckets of a metric are finest: that of its first example, which
+/// is the first of this batch if the metric has no example yet. An infinite one is replaced by 0.
+MSSTREAM_HOST_DEVICE inline double centre_of(MetricUpdate const& update) {
+  if (update.tally->at[Tally::examples] != 0) {
+    return std::bit_cast<double>(update.tally->at[Tally::centre]);
+  }
+  double const logit = logit_of(update.scores[0], update.are_probabilities);
+  return logit - logit == 0.0 ? logit : 0.0;
 }
 
 /// The words of a Tally that the examples of a batch add up to, for the kinds whose state is sums.
@@ -229,10 +236,22 @@ struct TallyWords {
   }
 };
 
-/// Returns the bucket of a score.
-MSSTREAM_HOST_DEVICE inline std::int64_t bucket_of(MetricUpdate const& update, float score) {
-  return update.are_probabilities ? bucket_of_probability(score, update.capacity)
-                                  : bucket_of_logit(score, update.capacity);
+/// Returns the bucket of a score, among those around `centre`.
+MSSTREAM_HOST_DEVICE inline std::int64_t bucket_of(MetricUpdate const& update,
+                                                   float score,
+                                                   double centre) {
+  return bucket_at(logit_of(score, update.are_probabilities) - centre, update.capacity);
+}
+
+/// Returns whether offset `i` of lists is outside the batch or descends, or lists leave out items:
+/// the first must be 0, and the last not below the number of items that exist.
+MSSTREAM_HOST_DEVICE inline bool is_bad_offset(MetricUpdate const& update,
+                                               std::int64_t i,
+                                               std::int64_t existing) {
+  auto const offset = update.offsets.at(i);
+  auto const least = i == update.lists ? existing : 0;
+  auto const previous = i > 0 ? update.offsets.at(i - 1) : 0;
+  return offset < least || offset < previous || offset > (i > 0 ? update.rows : 0);
 }
 
 /// The place of one item of a list among the others: how many have a higher value, and how many the

@@ -64,6 +64,21 @@ __device__ void add_sums(MetricUpdate const& update, std::int64_t existing) {
   add_words<Tally::words>(words.at, update.tally->at);
 }
 
+/// Returns, to one thread of the last block that calls it, true; all blocks have then read what
+/// they need of the state before the update.
+__device__ bool is_last_block(MetricUpdate const& update) {
+  if (threadIdx.x != 0) {
+    return false;
+  }
+  __threadfence();
+  auto const finished = atomicAdd(reinterpret_cast<Word*>(&update.tally->finished), Word{1});
+  if (finished + 1 != gridDim.x) {
+    return false;
+  }
+  update.tally->finished = 0;
+  return true;
+}
+
 /// Keeps the batch behind the examples that earlier updates have kept. The last block to finish
 /// advances the number of examples, so that all blocks read the same one.
 __device__ void keep(MetricUpdate const& update, std::int64_t existing) {
@@ -102,20 +117,25 @@ __device__ void keep(MetricUpdate const& update, std::int64_t existing) {
       atomicMax(reinterpret_cast<Word*>(&update.tally->max_weight), Word{max_weight});
     }
   }
-  if (threadIdx.x == 0) {
-    __threadfence();
-    auto const finished = atomicAdd(reinterpret_cast<Word*>(&update.tally->finished), Word{1});
-    if (finished + 1 == gridDim.x) {
-      update.tally->finished = 0;
-      update.tally->at[Tally::examples] = static_cast<std::uint64_t>(begin + existing);
-    }
+  if (is_last_block(update)) {
+    update.tally->at[Tally::examples] = static_cast<std::uint64_t>(begin + existing);
   }
 }
 
+/// The last block to finish advances the number of examples and sets the centre, so that all blocks
+/// find the same centre.
 __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
-  if (std::int64_t{blockIdx.x} * kThreads >= existing) {
+  if (existing == 0) {
     return;
   }
+  __shared__ double shared_centre;
+  __shared__ std::uint64_t begin;
+  if (threadIdx.x == 0) {
+    begin = update.tally->at[Tally::examples];
+    shared_centre = centre_of(update);
+  }
+  __syncthreads();
+  double const centre = shared_centre;
   TallyWords words;
   for (auto i = grid_thread(); i < existing; i += grid_stride()) {
     float const label = update.labels[i];
@@ -123,7 +143,8 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
     if (!words.count(update, update.scores[i], label, weight)) {
       continue;
     }
-    auto const bucket = (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i]);
+    auto const bucket =
+        (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i], centre);
     if (update.weights == nullptr) {
       // At the beginning of a training all scores are alike, so one lane adds for all lanes of its
       // warp that have the same bucket.
@@ -139,7 +160,12 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
       add_word(update.buckets + 3 * bucket + d, digits.digits[d]);
     }
   }
+  words.at[Tally::examples] = 0;
   add_words<Tally::terms>(words.at, update.tally->at);
+  if (is_last_block(update)) {
+    update.tally->at[Tally::examples] = begin + static_cast<std::uint64_t>(existing);
+    update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(centre);
+  }
 }
 
 /// Ranks the items of each list by comparing all with all. A block has one list at a time.
@@ -148,6 +174,9 @@ __device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
   __shared__ float grades[kThreads];
   __shared__ std::uint64_t sums[2][3];  // of the list's order and of the best order
   auto const thread = static_cast<int>(threadIdx.x);
+  for (auto i = grid_thread(); i <= update.lists; i += grid_stride()) {
+    add_word(update.tally->at + Tally::bad_offsets, is_bad_offset(update, i, existing) ? 1 : 0);
+  }
   for (std::int64_t list = blockIdx.x; list < update.lists; list += gridDim.x) {
     auto const begin = clamped(update.offsets.at(list), existing);
     auto const end = clamped(update.offsets.at(list + 1), existing);
@@ -240,7 +269,7 @@ void update_metrics(CudaStream stream, MetricUpdates const& updates) {
     auto const& update = updates.at[u];
     blocks =
         std::max(blocks,
-                 update.kind == MetricKind::gain ? update.lists
+                 update.kind == MetricKind::gain ? std::max<std::int64_t>(update.lists, 1)
                                                  : ceil_div<std::int64_t>(update.rows, kThreads));
   }
   if (blocks == 0) {

@@ -24,11 +24,13 @@ enum class MetricKind : std::uint8_t {
 /// added nor on the runtime.
 struct Tally {
   enum Word : int {
-    examples,     ///< rows that existed; lists that count, for MetricKind::gain
-    bad_scores,   ///< NaN, and probabilities outside [0, 1]
-    bad_labels,   ///< outside [0, 1]; for MetricKind::gain, outside [0, kMostGrade]
-    bad_weights,  ///< outside [0, kMostWeight]
-    terms,        ///< a FixedSum of weight * term
+    examples,                   ///< rows that existed; lists that count, for MetricKind::gain
+    bad_scores,                 ///< NaN, and probabilities outside [0, 1]
+    bad_labels,                 ///< outside [0, 1]; for MetricKind::gain, outside [0, kMostGrade]
+    bad_weights,                ///< outside [0, kMostWeight]
+    bad_offsets = bad_weights,  ///< for MetricKind::gain, which has no weights
+    terms,                      ///< a FixedSum of weight * term
+    centre = terms,  ///< for MetricKind::buckets: the bits of the logit where buckets are finest
     weights = terms + 3,
     positives = weights + 3,  ///< a FixedSum of weight * label
     words = positives + 3,

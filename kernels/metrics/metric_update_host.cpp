@@ -54,6 +54,11 @@ void keep(MetricUpdate const& update, std::int64_t existing) {
 }
 
 void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
+  if (existing == 0) {
+    return;
+  }
+  double const centre = centre_of(update);
+  update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(centre);
   TallyWords words;
   for (std::int64_t i = 0; i < existing; ++i) {
     float const label = update.labels[i];
@@ -61,7 +66,8 @@ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
     if (!words.count(update, update.scores[i], label, weight)) {
       continue;
     }
-    auto const bucket = (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i]);
+    auto const bucket =
+        (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i], centre);
     if (update.weights == nullptr) {
       ++update.buckets[bucket];
       continue;
@@ -98,6 +104,9 @@ void add_gains(MetricUpdate const& update, std::int64_t existing) {
   TallyWords words;
   std::vector<std::pair<float, float>> by_score;
   std::vector<std::pair<float, float>> by_grade;
+  for (std::int64_t i = 0; i <= update.lists; ++i) {
+    words.at[Tally::bad_offsets] += is_bad_offset(update, i, existing) ? 1 : 0;
+  }
   for (std::int64_t list = 0; list < update.lists; ++list) {
     auto const begin = clamped(update.offsets.at(list), existing);
     auto const end = clamped(update.offsets.at(list + 1), existing);

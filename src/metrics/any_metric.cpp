@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/device/device_state.hpp"
+#include "memory/device/open_capture.hpp"
 #include "metrics/metric_state.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -6,12 +8,16 @@
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/issue.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <source_location>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +41,12 @@ void require_distinct(std::vector<Addition> const& additions) {
   require(twice == states.end(),
           "update: metric '{}' occurs twice; expected each metric once in an update",
           twice == states.end() ? std::string() : (*twice)->name());
+}
+
+/// Returns whether the host knows how many examples an update adds: all rows, once.
+[[nodiscard]] bool is_known(MetricState const& state, AnyBatch const& batch) {
+  return !batch.count &&
+         msstream::detail::OpenCapture::current(*state.device()->context) == nullptr;
 }
 
 /// Adds batches to at most kMostUpdates metrics, in one launch.
@@ -86,6 +98,7 @@ std::optional<double> AnyMetric::value(std::source_location issued_at) const {
 
 void AnyMetric::reset(std::source_location issued_at) const {
   state_->reset(issued_at);
+  state_->note_reset();
 }
 
 void update_metrics(std::vector<AnyUpdate> const& updates, std::source_location issued_at) {
@@ -98,12 +111,51 @@ void update_metrics(std::vector<AnyUpdate> const& updates, std::source_location 
     }
   }
   require_distinct(additions);
+  for (auto const& [state, batch] : additions) {
+    if (is_known(*state, *batch)) {
+      state->require_room(batch->scores.count());
+    }
+  }
   std::span<Addition const> rest(additions);
   while (!rest.empty()) {
     auto const count = std::min<std::size_t>(rest.size(), kernels::kMostUpdates);
     issue_update(rest.first(count), issued_at);
+    for (auto const& [state, batch] : rest.first(count)) {
+      if (is_known(*state, *batch)) {
+        state->note_examples(batch->scores.count());
+      }
+    }
     rest = rest.subspan(count);
   }
+}
+
+MetricValues values_of(std::vector<AnyMetric> const& metrics, std::source_location issued_at) {
+  MetricValues all;
+  std::string known;
+  std::string faults;
+  bool is_full = false;
+  for (auto const& metric : metrics) {
+    auto const note_fault = [&](std::exception const& fault, bool full) {
+      is_full = faults.empty() ? full : is_full;
+      faults += (faults.empty() ? "" : "; ") + std::string(fault.what());
+    };
+    try {
+      all.emplace_back(metric.name(), metric.value(issued_at));
+      known += fmt::format("{}{} {}",
+                           known.empty() ? "; the other metrics: " : ", ",
+                           metric.name(),
+                           all.back().second ? fmt::format("{}", *all.back().second) : "empty");
+    } catch (std::invalid_argument const& fault) {
+      note_fault(fault, false);
+    } catch (std::length_error const& fault) {
+      note_fault(fault, true);
+    }
+  }
+  if (is_full) {
+    throw std::length_error(faults + known);
+  }
+  require(faults.empty(), "{}{}", faults, known);
+  return all;
 }
 
 void require_names(std::vector<AnyMetric> const& metrics) {
@@ -167,7 +219,7 @@ kernels::MetricUpdate MetricState::update_of(AnyBatch const& batch) const {
   return update;
 }
 
-MetricState::Read MetricState::read(std::source_location issued_at) const {
+MetricState::Read MetricState::read(std::source_location issued_at, char const* third_fault) const {
   auto const staged = msstream::detail::download(words_.any(), issued_at);
   Read found;
   std::memcpy(&found.tally, staged.data(), sizeof(found.tally));
@@ -175,12 +227,14 @@ MetricState::Read MetricState::read(std::source_location issued_at) const {
   found.words.assign(words + kTallyElements, words + words_.count());
   auto const require_none = [&](kernels::Tally::Word word, char const* fault) {
     auto const bad = found.tally.at[word];
-    require(bad == 0, "{}: {} examples since the last reset() {}", name_, bad, fault);
+    require(bad == 0, "{}: {} {}", name_, bad, fault);
   };
   require_none(kernels::Tally::bad_scores,
-               "have scores that are NaN, or probabilities outside [0, 1]");
-  require_none(kernels::Tally::bad_labels, "have labels outside the accepted range");
-  require_none(kernels::Tally::bad_weights, "have weights outside [0, 2^26]");
+               "examples since the last reset() have scores that are NaN, or probabilities outside "
+               "[0, 1]");
+  require_none(kernels::Tally::bad_labels,
+               "examples since the last reset() have labels outside the accepted range");
+  require_none(kernels::Tally::bad_weights, third_fault);
   return found;
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/device/device_state.hpp"
+#include "memory/device/open_capture.hpp"
 #include "metrics/metric_math.hpp"
 #include "metrics/metric_state.hpp"
 #include "metrics/ranked_area.hpp"
@@ -12,6 +14,7 @@
 
 #include <fmt/core.h>
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -70,17 +73,28 @@ class KeptState : public MetricState {
       written.add(*users_);
     }
   }
+  void require_room(std::int64_t rows) const override {
+    if (auto const known = known_examples_.load(std::memory_order_relaxed); known >= 0) {
+      require_capacity(known + rows);
+    }
+  }
+  void note_examples(std::int64_t rows) const override {
+    // A metric whose number of examples is unknown remains so.
+    if (known_examples_.load(std::memory_order_relaxed) >= 0) {
+      known_examples_.fetch_add(rows, std::memory_order_relaxed);
+    }
+  }
+  void note_reset() const override {
+    // Replays may reset the metric, without the host's knowledge, from now on.
+    bool const captured = msstream::detail::OpenCapture::current(*device()->context) != nullptr;
+    if (captured || known_examples_.load(std::memory_order_relaxed) >= 0) {
+      known_examples_.store(captured ? -1 : 0, std::memory_order_relaxed);
+    }
+  }
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
     auto const tally = read(issued_at).tally;
     auto const count = static_cast<std::int64_t>(tally.at[kernels::Tally::examples]);
-    if (count > capacity_) {
-      throw std::length_error(fmt::format(
-          "{}: {} examples since the last reset(), but a capacity of {}; make the metric with a "
-          "larger Options::capacity, or use BucketedAuc",
-          name(),
-          count,
-          capacity_));
-    }
+    require_capacity(count);
     if (count == 0) {
       return std::nullopt;
     }
@@ -97,6 +111,16 @@ class KeptState : public MetricState {
             capacity,
             kMost);
     return name;
+  }
+  void require_capacity(std::int64_t count) const {
+    if (count > capacity_) {
+      throw std::length_error(fmt::format(
+          "{}: {} examples since the last reset(), but a capacity of {}; make the metric with a "
+          "larger Options::capacity, or use BucketedAuc",
+          name(),
+          count,
+          capacity_));
+    }
   }
   void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const override {
     require_weights(name(), weights_.has_value(), batch);
@@ -190,6 +214,8 @@ class KeptState : public MetricState {
   }
 
   std::int64_t capacity_;
+  /// The examples that the host knows of since the last reset; -1 if a reset was captured.
+  mutable std::atomic<std::int64_t> known_examples_ = 0;
   TensorOf<float> scores_;
   TensorOf<std::uint8_t> labels_;
   std::optional<TensorOf<float>> weights_;

@@ -46,12 +46,19 @@ class MetricState {
   /// Returns the arguments by which the kernel adds a batch. Throws std::invalid_argument for a
   /// batch that the metric does not take.
   [[nodiscard]] kernels::MetricUpdate update_of(AnyBatch const& batch) const;
+  /// Throws std::length_error if the metric has no room for `rows` more examples, as far as the
+  /// host knows: it does not know counts on the device and replays.
+  virtual void require_room(std::int64_t) const {}
+  /// Notes that an update adds `rows` examples, outside a capture.
+  virtual void note_examples(std::int64_t) const {}
   /// Adds the tensors of the metric that an update reads only, besides the batch.
   virtual void add_reads(Reads&) const {}
   /// Adds the tensors that an update writes.
   virtual void add_writes(Writes& written) const { written.add(words_); }
   [[nodiscard]] virtual std::optional<double> value(std::source_location issued_at) const = 0;
   void reset(std::source_location issued_at) const;
+  /// Notes a reset().
+  virtual void note_reset() const {}
 
  protected:
   /// The tally and the words behind it, on the host.
@@ -60,8 +67,11 @@ class MetricState {
     std::vector<std::uint64_t> words;
   };
   /// Waits for the updates so far, and returns the words. Throws std::invalid_argument if examples
-  /// had bad numbers.
-  [[nodiscard]] Read read(std::source_location issued_at) const;
+  /// had bad numbers; `third_fault` says what Tally::bad_weights counts.
+  [[nodiscard]] Read read(std::source_location issued_at,
+                          char const* third_fault =
+                              "examples since the last reset() have weights "
+                              "outside [0, 2^26]") const;
   [[nodiscard]] std::uint64_t* words() const noexcept;
 
  private:

@@ -31,7 +31,10 @@ class NdcgState final : public MetricState {
         discounts_(uploaded_discounts(device, options.k, issued_at)) {}
 
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
-    auto const tally = read(issued_at).tally;
+    auto const tally = read(issued_at,
+                            "offsets since the last reset() are wrong; expected offsets that "
+                            "begin with 0, ascend, and end with the number of items")
+                           .tally;
     auto const lists = tally.at[kernels::Tally::examples];
     return lists > 0 ? std::optional(kernels::value_of(tally.at + kernels::Tally::terms) /
                                      static_cast<double>(lists))
@@ -61,10 +64,13 @@ class NdcgState final : public MetricState {
   }
   void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const override {
     require(!batch.weights, "{}: a batch with weights; expected a batch without", name());
-    require(batch.offsets && batch.offsets->shape().rank() == 1 && batch.offsets->count() >= 1,
+    require(batch.offsets.has_value(),
+            "{}: a batch without offsets; expected Batch::offsets of shape [lists + 1]",
+            name());
+    require(batch.offsets->shape().rank() == 1 && batch.offsets->count() >= 1,
             "{}: Batch::offsets of shape {}; expected [lists + 1]",
             name(),
-            batch.offsets ? batch.offsets->shape() : Shape{0});
+            batch.offsets->shape());
     require(batch.offsets->device() == device(),
             "{}: the offsets are on another device than the metric",
             name());

@@ -127,6 +127,12 @@ std::vector<Case> cases() {
          drop(ops::dense_to_jagged(in.stacked_output, in.offsets.rows(0, 3), kBatch));
        },
        kernels(1)},
+      {"joined_bags",
+       [](Inputs& in) {
+         drop(ops::joined_bags(
+             {ops::Bags<ms::Cuda>(in.ids), ops::Bags<ms::Cuda>(in.many_ids, in.offsets)}));
+       },
+       kernels(3)},
       {"lengths_to_offsets", [](Inputs& in) { drop(ops::lengths_to_offsets(in.ids)); }, kernels(1)},
       {"lengths_to_offsets_of_many",
        [](Inputs& in) { drop(ops::lengths_to_offsets(in.many_ids)); },
@@ -251,6 +257,12 @@ std::vector<Case> cases() {
        kernels(1)},
       {"bce_with_logits",
        [](Inputs& in) { drop(ops::bce_with_logits(in.column, in.column)); },
+       kernels(1)},
+      {"weighted_bce_with_logits",
+       [](Inputs& in) {
+         drop(
+             ops::bce_with_logits(in.column, in.column, {.weight = in.column, .pos_weight = 2.0F}));
+       },
        kernels(1)},
       {"scale_by_scalar",
        [](Inputs& in) { drop(ops::scale_by_scalar(in.matrix, in.scalar, 1.0F)); },

@@ -188,6 +188,22 @@ TYPED_TEST(CapturedMetricsTest, a_reset_can_be_captured) {
   EXPECT_EQ(auc.value(), 1.0);
 }
 
+TYPED_TEST(CapturedMetricsTest, a_reset_in_a_replay_makes_room_for_updates_outside) {
+  auto const scores = this->put(Floats{1, 2, 3});
+  auto const labels = this->put(Floats{0, 1, 1});
+  Auc const auc(this->device(), {.capacity = 5});
+  CapturedStep<TypeParam> step(this->device(), [&] { auc.reset(); });
+  for (int i = 0; i < 3; ++i) {
+    step.replay();
+    auc.update(scores, labels);
+    EXPECT_EQ(auc.value(), 1.0);
+  }
+  auc.reset();
+  auc.update(scores, labels);
+  auc.update(scores, labels);
+  EXPECT_THROW((void)auc.value(), std::length_error);
+}
+
 TYPED_TEST(CapturedMetricsTest, a_value_inside_a_capture_is_refused) {
   LogLoss const loss(this->device());
   auto const scores = this->put(Floats{1, 2});

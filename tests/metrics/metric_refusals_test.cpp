@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 
 namespace msstream::metrics::testing {
@@ -25,15 +26,57 @@ TYPED_TEST_SUITE(MetricRefusalsTest, msstream::testing::Runtimes, msstream::test
 TYPED_TEST(MetricRefusalsTest, a_full_metric_says_so_by_its_name) {
   Auc const auc(this->device(), {.name = "auc of clicks", .capacity = 5});
   auto const batch = this->batch({{1, 2, 3}, {0, 1, 1}});
+  auto const expect_full = [](auto const& call) {
+    EXPECT_THAT(msstream::testing::message_of<std::length_error>(call),
+                ::testing::AllOf(::testing::HasSubstr("auc of clicks"),
+                                 ::testing::HasSubstr("6 examples"),
+                                 ::testing::HasSubstr("capacity of 5")));
+  };
   auc.update(batch);
-  auc.update(batch);
-  EXPECT_THAT(msstream::testing::message_of<std::length_error>([&] { (void)auc.value(); }),
-              ::testing::AllOf(::testing::HasSubstr("auc of clicks"),
-                               ::testing::HasSubstr("6 examples"),
-                               ::testing::HasSubstr("capacity of 5")));
+  // The update that exceeds the capacity says so at once, and adds nothing, also to other metrics.
+  LogLoss const log_loss(this->device());
+  expect_full([&] { MetricSet(log_loss, auc).update(batch); });
+  EXPECT_FALSE(log_loss.value());
+  EXPECT_EQ(auc.value(), 1.0);
+  // The host does not know a count on the device; value() does.
+  auto counted = batch;
+  counted.count = this->scalar(2);
+  auc.update(counted);
+  EXPECT_EQ(auc.value(), 1.0);
+  auc.reset();
+  counted.count = this->scalar(3);
+  auc.update(counted);
+  auc.update(counted);
+  expect_full([&] { (void)auc.value(); });
   auc.reset();
   auc.update(batch);
   EXPECT_EQ(auc.value(), 1.0);
+}
+
+TYPED_TEST(MetricRefusalsTest, a_set_tells_the_values_of_the_others) {
+  auto const batch = this->batch({{1, 2}, {0, 1}});
+  Auc const auc(this->device(), {.capacity = 1});
+  LogLoss const log_loss(this->device());
+  BucketedAuc const probabilities(this->device(), {.name = "of p", .input = Input::probabilities});
+  Calibration const calibration(this->device());
+  MetricSet const all(log_loss, auc, probabilities, calibration);
+  auto counted = batch;
+  counted.count = this->scalar(2);
+  all.update(counted);
+  EXPECT_THAT(msstream::testing::message_of<std::length_error>([&] { (void)all.values(); }),
+              ::testing::AllOf(::testing::StartsWith("auc: 2 examples"),
+                               ::testing::HasSubstr("; of p: 1 examples"),
+                               ::testing::HasSubstr(fmt::format("; the other metrics: log_loss {}, "
+                                                                "calibration {}",
+                                                                *log_loss.value(),
+                                                                *calibration.value()))));
+  auto const nan = std::nanf("");
+  all.reset();
+  MetricSet(log_loss, probabilities).update(this->batch({{nan}, {0}}));
+  expect_refused([&] { (void)all.values(); },
+                 "log_loss: 1 examples",
+                 "of p: 1 examples",
+                 "the other metrics: auc empty, calibration empty");
 }
 
 TYPED_TEST(MetricRefusalsTest, bad_numbers_are_reported) {
@@ -72,6 +115,50 @@ TYPED_TEST(MetricRefusalsTest, bad_numbers_are_reported) {
   expect_refused([&] { (void)ndcg.value(); }, "ndcg", "2 examples", "labels");
 }
 
+TYPED_TEST(MetricRefusalsTest, wrong_offsets_are_reported) {
+  Ndcg const ndcg(this->device());
+  auto const update = [&](Integers const& offsets, std::optional<std::int64_t> count = {}) {
+    ndcg.reset();
+    Batch<TypeParam> batch{.scores = this->put(Floats{1, 2, 3}),
+                           .labels = this->put(Floats{1, 0, 1}),
+                           .offsets = this->put(offsets)};
+    if (count) {
+      batch.count = this->scalar(*count);
+    }
+    ndcg.update(batch);
+  };
+  auto const expect_told = [&](Integers const& offsets, int bad) {
+    update(offsets);
+    expect_refused(
+        [&] { (void)ndcg.value(); }, "ndcg", fmt::format("{} offsets since the last reset()", bad));
+  };
+  expect_told({0, 2}, 1);
+  expect_told({0, 5}, 1);
+  expect_told({0, 3, 1, 3}, 1);
+  expect_told({1, 3}, 1);
+  expect_told({-4, 3}, 1);
+  expect_told({2, -1, 1}, 3);
+  expect_told({0}, 1);
+  Integers many(1000, 4);
+  many.front() = 0;
+  expect_told(many, 999);
+  for (Integers const& offsets : {Integers{0, 3}, Integers{0, 0, 2, 2, 3, 3}}) {
+    update(offsets);
+    EXPECT_TRUE(ndcg.value());
+  }
+  // With a count, offsets may end at rows that do not exist.
+  update({0, 1, 2}, 2);
+  EXPECT_TRUE(ndcg.value());
+  update({0, 1, 3}, 2);
+  EXPECT_TRUE(ndcg.value());
+  update({0}, 0);
+  EXPECT_FALSE(ndcg.value());
+  update({0, 1}, 2);
+  expect_refused([&] { (void)ndcg.value(); }, "1 offsets");
+  ndcg.reset();
+  EXPECT_FALSE(ndcg.value());
+}
+
 TYPED_TEST(MetricRefusalsTest, refusals_name_the_metric_and_change_nothing) {
   auto const& device = this->device();
   auto const batch = this->batch({{1, 2}, {0, 1}});
@@ -84,7 +171,7 @@ TYPED_TEST(MetricRefusalsTest, refusals_name_the_metric_and_change_nothing) {
   expect_refused([&] { auc.update(this->batch({{1}, {1}, {1}})); }, "auc", "with weights");
   expect_refused([&] { weighted.update(batch); }, "weighed", "without weights");
   expect_refused([&] { grouped.update(batch); }, "grouped_auc", "Batch::users");
-  expect_refused([&] { ndcg.update(batch); }, "ndcg", "Batch::offsets");
+  expect_refused([&] { ndcg.update(batch); }, "ndcg", "without offsets", "Batch::offsets");
   auto bad = batch;
   bad.count = this->put(Integers{1, 2});
   expect_refused([&] { log_loss.update(bad); }, "log_loss", "scalar");

@@ -9,11 +9,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace msstream::metrics::testing {
@@ -123,6 +125,52 @@ TYPED_TEST(MetricsTest, bucketed_auc_is_close_to_the_exact_one) {
       expect_value(of_probabilities.value(), exact, 1e-4);
     }
   }
+}
+
+TYPED_TEST(MetricsTest, bucketed_auc_is_close_to_the_exact_one_for_scores_of_any_spread) {
+  for (float const spread : {10.0F, 1.0F, 1e-1F, 1e-2F, 1e-3F, 1e-4F}) {
+    for (float const steps : {1e6F, 10.0F}) {  // the latter has ties
+      auto examples = random_examples(this->random, 30'000, steps, false);
+      for (auto& score : examples.scores) {
+        score = score * spread - 3.5F;
+      }
+      // The first example is at the border of the scores.
+      std::swap(examples.scores.front(), *std::ranges::max_element(examples.scores));
+      BucketedAuc const of_logits(this->device());
+      of_logits.update(this->batch(examples));
+      expect_value(of_logits.value(), auc_by_ranks(examples), 1e-4);
+      auto const probabilities = with_probabilities(examples);
+      BucketedAuc const of_probabilities(this->device(), {.input = Input::probabilities});
+      of_probabilities.update(this->batch(probabilities));
+      expect_value(of_probabilities.value(), auc_by_ranks(probabilities), 1e-4);
+    }
+  }
+}
+
+TYPED_TEST(MetricsTest, buckets_are_finest_at_the_first_example_that_exists) {
+  // Scores that only buckets around 3 tell apart.
+  Examples const examples{{3, 3.000001F, 3.000002F, 3.000003F}, {0, 1, 0, 1}};
+  auto const value_after = [&](Floats const& first, bool exists) {
+    BucketedAuc const bucketed(this->device());
+    auto batch = this->batch({first, Floats(first.size(), 0.0F)});
+    batch.count = this->scalar(exists ? static_cast<std::int64_t>(first.size()) : 0);
+    bucketed.update(batch);
+    bucketed.update(this->batch(examples));
+    bucketed.update(this->batch({{}, {}}));
+    return bucketed.value();
+  };
+  EXPECT_EQ(value_after({}, true), 0.75);
+  EXPECT_EQ(value_after({-100}, false), 0.75);
+  EXPECT_EQ(value_after({-100}, true), 4.0 / 6.0);  // the four examples share a bucket
+  BucketedAuc const bucketed(this->device());
+  bucketed.update(this->batch({{-100, kInfinity}, {0, 1}}));
+  bucketed.reset();
+  bucketed.update(this->batch(examples));
+  EXPECT_EQ(bucketed.value(), 0.75);
+  // An infinite first score is no centre.
+  bucketed.reset();
+  bucketed.update(this->batch({{kInfinity, 1e-8F, 2e-8F}, {1, 0, 1}}));
+  EXPECT_EQ(bucketed.value(), 1.0);
 }
 
 TYPED_TEST(MetricsTest, buckets_keep_the_order_of_extreme_scores) {

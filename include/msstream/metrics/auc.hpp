@@ -15,6 +15,7 @@ namespace msstream::metrics {
 ///
 /// Keeps every example, in 5 bytes of device memory, or 9 with weights, for each of `capacity`
 /// examples. value() sorts them on the device, for which it allocates 32 more bytes per example.
+/// More examples throw std::length_error, by the update that exceeds the capacity or by value().
 template <Runtime R = DefaultRuntime>
 class Auc;
 
@@ -47,11 +48,13 @@ class Auc : public Metric<R> {
 
 /// The area under the ROC curve of scores in buckets, in memory that does not grow: 16 bytes for
 /// each bucket, or 48 with weights. Examples of one bucket count as ties, so the error is at most
-/// half the fraction of pairs within one bucket; mostly it is far below.
+/// half the fraction of pairs of different scores within one bucket; mostly it is far below.
 ///
-/// Logits have buckets of one width in [-32, 32]; lower and higher ones share the first and the
-/// last bucket. Probabilities have as many buckets in each power of two down to 2^-33, of p below a
-/// half and of 1 - p from there, so small click rates are resolved as well as large ones.
+/// Buckets follow the scores: they are finest at the logit of the first example since reset(), and
+/// their width grows with the distance from it. Each power of two of the distance, from 2^-48 to
+/// 2^16, has 1/128 of the buckets on either side. With 2^16 buckets a bucket is at most 1/512 of
+/// its distance wide, so logits of any spread are resolved, if the first example is within a few of
+/// their standard deviations of most others. Probabilities are divided by their logits.
 template <Runtime R = DefaultRuntime>
 class BucketedAuc;
 

@@ -26,7 +26,7 @@ struct Batch {
   /// A device scalar: only the first *count examples exist. Null: all exist.
   ops::DeviceCount<R> count = {};
   std::optional<ops::IdTensor<R>> users = {};    ///< the user of each example, for GroupedAuc
-  std::optional<ops::IdTensor<R>> offsets = {};  ///< [lists + 1], for Ndcg
+  std::optional<ops::IdTensor<R>> offsets = {};  ///< [lists + 1], for Ndcg; see there
 
   /// Converts to a batch without a runtime type. For use by the library only.
   template <std::same_as<Batch<msstream::detail::AnyRuntime>> Any>

@@ -28,8 +28,8 @@ using Update = detail::AnyUpdate;
 /// every number of stream groups, captured or not, and however the examples were divided into
 /// batches.
 ///
-/// NaN scores, probabilities outside [0, 1], labels outside [0, 1] and weights outside [0, 2^26]
-/// are counted on the device, and reported by value().
+/// NaN scores, probabilities outside [0, 1], labels outside [0, 1], weights outside [0, 2^26] and
+/// wrong offsets are counted on the device, and reported by value().
 template <Runtime R = DefaultRuntime>
 class Metric {
  public:
@@ -37,7 +37,10 @@ class Metric {
 
   /// Adds one example per element of `scores` and `labels`. One launch. Throws
   /// std::invalid_argument, without any effect, for tensors of different counts or of another
-  /// device, and for a batch that lacks what the metric needs or has weights that it does not take.
+  /// device, and for a batch that lacks what the metric needs or has weights that it does not take;
+  /// and std::length_error, also without effect, if the batch exceeds the metric's capacity. The
+  /// host knows that for updates outside captures, with batches without a `count`, if no reset()
+  /// was captured; value() reports all other examples beyond the capacity.
   void update(Tensor<float, R> const& scores,
               Tensor<float, R> const& labels,
               std::source_location issued_at = std::source_location::current()) const {

@@ -46,14 +46,12 @@ class MetricSet {
   [[nodiscard]] Update with(Batch<R> const& batch) const { return {metrics_, batch}; }
 
   /// Returns the name and the value of each metric, in the order in which the set was made. Blocks
-  /// the host like Metric::value(), and throws what it throws.
+  /// the host like Metric::value(). If metrics throw std::invalid_argument or std::length_error,
+  /// throws an error of the type of the first; its message has the messages of all of them, and
+  /// the values of the others.
   [[nodiscard]] std::vector<std::pair<std::string, std::optional<double>>> values(
       std::source_location issued_at = std::source_location::current()) const {
-    std::vector<std::pair<std::string, std::optional<double>>> all;
-    for (auto const& metric : metrics_) {
-      all.emplace_back(metric.name(), metric.value(issued_at));
-    }
-    return all;
+    return detail::values_of(metrics_, issued_at);
   }
   /// Resets all metrics.
   void reset(std::source_location issued_at = std::source_location::current()) const {

@@ -16,8 +16,11 @@ namespace msstream::metrics {
 /// scikit-learn's ndcg_score does. Lists in which no grade is above 0 are left out.
 ///
 /// A batch has `offsets`: list i has the items [offsets[i], offsets[i + 1]), whose labels are
-/// grades in [0, 30]. Lists belong to one batch as a whole. A batch has no weights. The items of a
-/// list are compared with each other, so the time of a list grows with the square of its length.
+/// grades in [0, 30]. Offsets begin with 0, ascend, and end with the number of items, or with a
+/// number from `count` to that of the items if the batch has a count. Others are counted on the
+/// device, and value() throws std::invalid_argument with their number until reset(). Lists belong
+/// to one batch as a whole. A batch has no weights. The items of a list are compared with each
+/// other, so the time of a list grows with the square of its length.
 template <Runtime R = DefaultRuntime>
 class Ndcg;
 

@@ -10,6 +10,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -153,7 +154,7 @@ class EmbeddingTables : public EmbeddingTables<detail::AnyRuntime> {
 ///
 /// With `offsets`, [tables * batch + 1], ascending, of the ids' type, `ids` is [capacity], and bag
 /// b of table t has the ids ids[offsets[t * batch + b] : offsets[t * batch + b + 1]]: a keyed
-/// jagged array. Ids that are in one tensor per table can be concatenated to this layout.
+/// jagged array. joined_bags() makes this layout from one tensor of ids per table.
 ///
 /// batch_count: a device scalar, the number of bags of each table that exist. The ids have the
 /// layout of the whole batch, and output rows beyond the count are 0.
@@ -174,6 +175,53 @@ struct TableBags {
     return {ids, batch, offsets, batch_count, weights};
   }
 };
+
+namespace detail {
+
+template <Runtime R>
+[[nodiscard]] TableBags<R> typed(TableBags<AnyRuntime> bags) {
+  TableBags<R> result{typed<R>(std::move(bags.ids)), bags.batch};
+  if (bags.offsets) {
+    result.offsets = typed<R>(*std::move(bags.offsets));
+  }
+  result.batch_count = typed<R>(std::move(bags.batch_count));
+  result.weights = typed<R>(std::move(bags.weights));
+  return result;
+}
+
+// The implementation of joined_bags(), compiled once for all runtimes.
+
+[[nodiscard]] TableBags<AnyRuntime> joined_bags(std::vector<AnyBags> const& bags,
+                                                OffsetPolicy<AnyRuntime> const& policy,
+                                                std::source_location issued_at);
+
+}  // namespace detail
+
+/// Joins the bags of several columns, one for each table, to the bags of a lookup in many tables:
+///
+///     auto const pooled = ops::embedding_lookup(tape, tables, ops::joined_bags({clicks, views}));
+///
+/// Columns may have offsets or a fixed hotness, ids of int64 or int32, and weights: a column
+/// without them beside one with them has weights of 1. The result has int64 ids and offsets, and
+/// copies of the weights, which get no gradient. A bag with invalid offsets has no ids and is
+/// reported as `policy` says, bag b of column c as bag c * batch + b. Three launches for up to 48
+/// columns, with one copy of the ids; the host reads nothing. Deterministic; asynchronous;
+/// capture-safe. Throws std::invalid_argument for an empty list, columns with different numbers of
+/// bags, bag counts that are not one tensor, and a default id, which EmbeddingTable has.
+template <Runtime R>
+[[nodiscard]] TableBags<R> joined_bags(
+    std::vector<Bags<R>> const& bags,
+    OffsetPolicy<R> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::joined_bags({bags.begin(), bags.end()}, policy, issued_at));
+}
+template <Runtime R>
+[[nodiscard]] TableBags<R> joined_bags(
+    std::initializer_list<Bags<R>> bags,
+    OffsetPolicy<R> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return joined_bags(std::vector<Bags<R>>(bags), policy, issued_at);
+}
 
 template <Runtime R = DefaultRuntime>
 struct TablesLookupOptions {

@@ -13,8 +13,26 @@
 
 namespace msstream::ops {
 
+/// Weights of the losses of elements. A weight of 0 makes the loss and the gradient 0 whatever the
+/// input and the target are, so that examples without a label can be left out.
+template <Runtime R = DefaultRuntime>
+struct LossOptions {
+  /// In the shape of the inputs, or one for each row of them: [batch] or [batch, 1]. Null: all are
+  /// 1. A mean over the batch is divided by the number of elements, as in PyTorch.
+  std::optional<Tensor<float, R>> weight = {};
+  /// For bce_with_logits(): the factor of the loss of the positive part of a label.
+  float pos_weight = 1.0F;
+
+  /// Converts to options without a runtime type. For use by the library only.
+  template <std::same_as<LossOptions<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
+    return {weight, pos_weight};
+  }
+};
+
 /// The result of bce_with_logits(): one loss per example, and the gradient of each loss with
-/// respect to its logit, sigmoid(logit) - label.
+/// respect to its logit: (sigmoid(logit) - label), with weights as LossOptions describes.
 template <Runtime R = DefaultRuntime>
 struct BceResult {
   Tensor<float, R> losses;
@@ -32,26 +50,32 @@ template <Runtime R>
 
 [[nodiscard]] BceResult<AnyRuntime> bce_with_logits(Floats const& logits,
                                                     Floats const& labels,
+                                                    LossOptions<AnyRuntime> const& options,
                                                     std::source_location issued_at);
 [[nodiscard]] Floats scale_by_scalar(Floats const& input,
                                      Floats const& scalar,
                                      float factor,
                                      std::source_location issued_at);
+/// Returns the mean of the losses of a batch; 0 for a batch without rows.
+[[nodiscard]] Floats mean_loss(Floats const& losses, std::source_location issued_at);
 
 }  // namespace detail
 
 /// Computes the binary cross-entropy of logits x against labels z in [0, 1], both of one shape:
-/// max(x, 0) - x z + log(1 + exp(-|x|)). Stable for any logit. An infinite logit gives the limit: 0
-/// for +infinity with a label of 1 or -infinity with a label of 0, otherwise infinity. An example
-/// whose label is outside [0, 1] has a loss and a gradient of NaN, which shows bad labels without a
-/// read by the host. Asynchronous; deterministic. Throws std::invalid_argument if the labels do not
-/// have the shape of the logits, even if they have as many elements.
+/// w (p z log(1 + exp(-x)) + (1 - z) log(1 + exp(x))), with the weight w and the pos_weight p of
+/// the options. Stable for any logit. An infinite logit gives the limit: 0 for +infinity with a
+/// label of 1 or -infinity with a label of 0, otherwise infinity. An example whose label is outside
+/// [0, 1] has a loss and a gradient of NaN, which shows bad labels without a read by the host,
+/// unless its weight is 0. Asynchronous; deterministic. Throws std::invalid_argument if the labels
+/// do not have the shape of the logits, even if they have as many elements, for a weight of another
+/// shape, and for a pos_weight below 0.
 template <Runtime R>
 [[nodiscard]] BceResult<R> bce_with_logits(
     Tensor<float, R> const& logits,
     Tensor<float, R> const& labels,
+    LossOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::bce_with_logits(logits, labels, issued_at));
+  return detail::typed<R>(detail::bce_with_logits(logits, labels, options, issued_at));
 }
 
 /// Returns factor * scalar * input, where `scalar` is a tensor of one element.
@@ -110,19 +134,25 @@ template <Runtime R>
   return detail::typed<R>(detail::softmax_gradient(output, output_gradient, issued_at));
 }
 
-/// Options of softmax_cross_entropy(): the way to report a class outside [0, classes). The loss and
-/// the gradients of such an example are 0 in any case.
+/// Options of softmax_cross_entropy().
 template <Runtime R = DefaultRuntime>
 struct CrossEntropyOptions {
+  /// The way to report a class outside [0, classes). The loss and the gradients of such an example
+  /// are 0 in any case, and it counts in a mean.
   OutOfRange out_of_range = OutOfRange::drop;
   /// For OutOfRange::count: a device scalar that is incremented by the number of bad classes.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
+  /// Examples of this class, which may have any value, are left out: the loss and the gradients are
+  /// 0, nothing is reported, and a mean is divided by the number of the others. PyTorch has -100.
+  std::optional<std::int64_t> ignore_index = {};
+  /// In [0, 1]: the part of the target that all classes share equally, as in PyTorch.
+  float label_smoothing = 0.0F;
 
   /// Converts to options without a runtime type. For use by the library only.
   template <std::same_as<CrossEntropyOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
-    return {out_of_range, bad_id_count};
+    return {out_of_range, bad_id_count, ignore_index, label_smoothing};
   }
 };
 
@@ -148,16 +178,28 @@ template <Runtime R>
     TensorOf<std::int64_t> const& classes,
     CrossEntropyOptions<AnyRuntime> const& options,
     std::source_location issued_at);
+/// A cross-entropy in which `operation` is named by errors. With an ignore_index, also returns 0
+/// for each example that is left out, and otherwise 1, [batch].
+struct CountedCrossEntropy {
+  CrossEntropyResult<AnyRuntime> result;
+  std::optional<Floats> counted;
+};
+[[nodiscard]] CountedCrossEntropy counted_cross_entropy(
+    char const* operation,
+    Floats const& logits,
+    TensorOf<std::int64_t> const& classes,
+    CrossEntropyOptions<AnyRuntime> const& options,
+    std::source_location issued_at);
 
 }  // namespace detail
 
 /// Computes the cross-entropy of softmax(logits [batch, classes]) against one class per example,
-/// [batch]: log(sum of exp(logits)) - logits[class], without overflow. Infinite logits give the
-/// limit: a loss of 0 if only the class has +infinity, infinity if another class has +infinity or
-/// the class has -infinity, and NaN if all logits are -infinity. One launch; asynchronous;
-/// deterministic; capture-safe. Throws std::invalid_argument for bad shapes. With OutOfRange::trap
-/// a class outside [0, classes) makes the next to_host() or PinnedArray::wait() throw
-/// std::out_of_range.
+/// [batch]: log(sum of exp(logits)) - logits[class], without overflow, or that of the smoothed
+/// target (Szegedy et al. 2016). Infinite logits give the limit: a loss of 0 if only the class has
+/// +infinity, infinity if another class has +infinity or the class has -infinity, and NaN if all
+/// logits are -infinity. One launch; asynchronous; deterministic; capture-safe. Throws
+/// std::invalid_argument for bad shapes. With OutOfRange::trap a class outside [0, classes) makes
+/// the next to_host() or PinnedArray::wait() throw std::out_of_range.
 template <Runtime R>
 [[nodiscard]] CrossEntropyResult<R> softmax_cross_entropy(
     Tensor<float, R> const& logits,

@@ -30,7 +30,10 @@ struct RandomOptions {
 /// draws new numbers.
 ///
 /// Two uses of a generator in one step draw different numbers if their names differ, and equal
-/// numbers if their names are equal. Copies share the state. Operations that use the generator are
+/// numbers if their names are equal. ops::dropout() with a tape refuses a name that it has drawn
+/// with for the same samples since the last advance(), so that neither two dropouts of one name nor
+/// a forgotten advance() repeats a mask silently; in a capture nothing is refused. Copies share the
+/// state. Operations that use the generator are
 /// ordered before the next advance(), as all operations on one tensor are.
 template <Runtime R = DefaultRuntime>
 class RandomGenerator;
@@ -46,13 +49,20 @@ class RandomGenerator<detail::AnyRuntime> {
   /// launch.
   void advance(std::source_location issued_at = std::source_location::current());
   [[nodiscard]] detail::TensorOf<std::int64_t> const& tensor() const noexcept { return state_; }
+  /// Notes that an operation outside captures draws for the samples [first, last). Throws
+  /// std::invalid_argument, and forgets the draws of the step, if one of the name has drawn for one
+  /// of these samples since the last advance(). For use by the library only.
+  void note_draw(std::string_view name, std::int64_t first, std::int64_t last) const;
   template <class Visit>
   void visit_state(Visit&& visit) const {
     visit(std::string("random"), state_);
   }
 
  private:
+  struct Draws;
+
   detail::TensorOf<std::int64_t> state_;  ///< [2]: the seed's bits, and the step
+  std::shared_ptr<Draws> draws_;          ///< since the last advance()
 };
 
 template <Runtime R>

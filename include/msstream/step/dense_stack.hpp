@@ -2,25 +2,47 @@
 #pragma once
 
 #include <msstream/ops/dense.hpp>
+#include <msstream/ops/normalize.hpp>
+#include <msstream/ops/random.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/parameters.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace msstream {
 
+/// The activations that have parameters: a slope, or Dice, for each column.
+enum class TrainedActivation : std::uint8_t { prelu, dice };
+/// An activation of a layer of a DenseStack.
+using LayerActivation = std::variant<ops::Activation, TrainedActivation>;
+
 struct DenseStackOptions {
-  ops::Activation activation = ops::Activation::relu;  ///< of every layer but the last
-  ops::Activation last = ops::Activation::none;        ///< of the last layer
+  LayerActivation activation = ops::Activation::relu;  ///< of every layer but the last
+  LayerActivation last = ops::Activation::none;        ///< of the last layer
   Initializer weight = init::xavier_uniform();
   Initializer bias = init::zeros();
+  /// Whether every layer but the last has a batch norm in front of its activation.
+  bool batch_norm = false;
+  /// The probability of dropping an element behind the activation of every layer but the last.
+  float dropout = 0.0F;
+  /// For dropout: the generator, whose state is shared. Call its advance() once a step.
+  std::optional<RandomGenerator<detail::AnyRuntime>> random = {};
 };
+
+namespace detail {
+
+/// Throws std::invalid_argument for a dropout outside [0, 1) or without a generator.
+void require_stack(std::string_view name, DenseStackOptions const& options);
+
+}  // namespace detail
 
 /// Dense layers one after the other: a multi-layer perceptron. Copies share the parameters.
 template <Runtime R = DefaultRuntime>
@@ -28,47 +50,108 @@ class DenseStack {
  public:
   /// Makes, or finds, the parameters `<name>/<layer>/weight` [inputs, outputs] and
   /// `<name>/<layer>/bias` [outputs] of a layer for each entry of `widths`, the number of its
-  /// outputs. The first layer has `inputs` inputs. Stacks of one name in one store are one set of
-  /// weights, as tensors of one name are: give each tower a name of its own. Throws what
-  /// Parameters::dense() throws, also for a name that has other shapes or initializers.
+  /// outputs. The first layer has `inputs` inputs. A batch norm has `<name>/<layer>/norm/weight`
+  /// and `bias`, a PReLU `<name>/<layer>/prelu/weight`, first 0.25, and Dice
+  /// `<name>/<layer>/dice/weight`; the running statistics of batch norm and Dice are the buffers
+  /// `mean` and `variance` beside them. A dropout has the name `<name>/<layer>`. Stacks of one name
+  /// in one store are one set of weights, as tensors of one name are: give each tower a name of its
+  /// own. Throws what Parameters::dense() throws, also for a name that has other shapes or
+  /// initializers, and std::invalid_argument for a dropout outside [0, 1) or without a generator.
   DenseStack(Parameters<R>& parameters,
              std::string_view name,
              std::int64_t inputs,
              std::vector<std::int64_t> const& widths,
              DenseStackOptions const& options = {},
              std::source_location issued_at = std::source_location::current())
-      : options_(options) {
+      : name_(name), dropout_{options.dropout}, random_(options.random) {
+    detail::require_stack(name, options);
     for (std::size_t i = 0; i < widths.size(); ++i) {
-      auto const layer = std::string(name) + "/" + std::to_string(i);
-      auto weight =
-          parameters.dense(layer + "/weight", {inputs, widths[i]}, options.weight, issued_at);
-      auto bias = parameters.dense(layer + "/bias", {widths[i]}, options.bias, issued_at);
-      layers_.push_back({std::move(weight), std::move(bias)});
+      bool const is_last = i + 1 == widths.size();
+      auto const layer = layer_name(i);
+      Shape const columns{widths[i]};
+      auto const statistics_of = [&](std::string const& of) {
+        return ops::RunningStatistics<R>{
+            parameters.buffer(of + "/mean", columns, {}, issued_at),
+            parameters.buffer(of + "/variance", columns, init::ones(), issued_at)};
+      };
+      Layer made{
+          parameters.dense(layer + "/weight", {inputs, widths[i]}, options.weight, issued_at),
+          parameters.dense(layer + "/bias", columns, options.bias, issued_at),
+          is_last ? options.last : options.activation};
+      if (options.batch_norm && !is_last) {
+        auto const norm = layer + "/norm";
+        made.norm.emplace(Norm{parameters.dense(norm + "/weight", columns, init::ones(), issued_at),
+                               parameters.dense(norm + "/bias", columns, init::zeros(), issued_at),
+                               statistics_of(norm)});
+      }
+      if (auto const* const trained = std::get_if<TrainedActivation>(&made.activation)) {
+        bool const is_dice = *trained == TrainedActivation::dice;
+        auto const of = layer + (is_dice ? "/dice" : "/prelu");
+        made.slope.emplace(parameters.dense(
+            of + "/weight", columns, init::constant(is_dice ? 0.0F : 0.25F), issued_at));
+        if (is_dice) {
+          made.dice.emplace(statistics_of(of));
+        }
+      }
+      layers_.push_back(std::move(made));
       inputs = widths[i];
     }
   }
 
   /// Returns the output of the last layer, [batch, outputs], for an input [batch, inputs]. The
-  /// result of a stack without layers is the input. `tape` is a GradientTape, or no_tape.
+  /// result of a stack without layers is the input. `tape` is a GradientTape, or no_tape; with
+  /// no_tape nothing is dropped, and batch norm and Dice use the running statistics.
   template <class Tape>
   [[nodiscard]] Tensor<float, R> operator()(
       Tape& tape,
       Tensor<float, R> input,
       std::source_location issued_at = std::source_location::current()) const {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      auto const activation = i + 1 < layers_.size() ? options_.activation : options_.last;
-      input = ops::dense(tape, input, layers_[i].weight, layers_[i].bias, activation, issued_at);
+      auto const& layer = layers_[i];
+      auto const* const fixed = std::get_if<ops::Activation>(&layer.activation);
+      auto const fused = fixed != nullptr && !layer.norm ? *fixed : ops::Activation::none;
+      input = ops::dense(tape, input, layer.weight, layer.bias, fused, issued_at);
+      if (layer.norm) {
+        auto const& norm = *layer.norm;
+        input = ops::batch_norm(tape, input, norm.weight, norm.bias, norm.running, {}, issued_at);
+        if (fixed != nullptr && *fixed == ops::Activation::relu) {
+          input = ops::relu(tape, input, issued_at);
+        }
+      }
+      if (layer.slope) {
+        input = layer.dice ? ops::dice(tape, input, *layer.slope, *layer.dice, {}, issued_at)
+                           : ops::prelu(tape, input, *layer.slope, issued_at);
+      }
+      if (random_ && dropout_.rate > 0.0F && i + 1 < layers_.size()) {
+        input = ops::detail::typed<R>(
+            ops::detail::dropout(tape, input, dropout_, *random_, layer_name(i), issued_at));
+      }
     }
     return input;
   }
 
  private:
+  struct Norm {
+    Tensor<float, R> weight;
+    Tensor<float, R> bias;
+    ops::RunningStatistics<R> running;
+  };
   struct Layer {
     Tensor<float, R> weight;  ///< [inputs, outputs]
     Tensor<float, R> bias;    ///< [outputs]
+    LayerActivation activation;
+    std::optional<Norm> norm = {};
+    std::optional<Tensor<float, R>> slope = {};          ///< of a TrainedActivation
+    std::optional<ops::RunningStatistics<R>> dice = {};  ///< of TrainedActivation::dice
   };
 
-  DenseStackOptions options_;
+  [[nodiscard]] std::string layer_name(std::size_t layer) const {
+    return name_ + "/" + std::to_string(layer);
+  }
+
+  std::string name_;
+  ops::DropoutOptions dropout_;
+  std::optional<RandomGenerator<detail::AnyRuntime>> random_;
   std::vector<Layer> layers_;
 };
 

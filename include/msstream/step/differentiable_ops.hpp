@@ -30,7 +30,7 @@ namespace msstream::ops {
 namespace detail {
 
 // The implementations of the differentiable operations of this header, from dense() to
-// mean_bce_with_logits(), compiled once for all runtimes.
+// mean(), compiled once for all runtimes.
 
 [[nodiscard]] Floats dense(AnyTape& tape,
                            Floats const& input,
@@ -49,14 +49,6 @@ namespace detail {
 [[nodiscard]] Floats sigmoid(AnyTape& tape, Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats sum(AnyTape& tape, Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats mean(AnyTape& tape, Floats const& input, std::source_location issued_at);
-[[nodiscard]] Floats bce_with_logits(AnyTape& tape,
-                                     Floats const& logits,
-                                     Floats const& labels,
-                                     std::source_location issued_at);
-[[nodiscard]] Floats mean_bce_with_logits(AnyTape& tape,
-                                          Floats const& logits,
-                                          Floats const& labels,
-                                          std::source_location issued_at);
 
 // The forms for NoTape, which are the operations without a tape.
 
@@ -87,18 +79,6 @@ template <class... Args>
 }
 [[nodiscard]] inline Floats mean(NoTape, Floats const& input, std::source_location issued_at) {
   return mean(input, issued_at);
-}
-[[nodiscard]] inline Floats bce_with_logits(NoTape,
-                                            Floats const& logits,
-                                            Floats const& labels,
-                                            std::source_location issued_at) {
-  return bce_with_logits(logits, labels, issued_at).losses;
-}
-[[nodiscard]] inline Floats mean_bce_with_logits(NoTape,
-                                                 Floats const& logits,
-                                                 Floats const& labels,
-                                                 std::source_location issued_at) {
-  return mean(bce_with_logits(logits, labels, issued_at).losses, issued_at);
 }
 
 }  // namespace detail
@@ -189,27 +169,6 @@ template <Runtime R, TapeOf<R> Tape>
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::mean(tape, input, issued_at));
-}
-
-/// Returns the losses of ops::bce_with_logits(), in the logits' shape; the tape records the
-/// backward. The labels get no gradient.
-template <Runtime R, TapeOf<R> Tape>
-[[nodiscard]] Tensor<float, R> bce_with_logits(
-    Tape& tape,
-    Tensor<float, R> const& logits,
-    Tensor<float, R> const& labels,
-    std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::bce_with_logits(tape, logits, labels, issued_at));
-}
-
-/// Returns the mean over the batch of bce_with_logits(), a scalar loss.
-template <Runtime R, TapeOf<R> Tape>
-[[nodiscard]] Tensor<float, R> mean_bce_with_logits(
-    Tape& tape,
-    Tensor<float, R> const& logits,
-    Tensor<float, R> const& labels,
-    std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::mean_bce_with_logits(tape, logits, labels, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/elementwise.hpp"
+#include "ops/elementwise/element_losses.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -9,25 +10,64 @@
 
 namespace msstream::ops::detail {
 
-BceResult<AnyRuntime> bce_with_logits(Floats const& logits,
-                                      Floats const& labels,
-                                      std::source_location issued_at) {
-  require(logits.shape() == labels.shape(),
-          "bce_with_logits: logits {}, labels {}; expected one shape",
-          logits.shape(),
-          labels.shape());
-  BceResult<AnyRuntime> result{{logits.device(), logits.shape()},
-                               {logits.device(), logits.shape()}};
-  kernels::BceArgs const args{
-      logits.data(), labels.data(), result.losses.data(), result.gradients.data(), logits.count()};
+BceResult<AnyRuntime> element_losses(ElementLosses const& of, std::source_location issued_at) {
+  auto const& shape = of.inputs.shape();
+  require(of.targets == nullptr || of.targets->shape() == shape,
+          "{}: inputs {}, labels or targets {}; expected one shape",
+          of.operation,
+          shape,
+          of.targets == nullptr ? shape : of.targets->shape());
+  bool const is_bce = of.kind == kernels::LossKind::bce_with_logits;
+  require(of.options.pos_weight >= 0.0F && (is_bce || of.options.pos_weight == 1.0F),
+          "{}: a pos_weight of {}; expected {}",
+          of.operation,
+          of.options.pos_weight,
+          is_bce ? "a number of at least 0" : "none, as only a binary cross-entropy has one");
+  require(of.margin >= 0.0F, "{}: a margin of {}; expected at least 0", of.operation, of.margin);
+  BceResult<AnyRuntime> result{{of.inputs.device(), shape}, {of.inputs.device(), shape}};
+  kernels::ElementLossArgs args{of.inputs.data(),
+                                of.targets == nullptr ? nullptr : of.targets->data(),
+                                result.losses.data(),
+                                result.gradients.data(),
+                                of.inputs.count(),
+                                of.kind,
+                                is_bce ? of.options.pos_weight : of.margin};
+  auto read = reads(of.inputs);
+  if (of.targets != nullptr) {
+    read.add(*of.targets);
+  }
+  if (auto const& weight = of.options.weight) {
+    auto const rows = shape.rank() == 0 ? 1 : shape[0];
+    require(weight->shape() == shape || weight->shape() == Shape{rows} ||
+                weight->shape() == Shape{rows, 1},
+            "{}: weights {} for inputs {}; expected their shape, or one weight for each row",
+            of.operation,
+            weight->shape(),
+            shape);
+    args.weights = weight->data();
+    args.elements_a_weight = args.count == 0 ? 1 : args.count / weight->count();
+    read.add(*weight);
+  }
   issue(
-      "bce_with_logits",
-      reads(logits, labels),
+      of.operation,
+      read,
       writes(result.losses, result.gradients),
-      [args](auto stream) { kernels::bce_with_logits(stream, args); },
+      [args](auto stream) { kernels::element_losses(stream, args); },
       {},
       issued_at);
   return result;
+}
+
+BceResult<AnyRuntime> bce_with_logits(Floats const& logits,
+                                      Floats const& labels,
+                                      LossOptions<AnyRuntime> const& options,
+                                      std::source_location issued_at) {
+  return element_losses(
+      {"bce_with_logits", kernels::LossKind::bce_with_logits, logits, &labels, options}, issued_at);
+}
+
+Floats mean_loss(Floats const& losses, std::source_location issued_at) {
+  return losses.count() == 0 ? sum(losses, issued_at) : mean(losses, issued_at);
 }
 
 Floats scale_by_scalar(Floats const& input,

@@ -94,37 +94,55 @@ Floats softmax_gradient(Floats const& output,
   return gradient;
 }
 
-CrossEntropyResult<AnyRuntime> softmax_cross_entropy(Floats const& logits,
-                                                     TensorOf<std::int64_t> const& classes,
-                                                     CrossEntropyOptions<AnyRuntime> const& options,
-                                                     std::source_location issued_at) {
+CountedCrossEntropy counted_cross_entropy(char const* operation,
+                                          Floats const& logits,
+                                          TensorOf<std::int64_t> const& classes,
+                                          CrossEntropyOptions<AnyRuntime> const& options,
+                                          std::source_location issued_at) {
   auto const& shape = logits.shape();
   require(shape.rank() == 2 && classes.shape() == Shape{shape[0]},
-          "softmax_cross_entropy: logits {}, classes {}; expected [batch, classes] and [batch]",
+          "{}: logits {}, classes {}; expected [batch, classes] and [batch]",
+          operation,
           shape,
           classes.shape());
-  CrossEntropyResult<AnyRuntime> result{{logits.device(), {shape[0]}}, {logits.device(), shape}};
+  require(options.label_smoothing >= 0.0F && options.label_smoothing <= 1.0F,
+          "{}: a label_smoothing of {}; expected 0 to 1",
+          operation,
+          options.label_smoothing);
+  auto const& device = logits.device();
+  CountedCrossEntropy found{{{device, {shape[0]}}, {device, shape}}, {}};
   kernels::CrossEntropyArgs args{logits.data(),
                                  classes.data(),
-                                 result.losses.data(),
-                                 result.gradients.data(),
+                                 found.result.losses.data(),
+                                 found.result.gradients.data(),
                                  shape[0],
                                  shape[1],
-                                 {}};
-  auto written = writes(result.losses, result.gradients);
-  args.report = id_report("softmax_cross_entropy",
-                          *logits.device(),
-                          options.out_of_range,
-                          options.bad_id_count,
-                          written);
+                                 {},
+                                 options.label_smoothing};
+  auto written = writes(found.result.losses, found.result.gradients);
+  if (options.ignore_index) {
+    found.counted.emplace(device, Shape{shape[0]});
+    args.ignores = true;
+    args.ignored = *options.ignore_index;
+    args.counted = found.counted->data();
+    written.add(*found.counted);
+  }
+  args.report = id_report(operation, *device, options.out_of_range, options.bad_id_count, written);
   issue(
-      "softmax_cross_entropy",
+      operation,
       reads(logits, classes),
       written,
       [args](auto stream) { kernels::softmax_cross_entropy(stream, args); },
       {},
       issued_at);
-  return result;
+  return found;
+}
+
+CrossEntropyResult<AnyRuntime> softmax_cross_entropy(Floats const& logits,
+                                                     TensorOf<std::int64_t> const& classes,
+                                                     CrossEntropyOptions<AnyRuntime> const& options,
+                                                     std::source_location issued_at) {
+  return counted_cross_entropy("softmax_cross_entropy", logits, classes, options, issued_at).result;
 }
 
 }  // namespace msstream::ops::detail

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/real_types.hpp"
+#include "memory/device/device_state.hpp"
+#include "memory/device/open_capture.hpp"
 #include "random/dropout.hpp"
 #include "random/fill.hpp"
 #include "random/philox.hpp"
@@ -12,9 +14,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <source_location>
+#include <string>
 #include <string_view>
 
 namespace msstream {
@@ -27,11 +34,20 @@ namespace {
 
 }  // namespace
 
+struct RandomGenerator<detail::AnyRuntime>::Draws {
+  struct Samples {
+    std::int64_t first;
+    std::int64_t last;
+  };
+  std::mutex mutex;
+  std::multimap<std::string, Samples, std::less<>> by_name;
+};
+
 RandomGenerator<detail::AnyRuntime>::RandomGenerator(
     std::shared_ptr<detail::DeviceState> const& device,
     RandomOptions const& options,
     std::source_location issued_at)
-    : state_(device, {2}) {
+    : state_(device, {2}), draws_(std::make_shared<Draws>()) {
   issue(
       "set_random",
       writes(state_),
@@ -42,7 +58,34 @@ RandomGenerator<detail::AnyRuntime>::RandomGenerator(
       issued_at);
 }
 
+void RandomGenerator<detail::AnyRuntime>::note_draw(std::string_view name,
+                                                    std::int64_t first,
+                                                    std::int64_t last) const {
+  if (detail::OpenCapture::current(*state_.device()->context) != nullptr) {
+    return;
+  }
+  std::lock_guard const lock(draws_->mutex);
+  auto const [begin, end] = draws_->by_name.equal_range(name);
+  auto const repeated = std::any_of(begin, end, [&](auto const& draw) {
+    return draw.second.first < last && first < draw.second.last;
+  });
+  if (repeated) {
+    draws_->by_name.clear();
+  }
+  require(!repeated,
+          "dropout: '{}' draws twice for samples of [{}, {}) in one step, and would drop the same "
+          "elements; expected another name, or RandomGenerator::advance() once a step",
+          name,
+          first,
+          last);
+  draws_->by_name.emplace(name, Draws::Samples{first, last});
+}
+
 void RandomGenerator<detail::AnyRuntime>::advance(std::source_location issued_at) {
+  {
+    std::lock_guard const lock(draws_->mutex);
+    draws_->by_name.clear();
+  }
   issue(
       "advance_random",
       writes(state_),

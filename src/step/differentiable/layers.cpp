@@ -24,6 +24,9 @@ Floats dropout(AnyTape& tape,
     require_dropout("dropout", input.shape(), options);
     return input;
   }
+  require_dropout("dropout", input.shape(), options);
+  auto const samples = input.shape().rank() > 0 ? input.shape()[0] : 1;
+  random.note_draw(name, options.first_sample, options.first_sample + samples);
   auto const result = dropout(input, options, random, name, issued_at);
   return recorded(
       tape,

@@ -5,7 +5,6 @@
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/ops/loss.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
@@ -124,39 +123,6 @@ Floats mean(AnyTape& tape, Floats const& input, std::source_location issued_at) 
       mean(input, issued_at),
       [shape = input.shape(), issued_at](auto const& gradient) {
         return broadcast(gradient, 1.0F / static_cast<float>(shape.count()), shape, issued_at);
-      },
-      issued_at);
-}
-
-Floats bce_with_logits(AnyTape& tape,
-                       Floats const& logits,
-                       Floats const& labels,
-                       std::source_location issued_at) {
-  auto const result = bce_with_logits(logits, labels, issued_at);
-  return recorded(
-      tape,
-      "bce_with_logits",
-      logits,
-      result.losses,
-      [gradients = result.gradients, issued_at](auto const& gradient) {
-        return multiply(gradients, gradient, issued_at);
-      },
-      issued_at);
-}
-
-Floats mean_bce_with_logits(AnyTape& tape,
-                            Floats const& logits,
-                            Floats const& labels,
-                            std::source_location issued_at) {
-  auto const result = bce_with_logits(logits, labels, issued_at);
-  auto const factor = 1.0F / static_cast<float>(result.losses.count());
-  return recorded(
-      tape,
-      "mean_bce_with_logits",
-      logits,
-      mean(result.losses, issued_at),
-      [gradients = result.gradients, factor, issued_at](auto const& gradient) {
-        return scale_by_scalar(gradients, gradient, factor, issued_at);
       },
       issued_at);
 }

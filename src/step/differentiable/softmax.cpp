@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/recorded.hpp"
 
+#include <msstream/ops/activation.hpp>
+#include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/step/differentiable/loss.hpp>
@@ -8,7 +10,10 @@
 #include <msstream/tensor/detail/typed.hpp>
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <source_location>
+#include <utility>
 
 namespace msstream::ops::detail {
 namespace {
@@ -41,20 +46,33 @@ Floats softmax(AnyTape& tape,
   return recorded_softmax(tape, input, softmax(input, lengths, issued_at), issued_at);
 }
 
-Floats mean_softmax_cross_entropy(AnyTape& tape,
+Floats mean_softmax_cross_entropy(AnyTape* tape,
                                   Floats const& logits,
                                   TensorOf<std::int64_t> const& classes,
                                   CrossEntropyOptions<AnyRuntime> const& options,
                                   std::source_location issued_at) {
-  auto const result = softmax_cross_entropy(logits, classes, options, issued_at);
-  auto const factor = 1.0F / static_cast<float>(result.losses.count());
+  constexpr char const* kOperation = "mean_softmax_cross_entropy";
+  auto const [result, counted] =
+      counted_cross_entropy(kOperation, logits, classes, options, issued_at);
+  std::optional<Floats> divisor;
+  if (counted) {
+    divisor = clamp(sum(*counted, issued_at), 1.0F, std::numeric_limits<float>::max(), issued_at);
+  }
+  auto loss = divisor ? divide(sum(result.losses, issued_at), *divisor, issued_at)
+                      : mean_loss(result.losses, issued_at);
+  if (tape == nullptr) {
+    return loss;
+  }
+  auto const count = result.losses.count();
+  auto const factor = divisor || count == 0 ? 1.0F : 1.0F / static_cast<float>(count);
   return recorded(
-      tape,
-      "mean_softmax_cross_entropy",
+      *tape,
+      kOperation,
       logits,
-      mean(result.losses, issued_at),
-      [gradients = result.gradients, factor, issued_at](auto const& gradient) {
-        return scale_by_scalar(gradients, gradient, factor, issued_at);
+      std::move(loss),
+      [gradients = result.gradients, divisor, factor, issued_at](Floats const& gradient) {
+        auto const of_each = divisor ? divide(gradient, *divisor, issued_at) : gradient;
+        return scale_by_scalar(gradients, of_each, factor, issued_at);
       },
       issued_at);
 }

@@ -33,7 +33,7 @@ TEST_F(HostThreads, elementwise_results_have_the_same_bits) {
     sigmoid_gradient(stream, input.data(), other.data(), out, kCount);
   });
   expect_same_bits(output, [&](HostStream stream, float* out) {
-    bce_with_logits(stream, {input.data(), other.data(), out, nullptr, kCount});
+    element_losses(stream, {input.data(), other.data(), out, nullptr, kCount});
   });
   expect_same_bits(poisoned(1), [&](HostStream stream, float* out) {
     std::vector<char> workspace(reduce_workspace_bytes(stream, kCount));

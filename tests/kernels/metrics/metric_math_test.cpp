@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -65,30 +66,38 @@ TEST(MetricMath, ordered_bits_ascend_with_the_numbers) {
   EXPECT_EQ(ordered_bits(-0.0F), ordered_bits(0.0F));
 }
 
-TEST(MetricMath, buckets_ascend_and_are_within_range) {
+TEST(MetricMath, buckets_ascend_with_the_distance_and_are_within_range) {
   for (std::int64_t const count :
        {std::int64_t{256}, std::int64_t{1} << 16, std::int64_t{1} << 24}) {
-    std::int64_t last = 0;
-    for (double logit = -40.0; logit <= 40.0; logit += 0.0103) {
-      auto const bucket = bucket_of_logit(logit, count);
-      ASSERT_GE(bucket, last) << logit;
+    std::int64_t last = count / 2;
+    for (double distance = 0x1p-50; distance < 0x1p17; distance *= 1.00317) {
+      auto const bucket = bucket_at(distance, count);
+      ASSERT_GE(bucket, last) << distance;
+      ASSERT_EQ(bucket_at(-distance, count), count - 1 - bucket) << distance;
       last = bucket;
     }
     EXPECT_EQ(last, count - 1);
-    EXPECT_EQ(bucket_of_logit(-std::numeric_limits<double>::infinity(), count), 0);
-    EXPECT_EQ(bucket_of_probability(0.0F, count), 0);
-    EXPECT_EQ(bucket_of_probability(1.0F, count), count - 1);
-    EXPECT_EQ(bucket_of_probability(0.5F, count), count / 2);
-    EXPECT_EQ(bucket_of_probability(std::nextafter(0.5F, 0.0F), count), count / 2 - 1);
-    last = 0;
-    for (double logit = -40.0; logit <= 17.0; logit += 0.0103) {
-      auto const bucket =
-          bucket_of_probability(static_cast<float>(1.0 / (1.0 + std::exp(-logit))), count);
-      ASSERT_GE(bucket, last) << logit;
-      ASSERT_LT(bucket, count);
-      last = bucket;
-    }
+    EXPECT_EQ(bucket_at(0.0, count), count / 2);
+    EXPECT_EQ(bucket_at(-0x1p-60, count), count / 2 - 1);
+    EXPECT_EQ(bucket_at(std::numeric_limits<double>::infinity(), count), count - 1);
+    EXPECT_EQ(bucket_at(-std::numeric_limits<double>::infinity(), count), 0);
+    // Each power of two has count / 128 buckets.
+    EXPECT_EQ(bucket_at(0x1p3, count) - bucket_at(0x1p2, count), count / 128);
+    EXPECT_EQ(bucket_at(0x1p-30, count) - bucket_at(0x1p-31, count), count / 128);
   }
+}
+
+TEST(MetricMath, logits_of_probabilities_ascend) {
+  double last = logit_of(0.0F, true);
+  EXPECT_EQ(last, -std::numeric_limits<double>::infinity());
+  for (float p = 1e-45F; p < 1.0F; p = std::max(p * 1.0003F, std::nextafter(p, 2.0F))) {
+    auto const logit = logit_of(p, true);
+    ASSERT_GT(logit, last) << p;
+    ASSERT_NEAR(logit, std::log(p / (1.0 - p)), 1e-13) << p;
+    last = logit;
+  }
+  EXPECT_EQ(logit_of(1.0F, true), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(logit_of(1.0F, false), 1.0);
 }
 
 }  // namespace

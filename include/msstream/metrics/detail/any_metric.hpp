@@ -40,6 +40,10 @@ struct AnyUpdate {
 };
 /// The implementation of update() and of all members of that name.
 void update_metrics(std::vector<AnyUpdate> const& updates, std::source_location issued_at);
+using MetricValues = std::vector<std::pair<std::string, std::optional<double>>>;
+/// The implementation of MetricSet::values().
+[[nodiscard]] MetricValues values_of(std::vector<AnyMetric> const& metrics,
+                                     std::source_location issued_at);
 /// Throws std::invalid_argument if two of the metrics have the same name.
 void require_names(std::vector<AnyMetric> const& metrics);
 

@@ -204,7 +204,9 @@ template <Runtime R>
 }
 
 /// Returns the output of ops::dropout(); the tape records the backward, which drops what the
-/// forward dropped, even if the generator has been advanced since. With NoTape, and while a
+/// forward dropped, even if the generator has been advanced since. Outside captures, throws
+/// std::invalid_argument for a name that was used for the same samples since the generator's last
+/// advance(). With NoTape, and while a
 /// GradientTape::Pause lives, returns the input.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> dropout(

@@ -9,39 +9,81 @@
 #include <cstdint>
 #include <source_location>
 
-/// Differentiable forms of softmax and cross-entropy, with a GradientTape as first argument, which
-/// records the backward.
+/// Differentiable forms of softmax and losses, with a GradientTape as first argument, which records
+/// the backward.
 namespace msstream::ops {
 
 namespace detail {
 
-// The implementations of the differentiable softmax() and mean_softmax_cross_entropy(), compiled
-// once for all runtimes.
+// The implementations of the differentiable operations of this header, compiled once for all
+// runtimes.
 
 [[nodiscard]] Floats softmax(AnyTape& tape, Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats softmax(AnyTape& tape,
                              Floats const& input,
                              TensorOf<std::int64_t> const& lengths,
                              std::source_location issued_at);
-[[nodiscard]] Floats mean_softmax_cross_entropy(AnyTape& tape,
+
+[[nodiscard]] Floats bce_with_logits(AnyTape& tape,
+                                     Floats const& logits,
+                                     Floats const& labels,
+                                     LossOptions<AnyRuntime> const& options,
+                                     std::source_location issued_at);
+
+// The implementations of the losses that are means over the batch. The tape is null for NoTape.
+
+[[nodiscard]] Floats mean_bce_with_logits(AnyTape* tape,
+                                          Floats const& logits,
+                                          Floats const& labels,
+                                          LossOptions<AnyRuntime> const& options,
+                                          std::source_location issued_at);
+[[nodiscard]] Floats mean_softmax_cross_entropy(AnyTape* tape,
                                                 Floats const& logits,
                                                 TensorOf<std::int64_t> const& classes,
                                                 CrossEntropyOptions<AnyRuntime> const& options,
                                                 std::source_location issued_at);
+[[nodiscard]] Floats mse_loss(AnyTape* tape,
+                              Floats const& predictions,
+                              Floats const& targets,
+                              LossOptions<AnyRuntime> const& options,
+                              std::source_location issued_at);
+[[nodiscard]] Floats hinge_loss(AnyTape* tape,
+                                Floats const& logits,
+                                Floats const& labels,
+                                float margin,
+                                LossOptions<AnyRuntime> const& options,
+                                std::source_location issued_at);
+[[nodiscard]] Floats bpr_loss(AnyTape* tape,
+                              Floats const& positives,
+                              Floats const& negatives,
+                              std::source_location issued_at);
+[[nodiscard]] Floats margin_ranking_loss(AnyTape* tape,
+                                         Floats const& positives,
+                                         Floats const& negatives,
+                                         float margin,
+                                         std::source_location issued_at);
+
+/// Returns the address of a tape, or null for NoTape.
+[[nodiscard]] inline AnyTape* tape_or_null(AnyTape& tape) noexcept {
+  return &tape;
+}
+[[nodiscard]] inline AnyTape* tape_or_null(NoTape) noexcept {
+  return nullptr;
+}
 
 // The forms for NoTape, which are the operations without a tape.
+
+[[nodiscard]] inline Floats bce_with_logits(NoTape,
+                                            Floats const& logits,
+                                            Floats const& labels,
+                                            LossOptions<AnyRuntime> const& options,
+                                            std::source_location issued_at) {
+  return bce_with_logits(logits, labels, options, issued_at).losses;
+}
 
 template <class... Args>
 [[nodiscard]] Floats softmax(NoTape, Args const&... args) {
   return softmax(args...);
-}
-[[nodiscard]] inline Floats mean_softmax_cross_entropy(
-    NoTape,
-    Floats const& logits,
-    TensorOf<std::int64_t> const& classes,
-    CrossEntropyOptions<AnyRuntime> const& options,
-    std::source_location issued_at) {
-  return mean(softmax_cross_entropy(logits, classes, options, issued_at).losses, issued_at);
 }
 
 }  // namespace detail
@@ -62,8 +104,10 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::softmax(tape, input, lengths, issued_at));
 }
 
-/// Returns the mean over the batch of softmax_cross_entropy(), a scalar loss. An example whose
-/// class is out of range counts in the batch, with a loss of 0.
+/// Returns the mean over the batch of softmax_cross_entropy(), a scalar loss; 0, with gradients of
+/// 0, for a batch without rows. An example whose class is out of range counts in the batch, with a
+/// loss of 0; one of the ignore_index does not. If no example counts, the loss and the gradients
+/// are 0.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> mean_softmax_cross_entropy(
     Tape& tape,
@@ -71,8 +115,90 @@ template <Runtime R, TapeOf<R> Tape>
     Tensor<std::int64_t, R> const& classes,
     CrossEntropyOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::mean_softmax_cross_entropy(
+      detail::tape_or_null(tape), logits, classes, options, issued_at));
+}
+
+/// Returns the losses of ops::bce_with_logits(), in the logits' shape; the tape records the
+/// backward. The labels and weights get no gradient.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> bce_with_logits(
+    Tape& tape,
+    Tensor<float, R> const& logits,
+    Tensor<float, R> const& labels,
+    LossOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::bce_with_logits(tape, logits, labels, options, issued_at));
+}
+
+// The losses below are scalars, means over all elements. The mean of a batch without rows is 0, and
+// its gradients are 0, so that a rank without rows takes part in a step. Targets, labels and
+// weights get no gradient. Throws std::invalid_argument for shapes that do not match and numbers
+// out of range.
+
+/// Returns the mean of bce_with_logits().
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> mean_bce_with_logits(
+    Tape& tape,
+    Tensor<float, R> const& logits,
+    Tensor<float, R> const& labels,
+    LossOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
-      detail::mean_softmax_cross_entropy(tape, logits, classes, options, issued_at));
+      detail::mean_bce_with_logits(detail::tape_or_null(tape), logits, labels, options, issued_at));
+}
+
+/// Returns the mean of (prediction - target)^2, of predictions and targets of one shape, with the
+/// weights of the options.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> mse_loss(
+    Tape& tape,
+    Tensor<float, R> const& predictions,
+    Tensor<float, R> const& targets,
+    LossOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::mse_loss(detail::tape_or_null(tape), predictions, targets, options, issued_at));
+}
+
+/// Returns the mean of max(0, margin - (2 label - 1) logit), of logits and labels of one shape,
+/// with the weights of the options. A label is in [0, 1]; another makes the loss NaN.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> hinge_loss(
+    Tape& tape,
+    Tensor<float, R> const& logits,
+    Tensor<float, R> const& labels,
+    float margin = 1.0F,
+    LossOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::hinge_loss(detail::tape_or_null(tape), logits, labels, margin, options, issued_at));
+}
+
+/// Returns the mean of -log(sigmoid(positive - negative)), the pairwise logistic loss of Bayesian
+/// personalized ranking (Rendle et al. 2009). The shapes of the scores broadcast as in
+/// ops::subtract(): positives [batch, 1] and negatives [batch, n] make n pairs of each example.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> bpr_loss(
+    Tape& tape,
+    Tensor<float, R> const& positives,
+    Tensor<float, R> const& negatives,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::bpr_loss(detail::tape_or_null(tape), positives, negatives, issued_at));
+}
+
+/// Returns the mean of max(0, margin - (positive - negative)). The shapes of the scores broadcast
+/// as in bpr_loss().
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> margin_ranking_loss(
+    Tape& tape,
+    Tensor<float, R> const& positives,
+    Tensor<float, R> const& negatives,
+    float margin = 0.0F,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::margin_ranking_loss(
+      detail::tape_or_null(tape), positives, negatives, margin, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elementwise/broadcast_plan.hpp"
+#include "ops/elementwise/element_losses.hpp"
+#include "step/recorded.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/loss.hpp>
+#include <msstream/step/differentiable/elementwise.hpp>
+#include <msstream/step/differentiable/loss.hpp>
+#include <msstream/step/gradient_tape.hpp>
+
+#include <source_location>
+#include <utility>
+
+namespace msstream::ops::detail {
+namespace {
+
+/// Returns the mean of losses of elements, which is recorded if there is a tape.
+[[nodiscard]] Floats mean_of(AnyTape* tape,
+                             ElementLosses const& of,
+                             std::source_location issued_at) {
+  auto const result = element_losses(of, issued_at);
+  auto mean = mean_loss(result.losses, issued_at);
+  if (tape == nullptr) {
+    return mean;
+  }
+  auto const count = result.losses.count();
+  auto const factor = count == 0 ? 0.0F : 1.0F / static_cast<float>(count);
+  return recorded(
+      *tape,
+      of.operation,
+      of.inputs,
+      std::move(mean),
+      [gradients = result.gradients, factor, issued_at](Floats const& gradient) {
+        return scale_by_scalar(gradients, gradient, factor, issued_at);
+      },
+      issued_at);
+}
+
+/// Returns the mean loss of the differences of scores that should be positive.
+[[nodiscard]] Floats mean_of_pairs(AnyTape* tape,
+                                   char const* operation,
+                                   kernels::LossKind kind,
+                                   Floats const& positives,
+                                   Floats const& negatives,
+                                   float margin,
+                                   std::source_location issued_at) {
+  require(kernels::broadcast_shape(positives.shape(), negatives.shape()).has_value(),
+          "{}: positives {} and negatives {} do not broadcast to one shape",
+          operation,
+          positives.shape(),
+          negatives.shape());
+  auto const difference = tape == nullptr ? subtract(positives, negatives, issued_at)
+                                          : subtract(*tape, positives, negatives, issued_at);
+  return mean_of(tape, {operation, kind, difference, nullptr, {}, margin}, issued_at);
+}
+
+}  // namespace
+
+Floats bce_with_logits(AnyTape& tape,
+                       Floats const& logits,
+                       Floats const& labels,
+                       LossOptions<AnyRuntime> const& options,
+                       std::source_location issued_at) {
+  auto const result = bce_with_logits(logits, labels, options, issued_at);
+  return recorded(
+      tape,
+      "bce_with_logits",
+      logits,
+      result.losses,
+      [gradients = result.gradients, issued_at](auto const& gradient) {
+        return multiply(gradients, gradient, issued_at);
+      },
+      issued_at);
+}
+
+Floats mean_bce_with_logits(AnyTape* tape,
+                            Floats const& logits,
+                            Floats const& labels,
+                            LossOptions<AnyRuntime> const& options,
+                            std::source_location issued_at) {
+  return mean_of(
+      tape,
+      {"mean_bce_with_logits", kernels::LossKind::bce_with_logits, logits, &labels, options},
+      issued_at);
+}
+
+Floats mse_loss(AnyTape* tape,
+                Floats const& predictions,
+                Floats const& targets,
+                LossOptions<AnyRuntime> const& options,
+                std::source_location issued_at) {
+  return mean_of(tape,
+                 {"mse_loss", kernels::LossKind::squared_error, predictions, &targets, options},
+                 issued_at);
+}
+
+Floats hinge_loss(AnyTape* tape,
+                  Floats const& logits,
+                  Floats const& labels,
+                  float margin,
+                  LossOptions<AnyRuntime> const& options,
+                  std::source_location issued_at) {
+  return mean_of(
+      tape, {"hinge_loss", kernels::LossKind::hinge, logits, &labels, options, margin}, issued_at);
+}
+
+Floats bpr_loss(AnyTape* tape,
+                Floats const& positives,
+                Floats const& negatives,
+                std::source_location issued_at) {
+  return mean_of_pairs(
+      tape, "bpr_loss", kernels::LossKind::bce_with_logits, positives, negatives, 0.0F, issued_at);
+}
+
+Floats margin_ranking_loss(AnyTape* tape,
+                           Floats const& positives,
+                           Floats const& negatives,
+                           float margin,
+                           std::source_location issued_at) {
+  return mean_of_pairs(tape,
+                       "margin_ranking_loss",
+                       kernels::LossKind::hinge,
+                       positives,
+                       negatives,
+                       margin,
+                       issued_at);
+}
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/gradient_fixture.hpp"
+
+#include <msstream/step/captured_step.hpp>
+#include <msstream/step/dense_stack.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class DenseStackTest : public GradientTest<R> {};
+TYPED_TEST_SUITE(DenseStackTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(DenseStackTest, a_layer_is_dense_then_norm_then_activation_then_dropout) {
+  for (LayerActivation const activation : {LayerActivation(ops::Activation::relu),
+                                           LayerActivation(ops::Activation::none),
+                                           LayerActivation(TrainedActivation::prelu),
+                                           LayerActivation(TrainedActivation::dice)}) {
+    for (bool const norm : {false, true}) {
+      Parameters<TypeParam> parameters(this->device(), {.seed = 5});
+      Parameters<TypeParam> alone(this->device(), {.seed = 5});
+      RandomGenerator<TypeParam> random(this->device(), {.seed = 9});
+      RandomGenerator<TypeParam> again(this->device(), {.seed = 9});
+      DenseStack<TypeParam> const stack(parameters,
+                                        "s",
+                                        3,
+                                        {5, 2},
+                                        {.activation = activation,
+                                         .last = TrainedActivation::prelu,
+                                         .batch_norm = norm,
+                                         .dropout = 0.4F,
+                                         .random = random});
+      auto const x = this->put(this->random.reals(7 * 3), {7, 3});
+      // The layers by hand. Their parameters have the names of the stack's.
+      auto const by_hand = [&](auto& tape) {
+        auto h = ops::dense(tape,
+                            x,
+                            alone.dense("s/0/weight", {3, 5}),
+                            alone.dense("s/0/bias", {5}, init::zeros()));
+        if (norm) {
+          h = ops::batch_norm(tape,
+                              h,
+                              alone.dense("s/0/norm/weight", {5}, init::ones()),
+                              alone.dense("s/0/norm/bias", {5}, init::zeros()),
+                              {alone.buffer("s/0/norm/mean", {5}),
+                               alone.buffer("s/0/norm/variance", {5}, init::ones())});
+        }
+        if (activation == LayerActivation(ops::Activation::relu)) {
+          h = ops::relu(tape, h);
+        } else if (activation == LayerActivation(TrainedActivation::prelu)) {
+          h = ops::prelu(tape, h, alone.dense("s/0/prelu/weight", {5}, init::constant(0.25F)));
+        } else if (activation == LayerActivation(TrainedActivation::dice)) {
+          h = ops::dice(tape,
+                        h,
+                        alone.dense("s/0/dice/weight", {5}, init::zeros()),
+                        {alone.buffer("s/0/dice/mean", {5}),
+                         alone.buffer("s/0/dice/variance", {5}, init::ones())});
+        }
+        h = ops::dropout(tape, h, {.rate = 0.4F}, again, "s/0");
+        h = ops::dense(tape,
+                       h,
+                       alone.dense("s/1/weight", {5, 2}),
+                       alone.dense("s/1/bias", {2}, init::zeros()));
+        return ops::prelu(tape, h, alone.dense("s/1/prelu/weight", {2}, init::constant(0.25F)));
+      };
+      auto const labels = this->put(this->random.reals(14, 0.0F, 1.0F), {7, 2});
+      GradientTape tape(this->device());
+      auto const output = stack(tape, x);
+      auto const expected = by_hand(tape);
+      expect_near(to_host(output), to_doubles(to_host(expected)));
+      tape.backward(ops::mean_bce_with_logits(tape, output, labels));
+      for (auto const& entry : parameters.entries()) {
+        ASSERT_TRUE(alone.contains(entry.name)) << entry.name;
+        if (entry.kind != Parameters<TypeParam>::Kind::dense) {
+          // The statistics have moved alike.
+          expect_near(to_host(parameters.find(entry.name)),
+                      to_doubles(to_host(alone.find(entry.name))));
+        }
+      }
+      EXPECT_EQ(parameters.entries().size(), alone.entries().size());
+      GradientTape other(this->device());
+      again.advance();
+      random.advance();
+      auto const own = stack(other, x);
+      auto const hand = by_hand(other);
+      other.backward(ops::add(other, std::vector{ops::sum(other, own), ops::sum(other, hand)}));
+      for (auto const& entry : parameters.entries()) {
+        if (entry.kind == Parameters<TypeParam>::Kind::dense) {
+          expect_near(to_host(other.gradient(parameters.find(entry.name))),
+                      to_doubles(to_host(other.gradient(alone.find(entry.name)))),
+                      1e-4);
+        }
+      }
+      // Evaluation drops nothing, and changes no statistics.
+      auto const evaluated = to_host(stack(no_tape, x));
+      expect_near(evaluated, to_doubles(to_host(by_hand(no_tape))));
+      EXPECT_EQ(to_host(stack(no_tape, x)), evaluated);
+    }
+  }
+}
+
+TYPED_TEST(DenseStackTest, refusals_name_the_stack) {
+  Parameters<TypeParam> parameters(this->device());
+  RandomGenerator<TypeParam> const random(this->device());
+  auto const made = [&](DenseStackOptions const& options) {
+    DenseStack<TypeParam> const stack(parameters, "tower", 3, {5, 2}, options);
+  };
+  expect_refused([&] { made({.dropout = 0.5F}); }, "'tower'", "without a generator");
+  expect_refused([&] { made({.dropout = 1.0F, .random = random}); }, "'tower'", "dropout of 1");
+  EXPECT_TRUE(parameters.entries().empty());
+}
+
+TYPED_TEST(DenseStackTest, a_dropout_that_would_repeat_a_mask_is_refused) {
+  RandomGenerator<TypeParam> random(this->device());
+  auto const x = this->put(Floats(12, 1.0F), {6, 2});
+  GradientTape tape(this->device());
+  auto const drop = [&](auto& on, char const* name, std::int64_t first = 0) {
+    return ops::dropout(on, x, {.rate = 0.5F, .first_sample = first}, random, name);
+  };
+  (void)drop(tape, "a");
+  (void)drop(tape, "b");
+  (void)drop(tape, "a", 6);  // the other part of the batch
+  (void)drop(no_tape, "a");
+  expect_refused([&] { (void)drop(tape, "a", 5); }, "'a'", "[5, 11)", "advance()");
+  // An error at most once, so that a program can go on after it.
+  (void)drop(tape, "a");
+  expect_refused([&] { (void)drop(tape, "a"); }, "'a'", "twice");
+  (void)drop(tape, "a");
+  auto copy_of_generator = random;
+  copy_of_generator.advance();
+  (void)drop(tape, "a");
+  // A capture draws once, and each replay again.
+  CapturedStep<TypeParam> step(this->device(), [&] {
+    GradientTape captured(this->device());
+    (void)drop(captured, "a");
+    random.advance();
+  });
+  step.replay();
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -36,9 +36,7 @@ constexpr std::string_view kLine = "#d9dee6";
 /// Returns the name of a kernel without its namespaces, template arguments and parameters.
 std::string_view short_name(std::string_view name) {
   constexpr std::string_view kReturned = "void ";
-  if (name.starts_with(kReturned)) {
-    name.remove_prefix(kReturned.size());
-  }
+  name.remove_prefix(name.starts_with(kReturned) ? kReturned.size() : 0);
   auto const anonymous = name.find("(anonymous namespace)::");
   if (anonymous != std::string_view::npos) {
     name.remove_prefix(anonymous + std::string_view("(anonymous namespace)::").size());

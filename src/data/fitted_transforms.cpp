@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/fitted_transforms.hpp"
 
+#include "data/chunk_access.hpp"
+
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>
 
@@ -143,7 +145,7 @@ void FittedTransforms::apply(Chunk& chunk, std::shared_ptr<Schema const> result)
       column->apply(chunk, i);
     }
   }
-  chunk.set_schema(std::move(result));
+  ChunkAccess::set_schema(chunk, std::move(result));
 }
 
 }  // namespace msstream::data::detail

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/chunk_access.hpp"
 #include "data/fitted_transforms.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -82,7 +83,7 @@ class ColumnFit {
   void keep_words(Chunk& chunk, std::size_t column) const {
     bool const counts = step_ != nullptr && step_->kind == Transform::Kind::vocabulary;
     if (counts && fitted_.raw.type == ColumnType::hashed) {
-      chunk.keep_words(column);
+      detail::ChunkAccess::keep_words(chunk, column);
     }
   }
   void add(Chunk& chunk, std::size_t column) {

@@ -16,6 +16,10 @@
 
 namespace msstream::data {
 
+namespace detail {
+struct ChunkAccess;
+}  // namespace detail
+
 /// The values of a column: a vector in which resize() leaves new elements uninitialised.
 template <class T>
 using Values = std::vector<T, detail::UninitialisedAllocator<T>>;
@@ -64,20 +68,11 @@ class Chunk {
 
   /// The strings of a column, by their keys.
   using Words = std::unordered_map<std::int64_t, std::string>;
-  /// Keeps the strings behind the keys of a column, for a vocabulary. For use by the library only.
-  void keep_words(std::size_t column) {
-    words_.resize(values_.size());
-    words_[column].emplace();
-  }
   /// Returns the strings behind the keys of a column, to which a reader that appends keys itself
   /// adds them; null if they are not kept.
   [[nodiscard]] Words* words(std::size_t column) noexcept {
     return words_.empty() || !words_[column] ? nullptr : &*words_[column];
   }
-  /// Gives the columns other names, types of the same memory, or transforms. For use by the library
-  /// only.
-  void set_schema(std::shared_ptr<Schema const> schema) { schema_ = std::move(schema); }
-
   /// Removes all rows, and keeps the memory for others.
   void clear() noexcept;
 
@@ -86,6 +81,7 @@ class Chunk {
   void check() const;
 
  private:
+  friend detail::ChunkAccess;
   struct Held {
     Values<float> floats;
     Values<std::int64_t> ints;

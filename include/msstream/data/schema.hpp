@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace msstream::data {
@@ -44,7 +45,9 @@ class Schema {
   /// and a width of at least 0.
   explicit Schema(std::vector<Column> columns);
 
-  [[nodiscard]] std::vector<Column> const& columns() const noexcept { return columns_; }
+  [[nodiscard]] std::vector<Column> const& columns() const& noexcept { return columns_; }
+  /// Returns the columns of a temporary, which do not end with it.
+  [[nodiscard]] std::vector<Column> columns() && noexcept { return std::move(columns_); }
   /// Returns the index of the column. Throws std::invalid_argument, which lists the columns that
   /// there are, if no column has that name.
   [[nodiscard]] std::size_t index_of(std::string_view name) const;

@@ -47,9 +47,11 @@ class OverlapReport {
   explicit OverlapReport(std::shared_ptr<detail::OverlapContents const> contents);
 
   /// Returns the findings, the largest loss first.
-  [[nodiscard]] std::vector<Finding> const& findings() const noexcept;
+  [[nodiscard]] std::vector<Finding> const& findings() const& noexcept;
+  [[nodiscard]] std::vector<Finding> findings() && { return std::as_const(*this).findings(); }
   /// Returns the time of each class. They sum to window_ns() exactly.
-  [[nodiscard]] std::vector<Time> const& times() const noexcept;
+  [[nodiscard]] std::vector<Time> const& times() const& noexcept;
+  [[nodiscard]] std::vector<Time> times() && { return std::as_const(*this).times(); }
   /// Returns the time from the begin of the first recorded operation to the end of the last one.
   [[nodiscard]] std::int64_t window_ns() const noexcept;
   /// Returns whether there is a finding of a cause, such as "host-busy". Throws

@@ -58,10 +58,10 @@ OverlapContents::OverlapContents(overlap::Recording of, int steps)
 OverlapReport::OverlapReport(std::shared_ptr<detail::OverlapContents const> contents)
     : contents_(std::move(contents)) {}
 
-std::vector<OverlapReport::Finding> const& OverlapReport::findings() const noexcept {
+std::vector<OverlapReport::Finding> const& OverlapReport::findings() const& noexcept {
   return contents_->findings;
 }
-std::vector<OverlapReport::Time> const& OverlapReport::times() const noexcept {
+std::vector<OverlapReport::Time> const& OverlapReport::times() const& noexcept {
   return contents_->times;
 }
 std::int64_t OverlapReport::window_ns() const noexcept {

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -38,8 +40,19 @@ class SharedFile {
   ~SharedFile() { ::close(descriptor_); }
 
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
-  /// Returns the number of values in the file. Throws DataError if it ends inside one.
+  /// Returns the number of values in the file. Throws DataError if it ends inside one, or begins
+  /// with the header of a .npy file.
   [[nodiscard]] std::int64_t count(std::size_t value_bytes) const {
+    constexpr std::string_view kNumpy = "\x93NUMPY";
+    if (bytes_ >= static_cast<std::int64_t>(kNumpy.size())) {
+      std::string first(kNumpy.size(), '\0');
+      read(0, static_cast<std::int64_t>(first.size()), first.data());
+      if (first == kNumpy) {
+        throw DataError(fmt::format(
+            "{}: is a .npy file; expected values without a header, as array.tofile() writes them",
+            name_));
+      }
+    }
     auto const each = static_cast<std::int64_t>(value_bytes);
     if (bytes_ % each != 0) {
       throw DataError(

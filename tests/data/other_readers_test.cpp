@@ -146,6 +146,8 @@ TEST_F(BinaryReaderTest, files_that_do_not_fit_are_refused_by_name) {
   EXPECT_THAT(failure(all), HasSubstr("id: has 2 rows; "));
   folder_.write("id", "12345");
   EXPECT_THAT(failure(all), HasSubstr("id: has 5 bytes; expected a multiple of 4"));
+  folder_.write("id", "\x93NUMPY\x01\x02");
+  EXPECT_THAT(failure(all), HasSubstr("id: is a .npy file; expected values without a header"));
   all = columns();
   folder_.write("x", bytes_of<float>({1, 2, 3}));
   EXPECT_THAT(failure(all), HasSubstr("x: has 3 values; expected a multiple of 2"));

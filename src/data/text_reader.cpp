@@ -2,6 +2,7 @@
 #include "data/text_files.hpp"
 #include "data/text_plan.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>
 #include <msstream/data/detail/text_values.hpp>
 #include <msstream/data/text_reader.hpp>
@@ -105,8 +106,14 @@ TextFile::TextFile(std::filesystem::path path)
 
 TextReader::TextReader(detail::TextKind kind, std::vector<TextFile> files, TextOptions options)
     : rows_([&] {
-        bool const commas = kind == detail::TextKind::csv;
-        detail::TextRules const rules{commas ? ',' : '\t', commas, options.trim_spaces};
+        bool const is_csv = kind == detail::TextKind::csv;
+        auto const separator = options.separator != '\0' ? options.separator : is_csv ? ',' : '\t';
+        require(std::string_view("\"\r\n").find(separator) == std::string_view::npos &&
+                    !(options.trim_spaces && separator == ' '),
+                "text reader: the separator {}; expected neither a quote, a line end nor, with "
+                "trim_spaces, a space",
+                detail::shown(std::string_view(&separator, 1)));
+        detail::TextRules const rules{separator, is_csv, options.trim_spaces};
         return std::make_unique<detail::TextRows>(std::move(files), std::move(options), rules);
       }()) {}
 TextReader::~TextReader() = default;

@@ -219,6 +219,26 @@ TEST_F(TextReaderTest, a_header_must_be_the_names_that_are_given) {
   EXPECT_EQ(failure("b,a\n1,2\n", options), "rows.csv:1: expected the header 'a,b', found 'b,a'");
 }
 
+TEST_F(TextReaderTest, fields_may_have_another_character_between_them) {
+  auto options = three_columns();
+  options.separator = ';';
+  auto const rows = read("word;x;id\n\"a;b\";1.5;7\n", options);
+  EXPECT_THAT(rows.floats("x"), ElementsAre(1.5F));
+  EXPECT_THAT(rows.ints("id"), ElementsAre(7));
+  EXPECT_THAT(rows.ints("word"), ElementsAre(string_key("a;b")));
+  options.separator = '|';
+  TsvReader reader(folder_.write("rows.txt", "x|id|word\n1|2|\"a\tb\n"), options);
+  EXPECT_THAT(rest_of(reader).ints("word"), ElementsAre(string_key("\"a\tb")));
+  for (char const bad : {'"', '\n', '\r'}) {
+    options.separator = bad;
+    EXPECT_THAT(message_of<std::invalid_argument>([&] { read("x\n1\n", options); }),
+                HasSubstr("the separator"));
+  }
+  options.separator = ' ';
+  options.trim_spaces = true;
+  EXPECT_THROW(read("x\n1\n", options), std::invalid_argument);
+}
+
 TEST_F(TextReaderTest, quotes_are_text_between_tabs) {
   TsvReader reader(
       folder_.write("rows.tsv", "1\t\"a\n2\tb\"\n"),

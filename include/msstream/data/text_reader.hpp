@@ -50,6 +50,9 @@ struct TextOptions {
   bool header = true;
   /// The names of the fields of files without a header. If files have one, it must be these names.
   std::vector<std::string> names = {};
+  /// The character between fields, such as ';' or '|'. 0: a comma in a CsvReader, a tab in a
+  /// TsvReader. Neither a quote, a line end nor, with `trim_spaces`, a space.
+  char separator = '\0';
   bool trim_spaces = false;  ///< ignores spaces around a value, also before its quote
   /// The bytes that a task parses, at least 1. A line is never divided.
   std::size_t chunk_bytes = std::size_t{1} << 18U;
@@ -107,8 +110,9 @@ class TextReader : public Reader {
   std::unique_ptr<detail::TextRows> rows_;
 };
 
-/// Reads files whose fields are separated by commas. Fields may be quoted as in RFC 4180:
-/// separators and line ends inside quotes are part of the value, and two quotes stand for one.
+/// Reads files whose fields are separated by commas, or by TextOptions::separator. Fields may be
+/// quoted as in RFC 4180: separators and line ends inside quotes are part of the value, and two
+/// quotes stand for one.
 class CsvReader final : public TextReader {
  public:
   /// Opens the first file, and reads its header. Throws DataError, and std::invalid_argument for
@@ -119,7 +123,7 @@ class CsvReader final : public TextReader {
       : CsvReader(std::vector{std::move(file)}, std::move(options)) {}
 };
 
-/// Reads files whose fields are separated by tabs. Quotes are text.
+/// Reads files whose fields are separated by tabs, or by TextOptions::separator. Quotes are text.
 class TsvReader final : public TextReader {
  public:
   /// Opens the first file, and reads its header. Throws DataError, and std::invalid_argument for

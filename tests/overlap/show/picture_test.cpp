@@ -40,7 +40,7 @@ struct ManyKernels {
     recording.origin = "many.json";
     recording.devices.push_back({.name = "GPU"});
     for (int i = 0; i < streams; ++i) {
-      recording.streams.push_back({.number = 100 + i});
+      recording.streams.push_back({.number = 100 + i, .priority = {}});
     }
     auto const name = recording.names.id_of("kernel");
     for (int i = 0; i < count; ++i) {

@@ -154,6 +154,19 @@ void predict(Report& report,
   if (fixes > 1) {
     report.together = Prediction{window, after(all)};
   }
+  for (auto& finding : report.findings) {
+    if (finding.prediction && finding.prediction->range &&
+        finding.prediction->range->most - finding.prediction->range->least < window / 100) {
+      finding.prediction->range.reset();
+    }
+  }
+  if (!program.recording().has_dependencies) {
+    // Waits that are only guessed to be for too much must gain something if they are left out.
+    std::erase_if(report.findings, [&](Finding const& finding) {
+      return finding.cause == Cause::false_dependency && finding.prediction &&
+             finding.prediction->after > window - window / 50;
+    });
+  }
 }
 
 Report explain(Program const& program, Collectives const& collectives, FindOptions const& options) {
@@ -183,8 +196,8 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     std::ranges::move(found, std::back_inserter(report.findings));
   }
   std::ranges::stable_sort(report.findings, std::ranges::greater(), &Finding::lost);
-  mark_shared_gains(report.findings);
   predict(report, program, host, collectives, ledgers);
+  mark_shared_gains(report.findings);
   for (std::size_t i = 0; i < report.devices.size(); ++i) {
     auto const device = report.devices[i].device;
     auto const words = verdict(program, ledgers[i], device, report.window, report.findings);

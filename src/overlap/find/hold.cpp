@@ -144,10 +144,17 @@ Hold Holds::by_wait(Wait const& wait, Index held, Index running) const {
     return {.cause = *declared ? std::nullopt : std::optional(Cause::false_dependency),
             .wait = wait.sync};
   }
-  bool const is_false = independent(running, held) || recorded_twice(wait, running) ||
-                        recorded_late(wait, held, running) || wait_in_turns(held, running);
+  bool const is_false = (independent(running, held) && is_for_the_tail(wait)) ||
+                        recorded_twice(wait, running) || recorded_late(wait, held, running) ||
+                        wait_in_turns(held, running);
   return {.cause = is_false ? std::optional(Cause::false_dependency) : std::nullopt,
           .wait = wait.sync};
+}
+
+/// Whether a wait is for the last work that its stream had been given. A stream that waits for
+/// earlier work has several buffers, and waits until one of them is free.
+bool Holds::is_for_the_tail(Wait const& wait) const {
+  return program_.last_issued(program_.activity(wait.target).stream, wait.called) == wait.target;
 }
 
 /// Whether the event had been recorded before `running` was issued, and nobody waited for that.

@@ -49,6 +49,7 @@ class Holds {
                                                  Index running,
                                                  std::span<Index const> queued) const;
   [[nodiscard]] bool recorded_late(Wait const& wait, Index held, Index running) const;
+  [[nodiscard]] bool is_for_the_tail(Wait const& wait) const;
   [[nodiscard]] bool recorded_twice(Wait const& wait, Index running) const;
   [[nodiscard]] bool wait_in_turns(Index held, Index running) const;
   [[nodiscard]] bool is_turn(Index before, Index after) const;

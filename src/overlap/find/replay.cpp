@@ -90,7 +90,9 @@ void Replay::take_steps() {
   if (first == kNone) {
     return;
   }
-  start_ = std::min(start_, recording.calls[first].time.begin);
+  // Calls long before the window issued work that waited for what is not in it.
+  start_ = std::max(std::min(start_, recording.calls[first].time.begin),
+                    window_.begin - tolerance::kLaunchLatency);
   // Threads that only wait or ask for others do not count.
   std::vector<bool> issues(std::max<std::size_t>(recording.threads.size(), 1), false);
   for (Index call = first; call <= last; ++call) {
@@ -243,7 +245,8 @@ void Replay::take_work() {
         work.device_ns = std::min(work.device_ns, std::max(found->second, work.device_ns / 2));
       }
     }
-    auto const delay = std::max<Ns>(activity.time.begin - measured_ready(i), 0);
+    auto const ready = std::max(measured_ready(i), window_.begin);
+    auto const delay = std::max<Ns>(activity.time.begin - ready, 0);
     // A long delay while the device ran something is due to that, which the replay repeats.
     bool const was_busy = ends[device] > activity.time.begin - tolerance::of_order(recording);
     work.latency = was_busy ? std::min(delay, tolerance::of_order(recording) / 4) : delay;

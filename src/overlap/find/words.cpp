@@ -157,7 +157,7 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
     case Cause::launch_bound:
       return with_call("The device waited for launches, which take the host longer than the work");
     case Cause::host_busy:
-      return with_call("The device waited while the host made no calls");
+      return with_call("The device waited while the host issued no work");
     case Cause::legacy_stream:
       return between("The legacy default stream and a blocking stream waited for each other");
     case Cause::peer_skew:

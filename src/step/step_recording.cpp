@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -135,7 +136,8 @@ DeviceState& at_rest(DeviceState& state) {
 
 class StepRecording::State {
  public:
-  State(DeviceState& state, SpanTiming timing)
+  /// Takes no times without `timing`.
+  State(DeviceState& state, std::optional<SpanTiming> timing)
       : state_(at_rest(state)), recorder_(std::make_shared<StepRecorder>()) {
     if (!state.issue_observer.begin(recorder_)) {
       throw std::logic_error("record_step: a step of the device is being recorded already");
@@ -145,7 +147,11 @@ class StepRecording::State {
         throw std::logic_error("record_step: spans of the device are being recorded already");
       }
       before_ = state.context->tracker->wait_counts();
-      state.context->spans.start(state.current_group().compute().native(), timing);
+      if (timing) {
+        state.context->spans.start(state.current_group().compute().native(), *timing);
+      } else {
+        state.context->spans.start_without_events();
+      }
     } catch (...) {
       state.issue_observer.end();
       throw;
@@ -190,6 +196,8 @@ class StepRecording::State {
 
 StepRecording::StepRecording(AnyDevice const& device, SpanTiming timing)
     : state_(std::make_unique<State>(*device.state(), timing)) {}
+StepRecording::StepRecording(AnyDevice const& device)
+    : state_(std::make_unique<State>(*device.state(), std::nullopt)) {}
 StepRecording::~StepRecording() = default;
 
 StepTrace StepRecording::finish() {

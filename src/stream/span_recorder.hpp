@@ -48,6 +48,17 @@ class SpanRecorder {
     runtime_->record(zero.native(), stream);
     zero_.emplace(std::move(zero));
     holds_.store(timing == SpanTiming::held);
+    has_events_.store(true);
+    recording_.store(true);
+  }
+
+  /// Starts a recording of launches alone, without events: the spans' times on the device are 0.
+  void start_without_events() {
+    std::lock_guard const guard(mutex_);
+    recording_.store(false);
+    discard();
+    holds_.store(false);
+    has_events_.store(false);
     recording_.store(true);
   }
 
@@ -56,13 +67,14 @@ class SpanRecorder {
   [[nodiscard]] trace::Timeline stop() {
     std::lock_guard const guard(mutex_);
     recording_.store(false);
-    if (!zero_) {
+    if (!zero_ && has_events_.load()) {
       throw std::logic_error("stop of a span recording that was not started");
     }
     std::vector<trace::Timeline::Span> spans;
     for (auto const& entry : entries_) {
-      auto const end_ns = runtime_->elapsed_ns(zero_->native(), entry.end.native());
-      auto const begin_ns = runtime_->elapsed_ns(zero_->native(), entry.begin.native());
+      auto const end_ns = entry.end ? runtime_->elapsed_ns(zero_->native(), entry.end->native()) : 0;
+      auto const begin_ns =
+          entry.begin ? runtime_->elapsed_ns(zero_->native(), entry.begin->native()) : 0;
       spans.push_back(
           {entry.name,
            entry.lane,
@@ -73,6 +85,7 @@ class SpanRecorder {
            entry.launch_ns});
     }
     discard();
+    has_events_.store(true);
     return trace::Timeline(std::move(spans));
   }
 
@@ -83,7 +96,7 @@ class SpanRecorder {
     discard();
   }
 
-  /// Runs `work` between two timed events on the stream. If the work throws, records no span.
+  /// Runs `work`, between two timed events on the stream if the recording has events. If the work throws, records no span.
   template <class Work>
   void record(std::string name,
               std::string lane,
@@ -91,8 +104,12 @@ class SpanRecorder {
               order::Position position,
               Work&& work) {
     using Clock = std::chrono::steady_clock;
-    TimedEvent begin(runtime_);
-    TimedEvent end(runtime_);
+    std::optional<TimedEvent> begin;
+    std::optional<TimedEvent> end;
+    if (has_events_.load()) {
+      begin.emplace(runtime_);
+      end.emplace(runtime_);
+    }
     bool const held = runtime_->traits.runs_beside_host && holds_.load();
     std::unique_lock alone(alone_, std::defer_lock);
     if (held) {
@@ -104,14 +121,18 @@ class SpanRecorder {
       if (held) {
         hold.emplace(*runtime_, stream);
       }
-      runtime_->record(begin.native(), stream);
+      if (begin) {
+        runtime_->record(begin->native(), stream);
+      }
       auto const before = Clock::now();
       std::forward<Work>(work)();
       launching = Clock::now() - before;
-      runtime_->record(end.native(), stream);
+      if (end) {
+        runtime_->record(end->native(), stream);
+      }
     }
     if (held) {
-      runtime_->synchronize(end.native());
+      runtime_->synchronize(end->native());
       alone.unlock();
     }
     std::lock_guard const guard(mutex_);
@@ -147,8 +168,8 @@ class SpanRecorder {
     std::string name;
     std::string lane;
     order::Position position;
-    TimedEvent begin;
-    TimedEvent end;
+    std::optional<TimedEvent> begin;
+    std::optional<TimedEvent> end;
     bool held;
     double launch_ns;
   };
@@ -161,6 +182,7 @@ class SpanRecorder {
   std::shared_ptr<Backend> runtime_;
   std::atomic<bool> recording_{false};
   std::atomic<bool> holds_{false};
+  std::atomic<bool> has_events_{true};
   std::mutex alone_;  ///< held by the one held operation in progress
   std::mutex mutex_;
   std::optional<TimedEvent> zero_;

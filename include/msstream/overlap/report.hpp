@@ -75,24 +75,23 @@ class OverlapReport {
 /// Runs `step` a few times, records what it issues to the device, and says why the device's streams
 /// did not overlap. Link the library msstream::overlap.
 ///
-/// Records the launches, waits and synchronisations of the host, the times of operations on the
-/// device, and which operation needs the results of which. Work that bypasses issue() is not
-/// recorded, and a replay of a captured step is one operation. As under record_step(), operations
-/// are issued one at a time, each needs two timed events, and all memory that they use stays
-/// allocated until the end.
+/// On CUDA, CUPTI traces what runs on the device, also work that bypasses issue(), and the calls of
+/// CUDA; the recorder of msstream-overlap is loaded for that, while the steps run. If it or CUPTI
+/// is missing, or if another profiler uses CUPTI, operations are timed by two events each, and the
+/// report says so. So are they on other runtimes. Then work that bypasses issue() is not recorded,
+/// and a replay of a captured step is one operation. Which operation needs the results of which is
+/// always recorded. As under record_step(), operations are issued one at a time, and all memory
+/// that they use stays allocated until the end.
 ///
-/// Blocks the host until all earlier work is complete, and again until the steps are complete.
-/// Throws what `step` throws, std::invalid_argument for bad options and for steps that issue no
-/// operations, and std::logic_error if record_step() would. After an exception nothing is recorded
-/// any more.
+/// Blocks the host until all earlier work is complete, and again until the steps are complete. If
+/// CUPTI recorded nothing, runs the recorded steps once more, with events. Throws what `step`
+/// throws, std::invalid_argument for bad options and for steps that issue no work, and
+/// std::logic_error if record_step() would. After an exception nothing is recorded any more.
 template <Runtime R, class Step>
 [[nodiscard]] OverlapReport overlap_report(Device<R> const& device,
                                            Step&& step,
                                            OverlapReport::Options const& options = {}) {
   detail::StepWatch::check(options.warm_up, options.steps);
-  for (int i = 0; i < options.warm_up; ++i) {
-    step();
-  }
   detail::StepWatch watch(device.engine(), [&runtime = device.runtime()] {
     if constexpr (requires { runtime.host_time_ns(); }) {
       return runtime.host_time_ns();  // a simulation has a virtual clock
@@ -100,11 +99,19 @@ template <Runtime R, class Step>
       return detail::StepWatch::steady_ns();
     }
   });
-  for (int i = 0; i < options.steps; ++i) {
-    watch.begin_step();
+  for (int i = 0; i < options.warm_up; ++i) {
     step();
   }
-  return OverlapReport(watch.finish());
+  while (true) {
+    watch.begin();
+    for (int i = 0; i < options.steps; ++i) {
+      watch.begin_step();
+      step();
+    }
+    if (auto contents = watch.finish()) {
+      return OverlapReport(std::move(contents));
+    }
+  }
 }
 
 }  // namespace msstream

@@ -45,7 +45,9 @@ class LiveBuilder {
     add_calls();
     add_activities();
     add_waits();
-    add_steps();
+    add_steps(watched_, thread_of(watched_.thread), recording_, [this](double ns) {
+      return host_time(ns);
+    });
     add_notes();
     recording_.has_calls = true;
     recording_.has_syncs = true;
@@ -217,19 +219,6 @@ class LiveBuilder {
     }
   }
 
-  void add_steps() {
-    for (std::size_t i = 0; i < watched_.steps.size(); ++i) {
-      auto const end = i + 1 < watched_.steps.size() ? watched_.steps[i + 1] : watched_.end_ns;
-      Range range;
-      range.time = {host_time(watched_.steps[i]), host_time(end)};
-      range.name = recording_.names.id_of(fmt::format("step {}", i + 1));
-      range.domain = recording_.names.id_of("msstream");
-      range.thread = thread_of(watched_.thread);
-      range.kind = RangeKind::annotation;
-      recording_.ranges.push_back(range);
-    }
-  }
-
   void add_notes() {
     recording_.notes.push_back(fmt::format(
         "Recorded in the program, {} step{}. Each operation took two timed events, and the host "
@@ -244,13 +233,12 @@ class LiveBuilder {
                       replays_,
                       watched_.trace.operations().size()));
     }
-    if (watched_.runtime == "cuda") {
-      recording_.notes.emplace_back(
-          "The times are those of msstream's operations, by events: work of other libraries, "
-          "kernels "
-          "within an operation and hardware queues are not recorded. `msstream-overlap run` "
-          "records "
-          "them.");
+    if (!watched_.why_no_cupti.empty()) {
+      recording_.notes.push_back(fmt::format(
+          "The times are those of msstream's operations, by events, as CUPTI could not be used: "
+          "{}. Work of other libraries, kernels within an operation and hardware queues are "
+          "missing.",
+          watched_.why_no_cupti));
     }
   }
 
@@ -265,6 +253,22 @@ class LiveBuilder {
 };
 
 }  // namespace
+
+void add_steps(WatchedSteps const& watched,
+               Index thread,
+               Recording& recording,
+               std::function<Ns(double)> const& time_of) {
+  for (std::size_t i = 0; i < watched.steps.size(); ++i) {
+    auto const end = i + 1 < watched.steps.size() ? watched.steps[i + 1] : watched.end_ns;
+    Range range;
+    range.time = {time_of(watched.steps[i]), time_of(end)};
+    range.name = recording.names.id_of(fmt::format("step {}", i + 1));
+    range.domain = recording.names.id_of("msstream");
+    range.thread = thread;
+    range.kind = RangeKind::annotation;
+    recording.ranges.push_back(range);
+  }
+}
 
 Recording recording_of(WatchedSteps const& watched) {
   return LiveBuilder(watched).build();

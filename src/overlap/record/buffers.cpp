@@ -12,13 +12,18 @@ Buffers::Buffers(std::size_t limit_bytes, std::size_t bytes)
     : bytes_(bytes), limit_(std::max<std::size_t>(limit_bytes / bytes, 4)) {
   empty_.reserve(limit_);
   filled_.reserve(limit_);
-  // Some are made ahead, so that the program's threads need not.
-  for (std::size_t made = 0; made < std::min<std::size_t>(limit_, 16); ++made) {
-    if (auto* const data = static_cast<std::uint8_t*>(std::aligned_alloc(64, bytes_))) {
-      std::memset(data, 0, bytes_);
-      empty_.push_back(data);
-      ++count_;
+}
+
+void Buffers::make_ahead() {
+  std::lock_guard const lock(mutex_);
+  while (empty_.size() < std::min<std::size_t>(limit_, 16) && count_ < limit_) {
+    auto* const data = static_cast<std::uint8_t*>(std::aligned_alloc(64, bytes_));
+    if (data == nullptr) {
+      return;
     }
+    std::memset(data, 0, bytes_);
+    empty_.push_back(data);
+    ++count_;
   }
 }
 
@@ -67,6 +72,20 @@ void Buffers::give_back(Filled buffer) {
   std::memset(buffer.data, 0, std::min(buffer.valid_bytes, bytes_));
   std::lock_guard const lock(mutex_);
   empty_.push_back(buffer.data);
+}
+
+void Buffers::free_empty() {
+  std::lock_guard const lock(mutex_);
+  for (std::uint8_t* const data : empty_) {
+    std::free(data);
+  }
+  count_ -= empty_.size();
+  empty_.clear();
+}
+
+bool Buffers::is_half_full() const {
+  std::lock_guard const lock(mutex_);
+  return filled_.size() > limit_ / 2;
 }
 
 std::uint64_t Buffers::refusals() const {

@@ -35,10 +35,16 @@ class Buffers {
   [[nodiscard]] std::vector<Filled> take();
   /// Makes a buffer of take() available again.
   void give_back(Filled buffer);
+  /// Makes some empty buffers ahead, so that the program's threads need not.
+  void make_ahead();
+  /// Frees the empty buffers.
+  void free_empty();
 
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_ * bytes_; }
   /// The size of each buffer.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// Whether half of what the limit allows waits for take().
+  [[nodiscard]] bool is_half_full() const;
   [[nodiscard]] std::uint64_t refusals() const;
   /// The largest number of bytes in buffers so far.
   [[nodiscard]] std::size_t most_bytes() const;

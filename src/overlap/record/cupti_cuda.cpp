@@ -123,6 +123,7 @@ std::string Cupti::load(std::string const& chosen) {
   find(library, "cuptiGetResultString", get_result_string);
   find(library, "cuptiSubscribe", subscribe);
   find(library, "cuptiSubscribe_v2", subscribe_v2);
+  find(library, "cuptiUnsubscribe", unsubscribe);
   find(library, "cuptiGetTimestamp", get_timestamp);
   find(library, "cuptiGetCallbackName", get_callback_name);
   find(library, "cuptiSetThreadIdType", set_thread_id_type);
@@ -139,6 +140,9 @@ std::string Cupti::load(std::string const& chosen) {
   find(library, "cuptiActivityRegisterTimestampCallback", register_clock);
   find(library, "cuptiActivityGetNextRecord", get_next_record);
   find(library, "cuptiActivityGetNumDroppedRecords", get_dropped);
+  find(library, "cuptiGetContextId", get_context_id);
+  find(library, "cuptiGetDeviceId", get_device_id);
+  find(library, "cuptiGetStreamIdEx", get_stream_id);
   Dl_info info{};
   if (get_version != nullptr && dladdr(reinterpret_cast<void*>(get_version), &info) != 0 &&
       info.dli_fname != nullptr) {
@@ -164,7 +168,6 @@ std::string Cupti::describe(CUptiResult code) const {
 }
 
 std::string Cupti::become_client() {
-  CUpti_SubscriberHandle handle = nullptr;
   std::array<char, 256> other{};
   CUptiResult code = CUPTI_SUCCESS;
   if (subscribe_v2 != nullptr) {
@@ -173,9 +176,9 @@ std::string Cupti::become_client() {
     params.subscriberName = "msstream-overlap";
     params.oldSubscriberName = other.data();
     params.oldSubscriberSize = other.size();
-    code = subscribe_v2(&handle, ignore_call, nullptr, &params);
+    code = subscribe_v2(&client, ignore_call, nullptr, &params);
   } else {
-    code = subscribe(&handle, ignore_call, nullptr);
+    code = subscribe(&client, ignore_call, nullptr);
   }
   if (code == CUPTI_SUCCESS) {
     return {};
@@ -189,6 +192,13 @@ std::string Cupti::become_client() {
   }
   return "another profiler uses CUPTI in this process: " +
          (name.empty() ? std::string("its name is unknown") : name) + "; only one can";
+}
+
+void Cupti::stop_being_client() {
+  if (client != nullptr && unsubscribe != nullptr) {
+    unsubscribe(client);
+  }
+  client = nullptr;
 }
 
 std::string_view Cupti::call_name(CUpti_CallbackDomain domain, std::uint32_t number) const {

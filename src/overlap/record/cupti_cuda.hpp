@@ -15,6 +15,7 @@ struct Cupti {
   decltype(cuptiGetResultString)* get_result_string = nullptr;
   decltype(cuptiSubscribe)* subscribe = nullptr;
   decltype(cuptiSubscribe_v2)* subscribe_v2 = nullptr;
+  decltype(cuptiUnsubscribe)* unsubscribe = nullptr;
   decltype(cuptiGetTimestamp)* get_timestamp = nullptr;
   decltype(cuptiGetCallbackName)* get_callback_name = nullptr;
   decltype(cuptiSetThreadIdType)* set_thread_id_type = nullptr;
@@ -31,8 +32,12 @@ struct Cupti {
   decltype(cuptiActivityRegisterTimestampCallback)* register_clock = nullptr;
   decltype(cuptiActivityGetNextRecord)* get_next_record = nullptr;
   decltype(cuptiActivityGetNumDroppedRecords)* get_dropped = nullptr;
+  decltype(cuptiGetContextId)* get_context_id = nullptr;
+  decltype(cuptiGetDeviceId)* get_device_id = nullptr;
+  decltype(cuptiGetStreamIdEx)* get_stream_id = nullptr;
   std::uint32_t version = 0;
   std::string path;
+  CUpti_SubscriberHandle client = nullptr;
 
   /// Loads CUPTI: the one that the process has already, such as PyTorch's; else the file `chosen`,
   /// or one from the usual places. Returns why it cannot; empty on success.
@@ -45,6 +50,8 @@ struct Cupti {
   /// Makes this process's recorder the one client of CUPTI. Returns the reason if another one,
   /// which is named, is its client; empty on success.
   [[nodiscard]] std::string become_client();
+  /// Lets other clients have CUPTI.
+  void stop_being_client();
 
   /// Returns the name of a call, without a version; empty if there is none of that number.
   [[nodiscard]] std::string_view call_name(CUpti_CallbackDomain domain, std::uint32_t number) const;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/record/device_facts_cuda.hpp"
 
-#include <cuda.h>
-
 #include <dlfcn.h>
 
 #include <array>
@@ -73,6 +71,17 @@ std::optional<DriverFacts> driver_facts() {
     facts.devices.push_back(std::move(of_device));
   }
   return facts;
+}
+
+CUcontext context_of_caller() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  CUresult (*get_current)(CUcontext*) = nullptr;
+  CUcontext context = nullptr;
+  if (driver == nullptr || !find(driver, "cuCtxGetCurrent", get_current) ||
+      get_current(&context) != CUDA_SUCCESS) {
+    return nullptr;
+  }
+  return context;
 }
 
 }  // namespace msstream::overlap::record

@@ -3,6 +3,8 @@
 
 #include "overlap/record/happening.hpp"
 
+#include <cuda.h>
+
 #include <optional>
 #include <vector>
 
@@ -15,5 +17,8 @@ struct DriverFacts {
 
 /// Asks the driver for its devices; empty while it is not initialised.
 [[nodiscard]] std::optional<DriverFacts> driver_facts();
+
+/// Returns the context of the calling thread; nullptr if it has none.
+[[nodiscard]] CUcontext context_of_caller();
 
 }  // namespace msstream::overlap::record

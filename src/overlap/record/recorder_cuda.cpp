@@ -29,6 +29,7 @@ std::atomic<Recorder*> current_recorder{nullptr};
 std::atomic<Buffers*> current_buffers{nullptr};
 std::atomic<sem_t*> current_wake{nullptr};
 std::atomic<ThreadNumbers*> current_numbers{nullptr};  ///< if CUPTI has no numbers of the system
+std::atomic<std::size_t> waking_bytes{0};  ///< with more of them in buffers, the thread is woken
 
 void CUPTIAPI buffer_requested(std::uint8_t** data, std::size_t* bytes, std::size_t* most_records) {
   // Each thread asks for buffers of its own.
@@ -43,9 +44,32 @@ void CUPTIAPI buffer_requested(std::uint8_t** data, std::size_t* bytes, std::siz
 void CUPTIAPI
 buffer_completed(CUcontext, std::uint32_t, std::uint8_t* data, std::size_t, std::size_t valid) {
   Buffers& buffers = *current_buffers.load();
-  if (data != nullptr && buffers.complete(data, valid) > 2 * buffers.bytes()) {
+  if (data != nullptr && buffers.complete(data, valid) > waking_bytes.load()) {
     sem_post(current_wake.load());
   }
+}
+
+// Never destroyed, and shared by all recordings of the process: CUPTI's threads may use them until
+// it ends.
+Buffers& buffers_of(Settings const& settings) {
+  static auto& buffers = *new Buffers(
+      settings.memory_mib << 20U,
+      settings.trial.buffer_kib > 0 ? settings.trial.buffer_kib << 10U : Buffers::kBytes);
+  return buffers;
+}
+
+ThreadNumbers& numbers_of_threads() {
+  static auto& numbers = *new ThreadNumbers;
+  return numbers;
+}
+
+sem_t& made_wake() {
+  static sem_t& wake = [] () -> sem_t& {
+    auto* const made = new sem_t;
+    sem_init(made, 0, 0);
+    return *made;
+  }();
+  return wake;
 }
 
 std::string reason_of(int why) {
@@ -54,6 +78,9 @@ std::string reason_of(int why) {
   }
   if (why == Recorder::kQuickExit) {
     return "the program ended by _exit()";
+  }
+  if (why == Recorder::kStopped) {
+    return "the program ended the recording";
   }
   return "signal " + std::to_string(why);
 }
@@ -66,10 +93,10 @@ Recorder::Recorder(Settings settings, Cupti const& cupti)
     : settings_(std::move(settings)),
       cupti_(cupti),
       pid_(::getpid()),
-      buffers_(
-          settings_.memory_mib << 20U,
-          settings_.trial.buffer_kib > 0 ? settings_.trial.buffer_kib << 10U : Buffers::kBytes),
-      file_(settings_.folder, std::to_string(pid_), settings_.plain) {}
+      buffers_(buffers_of(settings_)),
+      numbers_(numbers_of_threads()),
+      file_(settings_.folder, std::to_string(pid_), settings_.plain),
+      wake_(made_wake()) {}
 
 Recorder* Recorder::current() noexcept {
   return current_recorder.load(std::memory_order_acquire);
@@ -127,6 +154,9 @@ Moment Recorder::now() const {
 }
 
 void Recorder::tell(bool ok, std::string const& message) const {
+  if (settings_.in_program) {
+    return;  // the program is told as it ends the recording
+  }
   // The launcher prints it. A name of its own, as a process may fail before it has a file.
   std::string const path =
       settings_.folder + "/" + std::to_string(pid_) + (ok ? ".note" : ".error");
@@ -160,41 +190,102 @@ void Recorder::start() {
     delete recorder;
     return;
   }
-  recorder->begin(settings);
+  if (error = recorder->begin(); !error.empty()) {
+    recorder->tell(false, error);
+  }
 }
 
-void Recorder::begin(Settings const& settings) {
-  sem_init(&wake_, 0, 0);
+std::string Recorder::start_in_program(std::string const& folder) {
+  if (Recorder const* const other = current()) {
+    return other->settings_.in_program ? "this program is being recorded for another report"
+                                       : "msstream-overlap run records this program already";
+  }
+  Settings settings = Settings::from_environment();
+  // These are meant for a whole program.
+  settings.skip_ms = 0;
+  settings.duration_ms = 0;
+  settings.range.clear();
+  settings.folder = folder;
+  settings.plain = true;
+  settings.in_program = true;
+  // CUPTI does not bear that graphs which exist already become whole ones.
+  settings.graph_nodes = true;
+  Cupti cupti;
+  std::string error = cupti.load(settings.cupti);
+  if (error.empty()) {
+    error = cupti.become_client();
+  }
+  if (!error.empty()) {
+    return error;
+  }
+  std::unique_ptr<Recorder> recorder(new Recorder(settings, cupti));
+  error = recorder->file_.error();
+  if (error.empty()) {
+    error = recorder->begin();
+  }
+  if (!error.empty()) {
+    recorder->cupti_.stop_being_client();
+    return error;
+  }
+  [[maybe_unused]] auto const* const kept = recorder.release();  // current()
+  return {};
+}
+
+Recorder::Stopped Recorder::stop_in_program() {
+  Recorder* const here = current();
+  if (here == nullptr || !here->settings_.in_program) {
+    return {.path = {}, .error = "the program began no recording", .start = {}};
+  }
+  here->ask_to_finish(kStopped);
+  here->thread_of_program_.join();
+  std::unique_ptr<Recorder> const recorder(current_recorder.exchange(nullptr));
+  current_numbers = nullptr;
+  recorder->cupti_.stop_being_client();
+  recorder->buffers_.free_empty();
+  return {.path = recorder->file_.path(),
+          .error = recorder->file_.error(),
+          .start = recorder->head_.start,
+          .cupti_version = recorder->cupti_.version};
+}
+
+std::string Recorder::begin() {
+  while (sem_trywait(&wake_) == 0) {
+  }
+  buffers_.make_ahead();
+  waking_bytes = settings_.in_program ? buffers_.limit_bytes() / 2 : 2 * buffers_.bytes();
   current_buffers = &buffers_;
   current_wake = &wake_;
-  current_numbers = settings.trial.pthread_ids ? &numbers_ : nullptr;
+  current_numbers = settings_.trial.pthread_ids ? &numbers_ : nullptr;
   set_attributes();
   if (auto const code = cupti_.register_callbacks(buffer_requested, buffer_completed);
       code != CUPTI_SUCCESS) {
-    tell(false, "CUPTI cannot be used: " + cupti_.describe(code));
-    return;
+    return "CUPTI cannot be used: " + cupti_.describe(code);
   }
   head_.describe_process(file_.number());
   head_.start = now();
   head_.cupti_version = cupti_.version;
   head_.cupti = cupti_.path;
-  head_.graph_nodes = settings.graph_nodes;
-  head_.range = settings.range;
-  head_.skip_ms = settings.skip_ms;
-  head_.duration_ms = settings.duration_ms;
+  head_.graph_nodes = settings_.graph_nodes;
+  head_.range = settings_.range;
+  head_.skip_ms = settings_.skip_ms;
+  head_.duration_ms = settings_.duration_ms;
   head_.memory_limit_bytes = buffers_.limit_bytes();
-  if (!settings.plain && !can_compress()) {
+  if (!settings_.plain && !can_compress()) {
     head_.notes.emplace_back("not compressed, since libz.so.1 is not on this machine");
   }
   writer_ = std::make_unique<EventWriter>(pid_, head_.start.recording);
   enable_always();
   find_calls();
   current_recorder.store(this, std::memory_order_release);
-  pthread_atfork(nullptr, nullptr, [] { forget_in_child(); });
-  if (!settings.range.empty()) {
-    RangeLog::of_process().watch(settings.range, on_watched_range);
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { forget_in_child(); }); });
+  if (settings_.in_program) {
+    describe_context();
   }
-  if (settings.range.empty() ? settings.skip_ms == 0 : RangeLog::of_process().watched_is_open()) {
+  if (!settings_.range.empty()) {
+    RangeLog::of_process().watch(settings_.range, on_watched_range);
+  }
+  if (settings_.range.empty() ? settings_.skip_ms == 0 : RangeLog::of_process().watched_is_open()) {
     open_window();
   }
   // The thread must not run the program's signal handlers.
@@ -206,8 +297,12 @@ void Recorder::begin(Settings const& settings) {
     sigdelset(&all, fault);
   }
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([this] { run(); }).detach();
+  thread_of_program_ = std::thread([this] { run(); });
+  if (!settings_.in_program) {
+    thread_of_program_.detach();
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
 }
 
 void Recorder::switch_by_time() {
@@ -300,6 +395,9 @@ void Recorder::run() {
   auto const tick_ms =
       settings_.trial.flush_ms > 0 ? static_cast<int>(settings_.trial.flush_ms) : kTickMs;
   std::int64_t next_tick = 0;
+  if (settings_.in_program) {
+    write_head(true);
+  }
   while (why_ == 0) {
     timespec until{};
     clock_gettime(CLOCK_REALTIME, &until);
@@ -317,13 +415,16 @@ void Recorder::run() {
     timespec time{};
     clock_gettime(CLOCK_MONOTONIC, &time);
     std::int64_t const ms = std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
-    bool const tick = ms >= next_tick;
+    // A program that records itself is left alone: its thread is woken if the buffers get full.
+    bool const tick = !settings_.in_program && ms >= next_tick;
     if (tick) {
       next_tick = ms + tick_ms;
       write_head(false);
       cupti_.flush_all(0);
     }
-    drain();
+    if (!settings_.in_program || buffers_.is_half_full()) {
+      drain();
+    }
     if (tick) {
       add_ranges(false);
       writer_->settle(false);
@@ -347,6 +448,9 @@ void Recorder::end() {
     std::lock_guard const lock(window_mutex_);
     windows_are_over_ = true;
     foot_.windows = windows_;
+  }
+  if (settings_.in_program) {
+    disable_always();
   }
   cupti_.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   drain();

@@ -17,13 +17,17 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 namespace msstream::overlap::record {
 
-/// The recorder of this process: a thread that takes CUPTI's records four times a second and writes
-/// them. It lives until the process ends.
+/// The recorder of this process: a thread that takes CUPTI's records and writes them.
+///
+/// One that the environment asks for takes them four times a second, and lives until the process
+/// ends. One that the program itself begins leaves them in the buffers, as long as there is room,
+/// until it ends, so that the thread does not compete with the program.
 ///
 /// States: waiting (for the window that the settings name), recording, finishing, done. The
 /// thread owns everything but the buffers and the window, which have locks.
@@ -32,9 +36,21 @@ class Recorder {
   /// Why the recording ends: one of these, or a signal's number.
   static constexpr int kExit = -1;
   static constexpr int kQuickExit = -2;
+  static constexpr int kStopped = -3;  ///< by the program that began it
 
   /// Begins the recording that the environment asks for, once. Called as CUDA is initialised.
   static void start();
+  /// Begins a recording of this program to a file in `folder`, and returns why it cannot; empty on
+  /// success. Calls of this function and of stop_in_program() must not overlap.
+  [[nodiscard]] static std::string start_in_program(std::string const& folder);
+  struct Stopped {
+    std::string path;   ///< of the file
+    std::string error;  ///< why there is none; otherwise empty
+    Moment start;       ///< the time that the file writes as 0
+    std::uint32_t cupti_version = 0;
+  };
+  /// Ends the recording that start_in_program() began, and waits until its file is complete.
+  [[nodiscard]] static Stopped stop_in_program();
   /// Returns the recorder; nullptr without one, also in children of fork().
   [[nodiscard]] static Recorder* current() noexcept;
   /// Ends the recording if there is one, and waits for it at most `limit_ms`.
@@ -51,10 +67,13 @@ class Recorder {
  private:
   Recorder(Settings settings, Cupti const& cupti);
 
-  void begin(Settings const& settings);
+  [[nodiscard]] std::string begin();
   void run();
   void set_attributes();
   void enable_always();
+  void disable_always();
+  /// Writes what is known of the calling thread's context, which exists since before the recording.
+  void describe_context();
   /// Finds the numbers of the calls that windows record: once, as windows open on the program's
   /// threads.
   void find_calls();
@@ -74,8 +93,8 @@ class Recorder {
   Cupti cupti_;
   pid_t pid_;
   std::uint32_t thread_ = 0;
-  Buffers buffers_;
-  ThreadNumbers numbers_;
+  Buffers& buffers_;
+  ThreadNumbers& numbers_;
   TraceFile file_;
   std::unique_ptr<EventWriter> writer_;
   Head head_;
@@ -83,7 +102,8 @@ class Recorder {
   std::string text_;  ///< not yet written: before the head is
   bool head_is_written_ = false;
   int ticks_ = 0;
-  sem_t wake_{};
+  sem_t& wake_;
+  std::thread thread_of_program_;  ///< is run(), if the program began the recording
   std::atomic<int> why_{0};
   std::atomic<bool> done_{false};
 

@@ -2,6 +2,7 @@
 // The part of the recorder that tells CUPTI what to record, always and in windows.
 #include "overlap/record/calls.hpp"
 #include "overlap/record/counter_clock_cuda.hpp"
+#include "overlap/record/device_facts_cuda.hpp"
 #include "overlap/record/range_log.hpp"
 #include "overlap/record/recorder_cuda.hpp"
 
@@ -81,6 +82,26 @@ void Recorder::enable_always() {
   // Switched on later, CUPTI 13.0 ends the program at the launch of a graph that exists already.
   if (!settings_.graph_nodes && !settings_.trial.leaves_out("graph")) {
     cupti_.enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+  }
+}
+
+void Recorder::disable_always() {
+  for (auto const kind : {CUPTI_ACTIVITY_KIND_CONTEXT,
+                          CUPTI_ACTIVITY_KIND_STREAM,
+                          CUPTI_ACTIVITY_KIND_GRAPH_TRACE}) {
+    cupti_.disable(kind);
+  }
+}
+
+void Recorder::describe_context() {
+  CUcontext const context = context_of_caller();
+  ContextMade made;
+  if (context != nullptr && cupti_.get_context_id != nullptr && cupti_.get_device_id != nullptr &&
+      cupti_.get_stream_id != nullptr &&
+      cupti_.get_context_id(context, &made.context) == CUPTI_SUCCESS &&
+      cupti_.get_device_id(context, &made.device) == CUPTI_SUCCESS &&
+      cupti_.get_stream_id(context, nullptr, 0, &made.null_stream) == CUPTI_SUCCESS) {
+    writer_->add(made);
   }
 }
 

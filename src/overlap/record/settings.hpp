@@ -37,6 +37,7 @@ struct Settings {
   bool graph_nodes = false;      ///< each node of a CUDA graph instead of the graph as a whole
   std::size_t memory_mib = 256;  ///< of records that wait to be written
   std::string cupti;             ///< the file to load CUPTI from; empty: searched for
+  bool in_program = false;       ///< begun and ended by the program, not by its environment
   Trial trial;
   std::string trial_text;                  ///< as it was written
   std::vector<std::string> unknown_words;  ///< of the trial

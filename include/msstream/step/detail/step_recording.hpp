@@ -11,13 +11,15 @@
 
 namespace msstream::detail {
 
-/// A guard that records and times the operations of a device while it lives.
+/// A guard that records the operations of a device while it lives, and times them.
 class StepRecording {
  public:
   /// Blocks the host until all earlier work is complete, and begins to record. Throws
   /// std::logic_error if record_step() would, for example inside a capture. The device must outlive
   /// the guard.
   StepRecording(AnyDevice const& device, SpanTiming timing);
+  /// Begins to record in the same way, but takes no times: they are 0 in finish()'s trace.
+  explicit StepRecording(AnyDevice const& device);
   StepRecording(StepRecording const&) = delete;
   StepRecording& operator=(StepRecording const&) = delete;
   ~StepRecording();

@@ -72,7 +72,8 @@ class SpanRecorder {
     }
     std::vector<trace::Timeline::Span> spans;
     for (auto const& entry : entries_) {
-      auto const end_ns = entry.end ? runtime_->elapsed_ns(zero_->native(), entry.end->native()) : 0;
+      auto const end_ns =
+          entry.end ? runtime_->elapsed_ns(zero_->native(), entry.end->native()) : 0;
       auto const begin_ns =
           entry.begin ? runtime_->elapsed_ns(zero_->native(), entry.begin->native()) : 0;
       spans.push_back(
@@ -96,7 +97,8 @@ class SpanRecorder {
     discard();
   }
 
-  /// Runs `work`, between two timed events on the stream if the recording has events. If the work throws, records no span.
+  /// Runs `work`, between two timed events on the stream if the recording has events. If the work
+  /// throws, records no span.
   template <class Work>
   void record(std::string name,
               std::string lane,

@@ -21,13 +21,13 @@ struct WatchedSteps {
   StepTrace trace;
   std::vector<order::Position> positions;  ///< of the trace's operations
   std::vector<HostLog::Entry> calls;
-  std::vector<double> steps;  ///< when each step began, in the time of the host
-  std::thread::id thread;     ///< of the steps
+  std::vector<double> steps;       ///< when each step began, in the time of the host
+  std::thread::id thread;          ///< of the steps
   std::int64_t system_thread = 0;  ///< the system's number of it
-  double begin_ns = 0;        ///< when the recording began, in the time of the host
-  double end_ns = 0;          ///< when the last step had been issued
-  std::string runtime;        ///< the name of the device's runtime
-  std::string why_no_cupti;   ///< why the times are not CUPTI's; empty if nobody asked for that
+  double begin_ns = 0;             ///< when the recording began, in the time of the host
+  double end_ns = 0;               ///< when the last step had been issued
+  std::string runtime;             ///< the name of the device's runtime
+  std::string why_no_cupti;  ///< why the times are not CUPTI's; empty if nobody asked for that
 };
 
 /// Makes a sorted recording, whose time 0 is when the recording began. The clock of the device is

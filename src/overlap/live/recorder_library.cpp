@@ -77,13 +77,12 @@ RecorderLibrary RecorderLibrary::load() {
     }
     return library;
   }
-  library.why_not = files.size() == 1
-                        ? fmt::format("there is no {}, which {} names",
-                                      files.front().string(),
-                                      kRecorderVariable)
-                        : fmt::format("the recorder {} was not found; {} can name its file",
-                                      kRecorderFile,
-                                      kRecorderVariable);
+  library.why_not =
+      files.size() == 1
+          ? fmt::format("there is no {}, which {} names", files.front().string(), kRecorderVariable)
+          : fmt::format("the recorder {} was not found; {} can name its file",
+                        kRecorderFile,
+                        kRecorderVariable);
   return library;
 }
 

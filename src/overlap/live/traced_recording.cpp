@@ -95,8 +95,7 @@ class TracedBuilder {
       operations.emplace(std::pair(position.stream, position.number), static_cast<Index>(i));
     }
     for (auto const& entry : watched_.calls) {
-      auto const found =
-          operations.find({entry.call.position.stream, entry.call.position.number});
+      auto const found = operations.find({entry.call.position.stream, entry.call.position.number});
       if (entry.call.kind == HostCall::launch && found != operations.end()) {
         launches_[entry.system_thread].push_back(
             {{time_of(entry.begin_ns), time_of(entry.end_ns)}, found->second});
@@ -137,8 +136,8 @@ class TracedBuilder {
               [operation == kNone ? none : watched_.trace.operations()[operation].stream];
     }
     for (auto const& [index, by_stream] : counts) {
-      auto const most = std::ranges::max_element(
-          by_stream, {}, [](auto const& count) { return count.second; });
+      auto const most =
+          std::ranges::max_element(by_stream, {}, [](auto const& count) { return count.second; });
       auto& stream = recording_.streams[index];
       if (most->first < watched_.trace.streams().size()) {
         stream.name = recording_.names.id_of(watched_.trace.streams()[most->first].name);

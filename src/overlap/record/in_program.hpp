@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-/// The functions by which a program records itself, found by dlsym() in the recorder's library. They
-/// have no types of C++, as the library has a C++ library of its own. Calls must not overlap.
+/// The functions by which a program records itself, found by dlsym() in the recorder's library.
+/// They have no types of C++, as the library has a C++ library of its own. Calls must not overlap.
 namespace msstream::overlap::record {
 
 /// The version of these functions: a recorder of another one refuses.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/record/in_program.hpp"
-
 #include "overlap/record/recorder_cuda.hpp"
 
 #include <exception>

@@ -64,7 +64,7 @@ ThreadNumbers& numbers_of_threads() {
 }
 
 sem_t& made_wake() {
-  static sem_t& wake = [] () -> sem_t& {
+  static sem_t& wake = []() -> sem_t& {
     auto* const made = new sem_t;
     sem_init(made, 0, 0);
     return *made;

@@ -86,9 +86,8 @@ void Recorder::enable_always() {
 }
 
 void Recorder::disable_always() {
-  for (auto const kind : {CUPTI_ACTIVITY_KIND_CONTEXT,
-                          CUPTI_ACTIVITY_KIND_STREAM,
-                          CUPTI_ACTIVITY_KIND_GRAPH_TRACE}) {
+  for (auto const kind :
+       {CUPTI_ACTIVITY_KIND_CONTEXT, CUPTI_ACTIVITY_KIND_STREAM, CUPTI_ACTIVITY_KIND_GRAPH_TRACE}) {
     cupti_.disable(kind);
   }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CUPTI without a GPU, as far as the recorder calls it. Its function fake_launch() adds the
 // records of one launch: the call of the runtime and the kernel. fake_work() adds the driver's call
-// inside, and a recording of an event with a stream's wait for it.
+// inside, and a recording of an event with a stream's wait for it. fake_launch_on() takes as long
+// as a call of CUDA does.
 #include <cupti.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -34,6 +35,7 @@ struct State {
   std::uint32_t correlation = 0;
   std::uint64_t event_sync = 0;
   bool has_system_ids = false;
+  bool has_client = false;
 };
 
 State& state() {
@@ -157,6 +159,43 @@ void fake_launch(char const* kernel_name) {
   add_launch(lock, kernel_name, false);
 }
 
+void fake_launch_on(char const* kernel_name, std::uint32_t stream) {
+  constexpr std::uint64_t kCallNs = 5'000;
+  std::uint64_t const begin = now();
+  while (now() < begin + kCallNs) {
+  }
+  std::unique_lock lock(mutex());
+  CUpti_ActivityAPI call{};
+  call.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+  call.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000;
+  call.processId = static_cast<std::uint32_t>(getpid());
+  call.threadId = thread_id();
+  call.correlationId = ++state().correlation;
+  call.start = begin;
+  call.end = begin + kCallNs;
+  add(lock, call);
+  CUpti_ActivityKernel10 kernel{};
+  kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+  kernel.start = call.end;
+  kernel.end = call.end + 2 * kCallNs;
+  kernel.contextId = 1;
+  kernel.streamId = stream;
+  kernel.gridX = kernel.gridY = kernel.gridZ = 1;
+  kernel.blockX = kernel.blockY = kernel.blockZ = 1;
+  kernel.correlationId = call.correlationId;
+  kernel.name = kernel_name;
+  add(lock, kernel);
+}
+
+bool fake_has_client() {
+  return state().has_client;
+}
+
+std::size_t fake_kinds() {
+  std::lock_guard const lock(mutex());
+  return state().enabled.size();
+}
+
 void fake_work(char const* kernel_name) {
   std::unique_lock lock(mutex());
   State& s = state();
@@ -193,7 +232,11 @@ CUptiResult cuptiGetTimestamp(uint64_t* time) {
 CUptiResult cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*) {
   return CUPTI_SUCCESS;
 }
-CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle*,
+CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) {
+  state().has_client = false;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle* handle,
                               CUpti_CallbackFunc,
                               void*,
                               CUpti_SubscriberParams* params) {
@@ -201,6 +244,8 @@ CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle*,
     std::strncpy(params->oldSubscriberName, other, params->oldSubscriberSize - 1);
     return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   }
+  state().has_client = true;
+  *handle = reinterpret_cast<CUpti_SubscriberHandle>(&state());
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t number, char const** name) {

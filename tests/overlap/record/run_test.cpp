@@ -252,6 +252,14 @@ TEST_F(OverlapRun, what_keeps_a_recording_from_being_made_is_said) {
   EXPECT_TRUE(files().empty());
 }
 
+TEST_F(OverlapRun, a_program_that_is_recorded_does_not_record_itself_too) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(msstream::overlap::run(options({"report", "100"})), 12);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("run records this program already"),
+            std::string::npos);
+  EXPECT_EQ(count_of(recording(), "kernel"), 100);
+}
+
 TEST_F(OverlapRun, an_existing_file_is_not_replaced_without_force) {
   std::ofstream(folder_ / "out.json.gz") << "mine";
   EXPECT_THROW((void)msstream::overlap::run(options({"exit"})), std::runtime_error);

@@ -52,7 +52,8 @@ class StepRun {
         style_(report::ProgressLine::Style::of_stderr(options.quiet)),
         last_step_(last_step),
         timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)),
-        reported_step_(std::clamp<std::int64_t>(last_step - kReportedSteps, 0, kStepsBeforeTrace)) {
+        reported_step_(
+            std::clamp<std::int64_t>(last_step - kReportedSteps - 1, 0, kStepsBeforeTrace)) {
     style_.unit = unit;
   }
 
@@ -77,7 +78,7 @@ class StepRun {
         progress.update((steps_done_ - first) * rows_a_step, {{"loss", latest_loss()}});
       };
       if (reports) {
-        write_overlap(std::min(first + steps - steps_done_, kReportedSteps), train_one);
+        write_overlap(first + steps - steps_done_, train_one);
       } else {
         train_one();
       }
@@ -193,11 +194,15 @@ class StepRun {
     }
   }
 
-  /// Trains `steps` steps, and writes why their streams did not overlap.
+  /// Trains a step that warms up and some more, `most` in total, and writes why the streams of
+  /// these did not overlap.
   template <class TrainOne>
-  void write_overlap(std::int64_t steps, TrainOne const& train_one) {
-    auto const report = overlap_report(
-        training_.device(), train_one, {.warm_up = 0, .steps = static_cast<int>(steps)});
+  void write_overlap(std::int64_t most, TrainOne const& train_one) {
+    auto const steps = std::min(most, kReportedSteps);
+    auto const report =
+        overlap_report(training_.device(),
+                       train_one,
+                       {.warm_up = most > steps ? 1 : 0, .steps = static_cast<int>(steps)});
     cli::attempt_output(cli::kOverlap, [&] { report.write(options_.overlap); });
     arrived_.reset();  // the recorded steps were slower than others
   }
@@ -248,7 +253,7 @@ class StepRun {
   report::ProgressLine::Style style_;
   std::int64_t last_step_;
   std::int64_t timed_step_;
-  std::int64_t reported_step_;  ///< the first one of the report on overlap
+  std::int64_t reported_step_;  ///< the first one for the report on overlap
   std::int64_t steps_done_ = 0;
   std::deque<PinnedArray<float, R>> pending_;
   std::optional<Clock::time_point> arrived_;

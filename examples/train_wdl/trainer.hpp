@@ -76,7 +76,7 @@ class Trainer {
     first_step_ = step_;
     traced_step_ = std::min(first_step_ + kStepsBeforeTrace, last_step() - 1);
     reported_step_ =
-        std::clamp(last_step() - kReportedSteps, first_step_, first_step_ + kStepsBeforeTrace);
+        std::clamp(last_step() - kReportedSteps - 1, first_step_, first_step_ + kStepsBeforeTrace);
     Feed feed(device_, pool_[0], data_.training.take(), plan_.loader);
     auto epochs = nlohmann::ordered_json::array();
     while (step_ < last_step()) {
@@ -150,7 +150,9 @@ class Trainer {
     while (step_ < end) {
       if (!options_.overlap.empty() && step_ == reported_step_) {
         auto const steps = static_cast<int>(std::min(end - step_, kReportedSteps));
-        auto const report = ms::overlap_report(device_, train_one, {.warm_up = 0, .steps = steps});
+        int const warm_up = end - step_ > steps ? 1 : 0;
+        auto const report =
+            ms::overlap_report(device_, train_one, {.warm_up = warm_up, .steps = steps});
         ms::cli::attempt_output(ms::cli::kOverlap, [&] { report.write(options_.overlap); });
       } else {
         train_one();
@@ -270,7 +272,7 @@ class Trainer {
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;
-  std::int64_t reported_step_ = 0;  ///< the first one of the report on overlap
+  std::int64_t reported_step_ = 0;  ///< the first one for the report on overlap
   std::deque<ms::PinnedArray<float, R>> pending_losses_;
   std::vector<float> losses_;
 };

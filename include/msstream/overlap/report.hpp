@@ -83,10 +83,10 @@ class OverlapReport {
 /// always recorded. As under record_step(), operations are issued one at a time, and all memory
 /// that they use stays allocated until the end.
 ///
-/// Blocks the host until all earlier work is complete, and again until the steps are complete. If
-/// CUPTI recorded nothing, runs the recorded steps once more, with events. Throws what `step`
-/// throws, std::invalid_argument for bad options and for steps that issue no work, and
-/// std::logic_error if record_step() would. After an exception nothing is recorded any more.
+/// Blocks the host until all earlier work is complete, and again until the steps are complete.
+/// Throws what `step` throws, std::invalid_argument for bad options and for steps that issue no
+/// work, std::logic_error if record_step() would, and std::runtime_error if CUPTI's trace cannot be
+/// read. After an exception nothing is recorded any more.
 template <Runtime R, class Step>
 [[nodiscard]] OverlapReport overlap_report(Device<R> const& device,
                                            Step&& step,
@@ -102,16 +102,12 @@ template <Runtime R, class Step>
   for (int i = 0; i < options.warm_up; ++i) {
     step();
   }
-  while (true) {
-    watch.begin();
-    for (int i = 0; i < options.steps; ++i) {
-      watch.begin_step();
-      step();
-    }
-    if (auto contents = watch.finish()) {
-      return OverlapReport(std::move(contents));
-    }
+  watch.begin();
+  for (int i = 0; i < options.steps; ++i) {
+    watch.begin_step();
+    step();
   }
+  return OverlapReport(watch.finish());
 }
 
 }  // namespace msstream

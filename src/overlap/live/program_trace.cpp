@@ -6,6 +6,8 @@
 #include "overlap/read/trace_json.hpp"
 #endif
 
+#include <msstream/base/detail/require.hpp>
+
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -25,6 +27,7 @@ Recording read_trace(fs::path const& file) {
   ByteSource source(file);
   auto const facts =
       read_trace_json(source, [&reader](TraceEvent const& event) { reader.take(event); });
+  require(reader.has_work(), "overlap_report: the steps issued no work to the device");
   return reader.finish(facts, "this program");
 }
 #endif

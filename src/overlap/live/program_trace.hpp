@@ -29,7 +29,8 @@ class ProgramTrace {
   ~ProgramTrace();
 
   /// Ends the trace, blocks until all work of the calling thread's device is complete, and returns
-  /// what was traced. Throws std::runtime_error if that is nothing, or cannot be read. Call once.
+  /// what was traced. Throws std::invalid_argument if no work was, and std::runtime_error if the
+  /// trace cannot be read. Call once.
   [[nodiscard]] Traced end();
 
  private:

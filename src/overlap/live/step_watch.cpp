@@ -77,19 +77,12 @@ class StepWatch::State {
       require(has_operations, "overlap_report: the steps issued no operations");
       return contents_of(overlap::recording_of(watched));
     }
-    try {
-      auto recording = overlap::recording_of(watched, traced_->end());
-      if (recording.activities.empty()) {
-        throw std::runtime_error("it traced nothing");
-      }
-      traced_.reset();
-      return contents_of(std::move(recording));
-    } catch (std::runtime_error const& error) {
-      traced_.reset();
-      why_no_cupti_ = error.what();
-    }
-    require(has_operations, "overlap_report: the steps issued no operations");
-    return nullptr;
+    auto traced = traced_->end();
+    traced_.reset();
+    auto recording = overlap::recording_of(watched, std::move(traced));
+    require(!recording.activities.empty(),
+            "overlap_report: the steps issued no work to the device");
+    return contents_of(std::move(recording));
   }
 
  private:

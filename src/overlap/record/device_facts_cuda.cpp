@@ -9,23 +9,28 @@ namespace msstream::overlap::record {
 
 namespace {
 
+/// Returns the driver's library; nullptr in a program without it.
+void* loaded_driver() {
+  return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+}
+
 template <class Function>
 bool find(void* library, char const* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
+  function = library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, name));
   return function != nullptr;
 }
 
 }  // namespace
 
 std::optional<DriverFacts> driver_facts() {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  void* const driver = loaded_driver();
   CUresult (*get_version)(int*) = nullptr;
   CUresult (*get_count)(int*) = nullptr;
   CUresult (*get_name)(char*, int, CUdevice) = nullptr;
   CUresult (*get_memory)(std::size_t*, CUdevice) = nullptr;
   CUresult (*get_attribute)(int*, CUdevice_attribute, CUdevice) = nullptr;
   CUresult (*get)(CUdevice*, int) = nullptr;
-  if (driver == nullptr || !find(driver, "cuDriverGetVersion", get_version) ||
+  if (!find(driver, "cuDriverGetVersion", get_version) ||
       !find(driver, "cuDeviceGetCount", get_count) || !find(driver, "cuDeviceGetName", get_name) ||
       !find(driver, "cuDeviceTotalMem_v2", get_memory) ||
       !find(driver, "cuDeviceGetAttribute", get_attribute) || !find(driver, "cuDeviceGet", get)) {
@@ -74,14 +79,20 @@ std::optional<DriverFacts> driver_facts() {
 }
 
 CUcontext context_of_caller() {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   CUresult (*get_current)(CUcontext*) = nullptr;
   CUcontext context = nullptr;
-  if (driver == nullptr || !find(driver, "cuCtxGetCurrent", get_current) ||
+  if (!find(loaded_driver(), "cuCtxGetCurrent", get_current) ||
       get_current(&context) != CUDA_SUCCESS) {
     return nullptr;
   }
   return context;
+}
+
+void finish_work_of_caller() {
+  CUresult (*synchronize)() = nullptr;
+  if (context_of_caller() != nullptr && find(loaded_driver(), "cuCtxSynchronize", synchronize)) {
+    synchronize();  // a failure is the program's, which meets it at its next call
+  }
 }
 
 }  // namespace msstream::overlap::record

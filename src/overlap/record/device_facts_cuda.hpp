@@ -21,4 +21,7 @@ struct DriverFacts {
 /// Returns the context of the calling thread; nullptr if it has none.
 [[nodiscard]] CUcontext context_of_caller();
 
+/// Blocks until all work of the calling thread's context is complete.
+void finish_work_of_caller();
+
 }  // namespace msstream::overlap::record

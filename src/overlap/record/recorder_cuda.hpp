@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -65,6 +66,9 @@ class Recorder {
   void on_range(bool begins) { begins ? open_window() : close_window(); }
 
  private:
+  /// As much of the file's text is written at once.
+  static constexpr std::size_t kPieceBytes = std::size_t{4} << 20U;
+
   Recorder(Settings settings, Cupti const& cupti);
 
   [[nodiscard]] std::string begin();
@@ -112,6 +116,7 @@ class Recorder {
   std::vector<std::uint32_t> unwanted_runtime_calls_;
   std::vector<std::uint32_t> wanted_driver_calls_;
   bool windows_are_over_ = false;
+  bool is_without_kernels_ = false;  ///< CUPTI refused to record them
   std::vector<std::pair<std::int64_t, std::int64_t>> windows_;
 };
 

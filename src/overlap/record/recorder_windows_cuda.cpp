@@ -148,6 +148,7 @@ void Recorder::open_window() {
     if (auto const code = cupti_.enable(kind); code != CUPTI_SUCCESS) {
       foot_.notes.push_back("kind " + std::to_string(kind) +
                             " was not recorded: " + cupti_.describe(code));
+      is_without_kernels_ |= kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
     }
   }
   choose_calls();

@@ -20,6 +20,7 @@
 namespace msstream::testing {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -56,13 +57,14 @@ TYPED_TEST(LiveOverlapReport, accounts_for_steps_with_launch_threads_and_without
     });
     EXPECT_EQ(sum.front(), 5.0F);
     this->expect_sum(report);
-    EXPECT_THAT(report.text(), HasSubstr("Recorded in the program, 3 steps."));
-    EXPECT_THAT(report.json(), HasSubstr("copy_d2h"));
+    EXPECT_THAT(report.text(), HasSubstr("Recorded in the program, 3 steps"));
+    // CUPTI has names of its own.
+    EXPECT_THAT(report.json(), AnyOf(HasSubstr("copy_d2h"), HasSubstr("Memcpy DtoH")));
     EXPECT_THAT(report.text(), Not(HasSubstr("replays")));
   }
 }
 
-TYPED_TEST(LiveOverlapReport, says_that_a_replay_hides_what_it_contains) {
+TYPED_TEST(LiveOverlapReport, says_what_of_a_replay_is_not_recorded) {
   Device<TypeParam> device;
   auto const x = to_device(device, std::vector<float>(1'000, 1.0F), {1'000});
   auto const y = to_device(device, std::vector<float>(1'000, 0.0F), {1'000});
@@ -71,7 +73,8 @@ TYPED_TEST(LiveOverlapReport, says_that_a_replay_hides_what_it_contains) {
   CapturedStep step(device, train);
   auto const report = overlap_report(device, [&] { step.replay(); }, {.warm_up = 1, .steps = 4});
   this->expect_sum(report);
-  EXPECT_THAT(report.text(), HasSubstr("4 of 4 operations are replays"));
+  EXPECT_THAT(report.text(),
+              AnyOf(HasSubstr("4 of 4 operations are replays"), HasSubstr("are nodes of graphs")));
 }
 
 TYPED_TEST(LiveOverlapReport, leaves_nothing_behind_if_a_step_throws) {

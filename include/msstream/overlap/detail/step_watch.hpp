@@ -38,8 +38,8 @@ class StepWatch {
   /// Notes that a step begins.
   void begin_step();
   /// Ends the recording, blocks the host until all work is complete, and explains what was
-  /// recorded. Returns nullptr, at most once, if CUPTI recorded nothing: then begin() and the steps
-  /// have to be repeated. Throws std::invalid_argument if the steps issued no work.
+  /// recorded. Throws std::invalid_argument if the steps issued no work, and std::runtime_error if
+  /// CUPTI's trace cannot be read.
   [[nodiscard]] std::shared_ptr<OverlapContents const> finish();
 
  private:

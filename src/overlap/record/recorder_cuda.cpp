@@ -362,6 +362,7 @@ void Recorder::run() {
     if (tick) {
       add_ranges(false);
       writer_->settle(false);
+      choose_launches();
     }
     if (head_is_written_ && (tick || writer_->bytes() > kPieceBytes)) {
       file_.write(writer_->take());

@@ -82,6 +82,9 @@ class Recorder {
   /// threads.
   void find_calls();
   void choose_calls();
+  /// Leaves launches of the driver out if they are all inside calls of the runtime, which are
+  /// recorded, until there is work without a call.
+  void choose_launches();
   void open_window();
   void close_window();
   void switch_by_time();
@@ -111,10 +114,13 @@ class Recorder {
   std::atomic<int> why_{0};
   std::atomic<bool> done_{false};
 
-  std::mutex window_mutex_;  ///< of the two below
+  std::mutex window_mutex_;  ///< of what follows, up to the last line
   bool window_is_open_ = false;
   std::vector<std::uint32_t> unwanted_runtime_calls_;
   std::vector<std::uint32_t> wanted_driver_calls_;
+  std::vector<std::uint32_t> driver_launches_;  ///< of them
+  enum class Launches : std::uint8_t { undecided, left_out, kept };
+  Launches launches_ = Launches::undecided;
   bool windows_are_over_ = false;
   bool is_without_kernels_ = false;  ///< CUPTI refused to record them
   std::vector<std::pair<std::int64_t, std::int64_t>> windows_;

@@ -111,7 +111,8 @@ void add(std::unique_lock<std::mutex>& lock, Record const& record) {
 /// Adds the records of a launch; returns when it began.
 std::uint64_t add_launch(std::unique_lock<std::mutex>& lock,
                          char const* kernel_name,
-                         bool with_driver) {
+                         bool with_driver,
+                         bool with_runtime = true) {
   State& s = state();
   std::uint32_t const launch = ++s.correlation;
   std::uint64_t const begin = now();
@@ -130,7 +131,9 @@ std::uint64_t add_launch(std::unique_lock<std::mutex>& lock,
   call.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000;
   call.start = begin;
   call.end = begin + 100;
-  add(lock, call);
+  if (with_runtime) {
+    add(lock, call);
+  }
   CUpti_ActivityKernel10 kernel{};
   kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
   kernel.start = begin + 200;
@@ -189,6 +192,17 @@ void fake_launch_on(char const* kernel_name, std::uint32_t stream) {
 
 bool fake_has_client() {
   return state().has_client;
+}
+
+bool fake_records_driver() {
+  std::lock_guard const lock(mutex());
+  return state().enabled.count(CUPTI_ACTIVITY_KIND_DRIVER) != 0;
+}
+
+/// Adds the records of a launch that the program makes by the driver.
+void fake_driver_launch(char const* kernel_name) {
+  std::unique_lock lock(mutex());
+  add_launch(lock, kernel_name, true, false);
 }
 
 std::size_t fake_kinds() {

@@ -252,6 +252,15 @@ TEST_F(OverlapRun, what_keeps_a_recording_from_being_made_is_said) {
   EXPECT_TRUE(files().empty());
 }
 
+TEST_F(OverlapRun, the_drivers_launches_are_left_out_until_the_program_makes_some) {
+  OverlapTrial const trial("driver-when-needed,flush-ms=5");
+  EXPECT_EQ(msstream::overlap::run(options({"driver-later", "600"})), 13);
+  Json const json = recording();
+  EXPECT_EQ(count_of(json, "cuda_driver"), 1);
+  EXPECT_NE(json.at("msstream_overlap_end").dump().find("were left out until"), std::string::npos);
+  EXPECT_EQ(count_of(json, "kernel"), count_of(json, "cuda_runtime") + 2);
+}
+
 TEST_F(OverlapRun, a_program_that_is_recorded_does_not_record_itself_too) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(msstream::overlap::run(options({"report", "100"})), 12);

@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::size_t kRememberedNames = 20'000;
 constexpr std::size_t kKeptCallsOfAThread = 4'096;
+constexpr std::size_t kRememberedCalls = 100'000;
+/// A graph is kept for so many calls of settle(): its call has arrived by then.
+constexpr int kMostSettled = 2;
 
 constexpr std::uint64_t pair_of(std::uint32_t high, std::uint32_t low) {
   return (std::uint64_t{high} << 32U) | low;
@@ -304,13 +307,30 @@ void EventWriter::add(Fill const& fill) {
 }
 
 void EventWriter::add(WholeGraph const& graph) {
-  Work const& work = graph.work;
-  auto const began = work.time.begin - base_;
-  if (windows_ && std::ranges::none_of(*windows_, [began](auto const& window) {
-        return window.first <= began && (window.second < 0 || began < window.second);
-      })) {
+  if (graphs_need_calls_ && graph_calls_.erase(graph.work.correlation) == 0) {
+    graphs_.push_back({graph});
     return;
   }
+  write(graph);
+}
+
+void EventWriter::write_graphs(bool all) {
+  std::size_t left = 0;
+  for (KeptGraph& kept : graphs_) {
+    if (graph_calls_.erase(kept.graph.work.correlation) != 0) {
+      write(kept.graph);
+    } else if (!all && ++kept.settled <= kMostSettled) {
+      graphs_[left++] = kept;
+    }
+  }
+  graphs_.resize(left);
+  if (graph_calls_.size() > kRememberedCalls) {
+    graph_calls_.clear();  // of launches that failed
+  }
+}
+
+void EventWriter::write(WholeGraph const& graph) {
+  Work const& work = graph.work;
   if (!begin_work(work)) {
     return;
   }
@@ -364,6 +384,9 @@ void EventWriter::write(ApiCall const& call) {
   if (starts_work(call.name)) {
     if (matcher_ != nullptr) {
       matcher_->call(call.correlation);
+    }
+    if (graphs_need_calls_ && call.name.find("GraphLaunch") != std::string_view::npos) {
+      graph_calls_.insert(call.correlation);
     }
     flow('s', pid_, call.thread, call.time.begin, call.correlation);
   }
@@ -460,6 +483,7 @@ void EventWriter::settle(bool all) {
     }
     kept.resize(left);
   }
+  write_graphs(all);
 }
 
 std::string EventWriter::take() {

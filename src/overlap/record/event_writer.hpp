@@ -8,11 +8,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
+#include <unordered_set>
 #include <vector>
 
 namespace msstream::overlap::record {
@@ -29,11 +28,10 @@ class EventWriter {
   /// Begins the events of process `pid`. `base` is the time that is written as 0.
   EventWriter(std::int64_t pid, std::int64_t base);
 
-  /// Sets the windows in which whole graphs are taken, in ns since the recording began; the end of
-  /// an open one is negative. Other records are made only in windows.
-  void set_windows(std::vector<std::pair<std::int64_t, std::int64_t>> windows) {
-    windows_ = std::move(windows);
-  }
+  /// Leaves whole graphs out whose launch is not recorded. CUPTI records all graphs, but calls, and
+  /// with them kernels and copies, only in windows: work belongs to the window of its launch, even
+  /// if it runs later.
+  void take_graphs_of_calls_alone() { graphs_need_calls_ = true; }
   void add(Kernel const& kernel);
   void add(Copy const& copy);
   void add(Fill const& fill);
@@ -83,6 +81,10 @@ class EventWriter {
     ApiCall call;  ///< its name has static storage
     int settled = 0;
   };
+  struct KeptGraph {
+    WholeGraph graph;
+    int settled = 0;
+  };
   struct KeptWait {
     Synchronisation wait;
     int settled = 0;
@@ -100,6 +102,8 @@ class EventWriter {
   void announce(Place const& place);
   void write(ApiCall const& call);
   void write(Synchronisation const& wait);
+  void write(WholeGraph const& graph);
+  void write_graphs(bool all);
   void write_recordings();
   void write_waits(bool all, bool settling);
   [[nodiscard]] Recorded const* recording_of(Synchronisation const& wait) const;
@@ -110,7 +114,9 @@ class EventWriter {
 
   std::int64_t pid_;
   std::int64_t base_;
-  std::optional<std::vector<std::pair<std::int64_t, std::int64_t>>> windows_;  ///< empty: all time
+  bool graphs_need_calls_ = false;
+  std::vector<KeptGraph> graphs_;                  ///< whose calls have not arrived
+  std::unordered_set<std::uint32_t> graph_calls_;  ///< whose graphs have not arrived
   std::string text_;
   Counts counts_;
   std::unordered_map<std::string, std::string> names_;  ///< of kernels, quoted, by mangled name

@@ -227,6 +227,9 @@ Recorder::Stopped Recorder::stop_in_program() {
   std::unique_ptr<Recorder> const recorder(current_recorder.exchange(nullptr));
   current_numbers = nullptr;
   recorder->cupti_.stop_being_client();
+  if (recorder->settings_.trial.finalize && recorder->cupti_.finalize != nullptr) {
+    recorder->cupti_.finalize();
+  }
   recorder->buffers_.free_empty();
   return {.path = recorder->file_.path(),
           .error = recorder->file_.error(),
@@ -260,6 +263,11 @@ std::string Recorder::begin() {
     head_.notes.emplace_back("not compressed, since libz.so.1 is not on this machine");
   }
   writer_ = std::make_unique<EventWriter>(pid_, head_.start.recording);
+  bool const has_windows =
+      !settings_.range.empty() || settings_.skip_ms > 0 || settings_.duration_ms > 0;
+  if (has_windows && !settings_.trial.leaves_out("runtime")) {
+    writer_->take_graphs_of_calls_alone();
+  }
   enable_always();
   find_calls();
   current_recorder.store(this, std::memory_order_release);

@@ -68,10 +68,6 @@ void Recorder::add_ranges(bool open) {
 }
 
 void Recorder::drain() {
-  {
-    std::lock_guard const lock(window_mutex_);
-    writer_->set_windows(windows_);
-  }
   for (Buffers::Filled const& buffer : buffers_.take()) {
     if (!settings_.trial.discard) {
       convert(cupti_, buffer, thread_, settings_.trial.pthread_ids ? &numbers_ : nullptr, *writer_);

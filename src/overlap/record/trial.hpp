@@ -31,6 +31,7 @@ struct Trial {
   bool hardware_trace = false;      ///< times of kernels come from hardware events
   bool driver_when_needed = false;  ///< launches of the driver are left out while all are inside
                                     ///< calls of the runtime
+  bool finalize = false;            ///< after a recording in a program, CUPTI is detached from it
   bool no_client = false;           ///< the recorder does not subscribe to CUPTI's callbacks
 
   [[nodiscard]] bool leaves_out(std::string_view kind) const noexcept;

@@ -8,8 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,6 +64,23 @@ class OverlapReportOnCuda : public ::testing::Test {
     }
     EXPECT_EQ(sum, report.window_ns());
     EXPECT_GT(sum, 0);
+  }
+  /// Returns the median time of the host for a launch, in ns.
+  [[nodiscard]] double launch_ns() const {
+    constexpr int kRounds = 15;
+    constexpr int kLaunches = 500;
+    std::vector<double> rounds;
+    for (int round = 0; round < kRounds; ++round) {
+      auto const begin = std::chrono::steady_clock::now();
+      for (int launch = 0; launch < kLaunches; ++launch) {
+        bypass_issue<<<1, 32, 0, stream_>>>(own_, 32);
+      }
+      std::chrono::duration<double, std::nano> const ns = std::chrono::steady_clock::now() - begin;
+      rounds.push_back(ns.count() / kLaunches);
+      cudaStreamSynchronize(stream_);
+    }
+    std::ranges::nth_element(rounds, rounds.begin() + kRounds / 2);
+    return rounds[kRounds / 2];
   }
   static bool has_cupti(OverlapReport const& report) {
     return report.text().find("cannot load CUPTI") == std::string::npos;
@@ -125,6 +145,18 @@ TEST_F(OverlapReportOnCuda, has_the_kernels_of_a_captured_step) {
   EXPECT_THAT(report.text(), HasSubstr("activities are nodes of graphs"));
   expect_sum(report);
   EXPECT_EQ(to_host(y).front(), 6.0F);
+}
+
+TEST_F(OverlapReportOnCuda, leaves_launches_as_fast_as_they_were) {
+  auto const before = launch_ns();
+  auto const report = overlap_report(*device_, [&] { (void)ops::scale(*x_, 2.0F); });
+  if (!has_cupti(report)) {
+    GTEST_SKIP() << report.text();
+  }
+  auto const after = launch_ns();
+  std::cout << "a launch took " << before << " ns before the report and " << after
+            << " ns after it\n";
+  EXPECT_LT(after, 1.5 * before + 500) << "CUPTI records on";
 }
 
 TEST_F(OverlapReportOnCuda, takes_events_without_the_recorder_and_says_so) {

@@ -171,29 +171,47 @@ TEST(OverlapEventWriter, hostile_names_stay_json) {
   EXPECT_NE(ranges[0].at("name").get<std::string>().find("\xC3\xA4"), std::string::npos);
 }
 
-TEST(OverlapEventWriter, whole_graphs_outside_the_windows_are_left_out) {
+TEST(OverlapEventWriter, whole_graphs_belong_to_the_window_of_their_launch) {
   EventWriter writer(42, 1'000);
-  auto const graph_at = [](std::int64_t begin) {
+  auto const add_graph = [&](std::uint32_t correlation) {
     WholeGraph graph;
-    graph.work.time = {begin, begin + 10};
-    graph.work.graph = static_cast<std::uint32_t>(begin);
-    return graph;
+    graph.work.time = {5'000 + correlation, 9'000};
+    graph.work.graph = correlation;
+    graph.work.correlation = correlation;
+    writer.add(graph);
   };
-  writer.add(graph_at(1'100));  // without windows, all are taken
-  writer.set_windows({{200, 300}, {400, -1}});
-  for (std::int64_t const begin : {1'199, 1'200, 1'299, 1'300, 1'399, 1'400, 9'999}) {
-    writer.add(graph_at(begin));
-  }
-  std::vector<std::string> names;
-  for (auto const& event : of_category(events_of(writer), "kernel")) {
-    names.push_back(event.at("name"));
-  }
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"CUDA graph 1100",
-                                      "CUDA graph 1200",
-                                      "CUDA graph 1299",
-                                      "CUDA graph 1400",
-                                      "CUDA graph 9999"}));
+  auto const add_call = [&](std::uint32_t correlation, bool of_driver) {
+    ApiCall call;
+    call.time = {2'000 + correlation * 10, 2'005 + correlation * 10};
+    call.name = of_driver ? "cuGraphLaunch" : "cudaGraphLaunch";
+    call.of_driver = of_driver;
+    call.correlation = correlation;
+    writer.add(call);
+  };
+  auto const names = [&] {
+    std::vector<std::string> found;
+    for (auto const& event : of_category(events_of(writer), "kernel")) {
+      found.push_back(event.at("name"));
+    }
+    return found;
+  };
+  add_graph(1);  // without windows, all are taken
+  EXPECT_EQ(names(), std::vector<std::string>{"CUDA graph 1"});
+  writer.take_graphs_of_calls_alone();
+  add_call(2, false);
+  add_graph(2);  // runs long after its launch
+  add_graph(3);
+  add_graph(4);  // launched outside the window
+  add_graph(5);
+  add_call(3, false);
+  add_call(5, true);  // kept until settle() was called twice
+  EXPECT_EQ(names(), std::vector<std::string>{"CUDA graph 2"});
+  writer.settle(false);
+  EXPECT_EQ(names(), std::vector<std::string>{"CUDA graph 3"});
+  writer.settle(false);
+  EXPECT_EQ(names(), std::vector<std::string>{"CUDA graph 5"});
+  writer.settle(true);
+  EXPECT_TRUE(names().empty());
 }
 
 TEST(OverlapEventWriter, names_of_c_functions_are_not_taken_for_types) {

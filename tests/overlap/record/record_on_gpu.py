@@ -4,9 +4,12 @@
 
     record_on_gpu.py --tool build/cuda/tools/overlap/msstream-overlap [--repeats 5]
     record_on_gpu.py --tool build/cuda/tools/overlap/msstream-overlap --table [--seconds 60]
+    record_on_gpu.py --tool build/cuda/tools/overlap/msstream-overlap --pairs [--seconds 150]
 
 With --table, it measures PyTorch's eager loop and then launches and graphs with other ways to record (trials),
-each in turn, until the time is over, and prints one table. Nothing is checked.
+each in turn, until the time is over, and prints one table. With --pairs, it measures a few ways in rounds, each beside
+a run that is not recorded, and prints the medians of the differences within rounds, which a machine that gets slower
+and faster does not change. Nothing is checked.
 
 Ends with status 77, which ctest counts as skipped, if there is no GPU or no nvcc.
 """
@@ -71,6 +74,21 @@ TRIALS = [
     ("hardware trace (Blackwell)", "hardware-trace"),
     ("all cheap ones", "pthread-ids,buffer-kib=2048,counter-clock,without=overhead"),
 ]
+CHEAP = ("pthread-ids,driver-when-needed,device-buffer-kib=16384,device-buffers=16,nice=10,buffer-kib=4096,"
+         "flush-ms=1000")
+# The ways of --pairs: of launches, of graphs and of PyTorch.
+PAIRS = {
+    "a launch": [("as it is", ""), ("thread numbers without gettid()", "pthread-ids"),
+                 ("the driver's launches when needed", "driver-when-needed"),
+                 ("16 device buffers of 16 MiB", "device-buffer-kib=16384,device-buffers=16"),
+                 ("recorder's thread at nice 10", "nice=10"),
+                 ("buffers of 4 MiB, taken each second", "buffer-kib=4096,flush-ms=1000"),
+                 ("all of these", CHEAP),
+                 ("kernels alone", "without=copy+fill+runtime+driver+sync+event+overhead+graph+stream")],
+    "a graph's kernel": [("as it is", ""), ("all of these", CHEAP)],
+    "PyTorch's eager step": [("as it is", ""), ("all of these", CHEAP)],
+}
+TORCH_STEPS = 350  # of TORCH, in total
 FIRST_TRIALS = 9  # of launches; the others follow those of graphs
 # The trials that also run with the static runtime, and with graphs.
 STATIC_TRIALS = ("as it is", "thread numbers without gettid()", "records thrown away", "kernels alone")
@@ -220,23 +238,99 @@ def print_table(options, nvcc, folder):
     print("this machine, ns:", ", ".join(machine.split("\n")[:2]))
 
 
+def describe_torch(recording):
+    """Prints how much a step of PyTorch issues, so that what recording costs can be told for each launch."""
+    counts, names = collections.Counter(), collections.Counter()
+    for event in recording["traceEvents"]:
+        if event["ph"] == "X":
+            counts[event.get("cat")] += 1
+            if event.get("cat") in ("cuda_runtime", "cuda_driver"):
+                names[event["name"]] += 1
+    print("a step of PyTorch:", ", ".join(f"{count / TORCH_STEPS:.1f} {kind}" for kind, count in counts.most_common()
+                                          if count >= TORCH_STEPS))
+    print("its calls:", ", ".join(f"{count / TORCH_STEPS:.1f} {name}" for name, count in names.most_common(10)))
+    end = recording["msstream_overlap_end"]
+    print(f"its recording: CUPTI's overhead {end['overhead_ns'] / 1e6:.1f} ms, the recorder's CPU "
+          f"{end['recorder_cpu_seconds']:.2f} s, notes {end['notes']}", flush=True)
+
+
+def print_pairs(options, nvcc, folder):
+    """Measures the ways of PAIRS in rounds, and prints a table in Markdown."""
+    begin = time.monotonic()
+    print(subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                         stdout=subprocess.PIPE, text=True).stdout.strip(), os.cpu_count(), "processors")
+    build(nvcc, folder)
+    programs = {"a launch": [folder / "launches_shared", str(options.launches // 2), "eager"],
+                "a graph's kernel": [folder / "launches_static", str(options.launches), "graph"]}
+    if has_torch():
+        script = folder / "eager.py"
+        script.write_text(TORCH)
+        programs["PyTorch's eager step"] = [sys.executable, script]
+    else:
+        print("PyTorch is left out: it is not installed")
+    file = folder / "recording.json.gz"
+    rounds = {name: [] for name in programs}  # of each, the times by way, and None for not recorded
+    longest = dict.fromkeys(programs, 0)
+    # PyTorch takes most of the time: it runs in every third round.
+    turn = 0
+    while True:
+        started_any = False
+        for name, command in programs.items():
+            if name.startswith("PyTorch") and turn % 3 != 0:
+                continue
+            if begin + options.seconds - time.monotonic() <= longest[name]:
+                continue
+            started, started_any = time.monotonic(), True
+            times = {None: run(command)}
+            for way, trial in PAIRS[name][::-1 if turn % 2 else 1]:
+                try:
+                    times[way] = run([options.tool, "run", "--output", file, "--force", "--", *command],
+                                     {"MSSTREAM_OVERLAP_TRIAL": trial} if trial else None)
+                except SystemExit as failure:  # CUPTI may not bear a trial
+                    print(f"{name}, {way}: {failure}")
+                if name.startswith("PyTorch") and not trial and not rounds[name]:
+                    describe_torch(read(file))
+            rounds[name].append(times)
+            longest[name] = max(longest[name], time.monotonic() - started)
+        turn += 1
+        if not started_any or turn > 3 * options.repeats:
+            break
+    print("| program, recorded | without, ns | more, ns | spread | ratio | rounds |\n| --- | --- | --- | --- | --- | --- |")
+    for name, of_program in rounds.items():
+        for way, _ in PAIRS[name]:
+            pairs = [(times[None], times[way]) for times in of_program if way in times]
+            if not pairs:
+                print(f"| {name}, {way} | not measured | | | | |")
+                continue
+            more = [after - before for before, after in pairs]
+            ratio = statistics.median(after / before for before, after in pairs)
+            print(f"| {name}, {way} | {statistics.median(before for before, _ in pairs):.0f} | "
+                  f"{statistics.median(more):+.0f} | {min(more):+.0f} to {max(more):+.0f} | {ratio:.3f}x | "
+                  f"{len(pairs)} |", flush=True)
+    machine = subprocess.run([folder / "launches_shared", "1000", "eager"], stdout=subprocess.PIPE, text=True).stdout
+    print("this machine, ns:", ", ".join(machine.split("\n")[:2]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True, type=pathlib.Path)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--launches", type=int, default=200_000)
     parser.add_argument("--table", action="store_true", help="measure ways to record, and check nothing")
-    parser.add_argument("--seconds", type=float, default=60, help="for --table; PyTorch takes up to 20 of them")
+    parser.add_argument("--pairs", action="store_true", help="measure a few ways in pairs, and check nothing")
+    parser.add_argument("--seconds", type=float,
+                        help="for --table (60; PyTorch takes up to 20 of them) and --pairs (150)")
     options = parser.parse_args()
+    options.seconds = options.seconds or (150 if options.pairs else 60)
     if subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode \
             if shutil.which("nvidia-smi") else True:
         skip("there is no GPU")
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     if not pathlib.Path(nvcc).exists():
         skip("there is no nvcc")
-    if options.table:
+    if options.table or options.pairs:
         with tempfile.TemporaryDirectory() as folder:
-            print_table(options, nvcc, pathlib.Path(folder))
+            (print_pairs if options.pairs else print_table)(options, nvcc, pathlib.Path(folder))
         return
     failures = []
     with tempfile.TemporaryDirectory() as folder:

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -167,7 +168,8 @@ class TracedBuilder {
       return;
     }
     recording_.has_dependencies = true;
-    // What an operation leaves to wait for: its last part or, without any, what it waits for.
+    // A later operation waits for the last part of this one or, without parts, for what this one
+    // waits for.
     std::vector<std::vector<Index>> ends(operations.size());
     for (std::size_t i = 0; i < operations.size(); ++i) {
       std::vector<Index> before;
@@ -175,8 +177,7 @@ class TracedBuilder {
         before.insert(before.end(), ends[earlier].begin(), ends[earlier].end());
       }
       std::ranges::sort(before);
-      auto const repeated = std::ranges::unique(before);
-      before.erase(repeated.begin(), repeated.end());
+      before.erase(std::unique(before.begin(), before.end()), before.end());
       if (parts[i].empty()) {
         ends[i] = std::move(before);
         continue;

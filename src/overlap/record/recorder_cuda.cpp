@@ -186,7 +186,7 @@ std::string Recorder::start_in_program(std::string const& folder) {
                                        : "msstream-overlap run records this program already";
   }
   Settings settings = Settings::from_environment();
-  // These are meant for a whole program.
+  // The environment chooses parts of a whole program, which this is not.
   settings.skip_ms = 0;
   settings.duration_ms = 0;
   settings.range.clear();

@@ -6,6 +6,7 @@
 
 #include <msstream/memory/device.hpp>
 #include <msstream/overlap/report.hpp>
+#include <msstream/step/detail/step_recording.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -262,6 +263,17 @@ TEST_F(OverlapProgramTrace, one_report_at_a_time_uses_cupti) {
     EXPECT_THAT(inner->recording.notes, Contains(HasSubstr("is being recorded for another")));
   });
   EXPECT_THAT(kernels_of(contents->recording), Contains(std::pair("scale_kernel", 2)));
+}
+
+TEST_F(OverlapProgramTrace, operations_that_cupti_traces_are_not_timed_by_events_too) {
+  detail::StepRecording recording(device_.engine());
+  issue_kernels("scale", x_, y_, {}, 21);
+  auto const trace = recording.finish();
+  ASSERT_EQ(trace.operations().size(), 1U);
+  EXPECT_EQ(trace.operations().front().end_ns, 0) << "an event took the time";
+  detail::StepRecording timed(device_.engine(), SpanTiming::as_issued);
+  issue_kernels("scale", x_, y_, {}, 21);
+  EXPECT_GT(timed.finish().operations().front().end_ns, 0);
 }
 
 TEST_F(OverlapProgramTrace, ends_with_a_step_that_throws) {

@@ -29,7 +29,10 @@ class TracedBuilder {
     recording_.origin = "this program";
     recording_.source =
         fmt::format("msstream on the runtime {}, by CUPTI {}", watched_.runtime, traced_.cupti);
-    recording_.start_unix_ns = 0;  // no other recording is to be aligned with this one
+    // No other recording is to be compared with this one.
+    recording_.start_unix_ns = 0;
+    recording_.rank = kUnknown;
+    recording_.ranks = kUnknown;
     cut();
     find_operations();
     name_streams();

@@ -85,7 +85,8 @@ PAIRS = {
                  ("buffers of 4 MiB, taken each second", "buffer-kib=4096,flush-ms=1000"),
                  ("all of these", CHEAP),
                  ("kernels alone", "without=copy+fill+runtime+driver+sync+event+overhead+graph+stream")],
-    "a graph's kernel": [("as it is", ""), ("all of these", CHEAP)],
+    "a graph's kernel": [("as it is", ""), ("all of these", CHEAP),
+                         ("whole graphs alone", "without=kernel+copy+fill+runtime+driver+sync+event+overhead+stream")],
     "PyTorch's eager step": [("as it is", ""), ("all of these", CHEAP)],
 }
 TORCH_STEPS = 350  # of TORCH, in total

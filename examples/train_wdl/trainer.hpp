@@ -301,7 +301,7 @@ class Trainer {
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;
-  std::int64_t reported_step_ = 0;  ///< the first one of the report on overlap
+  std::int64_t reported_step_ = 0;        ///< the first one of the report on overlap
   std::optional<DeviceBatch<R>> inputs_;  ///< what the captured step reads
   std::optional<ms::Tensor<float, R>> captured_loss_;
   std::optional<ms::CapturedStep<R>> captured_;

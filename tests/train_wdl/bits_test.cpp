@@ -53,8 +53,7 @@ TEST_P(TrainWdlBits, do_not_depend_on_captures) {
   auto const expected = results_of(small());
   for (std::string const groups : {"1", "4"}) {
     for (std::string const threads : {"none", "per_group"}) {
-      auto const way =
-          Words{"--capture", "--stream-groups", groups, "--launch-threads", threads};
+      auto const way = Words{"--capture", "--stream-groups", groups, "--launch-threads", threads};
       EXPECT_EQ(results_of(small() + way), expected) << ::testing::PrintToString(way);
     }
   }

@@ -21,6 +21,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kAfterWait = 2'000;  ///< the host's reaction to the end of work
 constexpr double kGraphStep = 300;    ///< the host's part of a launch inside a graph
+constexpr double kNodeStep = 1'000;   ///< from a node's end to the begin of one that waited for it
 
 }  // namespace
 
@@ -289,9 +290,15 @@ class Replay::Run {
   void fulfil(std::size_t a, double latency) {
     ready_[a] = std::max(ready_[a], now_ + latency);
     if (--missing_[a] == 0) {
-      auto const wait = fix_.fused ? 0.0 : static_cast<double>(replay_.work_[a].latency);
-      events_.emplace(ready_[a] + wait, Kind::activity, a);
+      events_.emplace(ready_[a] + latency_of(a), Kind::activity, a);
     }
+  }
+
+  /// Returns the time from when an activity can run to its begin. Nodes of a graph are on the device
+  /// before they can run: what an idle device needs to fetch a launch is gone.
+  [[nodiscard]] double latency_of(std::size_t a) const {
+    auto const recorded = static_cast<double>(replay_.work_[a].latency);
+    return fix_.fused ? 0.0 : fix_.graph ? std::min(recorded, kNodeStep) : recorded;
   }
 
   [[nodiscard]] double device_ns(std::size_t a) const {

@@ -76,7 +76,17 @@ void know_library_variables(Options& options) {
                           "MSSTREAM_HOST_KERNEL_THREADS",
                           "MSSTREAM_CHECK_REPORT",
                           "MSSTREAM_BUILD_PRESET",
-                          "MSSTREAM_TEST_DATA"});
+                          "MSSTREAM_TEST_DATA",
+                          // by which `msstream-overlap run` tells its recorder what to record
+                          "MSSTREAM_OVERLAP_CUPTI",
+                          "MSSTREAM_OVERLAP_DURATION_MS",
+                          "MSSTREAM_OVERLAP_FOLDER",
+                          "MSSTREAM_OVERLAP_GRAPH_NODES",
+                          "MSSTREAM_OVERLAP_MEMORY_MIB",
+                          "MSSTREAM_OVERLAP_PLAIN",
+                          "MSSTREAM_OVERLAP_RANGE",
+                          "MSSTREAM_OVERLAP_SKIP_MS",
+                          "MSSTREAM_OVERLAP_TRIAL"});
 }
 
 void check(StreamOptions const& chosen) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times the training step of train_step_benchmark in eager PyTorch, and prints the times as JSON.
 
-torch_census_step.py [--data census_income_kdd.csv.gz] [--out FILE]
+torch_census_step.py [--data census_income_kdd.csv.gz] [--out FILE] [--in-range STEPS]
 
 The variant `dense` keeps PyTorch's defaults: dense gradients of the tables and Adam over all rows. The
 variant `sparse` uses sparse gradients and updates only the touched rows with SparseAdam, as msstream does.
@@ -134,15 +134,30 @@ def train_census(path, variant, device, epochs=2):
     return {"rows": len(labels), "first_s": seconds[0], "epoch_s": min(seconds[1:])}
 
 
+def train_in_a_range(steps):
+    """Trains with dense gradients in the NVTX range `steady`, for `msstream-overlap run --range steady`."""
+    training, batch = Training("dense", "cuda"), random_batch("cuda")
+    for name, count in (("warm-up", 20), ("steady", steps)):
+        torch.cuda.nvtx.range_push(name)
+        for _ in range(count):
+            training.step(*batch)
+        torch.cuda.synchronize()
+        torch.cuda.nvtx.range_pop()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", help="census_income_kdd.csv.gz: time an epoch over it too")
     parser.add_argument("--out", help="write the JSON here as well")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--in-range", type=int, help="only train so many steps, in the NVTX range `steady`")
     options = parser.parse_args()
 
     torch.manual_seed(1)
+    if options.in_range:
+        train_in_a_range(options.in_range)
+        return
     device = "cuda" if torch.cuda.is_available() else "cpu"
     result = {"torch": torch.__version__,
               "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",

@@ -75,6 +75,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
         "the census data, 33 branches on 4 groups"},
        {"train_wdl --stream-groups 8 --launch-threads per_group",
         "8 groups, each with a thread that launches"},
+       {"train_wdl --capture", "each step is one launch, where the host launches too slowly"},
        {"train_wdl --steps 200 --save m.safetensors", "stop early and keep the model"},
        {"train_wdl --resume m.safetensors --steps 400", "go on from there, with the same bits"},
        {"train_wdl --steps 100 --check --check-report found.json",
@@ -112,6 +113,8 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
                             chosen.steps,
                             "stop after so many steps since the start of training; 0: do not",
                             {0, 1'000'000'000});
+  options.add_flag(
+      "--capture", chosen.capture, "capture the second step, and replay it from then on");
   training::add_options(options, static_cast<training::UpdateOptions&>(chosen));
   options.add<std::uint64_t>("--seed", chosen.seed, "of weights, order and generated data");
 
@@ -145,7 +148,8 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
                     {"buckets", options.buckets},
                     {"batch", options.batch},
                     {"epochs", options.epochs},
-                    {"steps", options.steps}});
+                    {"steps", options.steps},
+                    {"capture", options.capture}});
   described.update(training::describe(static_cast<training::UpdateOptions const&>(options)));
   described.update({{"seed", options.seed},
                     {"reader_threads", options.reader_threads},

@@ -34,6 +34,7 @@ struct TrainOptions : ms::cli::StreamOptions, ms::training::UpdateOptions {
   std::int64_t batch = 512;
   std::int64_t epochs = 1;
   std::int64_t steps = 0;
+  bool capture = false;
   std::uint64_t seed = 1;
   int reader_threads = 2;
 

@@ -16,6 +16,7 @@
 #include <msstream/overlap/report.hpp>
 #include <msstream/report/progress_line.hpp>
 #include <msstream/report/text.hpp>
+#include <msstream/step/captured_step.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -177,16 +178,46 @@ class Trainer {
       pool_.synchronize();
       device_.start_spans();
     }
-    auto const loss = model_.loss(tape_, pool_, batch);
-    tape_.backward(loss);
-    optimizer_.step(tape_);
-    tape_.clear();
     ms::PinnedArray<float, R> staged(device_, 1);
-    ms::copy(staged, loss);
+    ms::copy(staged, options_.capture ? replay(batch) : train(batch));
     pending_losses_.push_back(std::move(staged));
     if (traced) {
       ms::cli::write_output("--trace", options_.trace, device_.stop_spans().trace_json());
     }
+  }
+
+  /// Issues a step, and returns its loss.
+  ms::Tensor<float, R> train(DeviceBatch<R> const& batch) {
+    auto loss = model_.loss(tape_, pool_, batch);
+    tape_.backward(loss);
+    optimizer_.step(tape_);
+    tape_.clear();
+    return loss;
+  }
+
+  /// The same by a replay, which costs the host one launch. The first full batch trains eagerly,
+  /// and so does the last batch of an epoch if it is smaller; the second full batch is captured.
+  ms::Tensor<float, R> replay(DeviceBatch<R> const& batch) {
+    if (batch.labels.shape()[0] != plan_.loader.batch_size) {
+      return train(batch);
+    }
+    if (!inputs_) {
+      inputs_ = DeviceBatch<R>{like(batch.keys), like(batch.continuous), like(batch.labels)};
+      return train(batch);
+    }
+    ms::copy(inputs_->keys, batch.keys);
+    ms::copy(inputs_->continuous, batch.continuous);
+    ms::copy(inputs_->labels, batch.labels);
+    if (!captured_) {
+      captured_.emplace(device_, [this] { captured_loss_ = train(*inputs_); });
+    }
+    captured_->replay();
+    return *captured_loss_;
+  }
+
+  template <class T>
+  [[nodiscard]] ms::Tensor<T, R> like(ms::Tensor<T, R> const& tensor) const {
+    return ms::Tensor<T, R>(device_, tensor.shape());
   }
 
   void harvest_losses(std::size_t leave) {
@@ -272,7 +303,10 @@ class Trainer {
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;
-  std::int64_t reported_step_ = 0;  ///< the first one for the report on overlap
+  std::int64_t reported_step_ = 0;        ///< the first one for the report on overlap
+  std::optional<DeviceBatch<R>> inputs_;  ///< what the captured step reads
+  std::optional<ms::Tensor<float, R>> captured_loss_;
+  std::optional<ms::CapturedStep<R>> captured_;
   std::deque<ms::PinnedArray<float, R>> pending_losses_;
   std::vector<float> losses_;
 };

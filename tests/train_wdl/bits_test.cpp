@@ -49,6 +49,16 @@ TEST_P(TrainWdlBits, with_sgd_do_not_depend_on_the_streams) {
   expect_same_bits("sgd");
 }
 
+TEST_P(TrainWdlBits, do_not_depend_on_captures) {
+  auto const expected = results_of(small());
+  for (std::string const groups : {"1", "4"}) {
+    for (std::string const threads : {"none", "per_group"}) {
+      auto const way = Words{"--capture", "--stream-groups", groups, "--launch-threads", threads};
+      EXPECT_EQ(results_of(small() + way), expected) << ::testing::PrintToString(way);
+    }
+  }
+}
+
 TEST_P(TrainWdlBits, depend_on_the_seed_the_optimizer_and_the_rate) {
   auto const arguments = small() + Words{"--steps", "3"};
   auto const first = results_of(arguments);

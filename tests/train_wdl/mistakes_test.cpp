@@ -167,9 +167,10 @@ TEST_F(TrainWdlMistakes, variables_set_options_and_the_command_line_wins) {
 }
 
 TEST_F(TrainWdlMistakes, variables_of_the_library_are_none) {
-  auto const ended =
-      train_wdl(small() + Words{"--steps", "1"},
-                {.environment = {"MSSTREAM_MEMORY_POOLS=private", "MSSTREAM_MEMORY_KEEP_BYTES=0"}});
+  auto const ended = train_wdl(small() + Words{"--steps", "1"},
+                               {.environment = {"MSSTREAM_MEMORY_POOLS=private",
+                                                "MSSTREAM_MEMORY_KEEP_BYTES=0",
+                                                "MSSTREAM_OVERLAP_SKIP_MS=0"}});
   EXPECT_EQ(ended.status, 0);
   EXPECT_THAT(ended.err, ::testing::Not(HasSubstr("unknown variable")));
 }

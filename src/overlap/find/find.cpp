@@ -146,9 +146,12 @@ void predict(Report& report,
     } else if (finding.cause == Cause::false_dependency && !program.recording().has_dependencies) {
       prediction.range = {prediction.after, window, range_text(finding.cause)};
     } else if (finding.cause == Cause::launch_bound) {
-      fix->fused = true;
-      prediction.range = {
-          std::min(after(*fix), prediction.after), prediction.after, range_text(finding.cause)};
+      auto fused = *fix;
+      fused.fused = true;
+      fix->begins_as_late = true;
+      prediction.range = {std::min(after(fused), prediction.after),
+                          std::max(after(*fix), prediction.after),
+                          range_text(finding.cause)};
     }
   }
   if (fixes > 1) {

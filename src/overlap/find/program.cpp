@@ -76,6 +76,16 @@ void Program::find_issues() {
       issued = run->second.first;
     }
   }
+  // Work of which the call was not recorded was issued before what follows it in its stream.
+  for (auto const& stream : by_stream_) {
+    for (std::size_t place = stream.size(); place-- > 1;) {
+      auto const& activity = activities[stream[place - 1]];
+      if (activity.call == kNone && activity.graph == kUnknown) {
+        auto& issued = issued_[stream[place - 1]];
+        issued = std::min(issued, called(stream[place]) - 1);
+      }
+    }
+  }
   called_in_stream_.resize(by_stream_.size());
   for (std::size_t stream = 0; stream < by_stream_.size(); ++stream) {
     auto& times = called_in_stream_[stream];

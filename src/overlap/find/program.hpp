@@ -57,7 +57,8 @@ class Program {
   }
   /// The time from which the device could run an activity: the end of its call, which is at most
   /// the begin of the activity. A call that also waits for its work issues it soon after its begin.
-  /// Without a call, the begin of its graph or of itself.
+  /// Without a call, the begin of its graph or of itself, or what follows it in its stream was
+  /// issued then.
   [[nodiscard]] Ns issued(Index activity) const { return issued_[activity]; }
   /// The time at which the host began to issue an activity: orders what one stream gets.
   [[nodiscard]] Ns called(Index activity) const;

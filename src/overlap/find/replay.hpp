@@ -21,8 +21,9 @@ struct Fix {
   std::unordered_set<Index> moved;   ///< activities that get a stream of their own
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
-  bool fused = false;                ///< no time passes between activities that follow each other
-  bool no_gaps = false;              ///< the host does nothing else than calls
+  bool begins_as_late = false;  ///< its kernels begin as long after what they wait for as they did
+  bool fused = false;           ///< no time passes between activities that follow each other
+  bool no_gaps = false;         ///< the host does nothing else than calls
   bool no_legacy_stream = false;
   bool no_channels = false;
   std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones

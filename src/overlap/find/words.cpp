@@ -105,7 +105,8 @@ std::string range_text(Cause cause) {
       return "It depends on whether the kernels are as fast with fewer blocks, which a recording "
              "does not tell.";
     case Cause::launch_bound:
-      return "A graph leaves the short times between kernels; fused kernels have none.";
+      return "At worst, the graph's kernels begin as late after each other as they do now; fused "
+             "kernels have no time between them.";
     case Cause::bandwidth_shared:
       return "It depends on how much of what they share they need after the change.";
     case Cause::false_dependency:

@@ -216,6 +216,67 @@ void RecordingBuilder::join() {
       recording_.event_records.push_back({call, record.stream, record.event});
     }
   }
+  add_missing_calls();
+}
+
+/// Libraries launch some kernels by calls that tools do not record. Correlations count the calls in
+/// the order in which they begin: such a call was made between its two neighbours. It gets no
+/// length, and a place in the middle between them, before its work begins.
+void RecordingBuilder::add_missing_calls() {
+  std::vector<Correlated> missing;
+  for (Index i = 0; i < recording_.activities.size(); ++i) {
+    auto const& activity = recording_.activities[i];
+    if (activity.call == kNone && issued_by_[i] > 0 && activity.graph == kUnknown &&
+        activity.graph_node == kUnknown && activity.kind != ActivityKind::graph) {
+      missing.emplace_back(issued_by_[i], i);
+    }
+  }
+  std::ranges::sort(missing);
+  NameId name = 0;
+  std::size_t added = 0;
+  for (std::size_t first = 0; first < missing.size();) {
+    // All that are missing between two recorded calls.
+    auto const after =
+        std::ranges::upper_bound(calls_by_correlation_, Correlated{missing[first].first, kNone});
+    auto last = first;
+    while (last < missing.size() &&
+           (after == calls_by_correlation_.end() || missing[last].first < after->first)) {
+      ++last;
+    }
+    bool const is_between =
+        after != calls_by_correlation_.begin() && after != calls_by_correlation_.end();
+    if (is_between) {
+      auto const before = recording_.calls[(after - 1)->second];
+      auto const next = recording_.calls[after->second].time.begin;
+      auto const parts = static_cast<Ns>(last - first) + 1;
+      for (auto at = first; at < last; ++at) {
+        auto& activity = recording_.activities[missing[at].second];
+        auto const part = static_cast<Ns>(at - first) + 1;
+        auto const time = std::min(before.time.end + (next - before.time.end) / parts * part,
+                                   activity.time.begin);
+        if (next < before.time.end || time < before.time.end) {
+          continue;  // of several threads at once, or of a source that numbers otherwise
+        }
+        if (added == 0) {
+          name = this->name("launch (not recorded)");
+        }
+        ++added;
+        activity.call = static_cast<Index>(recording_.calls.size());
+        auto const kind = activity.kind == ActivityKind::copy   ? CallKind::copy
+                          : activity.kind == ActivityKind::fill ? CallKind::fill
+                                                                : CallKind::launch;
+        recording_.calls.push_back({{time, time}, name, before.thread, kind});
+      }
+    }
+    first = last;
+  }
+  if (added > 0) {
+    recording_.notes.push_back(fmt::format(
+        "The trace lacks the calls that issued {} {}; they count as made between the calls before "
+        "and after them.",
+        added,
+        added == 1 ? "activity" : "activities"));
+  }
 }
 
 void RecordingBuilder::find_clock_step() {

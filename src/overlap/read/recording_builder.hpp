@@ -98,6 +98,7 @@ class RecordingBuilder {
   bool accept(Interval time);
   void leave_out_inner_calls();
   void join();
+  void add_missing_calls();
   [[nodiscard]] Index call_of(Correlation correlation) const;
 
   struct CallFacts {

@@ -160,6 +160,42 @@ TEST(FindTest, short_kernels_are_bound_by_their_launches) {
             report.findings.front().prediction->before / 3);
 }
 
+/// Some libraries launch kernels by calls that a recorder does not see.
+TEST(FindTest, work_without_a_recorded_call_does_not_stop_a_prediction) {
+  HandMade program(1);
+  for (int i = 0; i < 50; ++i) {
+    auto const kernel = program.kernel(0, 20.0 * i, 20.0 * i + 5, 20.0 * i + 8);
+    if (i % 10 == 9) {
+      program.recording.activities[kernel].call = kNone;
+    }
+  }
+  auto const report = report_of(program);
+  ASSERT_FALSE(report.findings.empty());
+  ASSERT_TRUE(report.findings.front().prediction);
+  EXPECT_LT(report.findings.front().prediction->after,
+            report.findings.front().prediction->before / 3);
+}
+
+/// Stream 1 waits for all of stream 0 in each round, and needs the short first kernel. The calls of
+/// a round are made long before its kernels run.
+TEST(FindTest, work_without_a_recorded_call_has_the_waits_before_it) {
+  HandMade program(2);
+  for (int i = 0; i < 10; ++i) {
+    double const called = 50.0 * i;
+    double const start = 1010.0 * i;
+    program.kernel(0, called, start + 2, start + 4);
+    program.kernel(0, called + 3, start + 4, start + 504);
+    program.wait(1, 0, called + 6, called + 7);
+    auto const held = program.kernel(1, called + 9, start + 505, start + 507);
+    program.recording.activities[held].call = kNone;
+    program.kernel(1, called + 12, start + 507, start + 1007);
+    program.wait(0, 1, called + 15, called + 16);
+  }
+  auto const report = report_of(program);
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::false_dependency);
+}
+
 TEST(FindTest, a_synchronisation_costs_the_lead_that_the_host_had) {
   HandMade program(1);
   for (int i = 0; i < 20; ++i) {

@@ -117,8 +117,8 @@ class Recorder {
   std::mutex window_mutex_;  ///< of what follows, up to the last line
   bool window_is_open_ = false;
   std::vector<std::uint32_t> unwanted_runtime_calls_;
-  std::vector<std::uint32_t> wanted_driver_calls_;
-  std::vector<std::uint32_t> driver_launches_;  ///< of them
+  std::vector<std::uint32_t> unwanted_driver_calls_;
+  std::vector<std::uint32_t> driver_launches_;
   enum class Launches : std::uint8_t { undecided, left_out, kept };
   Launches launches_ = Launches::undecided;
   bool windows_are_over_ = false;

@@ -113,11 +113,10 @@ void Recorder::find_calls() {
       unwanted_runtime_calls_.push_back(number);
     }
     std::string_view const of_driver = cupti_.call_name(CUPTI_CB_DOMAIN_DRIVER_API, number);
-    if (is_interesting(of_driver)) {
-      wanted_driver_calls_.push_back(number);
-      if (is_launch_of_driver(of_driver)) {
-        driver_launches_.push_back(number);
-      }
+    if (is_launch_of_driver(of_driver)) {
+      driver_launches_.push_back(number);
+    } else if (!of_driver.empty() && !is_interesting(of_driver)) {
+      unwanted_driver_calls_.push_back(number);
     }
   }
 }
@@ -131,12 +130,14 @@ void Recorder::choose_calls() {
   if (settings_.trial.leaves_out("driver")) {
     return;
   }
+  // All calls are enabled and then some disabled: single calls that are enabled after CUDA's
+  // initialisation are not recorded.
+  cupti_.enable(CUPTI_ACTIVITY_KIND_DRIVER);
   if (cupti_.enable_driver_call == nullptr) {
-    cupti_.enable(CUPTI_ACTIVITY_KIND_DRIVER);
     return;
   }
-  for (auto const number : wanted_driver_calls_) {
-    cupti_.enable_driver_call(number, 1);
+  for (auto const number : unwanted_driver_calls_) {
+    cupti_.enable_driver_call(number, 0);
   }
   if (launches_ == Launches::left_out) {
     for (auto const number : driver_launches_) {
@@ -205,13 +206,7 @@ void Recorder::close_window() {
   for (auto const& [kind, name] : kKindsOfWindows) {
     cupti_.disable(kind);
   }
-  if (cupti_.enable_driver_call == nullptr) {
-    cupti_.disable(CUPTI_ACTIVITY_KIND_DRIVER);
-  } else {
-    for (auto const number : wanted_driver_calls_) {
-      cupti_.enable_driver_call(number, 0);
-    }
-  }
+  cupti_.disable(CUPTI_ACTIVITY_KIND_DRIVER);
   RangeLog::of_process().keep(false);
   window_is_open_ = false;
   windows_.back().second = now().recording - head_.start.recording;

@@ -294,7 +294,10 @@ CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
   state().enabled.erase(kind);
   return CUPTI_SUCCESS;
 }
-CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId, uint8_t enable) {
+CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId number, uint8_t enable) {
+  if (number != CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel) {
+    return CUPTI_SUCCESS;  // the others are not called
+  }
   return enable != 0 ? cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER)
                      : cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DRIVER);
 }

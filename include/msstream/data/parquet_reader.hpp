@@ -54,6 +54,7 @@ class ParquetReader final : public Reader {
   [[nodiscard]] Position position() const override;
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
+  [[nodiscard]] std::string file_name(std::int64_t file) const override;
 
  private:
   class Files;

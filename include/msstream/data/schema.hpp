@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,6 +72,13 @@ void require_part(Column const& column, ColumnPart wanted);
 [[nodiscard]] std::size_t index_with_part(Schema const& schema,
                                           std::string_view name,
                                           ColumnPart wanted);
+
+/// Throws std::invalid_argument, which names the column and the option, for a value that is not
+/// null unless the type has it: a finite float32, a whole number within int64.
+void require_value_of(std::string_view column,
+                      ColumnType type,
+                      std::string_view option,
+                      std::optional<double> value);
 
 }  // namespace detail
 

@@ -32,6 +32,9 @@ LoaderOptions checked(LoaderOptions options) {
   require(options.batches_ahead >= 1,
           "loader: batches_ahead is {}; expected at least 1",
           options.batches_ahead);
+  require(options.unfinished_batches >= 1,
+          "loader: unfinished_batches is {}; expected at least 1",
+          options.unfinished_batches);
   return options;
 }
 

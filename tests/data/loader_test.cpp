@@ -321,6 +321,7 @@ TEST(Loader, refuses_options_and_positions_that_do_not_fit) {
   EXPECT_THAT(refusal({.shuffle_rows = -1}), ::testing::HasSubstr("shuffle_rows is -1"));
   EXPECT_THAT(refusal({.rank = 2, .ranks = 2}), ::testing::HasSubstr("rank 2 of 2"));
   EXPECT_THAT(refusal({.threads = 0}), ::testing::HasSubstr("threads is 0"));
+  EXPECT_THAT(refusal({.unfinished_batches = 0}), ::testing::HasSubstr("unfinished_batches is 0"));
   EXPECT_THAT(refusal({.batches_ahead = 0}), ::testing::HasSubstr("batches_ahead is 0"));
   CountingReader reader(10);
   auto const position = Loader(reader, {.batch_size = 4, .seed = 5}).position();

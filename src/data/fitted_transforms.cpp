@@ -86,13 +86,13 @@ std::int64_t FittedColumn::id(std::int64_t key) const {
 
 std::int64_t FittedColumn::id_count() const {
   auto const& step = raw.transforms.front();
-  require(makes_ids(), "column '{}' has numbers; expected ids", raw.name);
+  require(!raw.becomes_float(), "column '{}' has numbers; expected ids", raw.name);
   auto const values = vocabulary ? static_cast<std::int64_t>(vocabulary->keys.size()) : 0;
   return step.buckets + values;
 }
 
 void FittedColumn::apply(Chunk& chunk, std::size_t column) const {
-  if (makes_ids()) {
+  if (!raw.becomes_float()) {
     for (auto& value : chunk.ints(column)) {
       value = id(value);
     }
@@ -172,8 +172,7 @@ Schema FittedTransforms::result_of(Schema const& raw) const {
             column.width,
             to_string(known.type),
             known.width);
-    bool const is_float = fitted == nullptr ? column.is_float() : !fitted->makes_ids();
-    column.type = is_float ? ColumnType::float32 : ColumnType::int64;
+    column.type = column.becomes_float() ? ColumnType::float32 : ColumnType::int64;
     column.transforms.clear();
   }
   return Schema(std::move(columns));

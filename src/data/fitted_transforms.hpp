@@ -56,10 +56,6 @@ struct FittedColumn {
   [[nodiscard]] double number(double value, std::size_t slot, std::size_t end) const;
   [[nodiscard]] std::int64_t id(std::int64_t key) const;
   [[nodiscard]] std::int64_t id_count() const;
-  /// Returns whether the column becomes ids, and not numbers.
-  [[nodiscard]] bool makes_ids() const noexcept {
-    return raw.transforms.front().kind <= Transform::Kind::vocabulary;
-  }
   /// Returns the result of a number, rounded once. Throws DataError if float32 does not have it.
   [[nodiscard]] float float_of(double value, std::size_t slot) const;
   /// Transforms the values of a column of a chunk.

@@ -21,7 +21,7 @@ namespace {
 
 void check_step(Column const& column, Transform const& step) {
   using Kind = Transform::Kind;
-  bool const makes_ids = step.kind == Kind::hash || step.kind == Kind::vocabulary;
+  bool const makes_ids = step.makes_ids();
   bool const fits = makes_ids                         ? !column.is_float()
                     : step.kind == Kind::fill_missing ? column.is_float()
                                                       : column.type != ColumnType::hashed;

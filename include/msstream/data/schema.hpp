@@ -36,6 +36,10 @@ struct Column {
 
   [[nodiscard]] bool is_jagged() const noexcept { return width == kJagged; }
   [[nodiscard]] bool is_float() const noexcept { return type == ColumnType::float32; }
+  /// Returns whether the values are float32 once the transforms have been applied.
+  [[nodiscard]] bool becomes_float() const noexcept {
+    return transforms.empty() ? is_float() : !transforms.front().makes_ids();
+  }
   friend bool operator==(Column const&, Column const&) = default;
 };
 

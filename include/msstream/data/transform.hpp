@@ -75,6 +75,10 @@ struct Transform {
   double low = 0;  ///< of clip(), and the value of fill_missing()
   double high = 0;
 
+  /// Returns whether the step makes ids, and not numbers.
+  [[nodiscard]] bool makes_ids() const noexcept {
+    return kind == Kind::hash || kind == Kind::vocabulary;
+  }
   friend bool operator==(Transform const&, Transform const&) = default;
 };
 

@@ -221,6 +221,9 @@ Chunk take_held_out(Chunk& chunk, std::int64_t first_row, std::int64_t holdout) 
     };
     columns[i].is_float() ? move(chunk.floats(i), taken.floats(i))
                           : move(chunk.ints(i), taken.ints(i));
+    if (columns[i].is_float() && !columns[i].transforms.empty()) {
+      move(chunk.doubles(i), taken.doubles(i));
+    }
   }
   return taken;
 }

@@ -82,12 +82,8 @@ ms::data::Schema features() {
 }
 
 std::shared_ptr<ms::data::Reader> open_rows(std::filesystem::path const& path) {
-  ms::data::TextOptions options{.columns = {{.name = "label"}}};
-  auto const schema = features();
-  for (auto const& column : schema.columns()) {
-    options.columns.push_back(
-        {.name = column.name, .type = column.type, .transforms = column.transforms});
-  }
+  ms::data::TextOptions options{.columns = ms::data::text_columns(features())};
+  options.columns.push_back({.name = "label"});
   return std::make_shared<ms::data::CsvReader>(path, options);
 }
 

@@ -5,7 +5,6 @@
 #include "ple_branches.hpp"
 #include "ple_grouped.hpp"
 #include "ple_options.hpp"
-#include "training/batches_ahead.hpp"
 #include "training/click_batch.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/step_run.hpp"
@@ -133,7 +132,6 @@ class PleTraining {
       areas.emplace_back(training_.device(), of_area);
       losses.emplace_back(training_.device());
     }
-    ms::training::BatchesAhead<R> ahead;
     while (auto const fed = feed.next()) {
       auto const batch = ms::training::click_batch(data_.columns, *fed);
       auto const of_tasks = training_.model().logits(training_.tape(), training_.pool(), batch);
@@ -146,7 +144,6 @@ class PleTraining {
                                      .labels = labels.rows(0, fed->rows())}));
       }
       ms::metrics::update(updates);
-      ahead.add(of_tasks.front());
     }
     for (std::size_t task = 0; task < tasks.size(); ++task) {
       auto const area = areas[task].value();

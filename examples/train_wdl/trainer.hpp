@@ -5,7 +5,6 @@
 #include "cli/outputs.hpp"
 #include "cli/overlap_option.hpp"
 #include "train_options.hpp"
-#include "training/batches_ahead.hpp"
 #include "training/click_batch.hpp"
 #include "training/epoch_plan.hpp"
 #include "wide_deep.hpp"
@@ -254,12 +253,10 @@ class Trainer {
     ms::metrics::Auc auc(device_, {.capacity = rows});
     ms::metrics::LogLoss log_loss(device_);
     ms::metrics::MetricSet const metrics(auc, log_loss);
-    ms::training::BatchesAhead<R> ahead;
     while (auto const fed = feed.next()) {
       auto const batch = batch_of(*fed);
       auto const logits = model_.forward(tape_, pool_, batch);
       metrics.update(logits, batch.labels);
-      ahead.add(logits);
     }
     auto const area = auc.value();
     nlohmann::ordered_json result;

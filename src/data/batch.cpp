@@ -28,6 +28,8 @@ void visit_numbers(Position& position, Visit&& visit) {
   visit("seed", position.seed);
   visit("window_rows", position.window_rows);
   visit("batch_size", position.batch_size);
+  visit("columns", position.columns);
+  visit("transforms", position.transforms);
 }
 
 }  // namespace
@@ -50,7 +52,7 @@ LoaderPosition LoaderPosition::parse(std::string_view text) {
     if (good) {
       auto const value = detail::parse_number<std::remove_reference_t<decltype(number)>>(
           word.substr(name.size() + 1));
-      good = value && *value >= 0;
+      good = value && std::cmp_greater_equal(*value, 0);
       number = value.value_or(0);
     }
     require(good,

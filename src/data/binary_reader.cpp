@@ -10,10 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 namespace msstream::data {
@@ -98,8 +101,54 @@ namespace {
 
 using Stored = BinaryColumn::Stored;
 
+/// Calls `function` with a value of the type that is stored.
+template <class Function>
+decltype(auto) with_stored(Stored stored, Function&& function) {
+  switch (stored) {
+    case Stored::float32:
+      return function(float());
+    case Stored::float64:
+      return function(double());
+    case Stored::int8:
+      return function(std::int8_t());
+    case Stored::uint8:
+      return function(std::uint8_t());
+    case Stored::int16:
+      return function(std::int16_t());
+    case Stored::uint16:
+      return function(std::uint16_t());
+    case Stored::int32:
+      return function(std::int32_t());
+    case Stored::uint32:
+      return function(std::uint32_t());
+    case Stored::int64:
+      break;
+  }
+  return function(std::int64_t());
+}
+
 std::size_t bytes_of(Stored stored) {
-  return stored == Stored::int64 ? sizeof(std::int64_t) : sizeof(std::int32_t);
+  return with_stored(stored, [](auto value) { return sizeof(value); });
+}
+
+/// Returns the index of the first number that a column does not take; the number of numbers if it
+/// takes all.
+template <class T>
+std::size_t first_refused(Column const& column, Values<T> const& numbers) {
+  bool const rounded = column.transforms.empty();
+  auto const most =
+      rounded ? static_cast<T>(std::numeric_limits<float>::max()) : std::numeric_limits<T>::max();
+  bool good = true;
+  for (auto const number : numbers) {  // without a branch, so that the compiler vectorises it
+    good &= std::abs(number) <= most;
+  }
+  if (good) {
+    return numbers.size();
+  }
+  bool const may_miss = fills_missing(column.transforms);
+  auto const found = std::ranges::find_if(
+      numbers, [&](T number) { return std::isnan(number) ? !may_miss : std::abs(number) > most; });
+  return static_cast<std::size_t>(found - numbers.begin());
 }
 
 Schema schema_of_binary(std::vector<BinaryColumn> const& columns) {
@@ -110,7 +159,9 @@ Schema schema_of_binary(std::vector<BinaryColumn> const& columns) {
             column.name,
             column.width,
             column.offsets.empty() ? "no" : "a");
-    auto const type = column.stored == Stored::float32 ? ColumnType::float32 : ColumnType::int64;
+    bool const is_float = with_stored(
+        column.stored, [](auto value) { return std::is_floating_point_v<decltype(value)>; });
+    auto const type = is_float ? ColumnType::float32 : ColumnType::int64;
     found.push_back({column.name, type, column.width, column.transforms});
   }
   return Schema(std::move(found));
@@ -178,17 +229,50 @@ struct BinaryReader::Files {
                    std::int64_t count,
                    Chunk& chunk,
                    std::size_t column) const {
-    auto const size = static_cast<std::size_t>(count);
-    if (from.stored == Stored::float32) {
-      chunk.floats(column).resize(size);
-      from.values.read(first, count, chunk.floats(column).data());
-    } else if (from.stored == Stored::int64) {
-      chunk.ints(column).resize(size);
-      from.values.read(first, count, chunk.ints(column).data());
+    with_stored(from.stored, [&](auto kind) {
+      using T = decltype(kind);
+      Values<T> values(static_cast<std::size_t>(count));
+      from.values.read(first, count, values.data());
+      if constexpr (std::is_floating_point_v<T>) {
+        check_numbers(from, first, values, column);
+      }
+      if constexpr (std::is_same_v<T, double>) {
+        schema.columns()[column].transforms.empty() ? give(values, chunk.floats(column))
+                                                    : give(values, chunk.doubles(column));
+      } else if constexpr (std::is_same_v<T, float>) {
+        give(values, chunk.floats(column));
+      } else {
+        give(values, chunk.ints(column));
+      }
+    });
+  }
+
+  template <class From, class To>
+  static void give(Values<From>& from, Values<To>& to) {
+    if constexpr (std::is_same_v<From, To>) {
+      to = std::move(from);
     } else {
-      std::vector<std::int32_t> narrow(size);
-      from.values.read(first, count, narrow.data());
-      chunk.ints(column).assign(narrow.begin(), narrow.end());
+      to.resize(from.size());
+      std::ranges::transform(from, to.begin(), [](From value) { return static_cast<To>(value); });
+    }
+  }
+
+  /// Throws DataError for a number that the column does not take.
+  template <class T>
+  void check_numbers(OneColumn const& from,
+                     std::int64_t first,
+                     Values<T> const& numbers,
+                     std::size_t column) const {
+    auto const& found = schema.columns()[column];
+    auto const index = first_refused(found, numbers);
+    if (index < numbers.size()) {
+      auto const number = first + static_cast<std::int64_t>(index);
+      throw DataError(fmt::format("{}: column '{}': {} {} is {}; expected a finite float32",
+                                  from.values.name(),
+                                  found.name,
+                                  found.is_jagged() ? "value" : "row",
+                                  found.is_jagged() ? number : number / found.width,
+                                  numbers[index]));
     }
   }
 
@@ -248,6 +332,10 @@ Reader::Task BinaryReader::next_task() {
   }
   auto const first = std::exchange(row_, row_ + count);
   return [files = files_, first, count](Chunk& chunk) { files->read(first, count, chunk); };
+}
+
+std::string BinaryReader::file_name(std::int64_t) const {
+  return files_->opened_columns.front()->values.name();
 }
 
 bool BinaryReader::next(Chunk& chunk) {

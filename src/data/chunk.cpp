@@ -21,8 +21,14 @@ std::int64_t Chunk::rows() const noexcept {
   if (column.is_jagged()) {
     return static_cast<std::int64_t>(first.offsets.size()) - 1;
   }
-  auto const count = column.is_float() ? first.floats.size() : first.ints.size();
-  return static_cast<std::int64_t>(count) / column.width;
+  return static_cast<std::int64_t>(count(0)) / column.width;
+}
+
+/// Returns the number of values of a column.
+std::size_t Chunk::count(std::size_t column) const noexcept {
+  auto const& held = values_[column];
+  return schema_->columns()[column].is_float() ? held.floats.size() + held.doubles.size()
+                                               : held.ints.size();
 }
 
 Chunk::Held const& Chunk::values(std::size_t column, detail::ColumnPart wanted) const {
@@ -47,6 +53,22 @@ Values<float>& Chunk::floats(std::string_view column) {
 }
 Values<float> const& Chunk::floats(std::string_view column) const {
   return floats(schema_->index_of(column));
+}
+Values<double> const& Chunk::doubles(std::size_t column) const {
+  auto const& held = values(column, detail::ColumnPart::floats);
+  require(!schema_->columns()[column].transforms.empty(),
+          "column '{}' has no transforms; asked for doubles, which they round",
+          schema_->columns()[column].name);
+  return held.doubles;
+}
+Values<double>& Chunk::doubles(std::size_t column) {
+  return const_cast<Values<double>&>(std::as_const(*this).doubles(column));
+}
+Values<double>& Chunk::doubles(std::string_view column) {
+  return doubles(schema_->index_of(column));
+}
+Values<double> const& Chunk::doubles(std::string_view column) const {
+  return doubles(schema_->index_of(column));
 }
 Values<std::int64_t>& Chunk::ints(std::size_t column) {
   return values(column, detail::ColumnPart::ints).ints;
@@ -93,6 +115,7 @@ void Chunk::add_text(std::size_t column, std::string_view text) {
 void Chunk::clear() noexcept {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     values_[i].floats.clear();
+    values_[i].doubles.clear();
     values_[i].ints.clear();
     values_[i].offsets.clear();
     if (schema_->columns()[i].is_jagged()) {
@@ -111,25 +134,25 @@ void Chunk::check() const {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     auto const& column = schema_->columns()[i];
     auto const& found = values_[i];
-    auto const count =
-        static_cast<std::int64_t>(column.is_float() ? found.floats.size() : found.ints.size());
+    auto const values = static_cast<std::int64_t>(count(i));
     auto const expect = [&](bool holds, std::string_view expected) {
       if (!holds) {
         throw DataError(fmt::format(
             "reader: column '{}' has {} values{}; expected {}",
             column.name,
-            count,
+            values,
             column.is_jagged() ? fmt::format(" and {} offsets", found.offsets.size()) : "",
             expected));
       }
     };
+    expect(found.floats.empty() || found.doubles.empty(), "all in floats() or all in doubles()");
     if (!column.is_jagged()) {
-      expect(count == all * column.width, fmt::format("{} in each of {} rows", column.width, all));
+      expect(values == all * column.width, fmt::format("{} in each of {} rows", column.width, all));
       continue;
     }
     expect(static_cast<std::int64_t>(found.offsets.size()) == all + 1,
            fmt::format("{} offsets for {} rows", all + 1, all));
-    bool ascend = found.offsets.front() == 0 && found.offsets.back() == count;
+    bool ascend = found.offsets.front() == 0 && found.offsets.back() == values;
     for (std::size_t row = 1; row < found.offsets.size(); ++row) {
       ascend = ascend && found.offsets[row - 1] <= found.offsets[row];
     }

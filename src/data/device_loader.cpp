@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/device/synchronize_uses.hpp"
+
 #include <msstream/data/device_loader.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/detail/any_pinned_array.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace msstream::data {
 
@@ -119,11 +123,36 @@ namespace detail {
 PinnedBatches::PinnedBatches(std::shared_ptr<msstream::detail::DeviceState> device,
                              std::shared_ptr<Reader> reader,
                              LoaderOptions const& options)
-    : device_(std::move(device)), loader_(std::move(reader), options, [device = device_] {
+    : device_(std::move(device)),
+      unfinished_batches_(static_cast<std::size_t>(options.unfinished_batches)),
+      loader_(std::move(reader), options, [device = device_] {
         return std::make_unique<PinnedMemory>(device);
       }) {}
 
 PinnedBatches::~PinnedBatches() = default;
+
+void PinnedBatches::await_earlier() {
+  auto& tracker = *device_->context->tracker;
+  if (given_) {
+    auto& uses = unfinished_.emplace_back();
+    for (auto const* tensor : {&given_->floats_, &given_->ints_}) {
+      if (*tensor) {
+        for (auto const& use : msstream::detail::uses_to_await(
+                 *(*tensor)->block(), AccessMode::write, "DeviceLoader::next")) {
+          tracker.want_event(use);  // so that the wait covers no work on later batches
+          uses.push_back(use);
+        }
+      }
+    }
+    given_.reset();
+  }
+  while (unfinished_.size() > unfinished_batches_) {
+    for (auto const& use : unfinished_.front()) {
+      tracker.synchronize(use);
+    }
+    unfinished_.pop_front();
+  }
+}
 
 void PinnedBatches::recycle_oldest() {
   auto const batch = std::move(in_flight_.front());

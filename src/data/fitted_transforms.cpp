@@ -5,11 +5,13 @@
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>
+#include <msstream/data/string_key.hpp>
 
 #include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -36,6 +38,16 @@ Transform const* fitted_step(Column const& column) {
     return step.kind == Transform::Kind::vocabulary || step.kind == Transform::Kind::normalize;
   });
   return found == column.transforms.end() ? nullptr : &*found;
+}
+
+std::int64_t row_of(Chunk const& chunk, std::size_t column, std::size_t value) {
+  auto const& of = chunk.schema().columns()[column];
+  auto const number = static_cast<std::int64_t>(value);
+  if (!of.is_jagged()) {
+    return number / of.width;
+  }
+  auto const& offsets = chunk.offsets(column);
+  return std::ranges::upper_bound(offsets, number) - offsets.begin() - 1;
 }
 
 double FittedColumn::number(double value, std::size_t slot, std::size_t end) const {
@@ -74,42 +86,70 @@ std::int64_t FittedColumn::id(std::int64_t key) const {
 
 std::int64_t FittedColumn::id_count() const {
   auto const& step = raw.transforms.front();
-  require(!raw.is_float(), "column '{}' has numbers; expected ids", raw.name);
+  require(!raw.becomes_float(), "column '{}' has numbers; expected ids", raw.name);
   auto const values = vocabulary ? static_cast<std::int64_t>(vocabulary->keys.size()) : 0;
   return step.buckets + values;
 }
 
 void FittedColumn::apply(Chunk& chunk, std::size_t column) const {
-  if (!raw.is_float()) {
+  if (!raw.becomes_float()) {
     for (auto& value : chunk.ints(column)) {
       value = id(value);
     }
     return;
   }
-  auto& values = chunk.floats(column);
-  auto const width = static_cast<std::size_t>(std::max<std::int64_t>(1, raw.width));
-  auto const steps = raw.transforms.size();
-  for (std::size_t begin = 0; begin < values.size(); begin += width) {
-    for (std::size_t slot = 0; slot < width; ++slot) {
-      auto& value = values[begin + slot];
-      double const made = number(static_cast<double>(value), slot, steps);
-      if (!(std::abs(made) <= static_cast<double>(std::numeric_limits<float>::max()))) {
-        throw DataError(
-            std::isnan(made)
-                ? fmt::format("column '{}': a number is missing; expected one, or fill_missing()",
-                              raw.name)
-                : fmt::format(
-                      "column '{}': {} becomes {}; expected a float32", raw.name, value, made));
-      }
-      value = static_cast<float>(made);
-    }
+  auto& made = ChunkAccess::floats(chunk, column);
+  made.resize(ChunkAccess::count(chunk, column));
+  for_each_number(chunk, column, [&](double value, std::size_t i, std::size_t slot) {
+    made[i] = float_of(value, slot);
+  });
+  ChunkAccess::keep_floats_alone(chunk, column);
+}
+
+float FittedColumn::float_of(double value, std::size_t slot) const {
+  double const made = number(value, slot, raw.transforms.size());
+  if (!(std::abs(made) <= static_cast<double>(std::numeric_limits<float>::max()))) {
+    throw DataError(
+        std::isnan(made)
+            ? fmt::format("column '{}': a number is missing; expected one, or fill_missing()",
+                          raw.name)
+            : fmt::format("column '{}': {} becomes {}; expected a float32", raw.name, value, made));
   }
+  return static_cast<float>(made);
 }
 
 FittedColumn const* FittedTransforms::find(std::string_view name) const {
   auto const found = std::ranges::find_if(
       columns_, [&](FittedColumn const& column) { return column.raw.name == name; });
   return found == columns_.end() ? nullptr : &*found;
+}
+
+std::uint64_t fingerprint_of(std::vector<Column> const& columns) {
+  std::string text;
+  for (auto const& column : columns) {
+    text += fmt::format(
+        "{} {} {} {};", column.name, to_string(column.type), column.width, joined_steps(column));
+  }
+  return std::bit_cast<std::uint64_t>(string_key(text));
+}
+
+std::uint64_t FittedTransforms::fingerprint() const {
+  std::uint64_t hash = 0;
+  auto const add = [&](auto const& values) {
+    for (auto const value : values) {
+      hash = mix64(hash ^ std::bit_cast<std::uint64_t>(value));
+    }
+    hash = mix64(hash ^ values.size());
+  };
+  for (auto const& column : columns_) {
+    add(std::vector{fingerprint_of({column.raw})});
+    add(column.means);
+    add(column.deviations);
+    if (column.vocabulary) {
+      add(column.vocabulary->keys);
+    }
+  }
+  return std::max<std::uint64_t>(1, hash);
 }
 
 Schema FittedTransforms::result_of(Schema const& raw) const {
@@ -132,7 +172,7 @@ Schema FittedTransforms::result_of(Schema const& raw) const {
             column.width,
             to_string(known.type),
             known.width);
-    column.type = column.is_float() ? ColumnType::float32 : ColumnType::int64;
+    column.type = column.becomes_float() ? ColumnType::float32 : ColumnType::int64;
     column.transforms.clear();
   }
   return Schema(std::move(columns));

@@ -1,18 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/row_error.hpp"
 #include "data/vocabulary.hpp"
 
 #include <msstream/base/detail/host_state.hpp>
 #include <msstream/data/transforms.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace msstream::data::detail {
+
+/// Returns the row of a value of a column.
+[[nodiscard]] std::int64_t row_of(Chunk const& chunk, std::size_t column, std::size_t value);
+
+/// Calls `function(number, i, slot)` for each value i of a column with steps of numbers, of
+/// whatever type. Throws RowError for a DataError of the function.
+template <class Function>
+void for_each_number(Chunk const& chunk, std::size_t column, Function&& function) {
+  auto const& of = chunk.schema().columns()[column];
+  auto const width = static_cast<std::size_t>(std::max<std::int64_t>(1, of.width));
+  auto const visit = [&](auto const& values) {
+    std::size_t i = 0;
+    try {
+      for (std::size_t slot = 0; i < values.size(); ++i, slot = slot + 1 < width ? slot + 1 : 0) {
+        function(static_cast<double>(values[i]), i, slot);
+      }
+    } catch (DataError const& error) {
+      throw RowError(row_of(chunk, column, i), error.what());
+    }
+  };
+  if (!of.is_float()) {
+    visit(chunk.ints(column));
+  } else if (!chunk.doubles(column).empty()) {
+    visit(chunk.doubles(column));
+  } else {
+    visit(chunk.floats(column));
+  }
+}
 
 /// A column with transforms, and what they have learned.
 struct FittedColumn {
@@ -25,6 +56,8 @@ struct FittedColumn {
   [[nodiscard]] double number(double value, std::size_t slot, std::size_t end) const;
   [[nodiscard]] std::int64_t id(std::int64_t key) const;
   [[nodiscard]] std::int64_t id_count() const;
+  /// Returns the result of a number, rounded once. Throws DataError if float32 does not have it.
+  [[nodiscard]] float float_of(double value, std::size_t slot) const;
   /// Transforms the values of a column of a chunk.
   void apply(Chunk& chunk, std::size_t column) const;
 };
@@ -41,6 +74,8 @@ class FittedTransforms {
   /// Returns the schema of rows whose transforms have been applied. Throws std::invalid_argument if
   /// columns of the schema state other transforms or types.
   [[nodiscard]] Schema result_of(Schema const& raw) const;
+  /// Returns a hash of the columns and what they have learned, which is not 0.
+  [[nodiscard]] std::uint64_t fingerprint() const;
   /// Transforms rows whose schema result_of() has accepted, and gives them the resulting schema.
   void apply(Chunk& chunk, std::shared_ptr<Schema const> result) const;
 
@@ -48,6 +83,8 @@ class FittedTransforms {
   std::vector<FittedColumn> columns_;
 };
 
+/// Returns a hash of the columns.
+[[nodiscard]] std::uint64_t fingerprint_of(std::vector<Column> const& columns);
 /// Returns what the column's transforms are, as text, one for each step.
 [[nodiscard]] std::vector<std::string> steps_of(Column const& column);
 /// Returns whether a transform of the column has to be fitted.
@@ -58,7 +95,7 @@ class TransformState final : public msstream::detail::HostState {
  public:
   explicit TransformState(std::vector<Column> columns);
 
-  void fit(Reader& reader);
+  void fit(Reader& reader, int threads);
   [[nodiscard]] std::vector<Column> const& columns() const noexcept { return columns_; }
   [[nodiscard]] std::shared_ptr<FittedTransforms const> const& fitted() const noexcept {
     return fitted_;

@@ -62,7 +62,7 @@ class LibSvmLines {
   void parse_line(std::string_view line) {
     auto word = take_libsvm_word(line);
     float label = 0;
-    expect(detail::to_float32(without_plus(word), memory_, nullptr, label), "a label", word);
+    expect(detail::to_number<float>(word, memory_, nullptr, label), "a label", word);
     chunk_.floats(kLabel).push_back(label);
     word = take_libsvm_word(line);
     if (!options_.query.empty()) {
@@ -80,7 +80,7 @@ class LibSvmLines {
       std::int64_t index = 0;
       float value = 0;
       expect(colon < word.size() && to_integer(word.substr(0, colon), index) &&
-                 detail::to_float32(word.substr(colon + 1), memory_, nullptr, value),
+                 detail::to_number<float>(word.substr(colon + 1), memory_, nullptr, value),
              "index:value",
              word);
       if (index <= last || index > most) [[unlikely]] {
@@ -96,11 +96,7 @@ class LibSvmLines {
   }
 
   bool to_integer(std::string_view text, std::int64_t& number) const {
-    return detail::to_int64(text, memory_, nullptr, number);
-  }
-  /// Removes the sign of a label such as +1.
-  static std::string_view without_plus(std::string_view word) {
-    return word.substr(word.size() > 1 && word[0] == '+' && word[1] != '-' ? 1 : 0);
+    return detail::to_number<std::int64_t>(text, memory_, nullptr, number);
   }
   void expect(bool holds, std::string_view expected, std::string_view found) const {
     if (!holds) [[unlikely]] {
@@ -170,6 +166,10 @@ void LibSvmReader::seek(Position const& position) {
 
 Reader::Task LibSvmReader::next_task() {
   return rows_->next_task();
+}
+
+std::string LibSvmReader::file_name(std::int64_t file) const {
+  return rows_->name_of(static_cast<std::size_t>(file));
 }
 
 }  // namespace msstream::data

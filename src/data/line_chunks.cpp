@@ -14,6 +14,8 @@ namespace msstream::data::detail {
 
 namespace {
 
+constexpr char const* kCrEnds = "line ends are CR; expected LF or CRLF";
+
 /// Removes the first `bytes` bytes of the text and returns them without the line end after them.
 std::string_view take(std::string_view& text, std::size_t bytes) {
   std::string_view line = text.substr(0, bytes);
@@ -80,6 +82,10 @@ std::optional<LineChunk> LineChunks::next() {
   }
   if (ended_ && !failure_ && scanner_.is_inside_quotes()) {
     fail(last_end_, "a quoted value of this row is not closed");
+  }
+  if (ended_ && !failure_ && has_cr_ends()) {
+    fail(0, kCrEnds);
+    last_end_ = 0;
   }
   // Takes all bytes at the end of a file, since its last record may have no line end.
   std::size_t const taken = failure_ ? last_end_ : ended_ ? buffer_.size() : last_end_;
@@ -155,10 +161,18 @@ void LineChunks::scan() {
   scanned_ = buffer_.size();
   if (!failure_ && buffer_.size() - last_end_ > kLongestRecord) {
     fail(last_end_,
-         fmt::format("the line is longer than {} bytes{}",
-                     kLongestRecord,
-                     scanner_.is_inside_quotes() ? "; is a quoted value not closed?" : ""));
+         has_cr_ends()
+             ? kCrEnds
+             : fmt::format("the line is longer than {} bytes{}",
+                           kLongestRecord,
+                           scanner_.is_inside_quotes() ? "; is a quoted value not closed?" : ""));
   }
+}
+
+bool LineChunks::has_cr_ends() const {
+  auto const cr = buffer_.find('\r');
+  return next_line_ == 1 && cr < buffer_.size() - 1 &&
+         buffer_.find_first_of("\n\"") == std::string::npos;
 }
 
 void LineChunks::fail(std::size_t at, std::string_view reason) {

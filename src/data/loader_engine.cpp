@@ -6,6 +6,8 @@
 #include <msstream/base/detail/require.hpp>
 #include <msstream/base/detail/start_thread.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -30,11 +32,31 @@ LoaderOptions checked(LoaderOptions options) {
   require(options.batches_ahead >= 1,
           "loader: batches_ahead is {}; expected at least 1",
           options.batches_ahead);
+  require(options.unfinished_batches >= 1,
+          "loader: unfinished_batches is {}; expected at least 1",
+          options.unfinished_batches);
   return options;
 }
 
+std::string described(Schema const& schema) {
+  std::string text;
+  for (auto const& column : schema.columns()) {
+    text += fmt::format("{}'{}' of type {} and width {}",
+                        text.empty() ? "" : ", ",
+                        column.name,
+                        to_string(column.type),
+                        column.width);
+    for (auto const& step : column.transforms) {
+      text += fmt::format(", {}", to_string(step));
+    }
+  }
+  return text;
+}
+
 /// Returns the place to start from, with the settings that determine the batches.
-LoaderPosition settings_of(LoaderOptions const& options) {
+LoaderPosition settings_of(LoaderOptions const& options,
+                           Schema const& schema,
+                           FittedTransforms const* transforms) {
   LoaderPosition settings = options.start.value_or(LoaderPosition());
   auto const batch_size = options.batch_size * options.ranks;
   auto const whole = kWholeEpoch / batch_size * batch_size;
@@ -43,6 +65,8 @@ LoaderPosition settings_of(LoaderOptions const& options) {
           ? whole
           : std::max<std::int64_t>(1, (options.shuffle_rows + batch_size - 1) / batch_size) *
                 batch_size;
+  auto const columns = fingerprint_of(schema.columns());
+  auto const learned = transforms != nullptr ? transforms->fingerprint() : 0;
   if (options.start) {
     require(settings.seed == options.seed,
             "loader: the position is of seed {}, the options of seed {}",
@@ -56,10 +80,19 @@ LoaderPosition settings_of(LoaderOptions const& options) {
             "loader: the position is of windows of {} rows to shuffle, the options of {}",
             settings.window_rows,
             window_rows);
+    require(settings.columns == columns,
+            "loader: the position is of rows with other columns, or transforms of them; the "
+            "reader's columns are {}",
+            described(schema));
+    require(settings.transforms == learned,
+            "loader: the position is of transforms that have learned other values; expected those "
+            "that were saved with it");
   }
   settings.seed = options.seed;
   settings.batch_size = batch_size;
   settings.window_rows = window_rows;
+  settings.columns = columns;
+  settings.transforms = learned;
   return settings;
 }
 
@@ -107,7 +140,7 @@ LoaderEngine::LoaderEngine(std::shared_ptr<Reader> reader,
       schema_(result_of(raw_schema_, transforms_.get())),
       options_(checked(options)),
       new_memory_(std::move(new_memory)),
-      settings_(settings_of(options_)),
+      settings_(settings_of(options_, *raw_schema_, transforms_.get())),
       given_(settings_),
       windows_(settings_, options_.epochs, options_.last_batch),
       shuffled_(options_.shuffle_rows > 0) {
@@ -327,10 +360,12 @@ bool LoaderEngine::read_chunk(Lock& lock) {
   pending_.push_back(entry);
   lock.unlock();
   Reader::Task task;
+  Reader::Position rows_begin;
   bool ended = false;
   try {
     entry->begin = reader_->position();
     task = reader_->next_task();
+    rows_begin = place_of_rows(entry->begin, reader_->position());
     ended = !task;
   } catch (...) {
     entry->failure = std::current_exception();
@@ -348,6 +383,8 @@ bool LoaderEngine::read_chunk(Lock& lock) {
       if (transforms_) {
         transforms_->apply(*entry->chunk, schema_);
       }
+    } catch (RowError const& error) {
+      entry->failure = std::make_exception_ptr(with_place(error, *reader_, rows_begin));
     } catch (...) {
       entry->failure = std::current_exception();
     }
@@ -372,7 +409,7 @@ void LoaderEngine::join_chunks() {
         windows_.add(entry->chunk, entry->begin);
         continue;
       }
-      windows_.end_epoch();
+      end_epoch();
       if (!windows_.is_over() && !windows_.has_all_rows()) {
         reader_->seek({});
         at_end_of_epoch_ = false;
@@ -380,6 +417,14 @@ void LoaderEngine::join_chunks() {
     } catch (...) {
       fail(std::current_exception());
     }
+  }
+}
+
+void LoaderEngine::end_epoch() {
+  try {
+    windows_.end_epoch();
+  } catch (DataError const& error) {
+    throw DataError(fmt::format("{}: {}", reader_->file_name(0), error.what()));
   }
 }
 

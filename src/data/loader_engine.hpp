@@ -67,6 +67,7 @@ class LoaderEngine {
   bool make_order(Lock& lock);
   bool read_chunk(Lock& lock);
   void join_chunks();
+  void end_epoch();
   void fail(std::exception_ptr failure);
   [[nodiscard]] bool may_read() const;
   [[nodiscard]] bool is_at_end() const;

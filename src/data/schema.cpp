@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -66,6 +67,23 @@ std::size_t index_with_part(Schema const& schema, std::string_view name, ColumnP
   auto const index = schema.index_of(name);
   require_part(schema.columns()[index], wanted);
   return index;
+}
+
+void require_value_of(std::string_view column,
+                      ColumnType type,
+                      std::string_view option,
+                      std::optional<double> value) {
+  constexpr double past_int64 = 9'223'372'036'854'775'808.0;  // 2^63
+  auto const number = value.value_or(0.0);
+  bool const fits = type == ColumnType::int64 ? number == std::trunc(number) &&
+                                                    number >= -past_int64 && number < past_int64
+                                              : std::isfinite(static_cast<float>(number));
+  require(fits,
+          "column '{}' has the {} {}; expected a value of type {}",
+          column,
+          option,
+          number,
+          to_string(type));
 }
 
 }  // namespace detail

@@ -24,6 +24,8 @@ class TextFiles {
   [[nodiscard]] Reader::Task next_task();
   [[nodiscard]] Reader::Position position() const;
   void seek(Reader::Position const& position);
+  /// Returns the name of the file for messages.
+  [[nodiscard]] std::string const& name_of(std::size_t file) const { return files_.at(file).name; }
 
  protected:
   /// Prepares the parsing of a file that is about to be read, and removes its header from the chunk
@@ -31,9 +33,6 @@ class TextFiles {
   virtual void begin_file(std::size_t file, std::optional<LineChunk>& first) = 0;
   /// Returns the task that parses records of a file.
   [[nodiscard]] virtual Reader::Task task_of(std::size_t file, LineChunk records) = 0;
-  /// Returns the name of the file for messages.
-  [[nodiscard]] std::string const& name_of(std::size_t file) const { return files_[file].name; }
-
   /// Opens the next file. A constructor calls it, to report early what is wrong.
   void open();
 

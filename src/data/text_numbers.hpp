@@ -125,6 +125,8 @@ template <class T, class Memory>
   return !wrong;
 }
 
+/// Writes the finite number that the whole text spells, also with a plus sign, rounded to the
+/// nearest number of type T, or `if_empty`, unless it is null, for an empty text.
 template <class T, class Memory>
 [[nodiscard]] inline bool to_number(std::string_view text,
                                     Memory memory,
@@ -138,29 +140,10 @@ template <class T, class Memory>
     number = *if_empty;
     return true;
   }
-  auto const parsed = parse_number<T>(text);
+  bool const plus = text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+';
+  auto const parsed = parse_number<T>(text.substr(plus ? 1 : 0));
   number = parsed.value_or(T{});
   return parsed.has_value();
-}
-
-/// Writes the number that the whole text spells, or `if_empty`, unless it is null, for an empty
-/// text.
-template <class Memory>
-[[nodiscard]] inline bool to_int64(std::string_view text,
-                                   Memory memory,
-                                   std::int64_t const* if_empty,
-                                   std::int64_t& number) noexcept {
-  return to_number<std::int64_t>(text, memory, if_empty, number);
-}
-
-/// Writes the finite number that the whole text spells, rounded to the nearest float, or
-/// `if_empty`, unless it is null, for an empty text.
-template <class Memory>
-[[nodiscard]] inline bool to_float32(std::string_view text,
-                                     Memory memory,
-                                     float const* if_empty,
-                                     float& number) noexcept {
-  return to_number<float>(text, memory, if_empty, number);
 }
 
 /// Returns string_key(text).

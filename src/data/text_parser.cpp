@@ -9,6 +9,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,13 +43,28 @@ struct FloatField {
   template <class Memory>
   static bool plain(TextColumn const& how, std::string_view text, Memory memory, float& value) {
     auto const if_empty = static_cast<float>(how.if_empty.value_or(0.0));
-    return to_float32(text, memory, how.if_empty ? &if_empty : nullptr, value);
+    return to_number<float>(text, memory, how.if_empty ? &if_empty : nullptr, value);
   }
   static bool own(TextColumn const& how, std::string_view text, float& value) {
     return write_own(how.to_float, text, value);
   }
   static bool is_own(TextColumn const& how) { return how.to_float != nullptr; }
   static Values<float>& values(Chunk& chunk, std::size_t column) { return chunk.floats(column); }
+};
+
+/// The conversions of fields to values of float32's range that transforms round to it.
+struct DoubleField {
+  using Value = double;
+
+  template <class Memory>
+  static bool plain(TextColumn const& how, std::string_view text, Memory memory, double& value) {
+    constexpr double most = std::numeric_limits<float>::max();
+    return to_number<double>(text, memory, how.if_empty ? &*how.if_empty : nullptr, value) &&
+           !(std::abs(value) > most);
+  }
+  static bool own(TextColumn const&, std::string_view, double&) { return false; }
+  static bool is_own(TextColumn const&) { return false; }
+  static Values<double>& values(Chunk& chunk, std::size_t column) { return chunk.doubles(column); }
 };
 
 struct IntField {
@@ -59,7 +76,7 @@ struct IntField {
                     Memory memory,
                     std::int64_t& value) {
     auto const if_empty = static_cast<std::int64_t>(how.if_empty.value_or(0.0));
-    return to_int64(text, memory, how.if_empty ? &if_empty : nullptr, value);
+    return to_number<std::int64_t>(text, memory, how.if_empty ? &if_empty : nullptr, value);
   }
   static bool own(TextColumn const& how, std::string_view text, std::int64_t& value) {
     return write_own(how.to_int, text, value);
@@ -89,12 +106,15 @@ struct KeyField : IntField {
   }
 };
 
-/// Converts a field by the user's conversion if there is one.
+/// Converts a field, an empty one if it is a word for a missing value, by the user's conversion if
+/// there is one.
 template <class Kind>
-bool convert_field(TextColumn const& how,
+bool convert_field(FieldUse const& use,
                    std::string_view text,
                    TextMemory memory,
                    typename Kind::Value& value) {
+  auto const& how = *use.how;
+  text = use.missing->without(text);
   return Kind::is_own(how) ? Kind::own(how, text, value) : Kind::plain(how, text, memory, value);
 }
 
@@ -103,7 +123,8 @@ template <class Function>
 decltype(auto) with_field_kind(TextColumn const& how, Function&& function) {
   switch (how.type) {
     case ColumnType::float32:
-      return function(FloatField());
+      return how.transforms.empty() || how.to_float ? function(FloatField())
+                                                    : function(DoubleField());
     case ColumnType::int64:
       return function(IntField());
     case ColumnType::hashed:
@@ -114,14 +135,15 @@ decltype(auto) with_field_kind(TextColumn const& how, Function&& function) {
 
 /// Appends the values of a field of a jagged column; returns whether all could be converted.
 template <class Kind>
-bool append_values(TextColumn const& how,
+bool append_values(FieldUse const& use,
                    std::string_view text,
                    TextMemory memory,
                    Values<typename Kind::Value>& values) {
+  text = use.missing->without(text);
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
-    auto const after = std::min(text.find(how.value_separator, begin), text.size());
+    auto const after = std::min(text.find(use.how->value_separator, begin), text.size());
     typename Kind::Value value{};
-    if (!convert_field<Kind>(how, text.substr(begin, after - begin), memory, value)) {
+    if (!convert_field<Kind>(use, text.substr(begin, after - begin), memory, value)) {
       return false;
     }
     values.push_back(value);
@@ -131,14 +153,15 @@ bool append_values(TextColumn const& how,
 }
 
 /// Adds the strings of a field to those that the chunk keeps for the column.
-void keep_words(Chunk::Words& words, TextColumn const& how, std::string_view text) {
-  if (how.value_separator == '\0') {
+void keep_words(Chunk::Words& words, FieldUse const& use, std::string_view text) {
+  text = use.missing->without(text);
+  if (use.how->value_separator == '\0') {
     words.try_emplace(string_key(text), text);
     return;
   }
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
-    auto const after = std::min(text.find(how.value_separator, begin), text.size());
-    auto const value = text.substr(begin, after - begin);
+    auto const after = std::min(text.find(use.how->value_separator, begin), text.size());
+    auto const value = use.missing->without(text.substr(begin, after - begin));
     words.try_emplace(string_key(value), value);
     begin = after + 1;
   }
@@ -204,7 +227,8 @@ class PlainText {
     for (std::size_t i = 0; i < plan_.columns->size(); ++i) {
       auto const& column = chunk_.schema().columns()[i];
       auto const count = regular * static_cast<std::size_t>(column.width);
-      column.is_float() ? chunk_.floats(i).resize(count) : chunk_.ints(i).resize(count);
+      with_field_kind((*plan_.columns)[i],
+                      [&](auto kind) { decltype(kind)::values(chunk_, i).resize(count); });
     }
     constexpr std::size_t kRows = 64;  // whose text is in the first-level cache
     for (std::size_t begin = 0; begin < regular; begin += kRows) {
@@ -243,20 +267,21 @@ class PlainText {
   bool parse_block(Kind, FieldUse const& use, std::size_t begin, std::size_t end) {
     if (auto* const words = words_of(chunk_, use)) {
       for (std::size_t row = begin; row < end; ++row) {
-        keep_words(*words, *use.how, value(index_.rows[row], use.field));
+        keep_words(*words, use, value(index_.rows[row], use.field));
       }
     }
     if (use.how->value_separator != '\0') {
       return parse_jagged<Kind>(use, begin, end);
     }
-    bool const whole = !plan_.rules.trim_spaces && use.field + 1 != plan_.names.size();
+    bool const whole =
+        !plan_.rules.trim_spaces && use.field + 1 != plan_.names.size() && use.missing->is_empty();
     auto const width = static_cast<std::size_t>(chunk_.schema().columns()[use.column].width);
     auto* const out = Kind::values(chunk_, use.column).data() + static_cast<std::size_t>(use.slot);
     bool good = true;
     if (Kind::is_own(*use.how) || !whole) {
       for (std::size_t row = begin; row < end; ++row) {
-        good &= convert_field<Kind>(
-            *use.how, value(index_.rows[row], use.field), memory_, out[row * width]);
+        good &=
+            convert_field<Kind>(use, value(index_.rows[row], use.field), memory_, out[row * width]);
       }
       return good;
     }
@@ -297,7 +322,7 @@ class PlainText {
     auto& values = Kind::values(chunk_, use.column);
     auto& offsets = chunk_.offsets(use.column);
     for (std::size_t row = begin; row < end; ++row) {
-      if (!append_values<Kind>(*use.how, value(index_.rows[row], use.field), memory_, values)) {
+      if (!append_values<Kind>(use, value(index_.rows[row], use.field), memory_, values)) {
         return false;
       }
       offsets.push_back(static_cast<std::int64_t>(values.size()));
@@ -314,10 +339,10 @@ class PlainText {
           using Kind = decltype(kind);
           if (use.how->value_separator != '\0') {
             Values<typename Kind::Value> values;
-            return append_values<Kind>(*use.how, text, memory_, values);
+            return append_values<Kind>(use, text, memory_, values);
           }
           typename Kind::Value converted{};
-          return convert_field<Kind>(*use.how, text, memory_, converted);
+          return convert_field<Kind>(use, text, memory_, converted);
         });
         if (!good) {
           refuse_value(plan_, line_of(index_.rows[row]), use, text);
@@ -344,17 +369,17 @@ bool append_field(FieldUse const& use, std::string_view text, Chunk& chunk, std:
   auto& values = Kind::values(chunk, use.column);
   TextMemory const memory{text.data(), text.data() + text.size()};
   if (auto* const words = words_of(chunk, use)) {
-    keep_words(*words, *use.how, text);
+    keep_words(*words, use, text);
   }
   if (use.how->value_separator != '\0') {
-    bool const good = append_values<Kind>(*use.how, text, memory, values);
+    bool const good = append_values<Kind>(use, text, memory, values);
     chunk.offsets(use.column).push_back(static_cast<std::int64_t>(values.size()));
     return good;
   }
   auto const width = static_cast<std::size_t>(chunk.schema().columns()[use.column].width);
   values.resize((row + 1) * width);
   return convert_field<Kind>(
-      *use.how, text, memory, values[row * width + static_cast<std::size_t>(use.slot)]);
+      use, text, memory, values[row * width + static_cast<std::size_t>(use.slot)]);
 }
 
 /// Parses a text that has quotes, one record after the other.

@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 namespace msstream::data::detail {
@@ -28,12 +26,10 @@ void check_column(TextColumn const& column) {
       column.name,
       column.buckets,
       to_string(column.type));
-  require(column.type != ColumnType::int64 || !std::isnan(column.if_empty.value_or(0.0)),
-          "column '{}' has integers, and cannot have NaN for an empty field",
-          column.name);
   require(!column.if_empty || column.type != ColumnType::hashed,
           "column '{}' has if_empty; the key of an empty value of type hashed is string_key(\"\")",
           column.name);
+  require_value_of(column.name, column.type, "if_empty", column.if_empty);
   require(
       column.buckets == 0 || column.transforms.empty(),
       "column '{}' has buckets and transforms; expected the transform hash() instead of buckets",
@@ -48,6 +44,13 @@ void check_column(TextColumn const& column) {
 }
 
 }  // namespace
+
+MissingWords::MissingWords(std::vector<std::string> words) : words_(std::move(words)) {
+  std::erase(words_, "");  // is missing anyway
+  for (auto const& word : words_) {
+    lengths_[static_cast<unsigned char>(word[0])] |= bit_of(word.size());
+  }
+}
 
 Schema schema_of(TextOptions const& options) {
   require(options.header || !options.names.empty(),
@@ -67,12 +70,14 @@ Schema schema_of(TextOptions const& options) {
 std::shared_ptr<TextPlan const> plan_of(std::string file,
                                         TextRules rules,
                                         std::shared_ptr<std::vector<TextColumn> const> columns,
+                                        std::shared_ptr<MissingWords const> missing,
                                         std::vector<std::string> names,
                                         std::int64_t line) {
   auto plan = std::make_shared<TextPlan>();
   plan->file = std::move(file);
   plan->rules = rules;
   plan->columns = std::move(columns);
+  plan->missing = std::move(missing);
   plan->names = std::move(names);
   for (std::size_t i = 0; i < plan->columns->size(); ++i) {
     auto const& column = (*plan->columns)[i];
@@ -92,7 +97,8 @@ std::shared_ptr<TextPlan const> plan_of(std::string file,
       plan->uses.push_back({static_cast<std::size_t>(found - plan->names.begin()),
                             i,
                             static_cast<std::int64_t>(slot),
-                            &column});
+                            &column,
+                            plan->missing.get()});
     }
   }
   std::ranges::stable_sort(plan->uses, {}, &FieldUse::field);

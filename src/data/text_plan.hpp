@@ -5,6 +5,8 @@
 #include <msstream/data/detail/line_chunks.hpp>
 #include <msstream/data/text_reader.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,12 +28,39 @@ struct TextRules {
   }
 };
 
+/// The words that stand for an empty field.
+class MissingWords {
+ public:
+  explicit MissingWords(std::vector<std::string> words);
+
+  /// Returns the text, or an empty part of it if it is one of the words.
+  [[nodiscard]] std::string_view without(std::string_view text) const noexcept {
+    return is_word(text) ? text.substr(0, 0) : text;
+  }
+  [[nodiscard]] bool is_empty() const noexcept { return words_.empty(); }
+
+ private:
+  /// Returns the bit of a length in lengths_, which long texts share.
+  static std::uint64_t bit_of(std::size_t length) noexcept {
+    return std::uint64_t{1} << std::min<std::size_t>(length, 63);
+  }
+  [[nodiscard]] bool is_word(std::string_view text) const noexcept {
+    return !text.empty() &&
+           (lengths_[static_cast<unsigned char>(text[0])] & bit_of(text.size())) != 0 &&
+           std::ranges::find(words_, text) != words_.end();
+  }
+
+  std::vector<std::string> words_;
+  std::array<std::uint64_t, 256> lengths_{};  ///< of the words that begin with a byte
+};
+
 /// The use of a field: which column it belongs to, and which of the column's values in a row it is.
 struct FieldUse {
   std::size_t field;
   std::size_t column;
   std::int64_t slot;
   TextColumn const* how;
+  MissingWords const* missing;
 };
 
 /// The conversions of the fields of one file. Shared by the tasks that parse the file.
@@ -39,6 +68,7 @@ struct TextPlan {
   std::string file;  ///< its name
   TextRules rules;
   std::shared_ptr<std::vector<TextColumn> const> columns;
+  std::shared_ptr<MissingWords const> missing;
   std::vector<std::string> names;  ///< of all fields
   std::vector<FieldUse> uses;      ///< by field
 };
@@ -53,6 +83,7 @@ struct TextPlan {
     std::string file,
     TextRules rules,
     std::shared_ptr<std::vector<TextColumn> const> columns,
+    std::shared_ptr<MissingWords const> missing,
     std::vector<std::string> names,
     std::int64_t line);
 

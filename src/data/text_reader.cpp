@@ -40,6 +40,7 @@ class TextRows final : public TextFiles {
       : TextFiles(std::move(files), options.chunk_bytes, rules.quoting()),
         schema_(schema_of(options)),
         columns_(with_missing(std::move(options.columns))),
+        missing_(std::make_shared<MissingWords>(std::move(options.missing))),
         header_(options.header),
         names_(std::move(options.names)),
         rules_(rules) {
@@ -53,7 +54,8 @@ class TextRows final : public TextFiles {
   static std::shared_ptr<std::vector<TextColumn> const> with_missing(
       std::vector<TextColumn> columns) {
     for (auto& column : columns) {
-      if (!column.if_empty && fills_missing(column.transforms)) {
+      bool const has_missing = column.type == ColumnType::float32;
+      if (has_missing && !column.if_empty && fills_missing(column.transforms)) {
         column.if_empty = std::numeric_limits<double>::quiet_NaN();
       }
     }
@@ -64,7 +66,7 @@ class TextRows final : public TextFiles {
     plans_.resize(std::max(plans_.size(), file + 1));
     auto const& name = name_of(file);
     if (!header_) {
-      plans_[file] = plan_of(name, rules_, columns_, names_, 0);
+      plans_[file] = plan_of(name, rules_, columns_, missing_, names_, 0);
       return;
     }
     if (!first) {
@@ -79,7 +81,7 @@ class TextRows final : public TextFiles {
       throw DataError(fmt::format(
           "{}:{}: expected the header {}, found {}", name, line, joined(names_), joined(names)));
     }
-    plans_[file] = plan_of(name, rules_, columns_, std::move(names), line);
+    plans_[file] = plan_of(name, rules_, columns_, missing_, std::move(names), line);
     skip_blank_lines(*first);
     if (first->lines.empty()) {
       first.reset();
@@ -93,6 +95,7 @@ class TextRows final : public TextFiles {
 
   Schema schema_;
   std::shared_ptr<std::vector<TextColumn> const> columns_;
+  std::shared_ptr<MissingWords const> missing_;
   bool header_;
   std::vector<std::string> names_;
   TextRules rules_;
@@ -143,12 +146,49 @@ Reader::Task TextReader::next_task() {
   return rows_->next_task();
 }
 
+std::string TextReader::file_name(std::int64_t file) const {
+  return rows_->name_of(static_cast<std::size_t>(file));
+}
+
 std::vector<std::string> numbered_names(std::string_view prefix, int first, int last) {
   std::vector<std::string> names;
   for (int number = first; number <= last; ++number) {
     names.push_back(fmt::format("{}{}", prefix, number));
   }
   return names;
+}
+
+std::vector<TextColumn> text_columns(Schema const& schema) {
+  std::vector<TextColumn> columns;
+  for (auto const& column : schema.columns()) {
+    require(column.width == 1,
+            "text_columns: column '{}' has a width of {}; expected one value in each row",
+            column.name,
+            column.width);
+    columns.push_back({.name = column.name, .type = column.type, .transforms = column.transforms});
+  }
+  return columns;
+}
+
+std::vector<std::string> pandas_missing() {
+  return {"#N/A",
+          "#N/A N/A",
+          "#NA",
+          "-1.#IND",
+          "-1.#QNAN",
+          "-NaN",
+          "-nan",
+          "1.#IND",
+          "1.#QNAN",
+          "<NA>",
+          "N/A",
+          "NA",
+          "NULL",
+          "NaN",
+          "None",
+          "n/a",
+          "nan",
+          "null"};
 }
 
 }  // namespace msstream::data

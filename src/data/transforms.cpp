@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/chunk_access.hpp"
 #include "data/fitted_transforms.hpp"
+#include "data/ordered_rows.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>
@@ -21,13 +21,18 @@ namespace {
 
 void check_step(Column const& column, Transform const& step) {
   using Kind = Transform::Kind;
-  bool const makes_ids = step.kind == Kind::hash || step.kind == Kind::vocabulary;
-  require(makes_ids != column.is_float(),
+  bool const makes_ids = step.makes_ids();
+  bool const fits = makes_ids                         ? !column.is_float()
+                    : step.kind == Kind::fill_missing ? column.is_float()
+                                                      : column.type != ColumnType::hashed;
+  require(fits,
           "column '{}' has values of type {}; {} is for {}",
           column.name,
           to_string(column.type),
           to_string(step),
-          makes_ids ? "integers and strings" : "numbers of type float32");
+          makes_ids                         ? "integers and strings"
+          : step.kind == Kind::fill_missing ? "numbers of type float32"
+                                            : "numbers");
   require(!makes_ids || column.transforms.size() == 1,
           "column '{}' has {} transforms; expected {} alone",
           column.name,
@@ -79,12 +84,10 @@ class ColumnFit {
   ColumnFit(ColumnFit const&) = delete;
   ColumnFit& operator=(ColumnFit const&) = delete;
 
-  /// Prepares a chunk for add().
-  void keep_words(Chunk& chunk, std::size_t column) const {
-    bool const counts = step_ != nullptr && step_->kind == Transform::Kind::vocabulary;
-    if (counts && fitted_.raw.type == ColumnType::hashed) {
-      detail::ChunkAccess::keep_words(chunk, column);
-    }
+  /// Returns whether the fit needs the strings behind the keys.
+  [[nodiscard]] bool needs_words() const {
+    return step_ != nullptr && step_->kind == Transform::Kind::vocabulary &&
+           fitted_.raw.type == ColumnType::hashed;
   }
   void add(Chunk& chunk, std::size_t column) {
     if (step_ == nullptr) {
@@ -98,11 +101,9 @@ class ColumnFit {
       return;
     }
     auto const before = static_cast<std::size_t>(step_ - fitted_.raw.transforms.data());
-    auto const& values = chunk.floats(column);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      auto const slot = i % moments_.size();
-      moments_[slot].add(fitted_.number(static_cast<double>(values[i]), slot, before));
-    }
+    for_each_number(chunk, column, [&](double value, std::size_t, std::size_t slot) {
+      moments_[slot].add(fitted_.number(value, slot, before));
+    });
   }
 
   [[nodiscard]] FittedColumn result() {
@@ -180,7 +181,8 @@ std::shared_ptr<FittedTransforms const> const& TransformState::require_fitted() 
   return fitted_;
 }
 
-void TransformState::fit(Reader& reader) {
+void TransformState::fit(Reader& reader, int threads) {
+  require(threads >= 1, "transforms: fit() with {} threads; expected at least 1", threads);
   std::vector<FittedColumn> unfitted;
   std::vector<std::unique_ptr<ColumnFit>> fits;
   std::vector<std::size_t> places;
@@ -191,17 +193,19 @@ void TransformState::fit(Reader& reader) {
   }
   static_cast<void>(FittedTransforms(std::move(unfitted)).result_of(reader.schema()));
   reader.seek({});
-  auto const schema = std::make_shared<Schema const>(reader.schema());
-  Chunk chunk(schema);
   for (std::size_t i = 0; i < fits.size(); ++i) {
-    fits[i]->keep_words(chunk, places[i]);
+    if (fits[i]->needs_words()) {
+      reader.words_.push_back(places[i]);
+    }
   }
-  for (; reader.next(chunk); chunk.clear()) {
-    chunk.check();
+  OrderedRows rows(reader, reader.words_, [&](Chunk& chunk) {
     for (std::size_t i = 0; i < fits.size(); ++i) {
       fits[i]->add(chunk, places[i]);
     }
-  }
+  });
+  rows.read(threads);
+  reader.words_.clear();
+  rows.rethrow();
   reader.seek({});
   std::vector<FittedColumn> fitted;
   for (auto const& fit : fits) {
@@ -215,8 +219,8 @@ void TransformState::fit(Reader& reader) {
 Transforms::Transforms(Schema const& schema)
     : state_(std::make_shared<detail::TransformState>(detail::stated_by(schema))) {}
 
-void Transforms::fit(Reader& reader) const {
-  state_->fit(reader);
+void Transforms::fit(Reader& reader, int threads) const {
+  state_->fit(reader, threads);
 }
 
 bool Transforms::is_fitted() const noexcept {
@@ -227,7 +231,11 @@ Chunk Transforms::apply(Chunk raw) const {
   auto const& fitted = *state_->require_fitted();
   auto result = std::make_shared<Schema const>(fitted.result_of(raw.schema()));
   raw.check();
-  fitted.apply(raw, std::move(result));
+  try {
+    fitted.apply(raw, std::move(result));
+  } catch (detail::RowError const& error) {
+    throw DataError(fmt::format("row {}: {}", error.row(), error.what()));
+  }
   return raw;
 }
 

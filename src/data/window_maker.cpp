@@ -41,7 +41,7 @@ void WindowMaker::end_epoch() {
     all_rows_ = only_window ? last : nullptr;
   }
   if (batches_of_epoch_ == 0) {
-    throw DataError(fmt::format("the reader has {} rows in an epoch; expected at least {}",
+    throw DataError(fmt::format("{} rows in an epoch; expected at least {}",
                                 left,
                                 last_batch_ == LastBatch::dropped ? next_.batch_size : 1));
   }

@@ -9,7 +9,7 @@ namespace msstream::serve {
 namespace {
 
 DType dtype_of_column(data::Column const& column) {
-  return column.is_float() ? DType::float32 : DType::int64;
+  return column.becomes_float() ? DType::float32 : DType::int64;
 }
 
 /// Throws std::invalid_argument unless the values of a column are those of a field.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/loaded.hpp"
 #include "ops/ops_fixture.hpp"
+#include "runtime/gate.hpp"
 
 #include <msstream/data/device_loader.hpp>
 #include <msstream/metrics/log_loss.hpp>
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <gmock/gmock.h>
 
@@ -193,6 +196,67 @@ TYPED_TEST(DeviceLoaderTest, batches_that_are_kept_stay_as_they_are) {
     for (auto const found : to_host(batch.ints("id"))) {
       EXPECT_EQ(found, id++);
     }
+  }
+}
+
+/// Gates that a runtime opens, and what it saw.
+struct WaitWatch {
+  testing::Gate* opened = nullptr;
+  bool on = false;
+  int waits = 0;
+};
+
+/// A runtime that counts how often the host waits for an event, and opens a gate then.
+class WatchedWaits : public Host {
+ public:
+  struct Options {
+    WaitWatch* watch;
+  };
+  explicit WatchedWaits(Options options) : watch_(*options.watch) {}
+
+  void synchronize(native_event event) {
+    if (watch_.on) {
+      ++watch_.waits;
+      watch_.opened->open();
+    }
+    Host::synchronize(event);
+  }
+
+ private:
+  WaitWatch& watch_;
+};
+
+TEST(DeviceLoader, a_loop_that_reads_no_results_waits_for_an_earlier_batch) {
+  for (int const unfinished : {1, 2, 4}) {
+    WaitWatch watch;
+    Device<WatchedWaits> const device({.runtime = {&watch}});
+    StreamPool<WatchedWaits> pool(device, {.groups = 1});
+    StreamScope const scope(pool[0]);
+    testing::Gate first;
+    testing::Gate second;
+    watch.opened = &first;
+    CountingReader reader(1'000);
+    DeviceLoader<WatchedWaits> loader(
+        device, pool[0], reader, {.batch_size = 10, .unfinished_batches = unfinished});
+    // The queue of the compute stream is [wait for the first gate, sum of batch 0, sum of batch 1,
+    // wait for the second gate, sum of batch 2, …].
+    // No memory is freed, which copies to its next owner would wait for.
+    std::vector<DeviceBatch<WatchedWaits>> given;
+    std::vector<Tensor<float, WatchedWaits>> sums;
+    first.hold(pool[0].compute());
+    for (int batch = 0; batch <= unfinished + 1; ++batch) {
+      EXPECT_EQ(watch.waits, 0) << "before batch " << batch;
+      pool[0].h2d().synchronize();  // so that next() need not wait for copies
+      watch.on = true;
+      given.push_back(loader.next().value());
+      watch.on = false;
+      sums.push_back(ops::sum(given.back().floats("pair")));
+      if (batch == 1) {
+        second.hold(pool[0].compute());
+      }
+    }
+    // The wait was for batch 0 alone: the second gate is closed.
+    EXPECT_EQ(watch.waits, 1);
   }
 }
 

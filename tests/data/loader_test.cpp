@@ -13,6 +13,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::data {
@@ -292,8 +293,8 @@ TEST(Loader, names_the_column_that_does_not_fit_the_others) {
 }
 
 TEST(Loader, an_epoch_without_a_batch_is_an_error) {
-  EXPECT_THAT(message_of<DataError>([] { all_of(0, {.epochs = 9}); }),
-              ::testing::HasSubstr("0 rows in an epoch; expected at least 1"));
+  EXPECT_EQ(message_of<DataError>([] { all_of(0, {.epochs = 9}); }),
+            "the reader: 0 rows in an epoch; expected at least 1");
   EXPECT_THAT(message_of<DataError>([] {
                 all_of(7, {.batch_size = 8, .epochs = 9, .last_batch = LastBatch::dropped});
               }),
@@ -320,6 +321,7 @@ TEST(Loader, refuses_options_and_positions_that_do_not_fit) {
   EXPECT_THAT(refusal({.shuffle_rows = -1}), ::testing::HasSubstr("shuffle_rows is -1"));
   EXPECT_THAT(refusal({.rank = 2, .ranks = 2}), ::testing::HasSubstr("rank 2 of 2"));
   EXPECT_THAT(refusal({.threads = 0}), ::testing::HasSubstr("threads is 0"));
+  EXPECT_THAT(refusal({.unfinished_batches = 0}), ::testing::HasSubstr("unfinished_batches is 0"));
   EXPECT_THAT(refusal({.batches_ahead = 0}), ::testing::HasSubstr("batches_ahead is 0"));
   CountingReader reader(10);
   auto const position = Loader(reader, {.batch_size = 4, .seed = 5}).position();
@@ -334,6 +336,57 @@ TEST(Loader, refuses_options_and_positions_that_do_not_fit) {
               ::testing::HasSubstr("expected window=number, found 'window=x'"));
   EXPECT_THROW(static_cast<void>(LoaderPosition::parse(to_string(position) + " more=1")),
                std::invalid_argument);
+}
+
+/// A reader of one column, whose transforms vary.
+class OneColumnReader final : public Reader {
+ public:
+  OneColumnReader(Column column, float first) : schema_({std::move(column)}), first_(first) {}
+
+  [[nodiscard]] Schema const& schema() const override { return schema_; }
+  bool next(Chunk& chunk) override {
+    if (std::exchange(read_, true)) {
+      return false;
+    }
+    chunk.floats(0) = {first_, 2, 3, 4};
+    return true;
+  }
+  [[nodiscard]] Position position() const override { return {.offset = read_ ? 1 : 0}; }
+  void seek(Position const& position) override { read_ = position.offset != 0; }
+
+ private:
+  Schema schema_;
+  float first_;
+  bool read_ = false;
+};
+
+TEST(Loader, refuses_a_position_of_other_columns_and_transforms) {
+  struct Feed {
+    Feed(Column column, float first) : reader(std::move(column), first) {
+      if (!reader.schema().columns()[0].transforms.empty()) {
+        options.transforms.emplace(reader.schema());
+        options.transforms->fit(reader);
+      }
+    }
+    LoaderPosition position() { return Loader(reader, options).position(); }
+    std::string refusal(LoaderPosition const& start) {
+      options.start = LoaderPosition::parse(to_string(start));
+      return message_of<std::invalid_argument>([&] { Loader(reader, options).stop(); });
+    }
+    OneColumnReader reader;
+    LoaderOptions options;
+  };
+  std::vector<Transform> const steps{Transform::normalize()};
+  auto const start = Feed({.name = "x", .transforms = steps}, 1).position();
+  EXPECT_EQ(Feed({.name = "x", .transforms = steps}, 1).position(), start);
+  EXPECT_THAT(Feed({.name = "x", .transforms = steps}, 5).refusal(start),
+              ::testing::HasSubstr("the position is of transforms that have learned other values"));
+  EXPECT_THAT(
+      Feed({.name = "x", .transforms = {Transform::clip(0, 1), steps[0]}}, 1).refusal(start),
+      ::testing::HasSubstr("columns are 'x' of type float32 and width 1, clip(0, 1), norm"));
+  EXPECT_THAT(Feed({.name = "y", .transforms = steps}, 1).refusal(start),
+              ::testing::HasSubstr("of rows with other columns"));
+  EXPECT_THAT(Feed({.name = "x"}, 1).refusal(start), ::testing::HasSubstr("other columns"));
 }
 
 TEST(Batch, names_what_a_column_is_not) {

@@ -11,9 +11,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace msstream::data {
@@ -65,6 +68,7 @@ TEST(LibSvmReader, malformed_lines_are_refused_with_file_and_line) {
            {"1 -3:2", "rows:2: expected an index above 0, found '-3:2'"},
            {"1 2:2 2:3", "rows:2: expected an index above 2, found '2:3'"},
            {"1 5:2", "rows:2: expected an index of at most 4, found '5:2'"},
+           {"1 1:1e39", "rows:2: expected index:value, found '1:1e39'"},
            {"1 qid:1 2:2", "rows:2: expected index:value, found 'qid:1'"},
        }) {
     TemporaryFolder const folder;
@@ -121,6 +125,62 @@ TEST_F(BinaryReaderTest, reads_rows_from_the_files_of_their_columns) {
     EXPECT_THAT(batch.ints("bag"), ElementsAre(10, 20, 30, 40));
     EXPECT_THAT(batch.offsets("bag"), ElementsAre(0, 3, 3, 4));
   }
+}
+
+template <class T>
+void expect_read(TemporaryFolder const& folder,
+                 BinaryColumn::Stored stored,
+                 std::vector<T> const& values) {
+  BinaryReader reader(
+      {{.name = "x", .path = folder.write("x", bytes_of(values)), .stored = stored}});
+  Chunk chunk(reader.schema());
+  ASSERT_TRUE(reader.next(chunk));
+  if constexpr (std::is_floating_point_v<T>) {
+    EXPECT_THAT(chunk.floats("x"), ::testing::ElementsAreArray(values));
+  } else {
+    EXPECT_THAT(chunk.ints("x"), ::testing::ElementsAreArray(values));
+  }
+}
+
+TEST_F(BinaryReaderTest, numbers_of_every_type_become_float32_or_int64) {
+  using enum BinaryColumn::Stored;
+  expect_read<double>(folder_, float64, {-1.5, 0, 0x1p127});
+  expect_read<std::int8_t>(folder_, int8, {-128, 0, 127});
+  expect_read<std::uint8_t>(folder_, uint8, {0, 128, 255});
+  expect_read<std::int16_t>(folder_, int16, {-32'768, 0, 32'767});
+  expect_read<std::uint16_t>(folder_, uint16, {0, 32'768, 65'535});
+  expect_read<std::int32_t>(folder_, int32, {INT32_MIN, INT32_MAX});
+  expect_read<std::uint32_t>(folder_, uint32, {0, UINT32_MAX});
+  expect_read<std::int64_t>(folder_, int64, {INT64_MIN, INT64_MAX});
+}
+
+TEST_F(BinaryReaderTest, numbers_that_a_column_does_not_have_are_refused_with_their_row) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  using enum BinaryColumn::Stored;
+  BinaryColumn column{.name = "x", .path = folder_ / "x", .stored = float64, .width = 2};
+  auto const failure_of = [&](auto const& values) {
+    folder_.write("x", bytes_of(values));
+    return failure({column});
+  };
+  EXPECT_THAT(failure_of(std::vector<double>{1, 2, 3, 4, 5, 1e39}),
+              ::testing::EndsWith("x: column 'x': row 2 is 1e+39; expected a finite float32"));
+  EXPECT_THAT(failure_of(std::vector<double>{1, 2, nan, 4}), HasSubstr("row 1 is nan"));
+  column.stored = float32;
+  EXPECT_THAT(failure_of(std::vector<float>{1, -INFINITY}), HasSubstr("row 0 is -inf"));
+  column.transforms = {Transform::normalize()};
+  EXPECT_THAT(failure_of(std::vector<float>{1, NAN}), HasSubstr("row 0 is nan"));
+  column.transforms.push_back(Transform::fill_missing(0));
+  EXPECT_THAT(failure_of(std::vector<float>{1, INFINITY}), HasSubstr("row 0 is inf"));
+  folder_.write("x", bytes_of<float>({1, NAN}));
+  BinaryReader reader({column});
+  Chunk chunk(reader.schema());
+  EXPECT_TRUE(reader.next(chunk));
+  column = {.name = "x",
+            .path = folder_.write("x", bytes_of<double>({1, nan})),
+            .stored = float64,
+            .width = kJagged,
+            .offsets = folder_.write("o", bytes_of<std::int64_t>({0, 2}))};
+  EXPECT_THAT(failure({column}), HasSubstr("value 1 is nan"));
 }
 
 TEST_F(BinaryReaderTest, continues_at_a_row) {

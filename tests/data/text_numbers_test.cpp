@@ -68,8 +68,8 @@ TEST(TextNumbers, are_those_of_from_chars) {
       memory.insert(memory.end(), after.begin(), after.end());
       std::string_view const view(memory.data() + before.size(), text.size());
       TextMemory const all{memory.data(), memory.data() + memory.size()};
-      expect_number<std::int64_t>(view, all, to_int64<TextMemory>);
-      expect_number<float>(view, all, to_float32<TextMemory>);
+      expect_number<std::int64_t>(view, all, to_number<std::int64_t, TextMemory>);
+      expect_number<float>(view, all, to_number<float, TextMemory>);
       EXPECT_EQ(fast_string_key(view, all), string_key(text)) << text;
     }
   }

@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -237,6 +239,84 @@ TEST_F(TextReaderTest, fields_may_have_another_character_between_them) {
   options.separator = ' ';
   options.trim_spaces = true;
   EXPECT_THROW(read("x\n1\n", options), std::invalid_argument);
+}
+
+TEST_F(TextReaderTest, words_for_missing_values_count_as_empty_fields) {
+  TextOptions options{.columns = {{.name = "x", .if_empty = 0.5},
+                                  {.name = "id", .type = ColumnType::int64, .if_empty = -1},
+                                  {.name = "word", .type = ColumnType::hashed},
+                                  {.name = "tags",
+                                   .type = ColumnType::int64,
+                                   .if_empty = 9,
+                                   .value_separator = '|'}},
+                      .missing = {"-", "NA", "-999", ""}};
+  std::string const bytes =
+      "x,id,word,tags\n-,NA,-,NA\n-999,-9,NA,1|-|2\nNA,5,NAN,\n,-999,--,-\n2,-,,3\n";
+  for (bool const quoted : {false, true}) {
+    auto const rows =
+        read(quoted ? bytes + "\"NA\",\"-\",\"-\",\"-\"\n" : bytes + "-,-,-,-\n", options);
+    EXPECT_THAT(rows.floats("x"), ElementsAre(0.5F, 0.5F, 0.5F, 0.5F, 2, 0.5F));
+    EXPECT_THAT(rows.ints("id"), ElementsAre(-1, -9, 5, -1, -1, -1));
+    auto const none = string_key("");
+    EXPECT_THAT(rows.ints("word"),
+                ElementsAre(none, none, string_key("NAN"), string_key("--"), none, none));
+    EXPECT_THAT(rows.ints("tags"), ElementsAre(1, 9, 2, 3));
+    EXPECT_THAT(rows.offsets("tags"), ElementsAre(0, 0, 3, 3, 3, 4, 4));
+  }
+  options.columns[0].if_empty.reset();
+  EXPECT_EQ(failure("x,id,word,tags\n1,1,a,1\n-999,2,a,1\n", options),
+            "rows.csv:3: column 1 (x): expected a number, found '-999'");
+  options = {.columns = {{.name = "x", .if_empty = 7}}, .missing = pandas_missing()};
+  EXPECT_THAT(read("x\nNaN\nnull\nN/A\n#N/A N/A\n-1.#IND\n1\n", options).floats("x"),
+              ElementsAre(7, 7, 7, 7, 7, 1));
+}
+
+TEST_F(TextReaderTest, numbers_have_any_sign_and_may_be_tiny) {
+  auto const tiny = "0." + std::string(60, '0') + "1";
+  auto const rows = read("x,id,word\n+1,+2,\n1e-50,-3,\n-1e-40,+400000000000,\n" + tiny +
+                             ",1,\n1e-99999999999999999999,1,\n0e99999,0,\n",
+                         three_columns());
+  EXPECT_THAT(rows.floats("x"), ElementsAre(1, 0, -1e-40F, 0, 0, 0));
+  EXPECT_THAT(rows.ints("id"), ElementsAre(2, -3, 400'000'000'000, 1, 1, 0));
+  for (auto const* const bad : {"+", "++1", "+-1", "1e999", "-1e99999999999999999999", "1e39"}) {
+    EXPECT_EQ(failure(std::string("x,id,word\n") + bad + ",1,\n", three_columns()),
+              std::string("rows.csv:2: column 1 (x): expected a number, found '") + bad + "'");
+  }
+}
+
+TEST_F(TextReaderTest, a_value_for_empty_fields_is_one_of_the_type) {
+  auto const refusal = [&](ColumnType type, double if_empty) {
+    return message_of<std::invalid_argument>(
+        [&] { read("x\n", {.columns = {{.name = "x", .type = type, .if_empty = if_empty}}}); });
+  };
+  using enum ColumnType;
+  EXPECT_EQ(refusal(int64, 0.5), "column 'x' has the if_empty 0.5; expected a value of type int64");
+  EXPECT_THAT(refusal(int64, 0x1p63), HasSubstr("the if_empty 9.223372036854776e+18"));
+  EXPECT_THAT(refusal(int64, NAN), HasSubstr("the if_empty nan"));
+  EXPECT_THAT(refusal(float32, NAN), HasSubstr("the if_empty nan; expected a value of type float"));
+  EXPECT_THAT(refusal(float32, 1e300), HasSubstr("the if_empty 1e+300"));
+  TextOptions const most{.columns = {{.name = "x", .type = int64, .if_empty = -0x1p63}}};
+  EXPECT_THAT(read("x\n\"\"\n", most).ints("x"), ElementsAre(INT64_MIN));
+}
+
+TEST_F(TextReaderTest, a_file_whose_lines_end_with_cr_is_refused) {
+  auto const expected = "rows.csv:1: line ends are CR; expected LF or CRLF";
+  EXPECT_EQ(failure("x,id,word\r1,2,a\r3,4,b\r", three_columns()), expected);
+  EXPECT_EQ(failure("x,id,word\r" + std::string(std::size_t{17} << 20U, '1'), three_columns()),
+            expected);
+  EXPECT_EQ(read("x,id,word\n1,2,a\rb\n", three_columns()).ints("word")[0], string_key("a\rb"));
+  EXPECT_EQ(read("x,id,\"wo\rrd\"", {.columns = {{.name = "x"}}}).rows(), 0);
+}
+
+TEST_F(TextReaderTest, columns_of_a_schema_are_read_by_their_names) {
+  Schema const schema({{.name = "id", .type = ColumnType::int64},
+                       {.name = "x", .transforms = {Transform::log1p()}}});
+  CsvReader reader(folder_.write("rows.csv", "x,id\n1,2\n"), {.columns = text_columns(schema)});
+  EXPECT_EQ(reader.schema(), schema);
+  EXPECT_THAT(rest_of(reader).ints("id"), ElementsAre(2));
+  EXPECT_THAT(message_of<std::invalid_argument>(
+                  [] { static_cast<void>(text_columns(Schema({{.name = "bag", .width = 2}}))); }),
+              HasSubstr("column 'bag' has a width of 2"));
 }
 
 TEST_F(TextReaderTest, quotes_are_text_between_tabs) {

@@ -8,6 +8,7 @@
 #include <msstream/data/text_reader.hpp>
 #include <msstream/data/transforms.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -239,7 +240,7 @@ TEST(TransformsTest, values_that_cannot_be_transformed_are_told_by_name) {
     raw.floats("x").push_back(value);
     return message_of<DataError>([&] { static_cast<void>(transforms.apply(raw)); });
   };
-  EXPECT_THAT(message(-1), HasSubstr("column 'x': log1p() of -1"));
+  EXPECT_THAT(message(-1), HasSubstr("row 0: column 'x': log1p() of -1"));
   EXPECT_THAT(message(kMissing), HasSubstr("column 'x': a number is missing"));
   EXPECT_THAT(message(std::numeric_limits<float>::infinity()), HasSubstr("becomes inf"));
 }
@@ -250,8 +251,10 @@ TEST(TransformsTest, wrong_statements_are_refused) {
   };
   EXPECT_THAT(refusal({.name = "x", .transforms = {Transform::vocabulary()}}),
               HasSubstr("column 'x' has values of type float32; vocabulary("));
-  EXPECT_THAT(refusal({.name = "x", .type = int64, .transforms = {Transform::log1p()}}),
-              HasSubstr("log1p() is for numbers of type float32"));
+  EXPECT_THAT(refusal({.name = "x", .type = int64, .transforms = {Transform::fill_missing(0)}}),
+              HasSubstr("fill_missing(0) is for numbers of type float32"));
+  EXPECT_THAT(refusal({.name = "x", .type = hashed, .transforms = {Transform::log1p()}}),
+              HasSubstr("log1p() is for numbers"));
   EXPECT_THAT(refusal({.name = "x",
                        .type = int64,
                        .transforms = {Transform::hash({5}), Transform::vocabulary()}}),
@@ -292,6 +295,133 @@ TEST(TransformsTest, rows_of_other_statements_are_refused) {
       expected);
   EXPECT_THAT(message_of<std::invalid_argument>([&] { transforms.fit(*other_reader); }), expected);
   EXPECT_EQ(transforms.id_count("shop"), 4);
+}
+
+TEST(TransformsTest, times_of_a_day_keep_their_differences) {
+  constexpr std::int64_t midnight = 1'764'201'600;  // in seconds since 1970
+  constexpr std::int64_t seconds = 86'400;
+  std::string text = "real,whole\n";
+  double squares = 0;
+  for (std::int64_t second = 0; second < seconds; second += 7) {
+    text += fmt::format("{0},{0}\n", midnight + second);
+    squares += std::pow(static_cast<double>(second), 2);
+  }
+  auto const count = static_cast<double>((seconds + 6) / 7);
+  auto const mean = 7 * (count - 1) / 2;
+  auto const deviation = std::sqrt(squares / count - mean * mean);
+  TemporaryFolder const folder;
+  auto const reader =
+      reader_of(folder,
+                text,
+                {{.name = "real", .transforms = {Transform::normalize()}},
+                 {.name = "whole",
+                  .type = int64,
+                  .transforms = {Transform::clip(midnight, 2e9), Transform::normalize()}}},
+                1'000);
+  Transforms const transforms(reader->schema());
+  transforms.fit(*reader);
+  Loader loader(reader, {.batch_size = seconds, .transforms = transforms});
+  auto const batch = loader.next().value();
+  for (auto const* const name : {"real", "whole"}) {
+    auto const found = batch.floats(name);
+    ASSERT_EQ(found.size(), static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      ASSERT_NEAR(found[i], (static_cast<double>(7 * i) - mean) / deviation, 1e-6) << name << i;
+    }
+  }
+  // Doubles and integers of a query have the same result.
+  Chunk query(reader->schema());
+  query.doubles("real").assign({static_cast<double>(midnight + 7)});
+  query.ints("whole").assign({midnight + 7});
+  auto const row = transforms.apply(query);
+  EXPECT_EQ(row.floats("real")[0], batch.floats("real")[1]);
+  EXPECT_EQ(row.floats("whole")[0], batch.floats("whole")[1]);
+  EXPECT_EQ(row.schema().columns()[1].type, float32);
+  auto const large =
+      reader_of(folder, "x\n1e39\n", {{.name = "x", .transforms = {Transform::clip(0, 1)}}});
+  EXPECT_THAT(message_of<DataError>([&] { Transforms(large->schema()).fit(*large); }),
+              HasSubstr("rows.csv:2: column 1 (x): expected a number, found '1e39'"));
+}
+
+TEST(TransformsTest, a_chunk_has_floats_or_doubles) {
+  Schema const schema({{.name = "x", .transforms = {Transform::log1p()}}, {.name = "y"}});
+  Chunk chunk(schema);
+  chunk.doubles("x").push_back(1);
+  chunk.floats("y").push_back(1);
+  chunk.check();
+  EXPECT_EQ(chunk.rows(), 1);
+  chunk.floats("x").push_back(1);
+  chunk.floats("y").push_back(1);
+  EXPECT_THAT(message_of<DataError>([&] { chunk.check(); }), HasSubstr("or all in doubles()"));
+  EXPECT_THAT(message_of<std::invalid_argument>([&] { chunk.doubles("y").clear(); }),
+              HasSubstr("column 'y' has no transforms"));
+}
+
+TEST(TransformsTest, threads_do_not_matter_for_a_fit) {
+  TemporaryFolder const folder;
+  std::string text = kRows;
+  for (int row = 0; row < 500; ++row) {
+    text += fmt::format("1,{},0.{},w{},{},a|b{},x\n", row, row, row % 37, row % 11, row % 5);
+  }
+  std::optional<LoaderPosition> expected;
+  for (int const threads : {1, 2, 7}) {
+    auto const reader = reader_of(folder, text, every_kind());
+    Transforms const transforms(reader->schema());
+    transforms.fit(*reader, threads);
+    EXPECT_EQ(transforms.word("tags", 1), "a");
+    auto const position = Loader(reader, {.transforms = transforms}).position();
+    EXPECT_EQ(position, expected.value_or(position));
+    expected = position;
+  }
+  auto const damaged = reader_of(folder, text + "1,x,0,,1,,\n1,y,0,,1,,\n", every_kind());
+  EXPECT_THAT(message_of<DataError>([&] { Transforms(damaged->schema()).fit(*damaged, 7); }),
+              HasSubstr("rows.csv:509: column 2 (width): expected a number or nothing, found 'x'"));
+  EXPECT_THAT(
+      message_of<std::invalid_argument>([&] { Transforms(damaged->schema()).fit(*damaged, 0); }),
+      HasSubstr("fit() with 0 threads"));
+}
+
+TEST(TransformsTest, errors_have_the_file_and_the_row) {
+  TemporaryFolder const folder;
+  std::vector<TextColumn> const columns{
+      {.name = "x", .transforms = {Transform::log1p(), Transform::normalize()}}};
+  auto const first = folder.write("1.csv", "x\n1\n2\n");
+  auto const second = folder.write("2.csv", "x\n1\n2\n-3\n");
+  auto const fitted = reader_of(folder, "x\n1\n2\n", columns);
+  Transforms const transforms(fitted->schema());
+  transforms.fit(*fitted);
+  std::string const what = ": column 'x': log1p() of -3; expected a number above -1";
+  auto const failure = [&](std::vector<TextFile> const& files, std::size_t bytes) {
+    CsvReader reader(files, TextOptions{.columns = columns, .chunk_bytes = bytes});
+    auto const told = message_of<DataError>(
+        [&] { static_cast<void>(Loader(reader, {.transforms = transforms}).next()); });
+    EXPECT_EQ(message_of<DataError>([&] { transforms.fit(reader); }),
+              bytes == 1 ? told : second.string() + ", row 2" + what);
+    return told;
+  };
+  EXPECT_EQ(failure({second}, 1'000), second.string() + ", 2 rows behind line 2" + what);
+  EXPECT_EQ(failure({second}, 1), second.string() + ", line 4" + what);
+  EXPECT_EQ(failure({first, second}, 1'000), second.string() + ", row 2" + what);
+}
+
+TEST(TransformsTest, a_reader_of_strings_gives_a_vocabulary_with_words) {
+  class WordReader final : public Reader {
+   public:
+    [[nodiscard]] Schema const& schema() const override { return schema_; }
+    bool next(Chunk& chunk) override {
+      chunk.add_text("word", "known");
+      return std::exchange(more_, false);
+    }
+    [[nodiscard]] Position position() const override { return {}; }
+    void seek(Position const&) override { more_ = true; }
+
+   private:
+    Schema schema_{{{.name = "word", .type = hashed, .transforms = {Transform::vocabulary()}}}};
+    bool more_ = true;
+  } reader;
+  Transforms const transforms(reader.schema());
+  transforms.fit(reader);
+  EXPECT_EQ(transforms.word("word", 1), "known");
 }
 
 TEST(TransformsTest, a_fit_that_fails_changes_nothing) {

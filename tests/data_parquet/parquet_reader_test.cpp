@@ -6,6 +6,7 @@
 #include <msstream/data/loader.hpp>
 #include <msstream/data/parquet_reader.hpp>
 #include <msstream/data/string_key.hpp>
+#include <msstream/data/transforms.hpp>
 
 #include <arrow/api.h>
 #include <arrow/io/file.h>
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <parquet/arrow/writer.h>
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -146,6 +148,56 @@ TEST_F(ParquetReaderTest, continues_at_a_row_group) {
   EXPECT_THAT(chunk.ints("user"), ElementsAre(4'000'000'000));
   chunk.clear();
   EXPECT_FALSE(reader.next(chunk));
+}
+
+TEST_F(ParquetReaderTest, transforms_get_numbers_that_are_not_rounded_and_words) {
+  constexpr std::int64_t midnight = 1'764'201'600;  // in seconds since 1970
+  using Int64s = std::vector<std::optional<std::int64_t>>;
+  Int64s const times{midnight, midnight + 1, midnight + 2, midnight + 3, std::nullopt};
+  Int64s const whole{times[0], times[1], times[2], times[3], midnight};
+  auto const path = write(
+      "times.parquet",
+      {{"time", array_of<arrow::Int64Builder, std::int64_t>(times)},
+       {"whole", array_of<arrow::Int64Builder, std::int64_t>(whole)},
+       {"exact", array_of<arrow::DoubleBuilder, double>({1e9, 1e9 + 1, 1e9 + 2, 1e9 + 3, 1e9})},
+       {"site", dictionary_of({"a", "b", "b", "a", "b"})}});
+  ParquetReader reader(
+      path,
+      {{.name = "time", .transforms = {Transform::normalize(), Transform::fill_missing(7)}},
+       {.name = "whole", .type = ColumnType::int64, .transforms = {Transform::normalize()}},
+       {.name = "exact", .transforms = {Transform::clip(1e9 + 1, 2e9), Transform::normalize()}},
+       {.name = "site", .type = ColumnType::hashed, .transforms = {Transform::vocabulary()}}});
+  Transforms const transforms(reader.schema());
+  transforms.fit(reader);
+  Loader loader(reader, {.transforms = transforms});
+  auto const batch = loader.next().value();
+  // The times are 0 to 3 seconds behind midnight, with a variance of 1.25.
+  auto const times_found = batch.floats("time");
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(times_found[i], (static_cast<double>(i) - 1.5) / std::sqrt(1.25), 1e-6);
+  }
+  EXPECT_EQ(times_found[4], 7);
+  // With midnight twice, the mean is 1.2 and the variance 1.36.
+  EXPECT_NEAR(batch.floats("whole")[3], (3 - 1.2) / std::sqrt(1.36), 1e-6);
+  // Seconds 1, 1, 2, 3 and 1 have the mean 1.6 and the variance 0.64.
+  EXPECT_NEAR(batch.floats("exact")[2], (2 - 1.6) / 0.8, 1e-6);
+  EXPECT_THAT(batch.ints("site"), ElementsAre(2, 1, 1, 2, 1));
+  EXPECT_EQ(transforms.word("site", 1), "b");
+
+  ParquetReader strict(path, {{.name = "time", .transforms = {Transform::normalize()}}});
+  EXPECT_THAT(
+      message_of<DataError>([&] { Transforms(strict.schema()).fit(strict); }),
+      HasSubstr("times.parquet: column 'time': row group 2 has a null in the field 'time'"));
+  ParquetReader logs(path,
+                     {{.name = "exact", .transforms = {Transform::log1p()}},
+                      {.name = "time", .if_null = -1.0, .transforms = {Transform::log1p()}}});
+  Loader failing(logs, {.transforms = Transforms(logs.schema())});
+  EXPECT_THAT(message_of<DataError>([&] { static_cast<void>(failing.next()); }),
+              HasSubstr("times.parquet, position 2: column 'time': log1p() of -1"));
+  EXPECT_THAT(message_of<std::invalid_argument>([&] {
+                ParquetReader(path, {{.name = "user", .type = ColumnType::int64, .if_null = 0.5}});
+              }),
+              HasSubstr("column 'user' has the if_null 0.5; expected a value of type int64"));
 }
 
 TEST_F(ParquetReaderTest, files_that_do_not_fit_are_refused_by_name) {

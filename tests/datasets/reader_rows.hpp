@@ -82,8 +82,13 @@ class ReadRows {
   [[nodiscard]] std::vector<float> continuous(std::int64_t row) const {
     auto const [chunk, i] = place_of(row);
     auto const width = static_cast<std::size_t>(columns_.continuous);
-    auto const* const values = chunk->floats(kContinuous).data() + i * width;
-    return {values, values + width};
+    auto const& floats = chunk->floats(kContinuous);
+    auto const& doubles = chunk->doubles(kContinuous);
+    std::vector<float> values;
+    for (std::size_t slot = i * width; slot < (i + 1) * width; ++slot) {
+      values.push_back(doubles.empty() ? floats[slot] : static_cast<float>(doubles[slot]));
+    }
+    return values;
   }
   [[nodiscard]] std::vector<float> labels(std::int64_t row) const {
     std::vector<float> labels;

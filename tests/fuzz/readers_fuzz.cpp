@@ -32,7 +32,7 @@ constexpr std::size_t kCensusCategories = 33;
 struct Rows {
   std::size_t count = 0;
   std::vector<std::vector<std::int64_t>> keys;  ///< of each field
-  std::vector<std::uint32_t> continuous;        ///< bits, since a missing number is NaN
+  std::vector<std::uint64_t> continuous;        ///< bits, since a missing number is NaN
   std::vector<std::vector<float>> labels;       ///< of each task
 
   friend bool operator==(Rows const&, Rows const&) = default;
@@ -48,7 +48,7 @@ void expect_whole(Rows const& rows) {
   expect(rows.count > 0, "no rows, and no error");
   bool const census = is_census(rows);
   for (auto const bits : rows.continuous) {
-    auto const value = std::bit_cast<float>(bits);
+    auto const value = std::bit_cast<double>(bits);
     expect(std::isfinite(value) || (std::isnan(value) && !census),
            "a continuous value is not finite");
   }
@@ -68,9 +68,11 @@ Rows rows_of(datasets::StoredRows const& stored) {
     for (std::size_t i = 0; i < rows.keys.size(); ++i) {
       std::ranges::copy(chunk.ints(columns.categorical[i]), std::back_inserter(rows.keys[i]));
     }
-    for (auto const value : chunk.floats(datasets::kContinuous)) {
-      rows.continuous.push_back(std::bit_cast<std::uint32_t>(value));
-    }
+    auto const add = [&](double value) {
+      rows.continuous.push_back(std::bit_cast<std::uint64_t>(value));
+    };
+    std::ranges::for_each(chunk.floats(datasets::kContinuous), add);
+    std::ranges::for_each(chunk.doubles(datasets::kContinuous), add);
     for (std::size_t i = 0; i < rows.labels.size(); ++i) {
       std::ranges::copy(chunk.floats(columns.labels[i]), std::back_inserter(rows.labels[i]));
     }

@@ -104,6 +104,17 @@ TYPED_TEST(ServeRowsTest, become_a_query_of_the_fields_by_their_names) {
   EXPECT_EQ(answer.values, expected);
 }
 
+TEST(ServeRows, have_the_types_that_transforms_make) {
+  using data::Transform;
+  auto const fields = serve::fields_of(data::Schema(
+      {{.name = "time", .type = data::ColumnType::int64, .transforms = {Transform::normalize()}},
+       {.name = "shop", .type = data::ColumnType::int64, .transforms = {Transform::hash({5})}},
+       {.name = "count", .type = data::ColumnType::int64}}));
+  EXPECT_EQ(fields[0].dtype, DType::float32);
+  EXPECT_EQ(fields[1].dtype, DType::int64);
+  EXPECT_EQ(fields[2].dtype, DType::int64);
+}
+
 TEST(ServeRows, that_do_not_fit_the_fields_are_refused_by_name) {
   auto const rows = ready_rows(2);
   auto const refusal = [&](data::Chunk const& chunk, serve::Field const& field) {

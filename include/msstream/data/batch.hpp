@@ -27,7 +27,9 @@ struct LoaderPosition {
   // The settings that determine the batches. A loader refuses a position of other ones.
   std::uint64_t seed = 0;
   std::int64_t window_rows = 0;
-  std::int64_t batch_size = 0;  ///< of all ranks together
+  std::int64_t batch_size = 0;   ///< of all ranks together
+  std::uint64_t columns = 0;     ///< a hash of the reader's columns, with the transforms they state
+  std::uint64_t transforms = 0;  ///< a hash of what the transforms have learned; 0 without any
 
   /// Returns the position that to_string() has written. Throws std::invalid_argument for another
   /// text.

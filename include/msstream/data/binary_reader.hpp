@@ -14,8 +14,19 @@ namespace msstream::data {
 /// A column whose values are one after the other in a file of their own, as numpy's tofile() writes
 /// them: in the byte order of this machine, without a header.
 struct BinaryColumn {
-  /// The type of the values in the file. Integers become a column of type int64.
-  enum class Stored : std::uint8_t { float32, int32, int64 };
+  /// The type of the values in the file. Integers become a column of type int64, floats one of type
+  /// float32.
+  enum class Stored : std::uint8_t {
+    float32,
+    float64,
+    int8,
+    uint8,
+    int16,
+    uint16,
+    int32,
+    uint32,
+    int64
+  };
 
   std::string name;
   std::filesystem::path path;
@@ -30,7 +41,9 @@ struct BinaryColumn {
 /// costs nothing.
 ///
 /// Throws DataError, which names the file, if a file cannot be read, if files have different
-/// numbers of rows, and if offsets do not ascend within the values.
+/// numbers of rows, if offsets do not ascend within the values, and, with the row, for a number
+/// that is not finite or beyond float32. NaN is a number that is missing if a transform is
+/// fill_missing(). Transforms get a float64 before it is rounded.
 class BinaryReader final : public Reader {
  public:
   struct Options {
@@ -49,6 +62,8 @@ class BinaryReader final : public Reader {
   [[nodiscard]] Position position() const override;
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
+  /// Returns the name of the first column's file.
+  [[nodiscard]] std::string file_name(std::int64_t file) const override;
 
  private:
   struct Files;

@@ -46,6 +46,15 @@ class Chunk {
   [[nodiscard]] Values<float>& floats(std::string_view column);
   [[nodiscard]] Values<float> const& floats(std::string_view column) const;
 
+  /// Returns the values of a float32 column that has transforms, before these round them: a reader
+  /// appends its values here or to floats(), and here if float32 does not have them, such as Unix
+  /// times. Throws std::invalid_argument for a column of another type or without transforms, and if
+  /// there is no such column.
+  [[nodiscard]] Values<double>& doubles(std::size_t column);
+  [[nodiscard]] Values<double> const& doubles(std::size_t column) const;
+  [[nodiscard]] Values<double>& doubles(std::string_view column);
+  [[nodiscard]] Values<double> const& doubles(std::string_view column) const;
+
   /// Returns the values of a column of type int64 or hashed. Throws std::invalid_argument for a
   /// column of another type, and if there is no such column.
   [[nodiscard]] Values<std::int64_t>& ints(std::size_t column);
@@ -84,6 +93,7 @@ class Chunk {
   friend detail::ChunkAccess;
   struct Held {
     Values<float> floats;
+    Values<double> doubles;
     Values<std::int64_t> ints;
     Values<std::int64_t> offsets;
   };
@@ -91,6 +101,7 @@ class Chunk {
   /// `wanted`.
   [[nodiscard]] Held const& values(std::size_t column, detail::ColumnPart wanted) const;
   [[nodiscard]] Held& values(std::size_t column, detail::ColumnPart wanted);
+  [[nodiscard]] std::size_t count(std::size_t column) const noexcept;
 
   std::shared_ptr<Schema const> schema_;
   std::vector<Held> values_;

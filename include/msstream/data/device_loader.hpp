@@ -3,12 +3,14 @@
 
 #include <msstream/data/loader.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/order/position.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/step/prefetch.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 #include <msstream/tensor/tensor.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -19,6 +21,10 @@
 #include <vector>
 
 namespace msstream::data {
+
+namespace detail {
+class PinnedBatches;
+}  // namespace detail
 
 /// A batch of rows on the device, whose columns are views of two tensors, one of all floats and one
 /// of all integers. Copies share the elements.
@@ -59,6 +65,7 @@ class DeviceBatch<msstream::detail::AnyRuntime> {
   [[nodiscard]] msstream::detail::AnyTensor any_mask() const;
 
  private:
+  friend detail::PinnedBatches;
   std::shared_ptr<Schema const> schema_;
   std::vector<detail::BatchPlace> places_;
   std::optional<msstream::detail::AnyTensor> floats_;
@@ -117,9 +124,12 @@ class DeviceBatch : public DeviceBatch<msstream::detail::AnyRuntime> {
 
 namespace detail {
 
-/// The batches of a loader in pinned memory, and those of which copies are in flight.
+/// The batches of a loader in pinned memory, those of which copies are in flight, and the work on
+/// those that were given.
 class PinnedBatches {
  public:
+  using AnyBatch = DeviceBatch<msstream::detail::AnyRuntime>;
+
   PinnedBatches(std::shared_ptr<msstream::detail::DeviceState> device,
                 std::shared_ptr<Reader> reader,
                 LoaderOptions const& options);
@@ -129,14 +139,23 @@ class PinnedBatches {
 
   /// Issues the copies of the next batch, on the h2d stream of the current group. Blocks until the
   /// batch is made.
-  [[nodiscard]] std::optional<DeviceBatch<msstream::detail::AnyRuntime>> upload(
-      std::source_location issued_at);
+  [[nodiscard]] std::optional<AnyBatch> upload(std::source_location issued_at);
+  /// Notes a batch that the user gets.
+  void note_given(AnyBatch const& batch) { given_ = batch; }
+  /// Blocks the host until the work that was issued on batches in front of the last
+  /// `unfinished_batches` is complete. Work on the last batch that was given counts as issued.
+  void await_earlier();
   [[nodiscard]] Loader& loader() noexcept { return loader_; }
 
  private:
   void recycle_oldest();
 
   std::shared_ptr<msstream::detail::DeviceState> device_;
+  std::size_t unfinished_batches_;
+  std::optional<AnyBatch> given_;  ///< the last batch, until the next one is requested
+  /// The positions of streams behind the operations that use the batches that may not be finished,
+  /// oldest first.
+  std::deque<std::vector<order::Position>> unfinished_;
   std::deque<Batch> in_flight_;
   Loader loader_;  ///< declared last: its threads must not write memory that is being copied
 };
@@ -182,12 +201,17 @@ class DeviceLoader {
   [[nodiscard]] Schema const& schema() const noexcept { return batches_->loader().schema(); }
 
   /// Returns the next batch, or null after the last one. The copies of the batch after it are
-  /// issued before the call returns. Blocks until the batches are made, and until the copies of an
-  /// earlier batch are complete, whose memory is used again. Throws what Loader::next() throws.
+  /// issued before the call returns. Blocks until the batches are made, until the copies of an
+  /// earlier batch are complete, whose memory is used again, and until the work that uses the
+  /// batches in front of the last LoaderOptions::unfinished_batches is complete; so a loop that
+  /// reads no results does not run ahead of the device. Throws what Loader::next() throws, and
+  /// failures of that work.
   [[nodiscard]] std::optional<DeviceBatch<R>> next(
       std::source_location issued_at = std::source_location::current()) {
+    batches_->await_earlier();
     auto batch = uploads_->next(issued_at);
     if (batch) {
+      batches_->note_given(*batch);
       position_ = batch->after();
     }
     return batch;

@@ -45,6 +45,7 @@ class LibSvmReader final : public Reader {
   /// Continues at the position. In a gzip file, everything before it is inflated again.
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
+  [[nodiscard]] std::string file_name(std::int64_t file) const override;
 
  private:
   class Rows;

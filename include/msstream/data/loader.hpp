@@ -41,6 +41,9 @@ struct LoaderOptions {
   int ranks = 1;
   int threads = 2;        ///< that parse and gather rows, at least 1
   int batches_ahead = 4;  ///< batches that are made before they are requested, at least 1
+  /// The batches of a DeviceLoader on which work may be unfinished when next() gives another, at
+  /// least 1.
+  int unfinished_batches = 2;
   /// The transforms that are applied to the rows; null if no column of the reader states
   /// transforms. The loader keeps what they have learned when it is made.
   std::optional<Transforms> transforms = {};

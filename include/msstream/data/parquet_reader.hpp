@@ -21,8 +21,8 @@ struct ParquetColumn {
   std::vector<std::string> fields = {};
   bool jagged = false;  ///< reads one field that holds lists, of any lengths
   /// The value of a null of type float32 or int64. Without it, a null is an error, or a number that
-  /// is missing if a transform is fill_missing(). A null of type
-  /// hashed has the key of the empty string, and a list that is null has no values.
+  /// is missing if a transform is fill_missing(). A null of type hashed has the key of the empty
+  /// string, and a list that is null has no values.
   std::optional<double> if_null = {};
   /// If it is not 0, each value of type hashed is reduced to its row in a table of so many rows, by
   /// bucket_of().
@@ -54,6 +54,7 @@ class ParquetReader final : public Reader {
   [[nodiscard]] Position position() const override;
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
+  [[nodiscard]] std::string file_name(std::int64_t file) const override;
 
  private:
   class Files;

@@ -4,10 +4,17 @@
 #include <msstream/data/chunk.hpp>
 #include <msstream/data/schema.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace msstream::data {
+
+namespace detail {
+class TransformState;
+}  // namespace detail
 
 /// A source of rows in order, which users implement for data of their own. The library implements
 /// it for files: CsvReader, TsvReader, LibSvmReader, BinaryReader and ParquetReader.
@@ -52,6 +59,14 @@ class Reader {
   /// the function, to let threads share that work: it reads the bytes now and parses them in the
   /// task. By default, calls next() now, and the task passes its rows on.
   [[nodiscard]] virtual Task next_task();
+
+  /// Returns the name of the file with number Position::file, for messages. Called by any thread,
+  /// also while the reader reads.
+  [[nodiscard]] virtual std::string file_name(std::int64_t file) const;
+
+ private:
+  friend detail::TransformState;
+  std::vector<std::size_t> words_;  ///< columns whose strings a fit needs, for next_task()
 };
 
 }  // namespace msstream::data

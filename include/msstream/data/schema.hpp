@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,10 @@ struct Column {
 
   [[nodiscard]] bool is_jagged() const noexcept { return width == kJagged; }
   [[nodiscard]] bool is_float() const noexcept { return type == ColumnType::float32; }
+  /// Returns whether the values are float32 once the transforms have been applied.
+  [[nodiscard]] bool becomes_float() const noexcept {
+    return transforms.empty() ? is_float() : !transforms.front().makes_ids();
+  }
   friend bool operator==(Column const&, Column const&) = default;
 };
 
@@ -71,6 +76,13 @@ void require_part(Column const& column, ColumnPart wanted);
 [[nodiscard]] std::size_t index_with_part(Schema const& schema,
                                           std::string_view name,
                                           ColumnPart wanted);
+
+/// Throws std::invalid_argument, which names the column and the option, for a value that is not
+/// null unless the type has it: a finite float32, a whole number within int64.
+void require_value_of(std::string_view column,
+                      ColumnType type,
+                      std::string_view option,
+                      std::optional<double> value);
 
 }  // namespace detail
 

@@ -27,8 +27,8 @@ struct TextColumn {
   /// The names of the fields whose values make the column, of which each is one of its values in a
   /// row. Empty: the field `name`.
   std::vector<std::string> fields = {};
-  /// The value of an empty field of type float32 or int64. Null: an empty field is an error, or a
-  /// number that is missing if a transform is fill_missing().
+  /// The value of an empty field of type float32 or int64, which the type has. Null: an empty field
+  /// is an error, or a number that is missing if a transform is fill_missing().
   std::optional<double> if_empty = {};
   /// If it is not 0, the field holds any number of values, with this character between them, and
   /// the column is jagged. An empty field has none.
@@ -53,6 +53,9 @@ struct TextOptions {
   /// The character between fields, such as ';' or '|'. 0: a comma in a CsvReader, a tab in a
   /// TsvReader. Neither a quote, a line end nor, with `trim_spaces`, a space.
   char separator = '\0';
+  /// The words that stand for a missing value: a field, or a value of a jagged column, that is one
+  /// of them counts as empty, also in quotes. An empty one is always missing. See pandas_missing().
+  std::vector<std::string> missing = {};
   bool trim_spaces = false;  ///< ignores spaces around a value, also before its quote
   /// The bytes that a task parses, at least 1. A line is never divided.
   std::size_t chunk_bytes = std::size_t{1} << 18U;
@@ -102,6 +105,7 @@ class TextReader : public Reader {
   /// Continues at the position. In a gzip file, everything before it is inflated again.
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
+  [[nodiscard]] std::string file_name(std::int64_t file) const override;
 
  protected:
   TextReader(detail::TextKind kind, std::vector<TextFile> files, TextOptions options);
@@ -133,6 +137,15 @@ class TsvReader final : public TextReader {
   TsvReader(TextFile file, TextOptions options)
       : TsvReader(std::vector{std::move(file)}, std::move(options)) {}
 };
+
+/// Returns the words that pandas.read_csv() takes for missing values, as TextOptions::missing: NA,
+/// N/A, n/a, NaN, nan, NULL, null, None, <NA>, #N/A and their like. The dash, ? and \N are not
+/// among them.
+[[nodiscard]] std::vector<std::string> pandas_missing();
+
+/// Returns the columns of a schema with their transforms, each read from the field of its name.
+/// Throws std::invalid_argument for a column that has not one value in each row.
+[[nodiscard]] std::vector<TextColumn> text_columns(Schema const& schema);
 
 /// Returns the names prefix + first … prefix + last, such as I1, I2 … I13.
 [[nodiscard]] std::vector<std::string> numbered_names(std::string_view prefix, int first, int last);

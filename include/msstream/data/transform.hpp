@@ -15,9 +15,11 @@ namespace msstream::data {
 ///     {.name = "country", .type = hashed, .transforms = {Transform::vocabulary({.min_count =
 ///     10})}}
 ///
-/// A column of integers or strings has one step, hash() or vocabulary(), and becomes ids. A float32
-/// column has any number of the other steps, which are computed in double precision and rounded
-/// once. normalize() and vocabulary() are fitted to data: see Transforms.
+/// A column of integers or strings with one step, hash() or vocabulary(), becomes ids. A column of
+/// numbers, float32 or int64, with any number of the other steps becomes float32: they are computed
+/// in double precision and rounded once, so that Unix times keep their differences. The numbers of
+/// text and Parquet files are not rounded before them. normalize() and vocabulary() are fitted to
+/// data: see Transforms.
 ///
 /// A number that is missing is NaN. Steps pass it on, except fill_missing(); what is still missing
 /// at the end is an error.
@@ -51,7 +53,7 @@ struct Transform {
             .max_values = options.max_values};
   }
   [[nodiscard]] static Transform vocabulary() { return vocabulary(Vocabulary()); }
-  /// Replaces numbers that are missing.
+  /// Replaces numbers that are missing, in a float32 column.
   [[nodiscard]] static Transform fill_missing(double value) {
     return {.kind = Kind::fill_missing, .low = value};
   }
@@ -73,6 +75,10 @@ struct Transform {
   double low = 0;  ///< of clip(), and the value of fill_missing()
   double high = 0;
 
+  /// Returns whether the step makes ids, and not numbers.
+  [[nodiscard]] bool makes_ids() const noexcept {
+    return kind == Kind::hash || kind == Kind::vocabulary;
+  }
   friend bool operator==(Transform const&, Transform const&) = default;
 };
 

@@ -46,11 +46,12 @@ class Transforms {
   explicit Transforms(Schema const& schema);
 
   /// Reads all rows of a reader, from its beginning, and learns from them; then puts the reader
-  /// back to the beginning. The result depends on the rows alone. Holds one chunk, and all
-  /// different values of columns with a vocabulary, in memory. If it throws, nothing has changed.
+  /// back to the beginning. `threads` parse the rows; the result depends on the rows alone. Holds a
+  /// chunk for each thread, and all different values of columns with a vocabulary, in memory. If it
+  /// throws, nothing has changed.
   /// Throws what the reader throws, DataError for values that cannot be transformed, and
   /// std::invalid_argument for a reader of other columns.
-  void fit(Reader& reader) const;
+  void fit(Reader& reader, int threads = 2) const;
   /// Returns whether everything that is learned from data has been fitted or loaded.
   [[nodiscard]] bool is_fitted() const noexcept;
 

@@ -147,12 +147,12 @@ void read_values(arrow::Array const& array,
     case arrow::Type::UINT64:
       return read_numbers<arrow::UInt64Array>(array, begin, end, sink);
     case arrow::Type::FLOAT:
-      if constexpr (std::is_same_v<T, float>) {
+      if constexpr (std::is_floating_point_v<T>) {
         return read_numbers<arrow::FloatArray>(array, begin, end, sink);
       }
       break;
     case arrow::Type::DOUBLE:
-      if constexpr (std::is_same_v<T, float>) {
+      if constexpr (std::is_floating_point_v<T>) {
         return read_numbers<arrow::DoubleArray>(array, begin, end, sink);
       }
       break;
@@ -228,8 +228,13 @@ void append_arrow(ArrowPlace const& place,
       read_values(*array, 0, array->length(), sink);
     }
   };
-  place.column.type == ColumnType::float32 ? append(chunk.floats(column))
-                                           : append(chunk.ints(column));
+  if (place.column.type != ColumnType::float32) {
+    append(chunk.ints(column));
+  } else if (place.column.transforms.empty()) {
+    append(chunk.floats(column));
+  } else {
+    append(chunk.doubles(column));
+  }
 }
 
 }  // namespace msstream::data::detail

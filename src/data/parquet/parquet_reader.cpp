@@ -37,6 +37,7 @@ Schema schema_of_parquet(std::vector<ParquetColumn> const& columns) {
         column.name,
         column.buckets,
         to_string(column.type));
+    detail::require_value_of(column.name, column.type, "if_null", column.if_null);
     auto const width =
         column.jagged ? kJagged
                       : std::max<std::int64_t>(1, static_cast<std::int64_t>(column.fields.size()));
@@ -126,7 +127,8 @@ class ParquetReader::Files {
   static std::shared_ptr<std::vector<ParquetColumn> const> with_missing(
       std::vector<ParquetColumn> columns) {
     for (auto& column : columns) {
-      if (!column.if_null && fills_missing(column.transforms)) {
+      bool const has_missing = column.type == ColumnType::float32;
+      if (has_missing && !column.if_null && fills_missing(column.transforms)) {
         column.if_null = std::numeric_limits<double>::quiet_NaN();
       }
     }
@@ -148,6 +150,10 @@ class ParquetReader::Files {
       groups_ = -1;
     }
     return {};
+  }
+
+  [[nodiscard]] std::string name_of(std::int64_t file) const {
+    return paths_.at(static_cast<std::size_t>(file)).string();
   }
 
   [[nodiscard]] Position position() const {
@@ -221,6 +227,10 @@ bool ParquetReader::next(Chunk& chunk) {
   }
   task(chunk);
   return true;
+}
+
+std::string ParquetReader::file_name(std::int64_t file) const {
+  return files_->name_of(file);
 }
 
 Reader::Position ParquetReader::position() const {

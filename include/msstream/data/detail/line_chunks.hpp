@@ -75,6 +75,9 @@ class LineChunks {
   void read_more();
   void leave_out_mark();
   void scan();
+  /// Returns whether lines end with CR alone, as files of old Macs do: a text without a line end
+  /// and quotes, with a CR before its last byte.
+  [[nodiscard]] bool has_cr_ends() const;
   void fail(std::size_t at, std::string_view reason);
   [[nodiscard]] bool is_over() const { return ended_ || failure_ != nullptr; }
 

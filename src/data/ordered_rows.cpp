@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/ordered_rows.hpp"
+
+#include "data/chunk_access.hpp"
+#include "data/row_error.hpp"
+
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace msstream::data::detail {
+
+void OrderedRows::read(int threads) {
+  std::vector<std::jthread> helpers;
+  try {
+    for (int i = 1; i < threads; ++i) {
+      helpers.emplace_back([this] { work(); });
+    }
+  } catch (std::system_error const&) {
+    // The system has no more threads: those that run and the calling one do all the work.
+  }
+  work();
+}
+
+void OrderedRows::rethrow() const {
+  if (failure_) {
+    std::rethrow_exception(failure_);
+  }
+}
+
+void OrderedRows::work() {
+  auto const schema = std::make_shared<Schema const>(reader_.schema());
+  while (true) {
+    std::int64_t number = 0;
+    Reader::Position begin;
+    Reader::Task task;
+    std::exception_ptr failure;
+    {
+      std::lock_guard const lock(reading_);
+      if (std::lock_guard const state(mutex_); over_) {
+        return;
+      }
+      number = chunks_++;
+      try {
+        begin = reader_.position();
+        task = reader_.next_task();
+        begin = place_of_rows(begin, reader_.position());
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      if (!task) {
+        std::lock_guard const state(mutex_);
+        over_ = true;
+      }
+    }
+    Chunk chunk(schema);
+    ChunkAccess::keep_words(chunk, words_);
+    try {
+      if (task) {
+        task(chunk);
+        chunk.check();
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return turn_ == number; });
+    try {
+      if (!failure && !failure_) {
+        add_(chunk);
+      }
+    } catch (RowError const& error) {
+      failure = std::make_exception_ptr(with_place(error, reader_, begin));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (failure && !failure_) {
+      failure_ = failure;
+      over_ = true;
+    }
+    ++turn_;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace msstream::data::detail

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/data/reader.hpp>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace msstream::data::detail {
+
+/// Reads all rows of a reader in several threads, and calls a function with the chunks in their
+/// order, one at a time. A thread takes the next task, parses its rows, and waits for its turn.
+class OrderedRows {
+ public:
+  /// The chunks keep the strings of the columns `words`.
+  OrderedRows(Reader& reader, std::vector<std::size_t> words, std::function<void(Chunk&)> add)
+      : reader_(reader), words_(std::move(words)), add_(std::move(add)) {}
+
+  /// Reads to the end, or to the first error.
+  void read(int threads);
+  /// Throws the error of the first chunk that has one.
+  void rethrow() const;
+
+ private:
+  void work();
+
+  Reader& reader_;
+  std::vector<std::size_t> words_;
+  std::function<void(Chunk&)> add_;
+  std::mutex reading_;  ///< guards the reader and `chunks_`
+  std::int64_t chunks_ = 0;
+  std::mutex mutex_;  ///< guards all below
+  std::condition_variable changed_;
+  std::int64_t turn_ = 0;
+  bool over_ = false;
+  std::exception_ptr failure_;
+};
+
+}  // namespace msstream::data::detail

@@ -73,19 +73,23 @@ class Parameters<AnyRuntime>::State {
     return tensor;
   }
 
-  int freeze(std::string const& names) {
-    int frozen = 0;
-    for (auto& parameter : made_) {
+  /// Calls function(parameter) for each parameter whose whole name the pattern matches, and returns
+  /// their number. Throws std::invalid_argument, with the name of the call, if there is none.
+  template <class Function>
+  int for_each_of(char const* call, std::string const& names, Function const& function) const {
+    int count = 0;
+    for (auto const& parameter : made_) {
       if (detail::matches_pattern(names, parameter.name)) {
-        parameter.tensor.freeze();
-        ++frozen;
+        function(parameter);
+        ++count;
       }
     }
-    require(frozen > 0,
-            "Parameters::freeze: \"{}\" matches the whole name of no parameter; there are {}",
+    require(count > 0,
+            "Parameters::{}: \"{}\" matches the whole name of no parameter; there are {}",
+            call,
             names,
             names_for_messages());
-    return frozen;
+    return count;
   }
 
   struct Made {
@@ -184,7 +188,13 @@ std::uint64_t Body::seed() const noexcept {
 }
 
 int Body::freeze(std::string const& names) {
-  return state_->freeze(names);
+  return state_->for_each_of(
+      "freeze", names, [](auto const& parameter) { parameter.tensor.freeze(parameter.name); });
+}
+
+int Body::unfreeze(std::string const& names) {
+  return state_->for_each_of(
+      "unfreeze", names, [](auto const& parameter) { parameter.tensor.unfreeze(parameter.name); });
 }
 
 void Body::for_each(

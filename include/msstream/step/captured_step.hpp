@@ -108,9 +108,10 @@ class CapturedStep {
   /// pool's assignment gives "replay"; otherwise the current group.
   ///
   /// Throws std::logic_error inside a capture on the device, if a tensor that the step writes has
-  /// been frozen, and if the step copies from a PinnedArray that only captured steps still own and
-  /// that none of them writes. `issued_at` is used in the reports of a checking runtime, which
-  /// checks the uses of all captured operations.
+  /// been frozen, if one that it used while it was frozen has been unfrozen, and if the step copies
+  /// from a PinnedArray that only captured steps still own and that none of them writes.
+  /// `issued_at` is used in the reports of a checking runtime, which checks the uses of all
+  /// captured operations.
   order::Position replay(std::source_location issued_at = std::source_location::current()) {
     return any_.replay(issued_at);
   }

@@ -12,6 +12,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -102,6 +103,7 @@ class Parameters<AnyRuntime>::State {
       return {name, tensor.shape(), tensor.dtype(), kind, tensor.immutable()};
     }
   };
+  [[nodiscard]] std::set<std::string, std::less<>>& stacks() noexcept { return stacks_; }
   [[nodiscard]] std::vector<Made> const& made() const noexcept { return made_; }
   [[nodiscard]] bool contains(std::string_view name) const { return by_name_.contains(name); }
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
@@ -157,6 +159,7 @@ class Parameters<AnyRuntime>::State {
   std::uint64_t const seed_;
   std::vector<Made> made_;
   std::map<std::string, std::size_t, std::less<>> by_name_;  ///< indices in made_
+  std::set<std::string, std::less<>> stacks_;                ///< the names of stacks
 };
 
 using Body = Parameters<AnyRuntime>;
@@ -224,6 +227,14 @@ detail::SourceCheck Body::check_of_list() const {
                       state->made()[count].name));
     }
   };
+}
+
+bool Body::has_stack(std::string_view name) const {
+  return state_->stacks().contains(name);
+}
+
+void Body::note_stack(std::string_view name) {
+  state_->stacks().emplace(name);
 }
 
 AnyTensor Body::find(std::string_view name, DType dtype) const {

@@ -35,12 +35,18 @@ struct DenseStackOptions {
   float dropout = 0.0F;
   /// For dropout: the generator, whose state is shared. Call its advance() once a step.
   std::optional<RandomGenerator<detail::AnyRuntime>> random = {};
+  /// Whether the stack may use the weights of an earlier stack of its name in the same store.
+  /// Copies of a stack share its weights too.
+  bool shared = false;
 };
 
 namespace detail {
 
-/// Throws std::invalid_argument for a dropout outside [0, 1) or without a generator.
-void require_stack(std::string_view name, DenseStackOptions const& options);
+/// Throws std::invalid_argument for a dropout outside [0, 1) or without a generator, and for a
+/// stack that would share weights although its options do not say so.
+void require_stack(Parameters<AnyRuntime> const& parameters,
+                   std::string_view name,
+                   DenseStackOptions const& options);
 
 }  // namespace detail
 
@@ -53,10 +59,10 @@ class DenseStack {
   /// outputs. The first layer has `inputs` inputs. A batch norm has `<name>/<layer>/norm/weight`
   /// and `bias`, a PReLU `<name>/<layer>/prelu/weight`, first 0.25, and Dice
   /// `<name>/<layer>/dice/weight`; the running statistics of batch norm and Dice are the buffers
-  /// `mean` and `variance` beside them. A dropout has the name `<name>/<layer>`. Stacks of one name
-  /// in one store are one set of weights, as tensors of one name are: give each tower a name of its
-  /// own. Throws what Parameters::dense() throws, also for a name that has other shapes or
-  /// initializers, and std::invalid_argument for a dropout outside [0, 1) or without a generator.
+  /// `mean` and `variance` beside them. A dropout has the name `<name>/<layer>`. Throws what
+  /// Parameters::dense() throws, also for a name that has other shapes or initializers, and
+  /// std::invalid_argument for a dropout outside [0, 1) or without a generator, and for a name that
+  /// another stack of the store has, unless DenseStackOptions::shared.
   DenseStack(Parameters<R>& parameters,
              std::string_view name,
              std::int64_t inputs,
@@ -64,7 +70,7 @@ class DenseStack {
              DenseStackOptions const& options = {},
              std::source_location issued_at = std::source_location::current())
       : name_(name), dropout_{options.dropout}, random_(options.random) {
-    detail::require_stack(name, options);
+    detail::require_stack(parameters, name, options);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       bool const is_last = i + 1 == widths.size();
       auto const layer = layer_name(i);
@@ -96,6 +102,7 @@ class DenseStack {
       layers_.push_back(std::move(made));
       inputs = widths[i];
     }
+    parameters.note_stack(name);
   }
 
   /// Returns the output of the last layer, [batch, outputs], for an input [batch, inputs]. The

@@ -107,6 +107,9 @@ class Parameters<detail::AnyRuntime> {
                                                std::source_location issued_at);
   [[nodiscard]] detail::AnyTensor find(std::string_view name, DType dtype) const;
   [[nodiscard]] detail::SourceCheck check_of_list() const;
+  /// Returns whether note_stack() was called with a name, by which a DenseStack notes its own.
+  [[nodiscard]] bool has_stack(std::string_view name) const;
+  void note_stack(std::string_view name);
 
  private:
   class State;

@@ -6,7 +6,13 @@
 
 namespace msstream::detail {
 
-void require_stack(std::string_view name, DenseStackOptions const& options) {
+void require_stack(Parameters<AnyRuntime> const& parameters,
+                   std::string_view name,
+                   DenseStackOptions const& options) {
+  require(options.shared || !parameters.has_stack(name),
+          "DenseStack '{}': the Parameters have a stack of this name, whose weights this one would "
+          "share; expected another name, or DenseStackOptions::shared",
+          name);
   require(options.dropout >= 0.0F && options.dropout < 1.0F,
           "DenseStack '{}': a dropout of {}; expected a number in [0, 1)",
           name,

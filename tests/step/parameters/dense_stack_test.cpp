@@ -116,6 +116,23 @@ TYPED_TEST(DenseStackTest, refusals_name_the_stack) {
   EXPECT_TRUE(parameters.entries().empty());
 }
 
+TYPED_TEST(DenseStackTest, weights_are_shared_if_the_program_says_so) {
+  Parameters<TypeParam> parameters(this->device());
+  DenseStack<TypeParam> const user(parameters, "tower", 3, {5, 2});
+  auto const item = [&](DenseStackOptions const& options) {
+    return DenseStack<TypeParam>(parameters, "tower", 3, {5, 2}, options);
+  };
+  expect_refused([&] { (void)item({}); }, "'tower'", "shared");
+  auto const x = this->put(this->random.reals(4 * 3), {4, 3});
+  auto const copied = user;
+  EXPECT_EQ(to_host(item({.shared = true})(no_tape, x)), to_host(user(no_tape, x)));
+  EXPECT_EQ(to_host(copied(no_tape, x)), to_host(user(no_tape, x)));
+  EXPECT_EQ(parameters.entries().size(), 4U);
+  expect_refused([&] { (void)DenseStack<TypeParam>(parameters, "new", 3, {2}, {.dropout = 1.0F}); },
+                 "'new'");
+  EXPECT_NO_THROW((void)DenseStack<TypeParam>(parameters, "new", 3, {2})) << "nothing was made";
+}
+
 TYPED_TEST(DenseStackTest, a_dropout_that_would_repeat_a_mask_is_refused) {
   RandomGenerator<TypeParam> random(this->device());
   auto const x = this->put(Floats(12, 1.0F), {6, 2});

@@ -129,7 +129,7 @@ TYPED_TEST(ServedCheckpoint, tensors_have_other_names_in_the_file) {
   auto const average = [](std::string const& name) { return "average/" + name; };
   EXPECT_THAT(message_of<std::invalid_argument>(
                   [&] { checkpoint::load(this->path_, tensors, {.rename = average}); }),
-              HasSubstr("only in the file: w"));
+              HasSubstr("only in the file (LoadOptions::allow_unexpected ignores them): w"));
   auto const loaded =
       checkpoint::load(this->path_, tensors, {.allow_unexpected = true, .rename = average});
   EXPECT_THAT(loaded.tensors, ElementsAre("w", "v"));

@@ -47,6 +47,8 @@ namespace detail {
 void require_stack(Parameters<AnyRuntime> const& parameters,
                    std::string_view name,
                    DenseStackOptions const& options);
+/// Throws std::invalid_argument for an input of a stack that is not [batch, inputs].
+void require_stack_input(std::string_view name, Shape const& input, std::int64_t inputs);
 
 }  // namespace detail
 
@@ -107,12 +109,16 @@ class DenseStack {
 
   /// Returns the output of the last layer, [batch, outputs], for an input [batch, inputs]. The
   /// result of a stack without layers is the input. `tape` is a GradientTape, or no_tape; with
-  /// no_tape nothing is dropped, and batch norm and Dice use the running statistics.
+  /// no_tape nothing is dropped, and batch norm and Dice use the running statistics. Throws
+  /// std::invalid_argument, with the name of the stack, for an input of another shape.
   template <class Tape>
   [[nodiscard]] Tensor<float, R> operator()(
       Tape& tape,
       Tensor<float, R> input,
       std::source_location issued_at = std::source_location::current()) const {
+    if (!layers_.empty()) {
+      detail::require_stack_input(name_, input.shape(), layers_.front().weight.shape()[0]);
+    }
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       auto const& layer = layers_[i];
       auto const* const fixed = std::get_if<ops::Activation>(&layer.activation);

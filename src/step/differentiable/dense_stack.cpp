@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/format.hpp>
 #include <msstream/step/dense_stack.hpp>
 
 #include <string_view>
@@ -22,6 +23,14 @@ void require_stack(Parameters<AnyRuntime> const& parameters,
       "DenseStack '{}': a dropout of {} without a generator; expected DenseStackOptions::random",
       name,
       options.dropout);
+}
+
+void require_stack_input(std::string_view name, Shape const& input, std::int64_t inputs) {
+  require(input.rank() == 2 && input[1] == inputs,
+          "DenseStack '{}': an input {}; expected [batch, {}]",
+          name,
+          input,
+          inputs);
 }
 
 }  // namespace msstream::detail

@@ -114,6 +114,11 @@ TYPED_TEST(DenseStackTest, refusals_name_the_stack) {
   expect_refused([&] { made({.dropout = 0.5F}); }, "'tower'", "without a generator");
   expect_refused([&] { made({.dropout = 1.0F, .random = random}); }, "'tower'", "dropout of 1");
   EXPECT_TRUE(parameters.entries().empty());
+  DenseStack<TypeParam> const stack(parameters, "tower", 3, {5, 2});
+  auto const input = this->put(Floats(8, 1.0F), {2, 4});
+  GradientTape tape(this->device());
+  expect_refused([&] { (void)stack(tape, input); }, "'tower'", "an input [2, 4]", "[batch, 3]");
+  expect_refused([&] { (void)stack(no_tape, input.reshaped({8})); }, "'tower'", "an input [8]");
 }
 
 TYPED_TEST(DenseStackTest, weights_are_shared_if_the_program_says_so) {

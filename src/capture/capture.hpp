@@ -163,7 +163,10 @@ class Capture final : public OpenCapture {
     leave();
     if (!over_) {
       try {
-        static_cast<void>(memory_->keep_survivors());
+        for (auto const& block : memory_->keep_survivors()) {
+          block->lost = true;
+          block->immutable = true;
+        }
       } catch (...) {  // NOLINT(bugprone-empty-catch): the capture failed for lack of memory
       }
     }

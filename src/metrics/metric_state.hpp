@@ -64,7 +64,7 @@ class MetricState {
   virtual void note_reset() const {}
 
  protected:
-  /// What a state is the sum of, equal for states that can be added to each other.
+  /// The name of what a state sums, equal for states that can be added to each other.
   struct Sum {
     std::string of;
     int tally_words = kernels::Tally::words;  ///< the first words of the tally, which are sums

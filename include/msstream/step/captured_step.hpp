@@ -92,7 +92,9 @@ class CapturedStep {
   /// device; for an operation that may not be captured because its work waits for the device (the
   /// message has its name); and for a TensorHolder on a captured stream that is still open at the
   /// end (the message has the place of its hold()). After an exception nothing remains of the
-  /// capture.
+  /// capture. Tensors that it made and that still live have no contents: until they are written, an
+  /// operation that reads one throws std::logic_error, such as backward() for a tape that was not
+  /// cleared.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function)
       : CapturedStep(device, std::forward<F>(function), nullptr) {}

@@ -61,6 +61,9 @@ struct alignas(64) Block : ListLinks {
   std::atomic<GroupShare*> share{nullptr};
   order::StreamIndex home = 0;         ///< the stream whose free list the block returns to
   std::atomic<bool> immutable{false};  ///< the block is only read, and therefore not tracked
+  /// Whether the block was made in a capture that failed, so that it has no contents until it is
+  /// written. It is then immutable too.
+  std::atomic<bool> lost{false};
   std::atomic<std::uint32_t> references{0};
   std::atomic<std::uint32_t> captured_reads{0};  ///< references by graphs that copy from the block
   std::atomic<std::uint32_t> unfreezes{0};       ///< how often the block ceased to be immutable

@@ -195,7 +195,7 @@ class ParameterAverages<AnyRuntime>::State {
     Floats average;
     std::optional<AnyTensor> kept = {};  ///< the weight, if it has 16 bits, while it is swapped
   };
-  /// What an operation does: it writes averages, both weights and averages, or weights.
+  /// The purpose of an operation: it writes averages, both weights and averages, or weights.
   enum class Use { update, swap, round };
 
   void require_not_swapped(char const* call) const {

@@ -31,6 +31,7 @@ void parameters(ms::Device<> const& device) {
     teach::expect(!entry.name.empty() && entry.shape.count() > 0, "a parameter");
   }
   params.freeze("mlp/*");
+  params.unfreeze("mlp/0/*");
   teach::expect(params.count() == 13 * 64 + 64 + 160'000 + 13 * 64 + 64 + 64 * 32 + 32 + 32 + 1,
                 "the number of elements");
 }
@@ -161,6 +162,27 @@ void tables(ms::Device<> const& device) {
   teach::expect(pooled.shape() == ms::Shape{2, 24}, "the columns of both tables");
 }
 
+void tables_with_their_own_optimizer(ms::Device<> const& device) {
+  using enum ms::ops::OptimizerKind;
+  ms::GradientTape tape(device);
+  ms::Parameters params(device);
+  ms::ops::EmbeddingTables<> const tables(
+      device, {{.weights = params.table<ms::float16>("table/items", {100, 8}), .hotness = 3}});
+  ms::DenseStack const over(params, "over", 8, {1});
+  auto const ids = ms::to_device(device, std::vector<std::int64_t>{1, 2, 3, 3, 2, 2}, {6});
+  auto const y = ms::zeros<float>(device, {2, 1});
+
+  ms::Optimizer of_tables(device, {.kind = rowwise_adagrad, .learning_rate = 0.02F});
+  of_tables.add(params, "table/*", {});
+  ms::Optimizer of_layers(device, {.kind = adam, .learning_rate = 1e-3F});
+  of_layers.add(params, "over/*", {});
+  auto const pooled = ms::ops::embedding_lookup(tape, tables, ms::ops::TableBags<>{ids, 2});
+  tape.backward(ms::ops::mse_loss(tape, over(tape, pooled), y));
+  of_tables.step(tape);
+  of_layers.step(tape);
+  teach::expect(of_tables.status().steps == 1 && of_layers.status().steps == 1, "a step of each");
+}
+
 void layers(ms::Device<> const& device) {
   ms::GradientTape tape(device);
   ms::Parameters params(device);
@@ -219,6 +241,7 @@ int main() {
     training(device);
     loader(device);
     tables(device);
+    tables_with_their_own_optimizer(device);
     layers(device);
     streams(device);
     metrics_and_files(device);

@@ -177,9 +177,13 @@ MSSTREAM_HOST_DEVICE inline std::int64_t bucket_at(double distance, std::int64_t
   return distance < 0.0 ? half - 1 - within : half + within;
 }
 
-/// Returns the logit at which the buckets of a metric are finest: that of its first example, which
-/// is the first of this batch if the metric has no example yet. An infinite one is replaced by 0.
+/// Returns the logit at which the buckets of a metric are finest: the one that it was given, or
+/// that of its first example, which is the first of this batch if the metric has no example yet. An
+/// infinite one is replaced by 0.
 MSSTREAM_HOST_DEVICE inline double centre_of(MetricUpdate const& update) {
+  if (update.has_centre) {
+    return update.bound;
+  }
   if (update.tally->at[Tally::examples] != 0) {
     return std::bit_cast<double>(update.tally->at[Tally::centre]);
   }

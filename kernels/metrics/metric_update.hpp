@@ -50,8 +50,10 @@ struct MetricUpdate {
   MetricKind kind;
   bool are_probabilities;  ///< scores are probabilities, otherwise logits or any numbers
   bool exponential;        ///< gain: of a grade is 2^grade - 1, otherwise the grade
+  bool has_centre;         ///< buckets: `bound` is where they are finest, not the first example
   float threshold;         ///< accuracy
-  double bound;            ///< loss: bound of |logit|, or the least and 1 - most probability
+  double bound;  ///< loss: bound of |logit|, or the least and 1 - most probability; buckets: the
+                 ///< centre
   std::int64_t rows;
   std::int64_t const* count;  ///< device scalar: how many rows exist; null if all do
   float const* scores;        ///< [rows]

@@ -24,7 +24,7 @@ enum class Mechanism : std::uint8_t {
   launch_handshake,       ///< an event is recorded only after the operation that it must cover is
                           ///< launched
   reuse_follows_uses,     ///< a block keeps the record of its uses when it changes its owner
-  reuse_of_frozen,        ///< a block that is reused counts its untracked uses too
+  reuse_of_frozen,        ///< a block that is frozen no more counts its untracked uses too
   pinned_reuse,           ///< pinned memory is reused only when its copies are complete
   host_wait,              ///< the host waits for copies before it uses their memory
   holder_hold,            ///< work under a TensorHolder waits for the tensors' earlier uses

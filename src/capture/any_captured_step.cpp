@@ -107,10 +107,9 @@ class AnyCapturedStep::State {
     AccessSet accesses;
     for (auto const& use : captured_.uses) {
       use.require_owner();
+      use.require_as_captured();
       if (!use.block->immutable) {
         accesses.add(use.block->record, use.mode);
-      } else if (use.mode == AccessMode::write) {
-        throw std::logic_error("a captured step writes a tensor that has become immutable");
       }
     }
     accesses.add(replays_, AccessMode::write);  // the destructor waits for the last replay

@@ -6,9 +6,13 @@
 #include "memory/device/open_capture.hpp"
 #include "stream/inside_work.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -63,6 +67,7 @@ class Capture final : public OpenCapture {
         : block(std::move(other.block)),
           mode(other.mode),
           from_host(other.from_host),
+          frozen_at(other.frozen_at),
           is_counted_(std::exchange(other.is_counted_, false)) {}
     Use& operator=(Use&&) = delete;
     ~Use() {
@@ -103,13 +108,36 @@ class Capture final : public OpenCapture {
       }
     }
 
+    /// Throws std::logic_error if the graph writes memory that has been frozen since the capture,
+    /// or used memory while it was frozen, as no parameter to be trained, that is frozen no more.
+    void require_as_captured() const {
+      if (block->immutable) {
+        if (mode == AccessMode::write) {
+          throw std::logic_error(fmt::format(
+              "a captured step writes {}, which has become immutable; capture the step again",
+              name_of_block()));
+        }
+      } else if (frozen_at && *frozen_at != block->unfreezes) {
+        throw std::logic_error(fmt::format(
+            "a captured step used {} while it was frozen, so that it does not train it, and it is "
+            "frozen no more; capture the step again",
+            name_of_block()));
+      }
+    }
+
     memory::BlockRef block;
     AccessMode mode;
     bool from_host = false;  ///< pinned memory that is copied to the device
+    /// Block::unfreezes at the capture, if the block was immutable.
+    std::optional<std::uint32_t> frozen_at = {};
 
    private:
     [[nodiscard]] bool is_copied_from() const noexcept {
       return from_host && mode == AccessMode::read;
+    }
+    [[nodiscard]] std::string name_of_block() const {
+      std::lock_guard const guard(block->record.lock);
+      return block->name != nullptr ? fmt::format("\"{}\"", *block->name) : "a tensor";
     }
 
     bool is_counted_ = false;  ///< the reference is one of Block::captured_reads
@@ -135,7 +163,10 @@ class Capture final : public OpenCapture {
     leave();
     if (!over_) {
       try {
-        static_cast<void>(memory_->keep_survivors());
+        for (auto const& block : memory_->keep_survivors()) {
+          block->lost = true;
+          block->immutable = true;
+        }
       } catch (...) {  // NOLINT(bugprone-empty-catch): the capture failed for lack of memory
       }
     }
@@ -181,7 +212,11 @@ class Capture final : public OpenCapture {
     }
     auto& noted = noted_.try_emplace(&block, memory::BlockRef::share(block)).first->second;
     noted.use.mode = std::max(noted.use.mode, mode);
-    return block.immutable ? nullptr : &noted.record;
+    if (block.immutable) {
+      noted.use.frozen_at = block.unfreezes;
+      return nullptr;
+    }
+    return &noted.record;
   }
   [[nodiscard]] StreamGroup* writer_of(memory::Block& block) const override {
     auto const noted = noted_.find(&block);

@@ -186,7 +186,7 @@ LoadPlan compare(SafetensorsFile const& file,
   tell(idle, "patterns that match no tensor");
   tell(options.allow_missing ? std::vector<std::string>() : absent, "missing in the file");
   tell(options.allow_unexpected ? std::vector<std::string>() : loaded.unexpected,
-       "only in the file");
+       "only in the file (LoadOptions::allow_unexpected ignores them)");
   tell(others, "of another shape or type");
   for (auto const& what : unfit) {  // written by the library, so not shortened
     problems += fmt::format("{}{}", problems.empty() ? "" : "; ", what);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/device/device_state.hpp"
 #include "memory/device/open_capture.hpp"
+#include "metrics/metric_merge.hpp"
 #include "metrics/metric_state.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -101,6 +102,10 @@ void AnyMetric::reset(std::source_location issued_at) const {
   state_->note_reset();
 }
 
+void AnyMetric::merge(AnyMetric const& other, std::source_location issued_at) const {
+  state_->merge(*other.state_, issued_at);
+}
+
 void update_metrics(std::vector<AnyUpdate> const& updates, std::source_location issued_at) {
   std::vector<Addition> additions;
   for (auto const& update : updates) {
@@ -179,6 +184,36 @@ MetricState::MetricState(std::shared_ptr<DeviceState> const& device,
 
 void MetricState::reset(std::source_location issued_at) const {
   msstream::detail::fill_any(words_.any(), 0, issued_at);
+}
+
+void MetricState::merge(MetricState const& other, std::source_location issued_at) const {
+  require(&other != this, "{}: merged with itself; expected another metric", name_);
+  auto const own = sum();
+  auto const others = other.sum();
+  require(
+      own.of == others.of,
+      "{}: the sum of {}, merged with {}, the sum of {}; expected metrics of one kind with equal "
+      "options",
+      name_,
+      own.of,
+      other.name_,
+      others.of);
+  require(other.device() == device(), "{}: {} is on another device", name_, other.name_);
+  kernels::MetricMerge const merge{reinterpret_cast<kernels::Tally*>(words_.data()),
+                                   reinterpret_cast<kernels::Tally const*>(other.words_.data()),
+                                   own.tally_words,
+                                   words_.count() - kTallyElements};
+  Reads read;
+  read.add(other.words_);
+  Writes written;
+  written.add(words_);
+  issue(
+      "merge_metrics",
+      read,
+      written,
+      [merge](auto stream) { kernels::merge_metrics(stream, merge); },
+      {},
+      issued_at);
 }
 
 std::uint64_t* MetricState::words() const noexcept {

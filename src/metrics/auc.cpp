@@ -138,6 +138,14 @@ class KeptState : public MetricState {
     }
   }
 
+  [[nodiscard]] Sum sum() const override {
+    throw std::invalid_argument(
+        fmt::format("{}: keeps its examples, so it cannot be merged; update one metric with all of "
+                    "them, or use "
+                    "BucketedAuc",
+                    name()));
+  }
+
   /// Runs ranked_area() on the first `count` examples, and returns its result.
   [[nodiscard]] std::vector<std::uint64_t> ranked(
       std::int64_t count,
@@ -234,7 +242,8 @@ class BucketsState final : public MetricState {
                     issued_at),
         input_(options.input),
         buckets_(options.buckets),
-        weighted_(options.weighted) {}
+        weighted_(options.weighted),
+        centre_(options.centre) {}
 
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
     auto const words = read(issued_at).words;
@@ -264,6 +273,10 @@ class BucketsState final : public MetricState {
             "{}: {} buckets; expected a power of two from 2^8 to 2^24",
             options.name,
             options.buckets);
+    require(std::isfinite(options.centre.value_or(0.0)),
+            "{}: a centre of {}; expected a finite logit",
+            options.name,
+            options.centre.value_or(0.0));
     return options.name;
   }
   void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const override {
@@ -271,12 +284,27 @@ class BucketsState final : public MetricState {
     update.kind = kernels::MetricKind::buckets;
     update.are_probabilities = input_ == Input::probabilities;
     update.capacity = buckets_;
+    update.has_centre = centre_.has_value();
+    update.bound = centre_.value_or(0.0);
     update.buckets = words();
+  }
+  [[nodiscard]] Sum sum() const override {
+    require(centre_.has_value(),
+            "{}: its buckets follow its first example, so it cannot be merged; expected "
+            "BucketedAuc::Options::centre",
+            name());
+    return {fmt::format("{}examples in {} buckets of {} around {}",
+                        weighted_ ? "weighted " : "",
+                        buckets_,
+                        input_ == Input::probabilities ? "probabilities" : "logits",
+                        *centre_),
+            kernels::Tally::terms};
   }
 
   Input input_;
   std::int64_t buckets_;
   bool weighted_;
+  std::optional<double> centre_;
 };
 
 }  // namespace

@@ -57,10 +57,18 @@ class MetricState {
   virtual void add_writes(Writes& written) const { written.add(words_); }
   [[nodiscard]] virtual std::optional<double> value(std::source_location issued_at) const = 0;
   void reset(std::source_location issued_at) const;
+  /// Adds the sums of another metric. Throws std::invalid_argument for a metric that is no sum of
+  /// the same terms on the same device.
+  void merge(MetricState const& other, std::source_location issued_at) const;
   /// Notes a reset().
   virtual void note_reset() const {}
 
  protected:
+  /// The name of what a state sums, equal for states that can be added to each other.
+  struct Sum {
+    std::string of;
+    int tally_words = kernels::Tally::words;  ///< the first words of the tally, which are sums
+  };
   /// The tally and the words behind it, on the host.
   struct Read {
     kernels::Tally tally;
@@ -78,6 +86,8 @@ class MetricState {
   /// Sets the members of `update` that depend on the metric. The members that all metrics share are
   /// set. Throws std::invalid_argument for a batch that the metric does not take.
   virtual void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const = 0;
+  /// Throws std::invalid_argument if the state is not a sum.
+  [[nodiscard]] virtual Sum sum() const = 0;
 
   std::string name_;
   TensorOf<std::int64_t> words_;

@@ -7,6 +7,8 @@
 #include <msstream/metrics/ndcg.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -80,6 +82,10 @@ class NdcgState final : public MetricState {
     update.lists = batch.offsets->count() - 1;
     update.places = places_;
     update.discounts = reinterpret_cast<double const*>(discounts_.data());
+  }
+
+  [[nodiscard]] Sum sum() const override {
+    return {fmt::format("NDCG@{} with {} gains", places_, exponential_ ? "exponential" : "linear")};
   }
 
   std::int64_t places_;

@@ -6,6 +6,8 @@
 #include <msstream/metrics/calibration.hpp>
 #include <msstream/metrics/log_loss.hpp>
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -69,6 +71,17 @@ class SumsState final : public MetricState {
     update.are_probabilities = options_.input == Input::probabilities;
     update.bound = options_.bound;
     update.threshold = options_.threshold;
+  }
+  [[nodiscard]] Sum sum() const override {
+    char const* const what = options_.quotient == Quotient::per_entropy    ? "the entropy"
+                             : options_.quotient == Quotient::per_positive ? "the calibration"
+                             : options_.kind == kernels::MetricKind::loss  ? "the log loss"
+                                                                           : "the accuracy";
+    char const* const input = options_.input == Input::probabilities ? "probabilities" : "logits";
+    return {options_.kind == kernels::MetricKind::calibration ? fmt::format("{} of {}", what, input)
+            : options_.kind == kernels::MetricKind::accuracy
+                ? fmt::format("{} of {} at {}", what, input, options_.threshold)
+                : fmt::format("{} of {} within {}", what, input, options_.bound)};
   }
 
   SumsOptions options_;

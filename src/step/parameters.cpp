@@ -12,6 +12,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -73,19 +74,23 @@ class Parameters<AnyRuntime>::State {
     return tensor;
   }
 
-  int freeze(std::string const& names) {
-    int frozen = 0;
-    for (auto& parameter : made_) {
+  /// Calls function(parameter) for each parameter whose whole name the pattern matches, and returns
+  /// their number. Throws std::invalid_argument, with the name of the call, if there is none.
+  template <class Function>
+  int for_each_of(char const* call, std::string const& names, Function const& function) const {
+    int count = 0;
+    for (auto const& parameter : made_) {
       if (detail::matches_pattern(names, parameter.name)) {
-        parameter.tensor.freeze();
-        ++frozen;
+        function(parameter);
+        ++count;
       }
     }
-    require(frozen > 0,
-            "Parameters::freeze: \"{}\" matches the whole name of no parameter; there are {}",
+    require(count > 0,
+            "Parameters::{}: \"{}\" matches the whole name of no parameter; there are {}",
+            call,
             names,
             names_for_messages());
-    return frozen;
+    return count;
   }
 
   struct Made {
@@ -98,6 +103,7 @@ class Parameters<AnyRuntime>::State {
       return {name, tensor.shape(), tensor.dtype(), kind, tensor.immutable()};
     }
   };
+  [[nodiscard]] std::set<std::string, std::less<>>& stacks() noexcept { return stacks_; }
   [[nodiscard]] std::vector<Made> const& made() const noexcept { return made_; }
   [[nodiscard]] bool contains(std::string_view name) const { return by_name_.contains(name); }
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
@@ -153,6 +159,7 @@ class Parameters<AnyRuntime>::State {
   std::uint64_t const seed_;
   std::vector<Made> made_;
   std::map<std::string, std::size_t, std::less<>> by_name_;  ///< indices in made_
+  std::set<std::string, std::less<>> stacks_;                ///< the names of stacks
 };
 
 using Body = Parameters<AnyRuntime>;
@@ -184,7 +191,13 @@ std::uint64_t Body::seed() const noexcept {
 }
 
 int Body::freeze(std::string const& names) {
-  return state_->freeze(names);
+  return state_->for_each_of(
+      "freeze", names, [](auto const& parameter) { parameter.tensor.freeze(parameter.name); });
+}
+
+int Body::unfreeze(std::string const& names) {
+  return state_->for_each_of(
+      "unfreeze", names, [](auto const& parameter) { parameter.tensor.unfreeze(parameter.name); });
 }
 
 void Body::for_each(
@@ -214,6 +227,14 @@ detail::SourceCheck Body::check_of_list() const {
                       state->made()[count].name));
     }
   };
+}
+
+bool Body::has_stack(std::string_view name) const {
+  return state_->stacks().contains(name);
+}
+
+void Body::note_stack(std::string_view name) {
+  state_->stacks().emplace(name);
 }
 
 AnyTensor Body::find(std::string_view name, DType dtype) const {

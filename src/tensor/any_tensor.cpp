@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/mechanism.hpp"
 #include "memory/device/device_state.hpp"
+#include "memory/device/open_capture.hpp"
 #include "memory/device/synchronize_uses.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/format.hpp>
 #include <msstream/tensor/detail/any_pinned_array.hpp>
 #include <msstream/tensor/detail/any_tensor.hpp>
+
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 #include <typeinfo>
 #include <utility>
 
@@ -69,10 +78,41 @@ AnyTensor AnyTensor::rows(std::int64_t begin, std::int64_t end) const {
   return view;
 }
 
-void AnyTensor::freeze() const {
+void AnyTensor::freeze(std::string_view name) const {
   synchronize_uses(*block_, AccessMode::read, "Tensor::freeze");
   device()->run_checks();
+  if (!name.empty()) {
+    auto shared = std::make_shared<std::string const>(name);
+    std::lock_guard const guard(block_->record.lock);
+    block_->name = std::move(shared);
+  }
   block_->immutable = true;
+}
+
+void AnyTensor::unfreeze(std::string_view name) const {
+  auto const& context = *device()->context;
+  context.home.require_here();
+  auto* const capture = OpenCapture::current(context);
+  if (capture != nullptr && capture->uses(*block_)) {
+    throw std::logic_error(fmt::format(
+        "unfreeze: \"{}\" of shape {} is used in a capture, in which it is frozen", name, shape_));
+  }
+  if (!block_->immutable) {
+    return;
+  }
+  auto shared = std::make_shared<std::string const>(name);
+  auto const newest = context.tracker->newest_positions();
+  {
+    std::lock_guard const guard(block_->record.lock);
+    if (works(Mechanism::reuse_of_frozen)) {
+      for (auto const& position : newest) {
+        block_->record.log.note_read(position);
+      }
+    }
+    block_->name = std::move(shared);
+  }
+  block_->unfreezes.fetch_add(1);
+  block_->immutable = false;
 }
 
 bool AnyTensor::immutable() const noexcept {

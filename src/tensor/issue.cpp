@@ -114,6 +114,13 @@ StreamGroup* writer_of(Placement const& placement, DeviceState const& device, An
   return nullptr;
 }
 
+[[noreturn]] void throw_logic_error_for_lost(char const* name) {
+  throw std::logic_error(fmt::format(
+      "operation '{}' reads a tensor that was made in a capture that failed, so that it has no "
+      "contents; make it again, and drop what a GradientTape recorded there by clear()",
+      NameScope::qualify(name)));
+}
+
 }  // namespace
 
 order::Position issue_any(char const* name,
@@ -133,6 +140,8 @@ order::Position issue_any(char const* name,
       device = same_tracker(name, device, use.block->device->get());
       if (!use.block->immutable) {
         accesses.add(use.block->record, AccessMode::read);
+      } else if (use.block->lost) {
+        throw_logic_error_for_lost(name);
       }
     }
   }
@@ -143,8 +152,12 @@ order::Position issue_any(char const* name,
         continue;
       }
       if (use.block->immutable) {
-        throw std::logic_error(
-            fmt::format("operation '{}' writes an immutable tensor", NameScope::qualify(name)));
+        if (!use.block->lost) {
+          throw std::logic_error(
+              fmt::format("operation '{}' writes an immutable tensor", NameScope::qualify(name)));
+        }
+        use.block->lost = false;  // it gets contents
+        use.block->immutable = false;
       }
       device = same_tracker(name, device, use.block->device->get());
       accesses.add(use.block->record, AccessMode::write);

@@ -222,7 +222,7 @@ TYPED_TEST(MidEpochTest, a_training_that_stops_anywhere_goes_on_with_the_same_bi
           this->device(), {.micro_batches = micro_batches, .shuffle_rows = shuffle_rows});
       auto const expected = at_once.run(kBatches);
       auto const values = at_once.values();
-      for (int const groups : {1, 2, 4}) {
+      for (int const groups : {1, 2, 4, 8}) {
         for (bool const captured : {false, true}) {
           for (int const updates : {1, 2, 3, 5}) {  // five batches are an epoch
             int const stop = micro_batches * updates;

@@ -64,6 +64,36 @@ TYPED_TEST(ServedCheckpoint, averages_are_saved_as_the_weights_of_a_model) {
   EXPECT_THROW(Tensors(averages.as_weights(others)), std::invalid_argument);
 }
 
+TYPED_TEST(ServedCheckpoint, averages_of_16_bits_are_saved_as_they_are_then) {
+  auto trained = this->constant_store(1.0F);
+  auto const users = trained.template find<float16>("users");
+  ParameterAverages<TypeParam> averages(0.75F);
+  averages.add(trained, "users");
+  Tensors const tensors(averages.as_weights(trained));
+  checkpoint::Writer writer(tensors, {.folder = this->folder_ / "run"});
+  auto const saved = [&] {
+    checkpoint::save(this->path_, tensors);
+    auto served = this->constant_store(0.0F);
+    checkpoint::load(this->path_, Tensors(served));
+    return to_float(to_host(served.template find<float16>("users")).front());
+  };
+  EXPECT_EQ(saved(), 1.0F);
+  copy(users, to_device(this->device_, std::vector(2, from_float<float16>(5.0F)), {2, 1}));
+  averages.update();
+  EXPECT_EQ(saved(), 2.0F);  // 0.75 * 1 + 0.25 * 5
+  averages.update();
+  writer.save({.step = 1});
+  writer.wait();
+  auto served = this->constant_store(0.0F);
+  checkpoint::load(writer.path_of(1), Tensors(served));
+  EXPECT_EQ(to_float(to_host(served.template find<float16>("users")).front()), 2.75F);
+  EXPECT_EQ(to_float(to_host(users).front()), 5.0F);
+  EXPECT_THAT(message_of<std::logic_error>([&] { checkpoint::load(this->path_, tensors); }),
+              AllOf(HasSubstr("checkpoint::load: \"users\""), HasSubstr("rounded")));
+  auto const swapped = averages.swap_in();
+  EXPECT_THROW(checkpoint::save(this->path_, tensors), std::logic_error);
+}
+
 TYPED_TEST(ServedCheckpoint, swapped_weights_are_neither_saved_nor_loaded) {
   auto trained = this->constant_store(1.0F);
   ParameterAverages<TypeParam> averages(0.5F);
@@ -99,7 +129,7 @@ TYPED_TEST(ServedCheckpoint, tensors_have_other_names_in_the_file) {
   auto const average = [](std::string const& name) { return "average/" + name; };
   EXPECT_THAT(message_of<std::invalid_argument>(
                   [&] { checkpoint::load(this->path_, tensors, {.rename = average}); }),
-              HasSubstr("only in the file: w"));
+              HasSubstr("only in the file (LoadOptions::allow_unexpected ignores them): w"));
   auto const loaded =
       checkpoint::load(this->path_, tensors, {.allow_unexpected = true, .rename = average});
   EXPECT_THAT(loaded.tensors, ElementsAre("w", "v"));

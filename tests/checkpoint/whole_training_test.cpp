@@ -10,18 +10,28 @@
 
 #include <fmt/core.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
 namespace msstream::testing {
 namespace {
 
 constexpr std::int64_t kBatch = 24;
 constexpr int kSteps = 8;
+constexpr int kTowers = 8;
 
 struct Way {
   int groups = 1;
   bool captured = false;
 };
 
-/// A small model of two branches: tables of two poolings with dropout, and dense numbers.
+/// A small model whose branches use all groups: tables of two poolings with dropout, and towers of
+/// dense numbers with batch norm and dropout.
 template <Runtime R>
 class Training {
  public:
@@ -35,8 +45,7 @@ class Training {
                                                     {.weights = parameters_.table("max", {7, 5}),
                                                      .pooling = ops::Pooling::max,
                                                      .hotness = 2}}),
-        bottom_(parameters_, "bottom", 3, {6, 4}),
-        top_(parameters_, "top", 13, {8, 1}),
+        top_(parameters_, "top", 9 + 2 * kTowers, {8, 1}, {.batch_norm = true}),
         optimizer_(
             device,
             {.kind = ops::OptimizerKind::adamw, .learning_rate = 0.05F, .weight_decay = 0.01F},
@@ -48,6 +57,16 @@ class Training {
         ids_(to_device(device, ids(), {3 * kBatch})),
         labels_(to_device(device, labels(), {kBatch, 1})),
         captured_(way.captured) {
+    for (int i = 0; i < kTowers; ++i) {
+      towers_.emplace_back(parameters_,
+                           fmt::format("tower{}", i),
+                           3,
+                           std::vector<std::int64_t>{4, 2},
+                           DenseStackOptions{.activation = TrainedActivation::prelu,
+                                             .batch_norm = true,
+                                             .dropout = 0.1F,
+                                             .random = random_});
+    }
     optimizer_.add(parameters_);
   }
 
@@ -71,6 +90,14 @@ class Training {
     return checkpoint::Tensors(parameters_, optimizer_, random_);
   }
   [[nodiscard]] std::optional<double> auc() const { return auc_.value(); }
+  /// Returns the parameters and the running statistics.
+  [[nodiscard]] std::map<std::string, Floats> values() const {
+    std::map<std::string, Floats> values;
+    for (auto const& entry : parameters_.entries()) {
+      values[entry.name] = to_host(parameters_.find(entry.name));
+    }
+    return values;
+  }
 
  private:
   static Integers ids() {
@@ -90,16 +117,24 @@ class Training {
 
   void train() {
     random_.advance();
-    auto const pooled = [&] {
+    std::vector<Tensor<float, R>> features;
+    {
       StreamScope<R> const branch(pool_[pool_.groups() - 1], {.include_grad = true});
       auto const rows = ops::embedding_lookup(tape_, tables_, ops::TableBags<R>{ids_, kBatch});
-      return ops::dropout(tape_, rows, {.rate = 0.3F}, random_, "rows");
-    }();
+      features.push_back(ops::dropout(tape_, rows, {.rate = 0.3F}, random_, "rows"));
+    }
+    for (int i = 0; i < kTowers; ++i) {
+      StreamScope<R> const branch(pool_[i % pool_.groups()], {.include_grad = true});
+      features.push_back(towers_[static_cast<std::size_t>(i)](tape_, dense_));
+    }
     StreamScope<R> const trunk(pool_[0], {.include_grad = true});
-    auto const features = ops::concat(tape_, std::vector{bottom_(tape_, dense_), pooled});
+    auto const joined = ops::concat(tape_, features);
     auto const logits =
-        top_(tape_, ops::dropout(tape_, features, {.rate = 0.2F}, random_, "features"));
-    auc_.update(logits, labels_);
+        top_(tape_, ops::dropout(tape_, joined, {.rate = 0.2F}, random_, "features"));
+    {
+      StreamScope<R> const beside(pool_[1 % pool_.groups()]);
+      auc_.update(logits, labels_);
+    }
     loss_ = ops::mean_bce_with_logits(tape_, logits, labels_);
     tape_.backward(*loss_);
     optimizer_.step(tape_);
@@ -111,7 +146,7 @@ class Training {
   Parameters<R> parameters_;
   RandomGenerator<R> random_;
   ops::EmbeddingTables<R> tables_;
-  DenseStack<R> bottom_;
+  std::vector<DenseStack<R>> towers_;
   DenseStack<R> top_;
   Optimizer<R> optimizer_;
   GradientTape<R> tape_;
@@ -132,14 +167,17 @@ TYPED_TEST(WholeTrainingTest, losses_have_the_same_bits_however_it_runs) {
   Training<TypeParam> plain(this->device(), {});
   auto const expected = plain.run(0, kSteps);
   auto const auc = plain.auc();
+  auto const values = plain.values();
   ASSERT_TRUE(auc);
   EXPECT_NE(expected[2], expected[3]) << "dropout draws anew in each step";
+  EXPECT_NE(values.at("tower7/0/norm/mean")[0], 0.0F) << "batch norm counts";
   for (int groups = 1; groups <= 8; ++groups) {
     for (bool const captured : {false, true}) {
       SCOPED_TRACE(fmt::format("{} groups, {}", groups, captured ? "captured" : "eager"));
       Training<TypeParam> training(this->device(), {.groups = groups, .captured = captured});
       EXPECT_EQ(training.run(0, kSteps), expected);
       EXPECT_EQ(training.auc(), auc);
+      EXPECT_EQ(training.values(), values);
     }
   }
 }
@@ -147,17 +185,21 @@ TYPED_TEST(WholeTrainingTest, losses_have_the_same_bits_however_it_runs) {
 TYPED_TEST(WholeTrainingTest, losses_have_the_same_bits_if_it_is_resumed_in_the_middle) {
   TemporaryFolder const folder;
   auto const path = folder.path() / "middle.safetensors";
-  auto const expected = Training<TypeParam>(this->device(), {}).run(0, kSteps);
-  {
-    Training<TypeParam> first(this->device(), {.groups = 3});
-    EXPECT_EQ(first.run(0, 4), Floats(expected.begin(), expected.begin() + 4));
-    checkpoint::save(path, first.tensors(), {.step = 4});
-  }
-  for (bool const captured : {false, true}) {
-    SCOPED_TRACE(captured ? "captured" : "eager");
-    Training<TypeParam> second(this->device(), {.groups = 2, .captured = captured});
-    EXPECT_EQ(checkpoint::load(path, second.tensors()).step, 4);
-    EXPECT_EQ(second.run(4, kSteps), Floats(expected.begin() + 4, expected.end()));
+  Training<TypeParam> plain(this->device(), {});
+  auto const expected = plain.run(0, kSteps);
+  auto const values = plain.values();
+  for (int const groups : {1, 2, 4, 8}) {
+    for (bool const captured : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} groups, {}", groups, captured ? "captured" : "eager"));
+      Training<TypeParam> first(this->device(), {.groups = groups, .captured = captured});
+      EXPECT_EQ(first.run(0, 4), Floats(expected.begin(), expected.begin() + 4));
+      checkpoint::save(path, first.tensors(), {.step = 4});
+      // It goes on in another number of groups, and captured if it was not.
+      Training<TypeParam> second(this->device(), {.groups = 9 - groups, .captured = !captured});
+      EXPECT_EQ(checkpoint::load(path, second.tensors()).step, 4);
+      EXPECT_EQ(second.run(4, kSteps), Floats(expected.begin() + 4, expected.end()));
+      EXPECT_EQ(second.values(), values);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 // together with the correct program.
 #include "trust/checker_fixture.hpp"
 
+#include <msstream/step/parameters.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
 #include <fmt/core.h>
@@ -279,6 +280,24 @@ TEST(KnownCasesOfTensors, a_write_to_an_immutable_one_is_refused) {
   // wait for the readers of the frozen tensor.
   issue("write", writes(raw(device, tensor)), kNoWork);
   EXPECT_EQ(checker.count(CheckKind::race), 2U) << checker.json();
+}
+
+TEST(KnownCasesOfTensors, a_write_to_one_that_is_immutable_no_more_follows_its_readers) {
+  using R = Checked<Sim>;
+  auto const device = checked_device<Sim>({.mode = CheckMode::count});
+  StreamPool<R> pool(device, {.groups = 3, .launch_threads = LaunchThreads::none});
+  Parameters<R> parameters(device);
+  auto const weight = parameters.dense("weight", {16}, init::zeros());
+  parameters.freeze("*");
+  for (int i = 0; i < 2; ++i) {
+    StreamScope const scope(pool[i]);
+    issue("read", reads(weight), kNoWork);
+  }
+  parameters.unfreeze("*");
+  StreamScope const scope(pool[2]);
+  issue("write", writes(weight), kNoWork);
+  auto const& checker = *device.runtime().checker();
+  EXPECT_EQ(checker.count(), 0U) << checker.json();
 }
 
 /// The tracker does not order operations after the readers of an immutable tensor. Nevertheless,

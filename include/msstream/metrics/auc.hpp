@@ -4,6 +4,7 @@
 #include <msstream/metrics/metric.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <string>
 
@@ -54,7 +55,8 @@ class Auc : public Metric<R> {
 /// their width grows with the distance from it. Each power of two of the distance, from 2^-48 to
 /// 2^16, has 1/128 of the buckets on either side. With 2^16 buckets a bucket is at most 1/512 of
 /// its distance wide, so logits of any spread are resolved, if the first example is within a few of
-/// their standard deviations of most others. Probabilities are divided by their logits.
+/// their standard deviations of most others. Options::centre replaces the logit of the first
+/// example; metrics that are merged need it. Probabilities are divided by their logits.
 template <Runtime R = DefaultRuntime>
 class BucketedAuc;
 
@@ -67,6 +69,9 @@ class BucketedAuc<msstream::detail::AnyRuntime> {
     Input input = Input::logits;
     std::int64_t buckets = 1 << 16U;  ///< a power of two
     bool weighted = false;            ///< whether updates have weights
+    /// The logit at which the buckets are finest, also for probabilities. Null: that of the first
+    /// example.
+    std::optional<double> centre = {};
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,
@@ -79,7 +84,7 @@ class BucketedAuc : public Metric<R> {
   using Options = typename BucketedAuc<msstream::detail::AnyRuntime>::Options;
 
   /// Makes a metric without examples. Throws std::invalid_argument unless the number of buckets is
-  /// a power of two from 2^8 to 2^24, and OutOfMemory.
+  /// a power of two from 2^8 to 2^24 and the centre finite, and OutOfMemory.
   explicit BucketedAuc(Device<R> const& device,
                        Options const& options = {},
                        std::source_location issued_at = std::source_location::current())

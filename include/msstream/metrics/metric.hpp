@@ -62,6 +62,15 @@ class Metric {
       std::source_location issued_at = std::source_location::current()) const {
     return any_.value(issued_at);
   }
+  /// Adds all examples of another metric of the same kind, with equal options and on the same
+  /// device, which stays as it is. The values of parts that are merged have the bits of the value
+  /// of one whole. Asynchronous; capture-safe. Throws std::invalid_argument for other metrics, for
+  /// metrics that keep their examples (Auc, GroupedAuc), and for a BucketedAuc without
+  /// Options::centre.
+  void merge(Metric const& other,
+             std::source_location issued_at = std::source_location::current()) const {
+    any_.merge(other.any_, issued_at);
+  }
   /// Forgets all examples. Asynchronous; capture-safe.
   void reset(std::source_location issued_at = std::source_location::current()) const {
     any_.reset(issued_at);

@@ -59,8 +59,8 @@ enum class OptimizerKind : std::uint8_t {
 ///
 /// Only the rows of a table that have a gradient are updated, and only their state; other rows do
 /// not decay. NaN and infinity propagate by IEEE 754. A rule without a kind or a learning rate does
-/// not compile. Operations that take a rule check that its numbers are in range: require_rule() in
-/// ops/optimizer.hpp.
+/// not compile. Operations that take a rule check that its numbers are in range, and that those
+/// that its formula lacks are the defaults: require_rule() in ops/optimizer.hpp.
 struct OptimizerRule {
   msstream::detail::Required<OptimizerKind> kind;
   msstream::detail::Required<float> learning_rate;  ///< [0, infinity)

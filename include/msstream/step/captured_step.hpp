@@ -92,7 +92,9 @@ class CapturedStep {
   /// device; for an operation that may not be captured because its work waits for the device (the
   /// message has its name); and for a TensorHolder on a captured stream that is still open at the
   /// end (the message has the place of its hold()). After an exception nothing remains of the
-  /// capture.
+  /// capture. Tensors that it made and that still live have no contents: until they are written, an
+  /// operation that reads one throws std::logic_error, such as backward() for a tape that was not
+  /// cleared.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function)
       : CapturedStep(device, std::forward<F>(function), nullptr) {}
@@ -108,9 +110,10 @@ class CapturedStep {
   /// pool's assignment gives "replay"; otherwise the current group.
   ///
   /// Throws std::logic_error inside a capture on the device, if a tensor that the step writes has
-  /// been frozen, and if the step copies from a PinnedArray that only captured steps still own and
-  /// that none of them writes. `issued_at` is used in the reports of a checking runtime, which
-  /// checks the uses of all captured operations.
+  /// been frozen, if one that it used while it was frozen has been unfrozen, and if the step copies
+  /// from a PinnedArray that only captured steps still own and that none of them writes.
+  /// `issued_at` is used in the reports of a checking runtime, which checks the uses of all
+  /// captured operations.
   order::Position replay(std::source_location issued_at = std::source_location::current()) {
     return any_.replay(issued_at);
   }

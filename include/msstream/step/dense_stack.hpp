@@ -35,12 +35,20 @@ struct DenseStackOptions {
   float dropout = 0.0F;
   /// For dropout: the generator, whose state is shared. Call its advance() once a step.
   std::optional<RandomGenerator<detail::AnyRuntime>> random = {};
+  /// Whether the stack may use the weights of an earlier stack of its name in the same store.
+  /// Copies of a stack share its weights too.
+  bool shared = false;
 };
 
 namespace detail {
 
-/// Throws std::invalid_argument for a dropout outside [0, 1) or without a generator.
-void require_stack(std::string_view name, DenseStackOptions const& options);
+/// Throws std::invalid_argument for a dropout outside [0, 1) or without a generator, and for a
+/// stack that would share weights although its options do not say so.
+void require_stack(Parameters<AnyRuntime> const& parameters,
+                   std::string_view name,
+                   DenseStackOptions const& options);
+/// Throws std::invalid_argument for an input of a stack that is not [batch, inputs].
+void require_stack_input(std::string_view name, Shape const& input, std::int64_t inputs);
 
 }  // namespace detail
 
@@ -53,10 +61,10 @@ class DenseStack {
   /// outputs. The first layer has `inputs` inputs. A batch norm has `<name>/<layer>/norm/weight`
   /// and `bias`, a PReLU `<name>/<layer>/prelu/weight`, first 0.25, and Dice
   /// `<name>/<layer>/dice/weight`; the running statistics of batch norm and Dice are the buffers
-  /// `mean` and `variance` beside them. A dropout has the name `<name>/<layer>`. Stacks of one name
-  /// in one store are one set of weights, as tensors of one name are: give each tower a name of its
-  /// own. Throws what Parameters::dense() throws, also for a name that has other shapes or
-  /// initializers, and std::invalid_argument for a dropout outside [0, 1) or without a generator.
+  /// `mean` and `variance` beside them. A dropout has the name `<name>/<layer>`. Throws what
+  /// Parameters::dense() throws, also for a name that has other shapes or initializers, and
+  /// std::invalid_argument for a dropout outside [0, 1) or without a generator, and for a name that
+  /// another stack of the store has, unless DenseStackOptions::shared.
   DenseStack(Parameters<R>& parameters,
              std::string_view name,
              std::int64_t inputs,
@@ -64,7 +72,7 @@ class DenseStack {
              DenseStackOptions const& options = {},
              std::source_location issued_at = std::source_location::current())
       : name_(name), dropout_{options.dropout}, random_(options.random) {
-    detail::require_stack(name, options);
+    detail::require_stack(parameters, name, options);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       bool const is_last = i + 1 == widths.size();
       auto const layer = layer_name(i);
@@ -96,16 +104,21 @@ class DenseStack {
       layers_.push_back(std::move(made));
       inputs = widths[i];
     }
+    parameters.note_stack(name);
   }
 
   /// Returns the output of the last layer, [batch, outputs], for an input [batch, inputs]. The
   /// result of a stack without layers is the input. `tape` is a GradientTape, or no_tape; with
-  /// no_tape nothing is dropped, and batch norm and Dice use the running statistics.
+  /// no_tape nothing is dropped, and batch norm and Dice use the running statistics. Throws
+  /// std::invalid_argument, with the name of the stack, for an input of another shape.
   template <class Tape>
   [[nodiscard]] Tensor<float, R> operator()(
       Tape& tape,
       Tensor<float, R> input,
       std::source_location issued_at = std::source_location::current()) const {
+    if (!layers_.empty()) {
+      detail::require_stack_input(name_, input.shape(), layers_.front().weight.shape()[0]);
+    }
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       auto const& layer = layers_[i];
       auto const* const fixed = std::get_if<ops::Activation>(&layer.activation);

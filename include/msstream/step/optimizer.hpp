@@ -203,8 +203,11 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   /// together: the calls are counted on the host, and replays are not. A capture of fewer throws
   /// std::logic_error.
   ///
+  /// Leaves out what is frozen: see Parameters::freeze().
+  ///
   /// Throws std::logic_error, without any update, if dense parameters have no gradient (the message
-  /// names all of them and says for each whether it is frozen, excluded or not used by the loss),
+  /// names all of them and says for each whether it is excluded or not used by the loss), if one
+  /// was frozen when its Parameters were added and is not now,
   /// if operations other than lookups contributed to a table's gradient, if another optimizer has
   /// updated the same elements since the last backward(), and if the tape does not have the
   /// gradients of all micro-batches so far; these are then forgotten, and the tape's clear() begins

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/host_state.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/ops/optimizer.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/step/parameters.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 #include <msstream/tensor/tensor.hpp>
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,9 +20,9 @@
 namespace msstream {
 
 /// Exponential moving averages of parameters: average = decay * average + (1 - decay) * weight
-/// after each update, beginning with the weight. Takes as much memory as the parameters, and
-/// update() reads and writes all of them, so leave large tables out. Not synchronised. Does not
-/// block the host.
+/// after each update, beginning with the weight. Averages are of float32, also those of tables of
+/// 16 bits. Takes as much memory as the parameters in float32, and update() reads and writes all of
+/// them, so leave large tables out. Not synchronised. Does not block the host.
 template <Runtime R = DefaultRuntime>
 class ParameterAverages;
 
@@ -56,21 +59,23 @@ class ParameterAverages<detail::AnyRuntime> {
   /// each Optimizer::step(), also inside a captured step. Throws std::logic_error while the
   /// averages are swapped in.
   void update(std::source_location issued_at = std::source_location::current());
-  /// Exchanges weights and averages until the guard is destroyed. The tensors stay the same, so
-  /// captured steps and inference use the averages too. Throws std::logic_error if they are swapped
-  /// in already.
+  /// Exchanges weights and averages until the guard is destroyed; afterwards both have their bits
+  /// of before. Weights of 16 bits have rounded averages, and are kept in memory that is allocated
+  /// meanwhile. The tensors stay the same, so captured steps and inference use the averages too.
+  /// Throws std::logic_error if they are swapped in already, and for a frozen parameter.
   [[nodiscard("without a name the guard goes at once")]] Swapped swap_in(
       std::source_location issued_at = std::source_location::current()) {
     return Swapped(*this, issued_at);
   }
 
-  void add(std::string name, detail::Floats const& weight, std::source_location issued_at);
+  void add(std::string name, detail::AnyTensor const& weight, std::source_location issued_at);
   void add(Parameters<detail::AnyRuntime> const& parameters,
            std::optional<std::string> const& names,
            std::source_location issued_at);
-  void visit_as_weights(
+  [[nodiscard]] detail::SourceCheck visit_as_weights(
       Parameters<detail::AnyRuntime> const& parameters,
-      std::function<void(std::string const&, detail::AnyTensor const&)> const& visit) const;
+      std::function<void(std::string const&, detail::AnyTensor const&)> const& visit,
+      std::source_location issued_at) const;
   void visit_state(
       std::function<void(std::string const&, detail::Floats const&)> const& visit) const;
 
@@ -89,10 +94,12 @@ class ParameterAverages : public ParameterAverages<detail::AnyRuntime> {
 
   /// Adds a parameter, whose average begins with its present value. Throws std::invalid_argument
   /// for a name that is in use and for a frozen tensor.
+  template <Element T>
+    requires std::constructible_from<ops::AnyTable<R>, Tensor<T, R>>
   void add(std::string name,
-           Tensor<float, R> const& weight,
+           Tensor<T, R> const& weight,
            std::source_location issued_at = std::source_location::current()) {
-    Body::add(std::move(name), weight, issued_at);
+    Body::add(std::move(name), weight.any(), issued_at);
   }
   /// Adds every dense parameter of the store that is not frozen and has no average yet, under its
   /// name. Parameters that the store gets later are not added by themselves; call again.
@@ -102,22 +109,32 @@ class ParameterAverages : public ParameterAverages<detail::AnyRuntime> {
   }
   /// Adds only those whose whole name the pattern matches, tables among them: see
   /// Parameters::freeze(). Throws std::invalid_argument, before any is added, if the pattern
-  /// matches no such parameter, and for a table that is not of float32.
+  /// matches no such parameter.
   void add(Parameters<R> const& parameters,
            std::string const& names,
            std::source_location issued_at = std::source_location::current()) {
     Body::add(parameters, names, issued_at);
   }
   /// Returns a source for checkpoint::Tensors, to save a model for serving: all parameters of the
-  /// store under their names, those that have an average with the values of the average. Pass it to
-  /// a list while the averages live. Making the list throws std::logic_error while the averages are
+  /// store under their names, those that have an average with the values of the average, rounded to
+  /// the type of the parameter when the list is saved. Pass it to a list while the averages live.
+  /// Making the list throws std::logic_error while the averages are
   /// swapped in, and std::invalid_argument if no parameter of the store has an average.
-  [[nodiscard]] auto as_weights(Parameters<R> const& parameters) const {
-    return [this, parameters](auto const& visit) {
-      Body::visit_as_weights(parameters,
-                             [&](std::string const& name, detail::AnyTensor const& any) {
-                               detail::visit_weights<R>(visit, name, any);
-                             });
+  [[nodiscard]] auto as_weights(
+      Parameters<R> const& parameters,
+      std::source_location issued_at = std::source_location::current()) const {
+    return [this, parameters, issued_at]<class Visit>(Visit const& visit) {
+      auto const round_again = Body::visit_as_weights(
+          parameters,
+          [&](std::string const& name, detail::AnyTensor const& any) {
+            detail::visit_weights<R>(visit, name, any);
+          },
+          issued_at);
+      if constexpr (detail::TakesHostState<Visit>) {
+        if (round_again) {
+          visit(round_again);
+        }
+      }
     };
   }
 

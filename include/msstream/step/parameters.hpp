@@ -79,10 +79,19 @@ class Parameters<detail::AnyRuntime> {
 
   /// Freezes every parameter whose whole name the pattern matches, such as "bottom/*", and returns
   /// their number. In a pattern, `*` stands for any characters and `?` for one. A frozen parameter
-  /// gets no gradient, and an optimizer leaves it out. Cannot be undone. Call it before
-  /// Optimizer::add(). Blocks the host until the writes so far are complete. Throws
-  /// std::invalid_argument for a pattern that matches no name.
+  /// gets no gradient, and an optimizer leaves it out, in add() and in step(); its moments stay as
+  /// they are. Call it between two steps. Blocks the host until the writes so far are complete.
+  /// Steps captured before that write one throw std::logic_error, with its name, when they are
+  /// replayed. Throws std::invalid_argument for a pattern that matches no name.
   int freeze(std::string const& names);
+  /// Undoes freeze() for every parameter whose whole name the pattern matches, frozen or not, and
+  /// returns their number. Optimizers that had it go on with it; others throw until
+  /// Optimizer::add() is called again. Steps captured while it was frozen do not train it, and
+  /// throw std::logic_error with its name when they are replayed: capture them again. Does not
+  /// block the host. No other thread may use these parameters meanwhile, such as an inference pool.
+  /// Throws std::invalid_argument for a pattern that matches no name, and std::logic_error for a
+  /// parameter that the calling thread's capture uses.
+  int unfreeze(std::string const& names);
 
   /// Passes each parameter to `visit(name, tensor, kind)`, in the order in which they were made.
   void for_each(
@@ -98,6 +107,9 @@ class Parameters<detail::AnyRuntime> {
                                                std::source_location issued_at);
   [[nodiscard]] detail::AnyTensor find(std::string_view name, DType dtype) const;
   [[nodiscard]] detail::SourceCheck check_of_list() const;
+  /// Returns whether note_stack() was called with a name, by which a DenseStack notes its own.
+  [[nodiscard]] bool has_stack(std::string_view name) const;
+  void note_stack(std::string_view name);
 
  private:
   class State;

@@ -61,12 +61,19 @@ struct alignas(64) Block : ListLinks {
   std::atomic<GroupShare*> share{nullptr};
   order::StreamIndex home = 0;         ///< the stream whose free list the block returns to
   std::atomic<bool> immutable{false};  ///< the block is only read, and therefore not tracked
+  /// Whether the block was made in a capture that failed, so that it has no contents until it is
+  /// written. It is then immutable too.
+  std::atomic<bool> lost{false};
   std::atomic<std::uint32_t> references{0};
   std::atomic<std::uint32_t> captured_reads{0};  ///< references by graphs that copy from the block
+  std::atomic<std::uint32_t> unfreezes{0};       ///< how often the block ceased to be immutable
   BlockPool* pool = nullptr;                   ///< null if the memory has another owner than a pool
   void (*release)(Block*) noexcept = nullptr;  ///< gives the memory back if there is no pool
   /// The name scope of the allocation. Null outside all scopes, and while the block is free.
   std::shared_ptr<std::string const> scope;
+  /// The name by which the tensor was last frozen or unfrozen, for messages, or null. Changes under
+  /// the lock of the record.
+  std::shared_ptr<std::string const> name;
   /// The reference that keeps the device alive while the block is in use.
   std::shared_ptr<detail::DeviceState> const* device = nullptr;
 };

@@ -96,6 +96,7 @@ class BlockPool {
     try {
       if (block->immutable.load(std::memory_order_relaxed)) {
         block->immutable.store(false, std::memory_order_relaxed);
+        block->lost.store(false, std::memory_order_relaxed);
         note_untracked_reads(*block);
       }
       bool const is_large = block->size_class == SizeClass::kNone;

@@ -109,6 +109,10 @@ void require_rule(char const* operation, OptimizerRule const& rule) {
       "beta1", rule.beta1, defaults.beta1, has_moments || kind == OptimizerKind::momentum);
   require_unused(
       "beta2", rule.beta2, defaults.beta2, has_moments || kind == OptimizerKind::rmsprop);
+  bool const divides_by_root =
+      has_moments ? kind != OptimizerKind::lion
+                  : kind == OptimizerKind::rmsprop || dense_kind(kind) == OptimizerKind::adagrad;
+  require_unused("epsilon", rule.epsilon, defaults.epsilon, divides_by_root);
   require_unused("ftrl_beta", rule.ftrl_beta, defaults.ftrl_beta, kind == OptimizerKind::ftrl);
 }
 

@@ -45,6 +45,7 @@ void Optimizer<AnyRuntime>::add(Parameters<AnyRuntime> const& parameters,
 
 bool Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_at) {
   state_->refuse_swapped();
+  state_->refuse_unfrozen();
   auto& micro_batches = state_->micro_batches();
   if (!micro_batches.is_last(tape, state_->device())) {
     micro_batches.count_one(state_->device());
@@ -57,6 +58,7 @@ bool Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_a
 
 bool Optimizer<AnyRuntime>::apply_micro_batches(Tape const& tape, std::source_location issued_at) {
   state_->refuse_swapped();
+  state_->refuse_unfrozen();
   auto const pending = state_->micro_batches().pending_of(tape, state_->device());
   if (pending == 0) {
     return false;

@@ -13,7 +13,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
+#include <span>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,7 +38,7 @@ class ParameterAverages<AnyRuntime>::State {
   State& operator=(State const&) = delete;
   ~State() { detail::SwappedWeights::remove(swapped_); }
 
-  void add(std::string name, Floats const& weight, std::source_location issued_at) {
+  void add(std::string name, AnyTensor const& weight, std::source_location issued_at) {
     require_not_swapped("add");
     for (auto const& other : parameters_) {
       require(other.name != name, "ParameterAverages: two parameters named \"{}\"", name);
@@ -43,9 +47,17 @@ class ParameterAverages<AnyRuntime>::State {
             "ParameterAverages: \"{}\" of shape {} is frozen",
             name,
             weight.shape());
-    detail::SwappedWeights::refuse("ParameterAverages::add", name, weight.any());
+    detail::SwappedWeights::refuse("ParameterAverages::add", name, weight);
     Floats average(weight.device(), weight.shape());
-    detail::copy_on_device(average.any(), weight.any(), issued_at);
+    if (weight.dtype() == DType::float32) {
+      detail::copy_on_device(average.any(), weight, issued_at);
+    } else {
+      detail::fill_any(average.any(), 0, issued_at);
+      // Widens the weight, which a decay of 0 adds to the zeros.
+      issue_for({{name, weight, average}}, Use::update, issued_at, [](auto stream, auto tensors) {
+        ops::kernels::update_averages(stream, 0.0F, tensors);
+      });
+    }
     parameters_.push_back({std::move(name), weight, std::move(average)});
   }
   void add(Parameters<AnyRuntime> const& parameters,
@@ -53,7 +65,7 @@ class ParameterAverages<AnyRuntime>::State {
            std::source_location issued_at) {
     using Kind = Parameters<AnyRuntime>::Kind;
     bool has_match = false;
-    std::vector<std::pair<std::string, Floats>> found;
+    std::vector<std::pair<std::string, AnyTensor>> found;
     parameters.for_each([&](std::string const& name, AnyTensor const& tensor, Kind kind) {
       bool const is_selected = names ? kind != Kind::buffer && detail::matches_pattern(*names, name)
                                      : kind == Kind::dense;
@@ -61,12 +73,8 @@ class ParameterAverages<AnyRuntime>::State {
         return;
       }
       has_match = true;
-      require(tensor.dtype() == DType::float32,
-              "ParameterAverages: \"{}\" is of {}; only parameters of float32 have averages",
-              name,
-              tensor.dtype());
       if (average_of(tensor) == nullptr) {
-        found.emplace_back(name, Floats(detail::OfKnownType(), tensor));
+        found.emplace_back(name, tensor);
       }
     });
     require(has_match || !names,
@@ -79,7 +87,7 @@ class ParameterAverages<AnyRuntime>::State {
   void update(std::source_location issued_at) {
     require_not_swapped("update");
     refuse_swapped("ParameterAverages::update");
-    issue_for_all("update_averages", false, issued_at, [decay = decay_](auto stream, auto tensors) {
+    issue_for(parameters_, Use::update, issued_at, [decay = decay_](auto stream, auto tensors) {
       ops::kernels::update_averages(stream, decay, tensors);
     });
   }
@@ -87,20 +95,37 @@ class ParameterAverages<AnyRuntime>::State {
     require_not_swapped("swap_in");
     refuse_swapped("ParameterAverages::swap_in");
     std::vector<memory::BlockRef> blocks;
-    for (auto const& parameter : parameters_) {
-      blocks.push_back(parameter.weight.block());
+    for (auto& parameter : parameters_) {
+      auto const& weight = parameter.weight;
+      if (weight.immutable()) {
+        throw std::logic_error(fmt::format(
+            "ParameterAverages::swap_in: \"{}\" of shape {} is frozen; unfreeze it first",
+            parameter.name,
+            weight.shape()));
+      }
+      if (weight.dtype() != DType::float32) {
+        parameter.kept.emplace(weight.device(), weight.dtype(), weight.shape());
+      }
+      blocks.push_back(weight.block());
       blocks.push_back(parameter.average.block());
     }
-    exchange(issued_at);
+    issue_for(parameters_, Use::swap, issued_at, [](auto stream, auto tensors) {
+      ops::kernels::swap_averages_in(stream, tensors);
+    });
     is_swapped_ = true;
     swapped_ = std::move(blocks);
     detail::SwappedWeights::add(swapped_);
   }
   void swap_out(std::source_location issued_at) {
-    exchange(issued_at);
+    issue_for(parameters_, Use::swap, issued_at, [](auto stream, auto tensors) {
+      ops::kernels::swap_averages_out(stream, tensors);
+    });
     is_swapped_ = false;
     detail::SwappedWeights::remove(swapped_);
     swapped_.clear();
+    for (auto& parameter : parameters_) {
+      parameter.kept.reset();
+    }
   }
   template <class Function>
   void for_each(Function const& function) const {
@@ -117,25 +142,61 @@ class ParameterAverages<AnyRuntime>::State {
     return found == parameters_.end() ? nullptr : &found->average;
   }
   /// Calls function(name, tensor) for each parameter of the store, with its average if it has one.
+  /// Averages of weights of 16 bits are rounded into tensors of their own. Returns a function that
+  /// rounds them again, or null if there are none.
   template <class Function>
-  void for_each_of(Parameters<AnyRuntime> const& parameters, Function const& function) const {
+  [[nodiscard]] detail::SourceCheck for_each_of(Parameters<AnyRuntime> const& parameters,
+                                                Function const& function,
+                                                std::source_location issued_at) const {
     require_not_swapped("as_weights");
     std::size_t averaged = 0;
+    std::vector<Parameter> rounded;
     parameters.for_each([&](auto const& name, AnyTensor const& tensor, auto) {
       auto const* const average = average_of(tensor);
       averaged += average != nullptr ? 1 : 0;
+      if (average != nullptr && tensor.dtype() != DType::float32) {
+        rounded.push_back({name, {tensor.device(), tensor.dtype(), tensor.shape()}, *average});
+        return function(name, rounded.back().weight);
+      }
       function(name, average != nullptr ? average->any() : tensor);
     });
     require(averaged > 0 || parameters_.empty(),
             "ParameterAverages::as_weights: no parameter of the store has an average");
+    if (rounded.empty()) {
+      return nullptr;
+    }
+    auto const round = [](std::vector<Parameter> const& all, std::source_location from) {
+      issue_for(all, Use::round, from, [](auto stream, auto tensors) {
+        ops::kernels::swap_averages_in(stream, tensors);
+      });
+    };
+    round(rounded, issued_at);
+    return [round, rounded = std::move(rounded), issued_at](std::string_view call, bool saves) {
+      for (auto const& parameter : rounded) {
+        detail::SwappedWeights::refuse(
+            std::string(call).c_str(), parameter.name, parameter.average.any());
+      }
+      if (saves) {
+        return round(rounded, issued_at);
+      }
+      if (call == "checkpoint::load") {
+        throw std::logic_error(
+            fmt::format("checkpoint::load: \"{}\" is an average that is rounded when it is saved; "
+                        "load the parameters, or the averages",
+                        rounded.front().name));
+      }
+    };
   }
 
  private:
   struct Parameter {
     std::string name;
-    Floats weight;
+    AnyTensor weight;
     Floats average;
+    std::optional<AnyTensor> kept = {};  ///< the weight, if it has 16 bits, while it is swapped
   };
+  /// The purpose of an operation: it writes averages, both weights and averages, or weights.
+  enum class Use { update, swap, round };
 
   void require_not_swapped(char const* call) const {
     if (is_swapped_) {
@@ -145,37 +206,36 @@ class ParameterAverages<AnyRuntime>::State {
   }
   void refuse_swapped(char const* call) const {
     for (auto const& parameter : parameters_) {
-      detail::SwappedWeights::refuse(call, parameter.name, parameter.weight.any());
+      detail::SwappedWeights::refuse(call, parameter.name, parameter.weight);
     }
   }
-  void exchange(std::source_location issued_at) const {
-    issue_for_all("swap_averages", true, issued_at, [](auto stream, auto tensors) {
-      ops::kernels::swap_averages(stream, tensors);
-    });
-  }
   template <class Launch>
-  void issue_for_all(char const* name,
-                     bool writes_weights,
-                     std::source_location issued_at,
-                     Launch const& launch) const {
-    if (parameters_.empty()) {
+  static void issue_for(std::vector<Parameter> const& parameters,
+                        Use use,
+                        std::source_location issued_at,
+                        Launch const& launch) {
+    if (parameters.empty()) {
       return;
     }
     detail::Uses<AnyRuntime, AccessMode::read> read;
     detail::Uses<AnyRuntime, AccessMode::write> written;
     std::vector<ops::kernels::AveragedWeights> tensors;
-    for (auto const& parameter : parameters_) {
-      if (writes_weights) {
-        written.add(parameter.weight);
-      } else {
-        read.add(parameter.weight);
+    for (auto const& [name, weight, average, kept] : parameters) {
+      use == Use::update ? read.add(weight) : written.add(weight);
+      use == Use::round ? read.add(average) : written.add(average);
+      if (kept) {
+        written.add(*kept);
       }
-      written.add(parameter.average);
-      tensors.push_back(
-          {parameter.weight.data(), parameter.average.data(), parameter.weight.count()});
+      tensors.push_back({weight.data(),
+                         average.data(),
+                         kept ? kept->data() : nullptr,
+                         weight.count(),
+                         weight.dtype()});
     }
     issue(
-        name,
+        use == Use::update ? "update_averages"
+        : use == Use::swap ? "swap_averages"
+                           : "round_averages",
         read,
         written,
         [launch, tensors = std::move(tensors)](auto stream) {
@@ -219,7 +279,7 @@ void ParameterAverages<AnyRuntime>::Swapped::restore(std::source_location issued
 }
 
 void ParameterAverages<AnyRuntime>::add(std::string name,
-                                        Floats const& weight,
+                                        AnyTensor const& weight,
                                         std::source_location issued_at) {
   state_->add(std::move(name), weight, issued_at);
 }
@@ -230,10 +290,11 @@ void ParameterAverages<AnyRuntime>::add(Parameters<AnyRuntime> const& parameters
   state_->add(parameters, names, issued_at);
 }
 
-void ParameterAverages<AnyRuntime>::visit_as_weights(
+detail::SourceCheck ParameterAverages<AnyRuntime>::visit_as_weights(
     Parameters<AnyRuntime> const& parameters,
-    std::function<void(std::string const&, AnyTensor const&)> const& visit) const {
-  state_->for_each_of(parameters, visit);
+    std::function<void(std::string const&, AnyTensor const&)> const& visit,
+    std::source_location issued_at) const {
+  return state_->for_each_of(parameters, visit, issued_at);
 }
 
 void ParameterAverages<AnyRuntime>::update(std::source_location issued_at) {

@@ -127,6 +127,22 @@ class Optimizer<detail::AnyRuntime>::State {
                : add(name, detail::Floats(detail::OfKnownType(), tensor), group, issued_at);
     });
     stores_.push_back({parameters, names});
+    note_frozen();
+  }
+
+  /// Throws std::logic_error if a parameter that was frozen when its store was added is frozen no
+  /// more, and the optimizer does not have it.
+  void refuse_unfrozen() const {
+    for (auto const& [name, tensor] : left_out_) {
+      if (!tensor.immutable()) {
+        throw std::logic_error(
+            fmt::format("Optimizer::step: \"{}\" of shape {} was frozen when its Parameters were "
+                        "added, and is frozen no more; call add() again, or leave it out by a "
+                        "pattern of names",
+                        name,
+                        tensor.shape()));
+      }
+    }
   }
 
   /// Throws std::logic_error if a parameter or table has the values of its average.
@@ -155,10 +171,12 @@ class Optimizer<detail::AnyRuntime>::State {
     std::vector<ops::DenseParameter<AnyRuntime>> parameters;
     parameters.reserve(dense_.size());
     for (auto const& parameter : dense_) {
-      parameters.push_back({parameter.weight,
-                            tape.gradient(parameter.weight, issued_at),
-                            parameter.state,
-                            parameter.group});
+      if (!parameter.weight.immutable()) {
+        parameters.push_back({parameter.weight,
+                              tape.gradient(parameter.weight, issued_at),
+                              parameter.state,
+                              parameter.group});
+      }
     }
     tape.note_step(owned_);
     auto const bunches = bunches_of(tape, issued_at);
@@ -189,14 +207,14 @@ class Optimizer<detail::AnyRuntime>::State {
     return {state.step, state.step == 0 ? state.base_rate : state.rate, state.norm, state.skipped};
   }
 
-  /// Appends a message to `found` for each parameter and each table without a gradient.
+  /// Appends a message to `found` for each parameter and each table without a gradient that is not
+  /// frozen.
   void add_without_gradient(std::string& found, Tape const& tape) const {
-    for (auto const& parameter : dense_) {
-      detail::add_if_without_gradient(
-          found, "parameter", parameter.name, parameter.weight.any(), tape);
-    }
+    add_dense_without_gradient(found, tape);
     for (auto const& table : tables_) {
-      detail::add_if_without_gradient(found, "table", table.name, table.table, tape);
+      if (!table.table.immutable()) {
+        detail::add_if_without_gradient(found, "table", table.name, table.table, tape);
+      }
     }
   }
   /// Appends a message to `found` for a view in which rows were looked up without effect on the
@@ -331,14 +349,32 @@ class Optimizer<detail::AnyRuntime>::State {
           found));
     }
   }
+  void add_dense_without_gradient(std::string& found, Tape const& tape) const {
+    for (auto const& parameter : dense_) {
+      if (!parameter.weight.immutable()) {
+        detail::add_if_without_gradient(
+            found, "parameter", parameter.name, parameter.weight.any(), tape);
+      }
+    }
+  }
+  /// Notes the parameters of the stores that add() left out because they are frozen.
+  void note_frozen() {
+    left_out_.clear();
+    for (auto const& [parameters, names] : stores_) {
+      parameters.for_each(
+          [&, &names = names](auto const& name, AnyTensor const& tensor, auto kind) {
+            if (kind != Parameters<AnyRuntime>::Kind::buffer && tensor.immutable() &&
+                (!names || detail::matches_pattern(*names, name)) && !owns(name, tensor)) {
+              left_out_.emplace_back(name, tensor);
+            }
+          });
+    }
+  }
   /// Throws std::logic_error if step() cannot update all parameters and tables, for example because
   /// a parameter has no gradient.
   void require_gradients(Tape const& tape) const {
     std::string missing;
-    for (auto const& parameter : dense_) {
-      detail::add_if_without_gradient(
-          missing, "parameter", parameter.name, parameter.weight.any(), tape);
-    }
+    add_dense_without_gradient(missing, tape);
     if (!missing.empty()) {
       throw std::logic_error("Optimizer::step:" + missing);
     }
@@ -371,6 +407,9 @@ class Optimizer<detail::AnyRuntime>::State {
                                               std::source_location issued_at) const {
     std::vector<Bunch> bunches;
     for (auto const& table : tables_) {
+      if (table.table.immutable()) {
+        continue;
+      }
       NameScope const named(table.name);
       auto const sum = tape.lookup_gradient(table.table, issued_at);
       if (!sum) {
@@ -426,6 +465,7 @@ class Optimizer<detail::AnyRuntime>::State {
   std::vector<Table> tables_;
   /// The stores that add() got, each with the pattern of names if it had one.
   std::vector<std::pair<Parameters<AnyRuntime>, std::optional<std::string>>> stores_;
+  std::vector<std::pair<std::string, AnyTensor>> left_out_;  ///< those that were frozen at add()
   /// The optimizer's parameters and tables. Shared with the tapes whose gradients were applied.
   std::shared_ptr<OwnedParameters> owned_ = std::make_shared<OwnedParameters>();
   bool checked_ = false;

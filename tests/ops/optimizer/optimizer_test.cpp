@@ -307,7 +307,7 @@ TYPED_TEST(OptimizerOpsTest, refuses_rules_with_numbers_out_of_range) {
   refused_by_all(
       {.kind = static_cast<OptimizerKind>(11), .learning_rate = 1.0F}, "kind", "the number 11");
   EXPECT_EQ(to_host(weight), (Floats{1, 2}));
-  ops::require_rule("none", {.kind = kSgd, .learning_rate = 0.0F, .epsilon = 0.0F});
+  ops::require_rule("none", {.kind = kSgd, .learning_rate = 0.0F});
   ops::require_rule(
       "none",
       {.kind = ops::OptimizerKind::adam, .learning_rate = 0.0F, .beta1 = 0.0F, .epsilon = 0.0F});

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests captures that can no longer become a graph.
+#include "base/message_of.hpp"
 #include "memory/device/device_state.hpp"
 #include "step/capture/captured_fixture.hpp"
 
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/elementwise.hpp>
+#include <msstream/step/differentiable_ops.hpp>
+#include <msstream/step/optimizer.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <gmock/gmock.h>
@@ -20,6 +23,48 @@ namespace {
 template <class R>
 class SpoiltCaptureTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(SpoiltCaptureTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(SpoiltCaptureTest, what_a_failed_capture_made_is_not_used) {
+  StepWorld<TypeParam> const world;
+  auto const x = world.vector(1);
+  auto const weight = world.vector(2);
+  Optimizer<TypeParam> optimizer(world.device,
+                                 {.kind = ops::OptimizerKind::sgd, .learning_rate = 0.5F});
+  optimizer.add("weight", weight);
+  GradientTape<TypeParam> tape(world.device);
+  std::optional<Tensor<float, TypeParam>> loss;
+  auto const step = [&] {
+    loss = ops::sum(tape, ops::multiply(tape, weight, x));
+    tape.backward(*loss);
+    optimizer.step(tape);
+  };
+  EXPECT_THROW(CapturedStep<TypeParam>(world.device,
+                                       [&] {
+                                         step();
+                                         throw std::domain_error("before clear()");
+                                       }),
+               std::domain_error);
+  auto const expect_told = [](auto&& call) {
+    EXPECT_THAT(message_of<std::logic_error>(call),
+                ::testing::AllOf(::testing::HasSubstr("a capture that failed"),
+                                 ::testing::HasSubstr("clear()")));
+  };
+  auto const lost = *loss;
+  expect_told([&] { (void)ops::scale(lost, 2.0F); });
+  expect_told([&] { (void)to_host(lost); });
+  expect_told([&] { step(); });  // would add the gradients that the tape has
+  EXPECT_EQ(to_host(weight).front(), 2.0F);
+  tape.clear();
+  step();
+  EXPECT_EQ(to_host(weight).front(), 1.5F);
+  tape.clear();
+  CapturedStep<TypeParam> again(world.device, [&] {
+    step();
+    tape.clear();
+  });
+  again.replay();
+  EXPECT_EQ(to_host(weight).front(), 1.0F);
+}
 
 TYPED_TEST(SpoiltCaptureTest, an_exception_inside_leaves_all_as_it_was) {
   StepWorld<TypeParam> const world;

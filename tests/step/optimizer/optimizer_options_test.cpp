@@ -391,6 +391,15 @@ TYPED_TEST(OptimizerOptionsTest, numbers_that_a_rule_does_not_have_are_refused) 
   refused(OptimizerKind::rmsprop, beta1, "beta1 of 0.5");
   refused(OptimizerKind::momentum, beta2, "beta2 of 0.5");
   refused(OptimizerKind::adam, ftrl_beta, "ftrl_beta of 0.5");
+  for (auto const kind : ops::kernels::testing::kAllOptimizerKinds) {
+    if (kind == OptimizerKind::sgd || kind == OptimizerKind::momentum ||
+        kind == OptimizerKind::lion || kind == OptimizerKind::ftrl) {
+      refused(
+          kind, [](auto& rule) { rule.epsilon = 0.5F; }, "epsilon of 0.5");
+    } else {
+      ops::require_rule("none", {.kind = kind, .learning_rate = 1.0F, .epsilon = 0.5F});
+    }
+  }
 }
 
 TYPED_TEST(OptimizerOptionsTest, a_step_whose_norm_is_not_finite_changes_nothing) {

@@ -107,7 +107,7 @@ TYPED_TEST(OptimizerRefusalsTest, parameters_without_gradient_are_named_with_the
   auto const unused = this->ones({3});
   auto const cut = this->ones({4});
   auto const used = this->ones({5});
-  optimizer.add("frozen", frozen);
+  optimizer.add("frozen later", frozen);
   optimizer.add("excluded", excluded);
   optimizer.add("unused", unused);
   optimizer.add("cut", cut);
@@ -124,7 +124,7 @@ TYPED_TEST(OptimizerRefusalsTest, parameters_without_gradient_are_named_with_the
                                      ops::sum(tape, frozen),
                                      ops::sum(tape, excluded)}));
   EXPECT_THAT(this->said_by([&] { optimizer.step(tape); }),
-              AllOf(HasSubstr("\"frozen\" of shape [1] has no gradient: it is frozen"),
+              AllOf(Not(HasSubstr("frozen")),
                     HasSubstr("\"excluded\" of shape [2] has no gradient: it is excluded"),
                     HasSubstr("\"unused\" of shape [3] has no gradient: the loss does not"),
                     HasSubstr("\"cut\" of shape [4]"),

@@ -114,6 +114,28 @@ TYPED_TEST(DenseStackTest, refusals_name_the_stack) {
   expect_refused([&] { made({.dropout = 0.5F}); }, "'tower'", "without a generator");
   expect_refused([&] { made({.dropout = 1.0F, .random = random}); }, "'tower'", "dropout of 1");
   EXPECT_TRUE(parameters.entries().empty());
+  DenseStack<TypeParam> const stack(parameters, "tower", 3, {5, 2});
+  auto const input = this->put(Floats(8, 1.0F), {2, 4});
+  GradientTape tape(this->device());
+  expect_refused([&] { (void)stack(tape, input); }, "'tower'", "an input [2, 4]", "[batch, 3]");
+  expect_refused([&] { (void)stack(no_tape, input.reshaped({8})); }, "'tower'", "an input [8]");
+}
+
+TYPED_TEST(DenseStackTest, weights_are_shared_if_the_program_says_so) {
+  Parameters<TypeParam> parameters(this->device());
+  DenseStack<TypeParam> const user(parameters, "tower", 3, {5, 2});
+  auto const item = [&](DenseStackOptions const& options) {
+    return DenseStack<TypeParam>(parameters, "tower", 3, {5, 2}, options);
+  };
+  expect_refused([&] { (void)item({}); }, "'tower'", "shared");
+  auto const x = this->put(this->random.reals(4 * 3), {4, 3});
+  auto const copied = user;
+  EXPECT_EQ(to_host(item({.shared = true})(no_tape, x)), to_host(user(no_tape, x)));
+  EXPECT_EQ(to_host(copied(no_tape, x)), to_host(user(no_tape, x)));
+  EXPECT_EQ(parameters.entries().size(), 4U);
+  expect_refused([&] { (void)DenseStack<TypeParam>(parameters, "new", 3, {2}, {.dropout = 1.0F}); },
+                 "'new'");
+  EXPECT_NO_THROW((void)DenseStack<TypeParam>(parameters, "new", 3, {2})) << "nothing was made";
 }
 
 TYPED_TEST(DenseStackTest, a_dropout_that_would_repeat_a_mask_is_refused) {

@@ -27,6 +27,7 @@ class AnyMetric {
   [[nodiscard]] std::string const& name() const noexcept;
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const;
   void reset(std::source_location issued_at) const;
+  void merge(AnyMetric const& other, std::source_location issued_at) const;
   [[nodiscard]] MetricState& state() const noexcept { return *state_; }
 
  private:

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <typeinfo>
 #include <utility>
 
@@ -44,7 +45,13 @@ class AnyTensor {
 
   [[nodiscard]] AnyTensor reshaped(Shape const& shape) const;
   [[nodiscard]] AnyTensor rows(std::int64_t begin, std::int64_t end) const;
-  void freeze() const;
+  /// Makes the tensor immutable; Tensor::freeze() documents it. Messages contain the name, if any.
+  void freeze(std::string_view name = {}) const;
+  /// Lets the tensor be written again, after all work issued so far, whose reads of it were not
+  /// tracked. Captured steps that used it while it was frozen throw when they are replayed. Does
+  /// not block the host. No other thread may use the tensor meanwhile. Throws std::logic_error if
+  /// the calling thread's capture uses the tensor.
+  void unfreeze(std::string_view name) const;
   [[nodiscard]] bool immutable() const noexcept;
   [[nodiscard]] memory::BlockRef const& block() const noexcept { return block_; }
 

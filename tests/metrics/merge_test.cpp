@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "metrics/metrics_fixture.hpp"
+
+#include <msstream/msstream.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace msstream::metrics::testing {
+namespace {
+
+using msstream::testing::expect_refused;
+using msstream::testing::Floats;
+using msstream::testing::RuntimeNames;
+using msstream::testing::Runtimes;
+
+template <class R>
+class MergedMetricsTest : public MetricsTest<R> {
+ protected:
+  /// Compares, bit by bit, a metric of all examples with metrics of parts of them that are merged.
+  template <class Make>
+  void expect_merged_to_whole(Examples const& examples, Make const& make) {
+    auto const whole = make();
+    whole.update(this->batch(examples));
+    for (std::size_t const parts : {1, 2, 4, 8}) {
+      auto const merged = make();
+      for (std::size_t part = 0; part < parts; ++part) {
+        auto const own = make();
+        auto const begin = examples.count() * part / parts;
+        auto const end = examples.count() * (part + 1) / parts;
+        if (begin < end) {
+          own.update(this->batch(examples, begin, end));
+        }
+        merged.merge(own);
+      }
+      ASSERT_TRUE(merged.value().has_value()) << merged.name();
+      EXPECT_EQ(merged.value(), whole.value()) << merged.name() << " of " << parts;
+    }
+  }
+};
+TYPED_TEST_SUITE(MergedMetricsTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(MergedMetricsTest, parts_have_the_bits_of_the_whole) {
+  using R = TypeParam;
+  auto const& device = this->device();
+  for (bool const weighted : {false, true}) {
+    auto examples = random_examples(this->random, 5001, 1000.0F, weighted);
+    examples.labels[0] = 1.0F;
+    examples.labels[1] = 0.0F;
+    if (weighted) {
+      examples.weights[0] = 1.0F;
+      examples.weights[1] = 1.0F;
+    }
+    for (Input const input : {Input::logits, Input::probabilities}) {
+      auto const given = input == Input::probabilities ? with_probabilities(examples) : examples;
+      this->expect_merged_to_whole(given, [&] {
+        return BucketedAuc<R>(
+            device, {.input = input, .buckets = 1 << 10, .weighted = weighted, .centre = -1.0});
+      });
+      this->expect_merged_to_whole(given, [&] { return LogLoss<R>(device, {.input = input}); });
+      this->expect_merged_to_whole(given,
+                                   [&] { return NormalizedEntropy<R>(device, {.input = input}); });
+      this->expect_merged_to_whole(given, [&] { return Calibration<R>(device, {.input = input}); });
+      this->expect_merged_to_whole(given, [&] { return Accuracy<R>(device, {.input = input}); });
+    }
+  }
+}
+
+TYPED_TEST(MergedMetricsTest, lists_of_parts_have_the_bits_of_the_whole) {
+  auto const list = [&](Ndcg<TypeParam> const& metric, Floats const& scores, Floats const& grades) {
+    auto const count = static_cast<std::int64_t>(scores.size());
+    metric.update({.scores = this->put(scores),
+                   .labels = this->put(grades),
+                   .offsets = this->put(std::vector<std::int64_t>{0, count})});
+  };
+  Ndcg<TypeParam> const whole(this->device(), {.k = 3});
+  Ndcg<TypeParam> const first(this->device(), {.k = 3});
+  Ndcg<TypeParam> const second(this->device(), {.k = 3});
+  Floats const scores{0.1F, 0.7F, 0.3F, 0.2F};
+  list(whole, scores, {0, 1, 2, 3});
+  list(first, scores, {0, 1, 2, 3});
+  list(whole, scores, {3, 0, 0, 1});
+  list(second, scores, {3, 0, 0, 1});
+  first.merge(second);
+  EXPECT_EQ(first.value(), whole.value());
+  EXPECT_NE(first.value(), second.value());
+}
+
+TYPED_TEST(MergedMetricsTest, a_given_centre_has_the_finest_buckets) {
+  auto const& device = this->device();
+  auto const value_of = [&](std::optional<double> centre) {
+    BucketedAuc<TypeParam> const auc(device, {.buckets = 1 << 8, .centre = centre});
+    auc.update(this->put(Floats{0.0F, 5.0F, 5.0001F}), this->put(Floats{0.0F, 0.0F, 1.0F}));
+    return auc.value();
+  };
+  EXPECT_EQ(value_of({}), 0.75);  // the first example is far away
+  EXPECT_EQ(value_of(5.00005), 1.0);
+}
+
+TYPED_TEST(MergedMetricsTest, bad_numbers_of_a_part_are_reported) {
+  LogLoss<TypeParam> const sum(this->device());
+  LogLoss<TypeParam> const part(this->device());
+  part.update(this->put(Floats{NAN, 1.0F}), this->put(Floats{0.0F, 1.0F}));
+  sum.merge(part);
+  expect_refused([&] { (void)sum.value(); }, "log_loss: 1 examples");
+}
+
+TYPED_TEST(MergedMetricsTest, each_replay_merges) {
+  if constexpr (CapturingRuntime<TypeParam>) {
+    Calibration<TypeParam> const sum(this->device());
+    Calibration<TypeParam> const part(this->device());
+    Calibration<TypeParam> const once(this->device());
+    auto const scores = this->put(Floats{1.0F});
+    auto const one = this->put(Floats{1.0F});
+    once.update(scores, one);
+    CapturedStep<TypeParam> step(this->device(), [&] {
+      part.reset();
+      part.update(scores, one);
+      sum.merge(part);
+    });
+    step.replay();
+    step.replay();
+    sum.update(this->put(Floats{-20.0F, -20.0F}), this->put(Floats{1.0F, 1.0F}));
+    EXPECT_NEAR(sum.value().value(), once.value().value() / 2, 1e-6);
+  }
+}
+
+TYPED_TEST(MergedMetricsTest, what_is_no_sum_of_the_same_is_refused) {
+  using R = TypeParam;
+  auto const& device = this->device();
+  Auc<R> const auc(device, {.capacity = 4});
+  Auc<R> const other(device, {.capacity = 4});
+  expect_refused([&] { auc.merge(other); }, "auc: keeps its examples", "BucketedAuc");
+  LogLoss<R> const loss(device);
+  expect_refused([&] { loss.merge(loss); }, "log_loss: merged with itself");
+  expect_refused([&] { loss.merge(LogLoss<R>(device, {.input = Input::probabilities})); },
+                 "the log loss of logits",
+                 "the log loss of probabilities");
+  expect_refused([&] { loss.merge(Accuracy<R>(device)); }, "log loss", "the accuracy of logits");
+  Device<R> const elsewhere;
+  expect_refused([&] { loss.merge(LogLoss<R>(elsewhere)); }, "another device");
+  BucketedAuc<R> const buckets(device, {.buckets = 1 << 8});
+  BucketedAuc<R> const more(device, {.buckets = 1 << 8});
+  expect_refused([&] { buckets.merge(more); }, "bucketed_auc", "BucketedAuc::Options::centre");
+  BucketedAuc<R> const at_one(device, {.buckets = 1 << 8, .centre = 1.0});
+  BucketedAuc<R> const at_two(device, {.buckets = 1 << 8, .centre = 2.0});
+  expect_refused([&] { at_one.merge(at_two); }, "logits around 1", "logits around 2");
+  expect_refused([&] { BucketedAuc<R>(device, {.centre = kInfinity}); }, "a centre of inf");
+}
+
+}  // namespace
+}  // namespace msstream::metrics::testing

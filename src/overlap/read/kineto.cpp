@@ -357,7 +357,9 @@ void KinetoReader::add_notes() {
   if (!recording.has_calls) {
     notes.emplace_back("the trace has no calls of CUDA: record CPU activities too");
   }
-  if (!recording.has_syncs && recording.has_calls) {
+  bool const has_waits = std::ranges::any_of(
+      recording.calls, [](Call const& call) { return call.kind == CallKind::wait_event; });
+  if (!recording.has_syncs && has_waits) {
     notes.emplace_back(
         "the trace does not tell which event a stream waits for: in PyTorch, record with "
         "experimental_config=torch._C._profiler._ExperimentalConfig("

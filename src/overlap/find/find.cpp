@@ -7,9 +7,9 @@
 #include "overlap/find/critical_path.hpp"
 #include "overlap/find/findings.hpp"
 #include "overlap/find/host.hpp"
+#include "overlap/find/notes.hpp"
 #include "overlap/find/program.hpp"
 #include "overlap/find/replay.hpp"
-#include "overlap/find/words.hpp"
 
 #include <fmt/format.h>
 
@@ -50,36 +50,6 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   return window;
 }
 
-/// Says what a recording lacks, for time that it does not explain.
-void add_notes(Report& report, Recording const& recording, std::span<Ledger const> ledgers) {
-  for (int i = 0; i < kMissing; ++i) {
-    auto const missing = static_cast<Missing>(i);
-    Ns time = 0;
-    for (auto const& ledger : ledgers) {
-      time += missing == Missing::nothing ? 0 : ledger.missing(missing);
-    }
-    if (time > 0) {
-      report.notes.push_back(fmt::format("{} ({}) cannot be explained. {}",
-                                         duration_text(time),
-                                         share_text(time, report.window.length()),
-                                         record_text(missing, recording.source)));
-    }
-  }
-  Ns overhead = 0;
-  for (auto const& part : recording.overheads) {
-    if (part.kind == OverheadKind::recording) {
-      overhead += std::max<Ns>(0,
-                               std::min(part.time.end, report.window.end) -
-                                   std::max(part.time.begin, report.window.begin));
-    }
-  }
-  if (overhead > 0) {
-    report.notes.push_back(fmt::format("Recording took {} of the host's time ({} of the window).",
-                                       duration_text(overhead),
-                                       share_text(overhead, report.window.length())));
-  }
-}
-
 /// The most activities that are replayed. A part of a longer window predicts the whole of it.
 constexpr std::size_t kMostReplayed = 100'000;
 
@@ -95,8 +65,8 @@ Interval replayed_part(Program const& program, Interval window) {
   return window;
 }
 
-/// What a fix must gain at least, as a share of the window.
-constexpr Ns kLeastGain = 100;  ///< the window divided by it
+/// A fix gains something if it is at least the window divided by this.
+constexpr Ns kLeastGain = 100;
 
 /// Predicts the window after the fix of each finding, and returns whether each has something to
 /// gain, alone or beside the fixes of the others.
@@ -192,21 +162,6 @@ std::vector<bool> predict(Report& report,
   return gains;
 }
 
-/// Says which work waited at no loss.
-void note_harmless(Report& report,
-                   Recording const& recording,
-                   Index device,
-                   Cause cause,
-                   Ns time) {
-  report.notes.push_back(fmt::format(
-      "GPU {}: for {} ({}), work waited while one activity ran ({}), but would gain nothing: "
-      "without that, the window is as long. It does not count as lost.",
-      recording.devices[device].number,
-      duration_text(time),
-      share_text(time, report.window.length()),
-      text_of(cause).id));
-}
-
 /// Returns the time of a finding in which one activity ran.
 Ns lost_beside(Report const& report, Finding const& finding) {
   for (auto const& device : report.devices) {
@@ -262,7 +217,8 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
       auto& known = harmless[finding.device][static_cast<std::size_t>(finding.cause)];
       auto const lost = gains[i] ? 0 : lost_beside(report, finding);
       if (lost > 0 && !known && finding.cause != Cause::true_dependency) {
-        note_harmless(report, recording, finding.device, finding.cause, lost);
+        report.notes.push_back(
+            harmless_text(recording, finding.device, finding.cause, lost, report.window));
         known = true;
         again = true;
       } else if (gains[i] || finding.cause != Cause::true_dependency) {
@@ -285,7 +241,10 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
           "{}device {}: {}", i == 0 ? "" : "; ", recording.devices[device].number, words);
     }
   }
-  add_notes(report, recording, ledgers);
+  add_notes(report, program, ledgers);
+  if (!options.window && options.windows.empty()) {
+    add_note_of_start(report);
+  }
   return report;
 }
 

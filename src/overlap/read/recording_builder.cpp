@@ -368,7 +368,9 @@ Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns, std::opt
   }
   if (backwards_ != 0) {
     recording_.notes.push_back(
-        fmt::format("{} records end before they begin, and were left out", backwards_));
+        backwards_ == 1
+            ? std::string("1 record ends before it begins, and was left out")
+            : fmt::format("{} records end before they begin, and were left out", backwards_));
   }
   recording_.sort();
   return std::move(recording_);

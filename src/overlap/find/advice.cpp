@@ -169,7 +169,8 @@ std::string record_text(Missing missing, std::string const& source) {
   bool const nsight = source.find("Nsight") != std::string::npos;
   switch (missing) {
     case Missing::nothing:
-      return "Record the program with `msstream-overlap run`, which also has hardware queues, "
+      return "Nothing that was recorded explains it: work of another process on the device, or "
+             "calls that no tool records. `msstream-overlap run` also records hardware queues, "
              "events and waits.";
     case Missing::calls:
       return "Record the calls of the CUDA runtime as well: `msstream-overlap run`, or `nsys "

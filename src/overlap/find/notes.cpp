@@ -56,13 +56,18 @@ void add_note_of_streams(Report& report, Program const& program) {
 
 void add_notes(Report& report, Program const& program, std::span<Ledger const> ledgers) {
   auto const& recording = program.recording();
-  for (int i = 0; i < kMissing; ++i) {
+  Ns unexplained = 0;
+  for (auto const& ledger : ledgers) {
+    unexplained += ledger.of(Cause::unknown).time();
+  }
+  for (int i = kMissing; i-- > 0;) {
     auto const missing = static_cast<Missing>(i);
-    Ns time = 0;
+    Ns time = missing == Missing::nothing ? unexplained : 0;
     for (auto const& ledger : ledgers) {
       time += missing == Missing::nothing ? 0 : ledger.missing(missing);
     }
-    if (time > 0) {
+    unexplained -= time;
+    if (time > 0 && (missing != Missing::nothing || 100 * time > report.window.length())) {
       report.notes.push_back(fmt::format("{} ({}) cannot be explained. {}",
                                          duration_text(time),
                                          share_text(time, report.window.length()),

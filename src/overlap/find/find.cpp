@@ -120,8 +120,10 @@ std::vector<bool> predict(Report& report,
     ++fixes;
     if (finding.cause == Cause::multiprocessors_full) {
       fix->divides_all = true;
-      prediction.range = {
-          std::min(after(*fix), prediction.after), window, range_text(finding.cause)};
+      auto best = std::min(after(*fix), prediction.after);
+      fix->shares_sms = true;  // a small kernel may find room beside a large one
+      best = std::min(best, after(*fix));
+      prediction.range = {best, window, range_text(finding.cause)};
     } else if (finding.cause == Cause::false_dependency && !program.recording().has_dependencies) {
       prediction.range = {prediction.after, window, range_text(finding.cause)};
     } else if (finding.cause == Cause::launch_bound) {
@@ -146,7 +148,13 @@ std::vector<bool> predict(Report& report,
       gains[i] = !is_chain;
       continue;
     }
-    auto least = prediction->range ? prediction->range->least : prediction->after;
+    if (report.findings[i].cause == Cause::priority_cannot_help ||
+        (report.findings[i].cause == Cause::one_stream_two_roles &&
+         program.recording().has_dependencies)) {
+      // What is urgent ends earlier, if nothing else does; a role is more than what was held.
+      continue;
+    }
+    auto const least = prediction->range ? prediction->range->least : prediction->after;
     gains[i] = least < window - window / kLeastGain;
     if (!gains[i] && fixes > 1 && own[i]) {
       // Another cause may hide what this one would gain.

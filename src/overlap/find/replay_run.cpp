@@ -355,6 +355,10 @@ class Replay::Run {
   /// Returns the multiprocessors that a kernel wants.
   [[nodiscard]] int sms_of(std::size_t a) const {
     auto const& work = replay_.work_[a];
+    if (fix_.small_collectives && replay_.collectives_.is_one(replay_.activities_[a])) {
+      constexpr int kFewBlocks = 16;
+      return std::clamp(work.sms, 1, kFewBlocks);
+    }
     int const parts = is_divided(work) ? fix_.parts_of_sms : 1;
     return std::max(work.sms / parts, 1);
   }

@@ -170,8 +170,8 @@ TEST_F(KinetoTest, records_that_run_backwards_are_left_out_with_a_note) {
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 10, "dur": -1},
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "dur": 1})"));
   EXPECT_EQ(recording.activities.size(), 1U);
-  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 records end before they begin")));
-  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 events without a time")));
+  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 record ends before it begins")));
+  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 event without a time")));
 }
 
 TEST_F(KinetoTest, fields_of_msstreams_recorder_are_read) {

@@ -136,10 +136,10 @@ void AloneTime::offer_stream(Interval time, Index running, Index held) {
     return;
   }
   if (auto hold = holds_.of(held, running, from, queued_)) {
-    bool const is_launching = hold->cause == Cause::unknown && program_.has_call(held) &&
-                              hold->missing != Missing::turns &&
-                              program_.activity(held).time.begin - issued <=
-                                  tolerance::kLaunchLatency;
+    bool const is_launching =
+        hold->cause == Cause::unknown && program_.has_call(held) &&
+        hold->missing != Missing::turns &&
+        program_.activity(held).time.begin - issued <= tolerance::kLaunchLatency;
     if (is_launching) {
       hold = Hold{.cause = Cause::launch_bound};  // the latency of a launch, also while others run
     }

@@ -10,6 +10,7 @@
 #include "overlap/find/notes.hpp"
 #include "overlap/find/program.hpp"
 #include "overlap/find/replay.hpp"
+#include "overlap/find/words.hpp"
 
 #include <fmt/format.h>
 
@@ -119,10 +120,10 @@ std::vector<bool> predict(Report& report,
     own[i] = fix;
     ++fixes;
     if (finding.cause == Cause::multiprocessors_full) {
+      Fix beside;
+      beside.shares_sms = true;  // a small kernel may find room beside a large one
       fix->divides_all = true;
-      auto best = std::min(after(*fix), prediction.after);
-      fix->shares_sms = true;  // a small kernel may find room beside a large one
-      best = std::min(best, after(*fix));
+      auto const best = std::min({after(*fix), after(beside), prediction.after});
       prediction.range = {best, window, range_text(finding.cause)};
     } else if (finding.cause == Cause::false_dependency && !program.recording().has_dependencies) {
       prediction.range = {prediction.after, window, range_text(finding.cause)};

@@ -24,8 +24,8 @@ std::unordered_set<Index> overtaking(Program const& program, CauseSum const& sum
   return small;
 }
 
-/// Returns all waits for some activities, also those that were charged to no time: of several streams
-/// that wait for one activity, one is charged.
+/// Returns all waits for some activities, also those that were charged to no time: of several
+/// streams that wait for one activity, one is charged.
 std::unordered_set<Index> waits_for(Program const& program, std::vector<Index> const& activities) {
   std::unordered_set<Index> waits;
   for (Index i = 0; i < program.recording().activities.size(); ++i) {

@@ -35,8 +35,8 @@ class Holds {
   /// Returns whether `after` does not need `before`, which is in the same stream: true only with
   /// evidence.
   [[nodiscard]] bool independent(Index before, Index after) const;
-  /// Returns what the thread that issued an activity put into its streams right before, and of which
-  /// the recording does not tell for what it waited; nothing if there was nothing such.
+  /// Returns what the thread that issued an activity put into its streams right before, and of
+  /// which the recording does not tell for what it waited; nothing if there was nothing such.
   [[nodiscard]] Missing unseen_wait(Index held) const;
   /// Returns whether an activity waits for another one through waits, or may do so unknown to the
   /// recording.

@@ -13,7 +13,8 @@
 
 namespace msstream::overlap {
 
-/// Causes that kept work from running beside an activity, at no loss: the time without them is equal.
+/// Causes that kept work from running beside an activity, at no loss: the time without them is
+/// equal.
 using CauseSet = std::array<bool, kCauses>;
 
 /// The kind of record that is missing to explain a part of the time.

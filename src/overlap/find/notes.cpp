@@ -37,8 +37,7 @@ void add_note_of_streams(Report& report, Program const& program) {
     auto const& activity = recording.activities[i];
     auto const before = program.previous(i);
     if (before != kNone && activity.graph == kUnknown && activity.call != kNone &&
-        activity.time.begin + tolerance::of_order(recording) <
-            program.activity(before).time.end &&
+        activity.time.begin + tolerance::of_order(recording) < program.activity(before).time.end &&
         activity.time.begin >= report.window.begin && activity.time.begin < report.window.end) {
       ++count;
     }

@@ -217,8 +217,8 @@ class Replay::Run {
     }
   }
 
-  /// Links an activity of a graph: a run with the run before it, and nodes with those that had ended
-  /// before them, since recordings do not have the edges.
+  /// Links an activity of a graph: a run with the run before it, and nodes with those that had
+  /// ended before them, since recordings do not have the edges.
   void link_graph(std::size_t a) {
     auto const& time = activity(a).time;
     auto& run = runs_[{device_of(a), activity(a).graph}];
@@ -323,8 +323,8 @@ class Replay::Run {
     }
   }
 
-  /// Returns the time from when an activity can run to its begin. Nodes of a graph are on the device
-  /// before they can run: what an idle device needs to fetch a launch is gone.
+  /// Returns the time from when an activity can run to its begin. Nodes of a graph are on the
+  /// device before they can run: what an idle device needs to fetch a launch is gone.
   [[nodiscard]] double latency_of(std::size_t a) const {
     auto const recorded = static_cast<double>(replay_.work_[a].latency);
     return fix_.fused ? 0.0 : fix_.graph ? std::min(recorded, kNodeStep) : recorded;

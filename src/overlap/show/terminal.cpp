@@ -181,8 +181,8 @@ class TerminalReport {
       }
     }
     if (more > 0) {
-      counts += fmt::format(
-          ", {} or more: {}", kMostCounts, share_text(more, report_.window.length()));
+      counts +=
+          fmt::format(", {} or more: {}", kMostCounts, share_text(more, report_.window.length()));
     }
     text += counts.empty() ? "" : fmt::format("; activities at once: {}", counts);
     lines_.paragraph("  ", text, Look::faint);

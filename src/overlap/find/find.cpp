@@ -152,7 +152,7 @@ std::vector<bool> predict(Report& report,
     if (report.findings[i].cause == Cause::priority_cannot_help ||
         (report.findings[i].cause == Cause::one_stream_two_roles &&
          program.recording().has_dependencies)) {
-      // What is urgent ends earlier, if nothing else does; a role is more than what was held.
+      // Urgent work ends earlier, if nothing else does; a role is more than what was held.
       continue;
     }
     auto const least = prediction->range ? prediction->range->least : prediction->after;
@@ -192,7 +192,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   LeastShares const least{.any = options.least_share};
   std::vector<Ledger> ledgers;
   std::vector<CauseSet> harmless(recording.devices.size(), CauseSet{});
-  // What cannot be gained is not lost: it counts for the next cause, or as time alone.
+  // Time that cannot be gained is not lost: it counts for the next cause, or as time alone.
   for (bool again = true; again;) {
     again = false;
     ledgers.clear();

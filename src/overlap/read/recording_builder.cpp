@@ -278,7 +278,7 @@ void RecordingBuilder::add_missing_calls() {
   NameId name = 0;
   std::size_t added = 0;
   for (std::size_t first = 0; first < missing.size();) {
-    // All that are missing between two recorded calls.
+    // The range [first, last) is missing between two recorded calls.
     auto const after =
         std::ranges::upper_bound(calls_by_correlation_, Correlated{missing[first].first, kNone});
     auto last = first;
@@ -350,6 +350,12 @@ Ns RecordingBuilder::first_time() const {
 Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns, std::optional<Ns> zero) {
   leave_out_inner_calls();
   join();
+  // Memory that only join() needs is free again before sort() takes as much.
+  calls_by_correlation_ = {};
+  call_facts_ = {};
+  issued_by_ = {};
+  pending_syncs_ = {};
+  records_ = {};
   auto const first = zero.value_or(first_time());
   auto const let_begin_at_zero = [first](auto& elements) {
     for (auto& element : elements) {

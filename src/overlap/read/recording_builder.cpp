@@ -350,12 +350,6 @@ Ns RecordingBuilder::first_time() const {
 Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns, std::optional<Ns> zero) {
   leave_out_inner_calls();
   join();
-  // Memory that only join() needs is free again before sort() takes as much.
-  calls_by_correlation_ = {};
-  call_facts_ = {};
-  issued_by_ = {};
-  pending_syncs_ = {};
-  records_ = {};
   auto const first = zero.value_or(first_time());
   auto const let_begin_at_zero = [first](auto& elements) {
     for (auto& element : elements) {

@@ -62,6 +62,8 @@ PYTORCH = [
     ("planted.py", "late_wait_stream", "false-dependency", None),
     ("planted.py", "tutorial_copies", "pageable-copy", None),
 ]
+# Its second half waits for the all-reduces of the first one. No recording tells that it does not need them: the tool finds
+# what else holds the halves up.
 TWO_GPUS = [("half_batches.py", "", "one-stream-two-roles", None)]
 
 

@@ -2,6 +2,7 @@
 #include "overlap/find/account.hpp"
 
 #include "overlap/find/alone.hpp"
+#include "overlap/find/hold.hpp"
 #include "overlap/find/idle.hpp"
 
 #include <algorithm>
@@ -17,10 +18,12 @@ Ledger account(Program const& program,
                Host const& host,
                Collectives const& collectives,
                Index device,
-               Interval window) {
+               Interval window,
+               CauseSet const& harmless) {
   Ledger ledger;
-  IdleTime idle(program, host, window);
-  AloneTime alone(program, host, collectives, device);
+  Holds const holds(program, collectives);
+  IdleTime idle(program, host, holds, window);
+  AloneTime alone(program, host, collectives, holds, device, harmless);
   using End = std::pair<Ns, Index>;
   std::priority_queue<End, std::vector<End>, std::greater<>> running;
   auto const activities = program.of_device(device);

@@ -13,6 +13,7 @@ namespace msstream::overlap {
                              Host const& host,
                              Collectives const& collectives,
                              Index device,
-                             Interval window);
+                             Interval window,
+                             CauseSet const& harmless = {});
 
 }  // namespace msstream::overlap

@@ -169,7 +169,8 @@ std::string record_text(Missing missing, std::string const& source) {
   bool const nsight = source.find("Nsight") != std::string::npos;
   switch (missing) {
     case Missing::nothing:
-      return "Record the program with `msstream-overlap run`, which also has hardware queues, "
+      return "Nothing that was recorded explains it: work of another process on the device, or "
+             "calls that no tool records. `msstream-overlap run` also records hardware queues, "
              "events and waits.";
     case Missing::calls:
       return "Record the calls of the CUDA runtime as well: `msstream-overlap run`, or `nsys "
@@ -186,6 +187,16 @@ std::string record_text(Missing missing, std::string const& source) {
     case Missing::graph_edges:
       return "Record the nodes of graphs: `msstream-overlap run --graph-nodes`, or `nsys profile "
              "--cuda-graph-trace=node`.";
+    case Missing::host_functions:
+      return "A function of the host was in the stream (cudaLaunchHostFunc()), and no tool records "
+             "when it ran: put an NVTX range into it.";
+    case Missing::values:
+      return "A stream waited until memory had a value (cuStreamWaitValue32()), and no tool "
+             "records "
+             "who wrote it: put an NVTX range around the write, or wait for an event.";
+    case Missing::turns:
+      return "The streams belong to different contexts, to which a device gives turns: use one "
+             "context, or MPS for several processes.";
   }
   return {};
 }

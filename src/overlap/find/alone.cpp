@@ -30,12 +30,15 @@ bool blocks(Cause cause) {
 AloneTime::AloneTime(Program const& program,
                      Host const& host,
                      Collectives const& collectives,
-                     Index device)
+                     Holds const& holds,
+                     Index device,
+                     CauseSet const& harmless)
     : program_(program),
       host_(host),
       collectives_(collectives),
-      holds_(program, collectives),
+      holds_(holds),
       device_(device),
+      harmless_(harmless),
       places_(program.streams_of(device).size(), 0) {}
 
 void AloneTime::charge(Interval time, Index running, Ledger& ledger) {
@@ -67,17 +70,23 @@ void AloneTime::charge(Interval time, Index running, Ledger& ledger) {
       continue;
     }
     auto charge = rest;
+    bool is_harmless = false;
     for (auto const& offered : offers_) {
       if (offered.time.begin > part.begin || offered.time.end < part.end) {
         continue;
       }
-      if (!offered.cause) {
+      if (offered.cause && harmless_[static_cast<std::size_t>(*offered.cause)]) {
+        is_harmless = true;
+      } else if (!offered.cause) {
         if (!charge.cause && !charge.depends) {
           charge = offered;
         }
       } else if (!charge.cause || *offered.cause < *charge.cause) {
         charge = offered;
       }
+    }
+    if (is_harmless && charge.cause == Cause::unknown) {
+      charge = rest;  // known, and no loss
     }
     charge.time = part;
     ledger.add(charge);
@@ -126,7 +135,14 @@ void AloneTime::offer_stream(Interval time, Index running, Index held) {
   if (before != kNone && program_.activity(before).time.end > from) {
     return;
   }
-  if (auto const hold = holds_.of(held, running, from, queued_)) {
+  if (auto hold = holds_.of(held, running, from, queued_)) {
+    bool const is_launching =
+        hold->cause == Cause::unknown && program_.has_call(held) &&
+        hold->missing != Missing::turns &&
+        program_.activity(held).time.begin - issued <= tolerance::kLaunchLatency;
+    if (is_launching) {
+      hold = Hold{.cause = Cause::launch_bound};  // the latency of a launch, also while others run
+    }
     bool const depends = !hold->cause;
     offer({.time = {from, time.end},
            .kind = depends ? TimeClass::alone : TimeClass::lost,

@@ -17,7 +17,12 @@ namespace msstream::overlap {
 /// not to need it.
 class AloneTime {
  public:
-  AloneTime(Program const& program, Host const& host, Collectives const& collectives, Index device);
+  AloneTime(Program const& program,
+            Host const& host,
+            Collectives const& collectives,
+            Holds const& holds,
+            Index device,
+            CauseSet const& harmless);
 
   /// Charges one interval, in ascending order.
   void charge(Interval time, Index running, Ledger& ledger);
@@ -40,8 +45,9 @@ class AloneTime {
   Program const& program_;
   Host const& host_;
   Collectives const& collectives_;
-  Holds holds_;
+  Holds const& holds_;
   Index device_;
+  CauseSet const& harmless_;
   std::vector<std::size_t> places_;  ///< of each stream, the first activity not yet begun
   std::vector<Index> queued_;        ///< the activities at places_
   std::vector<Charge> offers_;

@@ -7,6 +7,7 @@
 #include "overlap/find/critical_path.hpp"
 #include "overlap/find/findings.hpp"
 #include "overlap/find/host.hpp"
+#include "overlap/find/notes.hpp"
 #include "overlap/find/program.hpp"
 #include "overlap/find/replay.hpp"
 #include "overlap/find/words.hpp"
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -49,36 +51,6 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   return window;
 }
 
-/// Says what a recording lacks, for time that it does not explain.
-void add_notes(Report& report, Recording const& recording, std::span<Ledger const> ledgers) {
-  for (int i = 0; i < kMissing; ++i) {
-    auto const missing = static_cast<Missing>(i);
-    Ns time = 0;
-    for (auto const& ledger : ledgers) {
-      time += missing == Missing::nothing ? 0 : ledger.missing(missing);
-    }
-    if (time > 0) {
-      report.notes.push_back(fmt::format("{} ({}) cannot be explained. {}",
-                                         duration_text(time),
-                                         share_text(time, report.window.length()),
-                                         record_text(missing, recording.source)));
-    }
-  }
-  Ns overhead = 0;
-  for (auto const& part : recording.overheads) {
-    if (part.kind == OverheadKind::recording) {
-      overhead += std::max<Ns>(0,
-                               std::min(part.time.end, report.window.end) -
-                                   std::max(part.time.begin, report.window.begin));
-    }
-  }
-  if (overhead > 0) {
-    report.notes.push_back(fmt::format("Recording took {} of the host's time ({} of the window).",
-                                       duration_text(overhead),
-                                       share_text(overhead, report.window.length())));
-  }
-}
-
 /// The most activities that are replayed. A part of a longer window predicts the whole of it.
 constexpr std::size_t kMostReplayed = 100'000;
 
@@ -94,19 +66,24 @@ Interval replayed_part(Program const& program, Interval window) {
   return window;
 }
 
-/// Predicts the window after the fix of each finding.
-void predict(Report& report,
-             Program const& program,
-             Host const& host,
-             Collectives const& collectives,
-             std::span<Ledger const> ledgers) {
+/// A fix gains something if it is at least the window divided by this.
+constexpr Ns kLeastGain = 100;
+
+/// Predicts the window after the fix of each finding, and returns whether each has something to
+/// gain, alone or beside the fixes of the others.
+std::vector<bool> predict(Report& report,
+                          Program const& program,
+                          Host const& host,
+                          Collectives const& collectives,
+                          std::span<Ledger const> ledgers) {
+  std::vector<bool> gains(report.findings.size(), true);
   if (report.findings.empty()) {
-    return;
+    return gains;
   }
   Replay const replay(program, host, collectives, replayed_part(program, report.window));
   double const before = replay.makespan_ns({});
   if (before <= 0) {
-    return;
+    return gains;
   }
   auto const window = report.window.length();
   auto const after = [&](Fix const& fix) {
@@ -115,7 +92,9 @@ void predict(Report& report,
   };
   Fix all;
   int fixes = 0;
-  for (auto& finding : report.findings) {
+  std::vector<std::optional<Fix>> own(report.findings.size());
+  for (std::size_t i = 0; i < report.findings.size(); ++i) {
+    auto& finding = report.findings[i];
     std::size_t place = 0;
     while (report.devices[place].device != finding.device) {
       ++place;
@@ -138,11 +117,14 @@ void predict(Report& report,
       continue;
     }
     all.add(*fix);
+    own[i] = fix;
     ++fixes;
     if (finding.cause == Cause::multiprocessors_full) {
+      Fix beside;
+      beside.shares_sms = true;  // a small kernel may find room beside a large one
       fix->divides_all = true;
-      prediction.range = {
-          std::min(after(*fix), prediction.after), window, range_text(finding.cause)};
+      auto const best = std::min({after(*fix), after(beside), prediction.after});
+      prediction.range = {best, window, range_text(finding.cause)};
     } else if (finding.cause == Cause::false_dependency && !program.recording().has_dependencies) {
       prediction.range = {prediction.after, window, range_text(finding.cause)};
     } else if (finding.cause == Cause::launch_bound) {
@@ -163,13 +145,46 @@ void predict(Report& report,
       finding.prediction->range.reset();
     }
   }
-  if (!program.recording().has_dependencies) {
-    // Waits that are only guessed to be for too much must gain something if they are left out.
-    std::erase_if(report.findings, [&](Finding const& finding) {
-      return finding.cause == Cause::false_dependency && finding.prediction &&
-             finding.prediction->after > window - window / 50;
-    });
+  for (std::size_t i = 0; i < report.findings.size(); ++i) {
+    auto const& prediction = report.findings[i].prediction;
+    auto const is_chain = report.findings[i].cause == Cause::true_dependency;
+    if (!prediction || (!own[i] && !is_chain)) {
+      gains[i] = !is_chain;
+      continue;
+    }
+    if (report.findings[i].cause == Cause::priority_cannot_help ||
+        (report.findings[i].cause == Cause::one_stream_two_roles &&
+         program.recording().has_dependencies)) {
+      // Urgent work ends earlier, if nothing else does; a role is more than what was held.
+      continue;
+    }
+    auto const least = prediction->range ? prediction->range->least : prediction->after;
+    gains[i] = least < window - window / kLeastGain;
+    if (!gains[i] && fixes > 1 && own[i]) {
+      // Another cause may hide what this one would gain.
+      Fix others;
+      for (std::size_t j = 0; j < own.size(); ++j) {
+        if (j != i && own[j]) {
+          others.add(*own[j]);
+        }
+      }
+      gains[i] = report.together->after < after(others) - window / kLeastGain;
+    }
   }
+  return gains;
+}
+
+/// Returns the time of a finding in which one activity ran.
+Ns lost_beside(Report const& report, Finding const& finding) {
+  for (auto const& device : report.devices) {
+    for (auto const& time : device.times) {
+      if (device.device == finding.device && time.kind == TimeClass::lost &&
+          time.cause == finding.cause) {
+        return time.time;
+      }
+    }
+  }
+  return 0;
 }
 
 Report explain(Program const& program, Collectives const& collectives, FindOptions const& options) {
@@ -179,27 +194,54 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   Host const host(program);
   LeastShares const least{.any = options.least_share};
   std::vector<Ledger> ledgers;
-  for (Index device = 0; device < recording.devices.size(); ++device) {
-    if (program.of_device(device).empty()) {
-      continue;
+  std::vector<CauseSet> harmless(recording.devices.size(), CauseSet{});
+  // Time that cannot be gained is not lost: it counts for the next cause, or as time alone.
+  for (bool again = true; again;) {
+    again = false;
+    ledgers.clear();
+    report.devices.clear();
+    report.findings.clear();
+    report.together.reset();
+    for (Index device = 0; device < recording.devices.size(); ++device) {
+      if (program.of_device(device).empty()) {
+        continue;
+      }
+      ledgers.push_back(
+          account(program, host, collectives, device, report.window, harmless[device]));
+      auto& ledger = ledgers.back();
+      ledger.put(Cause::bandwidth_shared,
+                 find_shared_bandwidth(program, collectives, ledger, device, report.window));
+      auto times = ledger.times();
+      report.devices.push_back({.device = device,
+                                .spans = ledger.take_spans(),
+                                .times = std::move(times),
+                                .at_once = ledger.at_once(),
+                                .busy = ledger.busy(),
+                                .critical_path = {}});
+      auto found = findings_of(program, ledger, device, report.window, least);
+      std::ranges::move(found, std::back_inserter(report.findings));
     }
-    ledgers.push_back(account(program, host, collectives, device, report.window));
-    auto& ledger = ledgers.back();
-    ledger.put(Cause::bandwidth_shared,
-               find_shared_bandwidth(program, collectives, ledger, device, report.window));
-    auto times = ledger.times();
-    report.devices.push_back(
-        {.device = device,
-         .spans = ledger.take_spans(),
-         .times = std::move(times),
-         .at_once = ledger.at_once(),
-         .busy = ledger.busy(),
-         .critical_path = critical_path(program, host, device, report.window)});
-    auto found = findings_of(program, ledger, device, report.window, least);
-    std::ranges::move(found, std::back_inserter(report.findings));
+    std::ranges::stable_sort(report.findings, std::ranges::greater(), &Finding::lost);
+    auto const gains = predict(report, program, host, collectives, ledgers);
+    std::vector<Finding> kept;
+    for (std::size_t i = 0; i < gains.size(); ++i) {
+      auto& finding = report.findings[i];
+      auto& known = harmless[finding.device][static_cast<std::size_t>(finding.cause)];
+      auto const lost = gains[i] ? 0 : lost_beside(report, finding);
+      if (lost > 0 && !known && finding.cause != Cause::true_dependency) {
+        report.notes.push_back(
+            harmless_text(recording, finding.device, finding.cause, lost, report.window));
+        known = true;
+        again = true;
+      } else if (gains[i] || finding.cause != Cause::true_dependency) {
+        kept.push_back(std::move(finding));
+      }
+    }
+    report.findings = std::move(kept);
   }
-  std::ranges::stable_sort(report.findings, std::ranges::greater(), &Finding::lost);
-  predict(report, program, host, collectives, ledgers);
+  for (auto& device : report.devices) {
+    device.critical_path = critical_path(program, host, device.device, report.window);
+  }
   mark_shared_gains(report.findings);
   for (std::size_t i = 0; i < report.devices.size(); ++i) {
     auto const device = report.devices[i].device;
@@ -211,7 +253,10 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
           "{}device {}: {}", i == 0 ? "" : "; ", recording.devices[device].number, words);
     }
   }
-  add_notes(report, recording, ledgers);
+  add_notes(report, program, ledgers);
+  if (!options.window && options.windows.empty()) {
+    add_note_of_start(report);
+  }
   return report;
 }
 

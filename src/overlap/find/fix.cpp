@@ -24,6 +24,20 @@ std::unordered_set<Index> overtaking(Program const& program, CauseSum const& sum
   return small;
 }
 
+/// Returns all waits for some activities, also those that were charged to no time: of several
+/// streams that wait for one activity, one is charged.
+std::unordered_set<Index> waits_for(Program const& program, std::vector<Index> const& activities) {
+  std::unordered_set<Index> waits;
+  for (Index i = 0; i < program.recording().activities.size(); ++i) {
+    for (auto const& wait : program.waits_of(i)) {
+      if (std::ranges::binary_search(activities, wait.target)) {
+        waits.insert(wait.sync);
+      }
+    }
+  }
+  return waits;
+}
+
 /// Returns the number of streams whose work is in each other's way, at least two.
 int streams_in(Program const& program, CauseSum const& sum) {
   std::set<Index> streams;
@@ -52,6 +66,7 @@ void Fix::add(Fix const& other) {
   shares_sms = shares_sms || other.shares_sms;
   parts_of_sms = std::max(parts_of_sms, other.parts_of_sms);
   no_skew = no_skew || other.no_skew;
+  small_collectives = small_collectives || other.small_collectives;
 }
 
 std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& sum) {
@@ -106,6 +121,9 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
       fix.no_channels = true;
       break;
     case Cause::collective_holds_sms:
+      fix.small_collectives = true;
+      fix.shares_sms = true;
+      break;
     case Cause::priority_cannot_help:
       fix.shares_sms = true;
       break;
@@ -129,7 +147,7 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
       if (sum.waits.empty()) {
         return std::nullopt;
       }
-      fix.waits.insert(sum.waits.begin(), sum.waits.end());
+      fix.waits = waits_for(program, sum.holders);
       break;
     case Cause::collective_order:
     case Cause::bandwidth_shared:

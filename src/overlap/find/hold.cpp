@@ -63,6 +63,9 @@ std::optional<Hold> Holds::of(Index held,
   if (by_legacy_stream(held, running)) {
     return Hold{.cause = Cause::legacy_stream};
   }
+  if (program_.are_runs_of_one_graph(running, held)) {
+    return Hold{};  // an executable graph does not run beside itself
+  }
   return by_resources(held, running, queued);
 }
 
@@ -283,13 +286,11 @@ bool Holds::follows(Index held, Index running) const {
   return begin <= end + close;
 }
 
-/// Whether the thread that issued an activity made a stream wait right before, in a recording that
-/// does not tell which stream.
-bool Holds::thread_made_waits(Index held) const {
+Missing Holds::unseen_wait(Index held) const {
   auto const& recording = program_.recording();
   auto const call = program_.activity(held).call;
   if (call == kNone) {
-    return false;
+    return Missing::nothing;
   }
   auto const thread = program_.call(call).thread;
   constexpr Index kMostSteps = 64;
@@ -299,20 +300,27 @@ bool Holds::thread_made_waits(Index held) const {
       continue;
     }
     if (before.kind == CallKind::wait_event) {
-      return true;
+      auto const sync = program_.sync_of(i);
+      if (!recording.has_syncs || sync == kNone || recording.syncs[sync].stream == kNone) {
+        return Missing::waits;
+      }
+    } else if (before.kind == CallKind::host_function) {
+      return Missing::host_functions;
+    } else if (before.kind == CallKind::wait_value) {
+      return Missing::values;
     }
     if (!program_.issued_by(i).empty()) {
-      return false;
+      break;
     }
   }
-  return false;
+  return Missing::nothing;
 }
 
 bool Holds::may_wait(Index held, Index running, Ns at) const {
   if (by_waits(held, running, at)) {
     return true;
   }
-  return !program_.recording().has_syncs && thread_made_waits(held);
+  return unseen_wait(held) == Missing::waits;
 }
 
 std::optional<Hold> Holds::by_resources(Index held,
@@ -324,8 +332,8 @@ std::optional<Hold> Holds::by_resources(Index held,
   if (!follows(held, running)) {
     return std::nullopt;
   }
-  if (!recording.has_syncs && thread_made_waits(held)) {
-    return Hold{.cause = Cause::unknown, .missing = Missing::waits};
+  if (auto const unseen = unseen_wait(held); unseen != Missing::nothing) {
+    return Hold{.cause = Cause::unknown, .missing = unseen};
   }
   if (a.kind == ActivityKind::copy && b.kind == ActivityKind::copy && a.direction == b.direction &&
       a.direction != CopyDirection::unknown) {
@@ -361,9 +369,11 @@ std::optional<Hold> Holds::by_resources(Index held,
   if (a.graph != kUnknown && a.graph == b.graph) {
     return Hold{};  // an edge of the graph, which recordings do not have
   }
-  auto const missing = !recording.has_syncs    ? Missing::waits
-                       : a.channel == kUnknown ? Missing::channels
-                                               : Missing::nothing;
+  auto const& streams = recording.streams;
+  auto const missing = streams[a.stream].context != streams[b.stream].context ? Missing::turns
+                       : !recording.has_syncs                                 ? Missing::waits
+                       : a.channel == kUnknown                                ? Missing::channels
+                                                                              : Missing::nothing;
   return Hold{.cause = Cause::unknown, .missing = missing};
 }
 

@@ -35,6 +35,9 @@ class Holds {
   /// Returns whether `after` does not need `before`, which is in the same stream: true only with
   /// evidence.
   [[nodiscard]] bool independent(Index before, Index after) const;
+  /// Returns what the thread that issued an activity put into its streams right before, and of
+  /// which the recording does not tell for what it waited; nothing if there was nothing such.
+  [[nodiscard]] Missing unseen_wait(Index held) const;
   /// Returns whether an activity waits for another one through waits, or may do so unknown to the
   /// recording.
   [[nodiscard]] bool may_wait(Index held, Index running, Ns at) const;
@@ -54,7 +57,6 @@ class Holds {
   [[nodiscard]] bool wait_in_turns(Index held, Index running) const;
   [[nodiscard]] bool is_turn(Index before, Index after) const;
   [[nodiscard]] bool are_kernels(Index held, Index running) const;
-  [[nodiscard]] bool thread_made_waits(Index held) const;
   [[nodiscard]] bool follows(Index held, Index running) const;
 
   Program const& program_;

@@ -216,6 +216,7 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
     case CallKind::record_event:
     case CallKind::wait_event:
     case CallKind::host_function:
+    case CallKind::wait_value:
       break;
   }
   return Cause::launch_bound;

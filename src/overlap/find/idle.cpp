@@ -8,8 +8,11 @@
 
 namespace msstream::overlap {
 
-IdleTime::IdleTime(Program const& program, Host const& host, Interval window)
-    : program_(program), host_(host), leads_(program.recording().threads.size() + 1) {
+IdleTime::IdleTime(Program const& program, Host const& host, Holds const& holds, Interval window)
+    : program_(program),
+      host_(host),
+      holds_(holds),
+      leads_(program.recording().threads.size() + 1) {
   auto const& calls = program.recording().calls;
   auto const first = std::ranges::lower_bound(
       calls, window.begin, {}, [](Call const& call) { return call.time.begin; });
@@ -138,7 +141,9 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
     bool const in_graph =
         activity.graph != kUnknown ||
         (activity.call != kNone && program_.call(activity.call).kind == CallKind::graph_launch);
-    charge.missing = in_graph                                            ? Missing::graph_edges
+    auto const unseen = holds_.unseen_wait(next);
+    charge.missing = unseen != Missing::nothing                          ? unseen
+                     : in_graph                                          ? Missing::graph_edges
                      : recording.calls.empty() || activity.call == kNone ? Missing::calls
                      : !recording.has_syncs                              ? Missing::waits
                                                                          : Missing::nothing;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "overlap/find/hold.hpp"
 #include "overlap/find/host.hpp"
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
@@ -16,7 +17,7 @@ namespace msstream::overlap {
 /// the length of the call, in place of slow launches and of other work of the host.
 class IdleTime {
  public:
-  IdleTime(Program const& program, Host const& host, Interval window);
+  IdleTime(Program const& program, Host const& host, Holds const& holds, Interval window);
 
   /// Charges one interval, in ascending order. `next` is the activity that ends it; kNone if none
   /// follows.
@@ -34,6 +35,7 @@ class IdleTime {
 
   Program const& program_;
   Host const& host_;
+  Holds const& holds_;
   std::vector<Lead> leads_;  ///< of each thread
   std::vector<HostState> states_;
   Index main_thread_ = 0;  ///< the thread of the window's first call

@@ -13,9 +13,22 @@
 
 namespace msstream::overlap {
 
+/// Causes that kept work from running beside an activity, at no loss: the time without them is
+/// equal.
+using CauseSet = std::array<bool, kCauses>;
+
 /// The kind of record that is missing to explain a part of the time.
-enum class Missing : std::uint8_t { nothing, calls, waits, channels, graph_edges };
-inline constexpr int kMissing = 5;
+enum class Missing : std::uint8_t {
+  nothing,
+  calls,
+  waits,
+  channels,
+  graph_edges,
+  host_functions,  ///< when they ran
+  values,          ///< which work waited until memory had a value
+  turns,           ///< of contexts on one device
+};
+inline constexpr int kMissing = 8;
 
 /// A part of a device's time, with what it is charged to.
 struct Charge {

@@ -80,6 +80,15 @@ class Program {
     return sync_of_call_.empty() ? kNone : sync_of_call_[call];
   }
 
+  /// Whether two activities are, or belong to, two launches of one executable graph, which run one
+  /// after the other in whatever streams.
+  [[nodiscard]] bool are_runs_of_one_graph(Index first, Index second) const {
+    auto const& a = activity(first);
+    auto const& b = activity(second);
+    return a.graph != kUnknown && a.graph == b.graph && a.call != kNone && b.call != kNone &&
+           a.call != b.call && device_of(first) == device_of(second);
+  }
+
   /// Whether the activity `after` needs what `before` wrote, directly or through others: as the
   /// program declares. Empty if it does not declare that, or if the search is too long.
   [[nodiscard]] std::optional<bool> declared(Index before, Index after) const;

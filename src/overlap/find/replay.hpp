@@ -32,6 +32,7 @@ struct Fix {
   int parts_of_sms = 1;      ///< kernels that fill the device, at once, take a part of it each
   bool divides_all = false;  ///< those too whose registers say that they compute at full speed
   bool no_skew = false;      ///< collectives wait for nobody
+  bool small_collectives = false;  ///< they are as fast with few blocks
 
   /// Adds the changes of another fix.
   void add(Fix const& other);

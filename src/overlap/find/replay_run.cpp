@@ -196,6 +196,9 @@ class Replay::Run {
           link(wait.target, a);
         }
       }
+      if (activity(a).graph != kUnknown) {
+        link_graph(a);
+      }
       if (!fix_.no_legacy_stream) {
         link_legacy(i, a, last_legacy);
       }
@@ -214,6 +217,32 @@ class Replay::Run {
         last_in_channel[head] = a;
       }
     }
+  }
+
+  /// Links an activity of a graph: a run with the run before it, and nodes with those that had
+  /// ended before them, since recordings do not have the edges.
+  void link_graph(std::size_t a) {
+    auto const& time = activity(a).time;
+    auto& run = runs_[{device_of(a), activity(a).graph}];
+    bool const is_new_run =
+        !run.nodes.empty() && activity(run.nodes.back()).call != activity(a).call;
+    if (is_new_run) {
+      run.before.swap(run.nodes);
+      run.nodes.clear();
+    }
+    if (run.nodes.empty()) {
+      for (auto const node : run.before) {
+        link(replay_.activities_[node], a);
+      }
+    }
+    constexpr std::size_t kMostNodes = 16;
+    auto const count = std::min(run.nodes.size(), kMostNodes);
+    for (auto place = run.nodes.size() - count; place < run.nodes.size(); ++place) {
+      if (activity(run.nodes[place]).time.end <= time.begin) {
+        link(replay_.activities_[run.nodes[place]], a);
+      }
+    }
+    run.nodes.push_back(a);
   }
 
   /// Links work of the legacy stream with that of blocking streams which was issued before.
@@ -326,6 +355,10 @@ class Replay::Run {
   /// Returns the multiprocessors that a kernel wants.
   [[nodiscard]] int sms_of(std::size_t a) const {
     auto const& work = replay_.work_[a];
+    if (fix_.small_collectives && replay_.collectives_.is_one(replay_.activities_[a])) {
+      constexpr int kFewBlocks = 16;
+      return std::clamp(work.sms, 1, kFewBlocks);
+    }
     int const parts = is_divided(work) ? fix_.parts_of_sms : 1;
     return std::max(work.sms / parts, 1);
   }
@@ -386,6 +419,12 @@ class Replay::Run {
   std::vector<double> step_begun_;  ///< later: the cost of a call after its wait
   std::vector<Index> missing_;      ///< of activities; kDone when they have ended
   std::vector<double> ready_;
+  /// The last two runs of an executable graph.
+  struct GraphRuns {
+    std::vector<std::size_t> before;
+    std::vector<std::size_t> nodes;
+  };
+  std::map<std::pair<std::size_t, std::int64_t>, GraphRuns> runs_;
   std::vector<std::vector<Index>> after_step_;
   std::vector<std::vector<Index>> works_of_step_;
   std::vector<std::vector<Index>> waiters_;  ///< steps that wait for an activity

@@ -48,9 +48,9 @@ std::string range_text(Program const& program, Index call) {
     if (at->thread == made.thread && at->kind != RangeKind::on_device &&
         at->time.end >= made.time.end) {
       auto const source = recording.names[at->source];
-      return fmt::format(" in {}{}",
+      return fmt::format(" (in range {}{})",
                          shortened(recording.names[at->name]),
-                         source.empty() ? std::string() : fmt::format(" ({})", source));
+                         source.empty() ? std::string() : fmt::format(", {}", source));
     }
   }
   return {};

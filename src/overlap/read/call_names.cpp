@@ -86,6 +86,9 @@ CallKind kind_of_core(std::string_view core) {
   if (core.starts_with("StreamWaitEvent")) {
     return CallKind::wait_event;
   }
+  if (core.starts_with("StreamWaitValue") || core == "StreamBatchMemOp") {
+    return CallKind::wait_value;
+  }
   if (starts_with_one_of(core, {"ModuleLoad", "LibraryLoad", "Link", "FuncLoad"})) {
     return CallKind::load_module;
   }

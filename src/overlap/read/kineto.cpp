@@ -94,6 +94,10 @@ void KinetoReader::take(TraceEvent const& event) {
     ++without_time_;
     return;
   }
+  if (!event.has(Field::length) && event.category != Category::sync) {
+    ++without_length_;
+    return;
+  }
   ++spans_;
   switch (event.category) {
     case Category::kernel:
@@ -357,7 +361,9 @@ void KinetoReader::add_notes() {
   if (!recording.has_calls) {
     notes.emplace_back("the trace has no calls of CUDA: record CPU activities too");
   }
-  if (!recording.has_syncs && recording.has_calls) {
+  bool const has_waits = std::ranges::any_of(
+      recording.calls, [](Call const& call) { return call.kind == CallKind::wait_event; });
+  if (!recording.has_syncs && has_waits) {
     notes.emplace_back(
         "the trace does not tell which event a stream waits for: in PyTorch, record with "
         "experimental_config=torch._C._profiler._ExperimentalConfig("
@@ -365,11 +371,21 @@ void KinetoReader::add_notes() {
   }
   if (without_time_ != 0) {
     notes.push_back(
-        fmt::format("{} events without a time or a stream were left out", without_time_));
+        without_time_ == 1
+            ? std::string("1 event without a time or a stream was left out")
+            : fmt::format("{} events without a time or a stream were left out", without_time_));
+  }
+  if (without_length_ != 0) {
+    notes.push_back(
+        without_length_ == 1
+            ? std::string("1 event whose duration is no number was left out")
+            : fmt::format("{} events whose duration is no number were left out", without_length_));
   }
   if (pairs_ != 0) {
     notes.push_back(
-        fmt::format("{} pairs of begin and end events (phase B) were left out", pairs_));
+        pairs_ == 1
+            ? std::string("1 pair of begin and end events (phase B) was left out")
+            : fmt::format("{} pairs of begin and end events (phase B) were left out", pairs_));
   }
 }
 

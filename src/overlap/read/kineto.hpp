@@ -73,6 +73,7 @@ class KinetoReader {
   std::vector<std::pair<Range, Row>> device_ranges_;
   std::uint64_t spans_ = 0;
   std::uint64_t without_time_ = 0;
+  std::uint64_t without_length_ = 0;
   std::uint64_t pairs_ = 0;
   std::uint64_t syncs_ = 0;
   std::uint64_t hip_calls_ = 0;

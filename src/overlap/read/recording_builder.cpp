@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
 
 namespace msstream::overlap {
 namespace {
@@ -108,6 +109,7 @@ void RecordingBuilder::add(Sync const& sync,
     recording_.syncs.back().record_stream = recorded->stream;
     if (recorded->record > 0) {
       records_.push_back(*recorded);
+      records_.back().is_guess = true;
     }
   }
 }
@@ -188,6 +190,7 @@ void RecordingBuilder::join() {
   for (std::size_t i = 0; i < recording_.activities.size(); ++i) {
     recording_.activities[i].call = call_of(issued_by_[i]);
   }
+  find_recorded_streams();
   std::vector<bool> has_sync(recording_.calls.size());
   for (std::size_t i = 0; i < recording_.syncs.size(); ++i) {
     auto& sync = recording_.syncs[i];
@@ -219,6 +222,46 @@ void RecordingBuilder::join() {
   add_missing_calls();
 }
 
+/// Finds the streams in which awaited events were recorded: waits name them without their devices,
+/// and those of other devices may have equal numbers.
+void RecordingBuilder::find_recorded_streams() {
+  std::ranges::stable_sort(records_, {}, &RecordedEvent::is_guess);
+  std::unordered_map<Correlation, Index> recorded_in;
+  for (auto const& record : records_) {
+    if (!record.is_guess) {
+      recorded_in.emplace(record.record, record.stream);
+    }
+  }
+  std::vector<bool> works(recording_.streams.size());
+  std::unordered_map<std::int64_t, Index> by_number;  // streams with work; kNone for several
+  for (auto const& activity : recording_.activities) {
+    works[activity.stream] = true;
+  }
+  for (Index i = 0; i < works.size(); ++i) {
+    if (works[i]) {
+      auto const [at, is_new] = by_number.emplace(recording_.streams[i].number, i);
+      at->second = is_new ? i : kNone;
+    }
+  }
+  auto const find = [&](Index stream, Correlation record) {
+    if (auto const known = recorded_in.find(record); known != recorded_in.end()) {
+      return known->second;
+    }
+    if (stream == kNone || works[stream]) {
+      return stream;
+    }
+    auto const other = by_number.find(recording_.streams[stream].number);
+    return other == by_number.end() || other->second == kNone ? stream : other->second;
+  };
+  for (std::size_t i = 0; i < recording_.syncs.size(); ++i) {
+    auto& stream = recording_.syncs[i].record_stream;
+    stream = find(stream, pending_syncs_[i].record);
+  }
+  for (auto& record : records_) {
+    record.stream = find(record.stream, record.record);
+  }
+}
+
 /// Libraries launch some kernels by calls that tools do not record. Correlations count the calls in
 /// the order in which they begin: such a call was made between its two neighbours. It gets no
 /// length, and a place in the middle between them, before its work begins.
@@ -235,7 +278,7 @@ void RecordingBuilder::add_missing_calls() {
   NameId name = 0;
   std::size_t added = 0;
   for (std::size_t first = 0; first < missing.size();) {
-    // All that are missing between two recorded calls.
+    // The range [first, last) is missing between two recorded calls.
     auto const after =
         std::ranges::upper_bound(calls_by_correlation_, Correlated{missing[first].first, kNone});
     auto last = first;
@@ -325,7 +368,9 @@ Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns, std::opt
   }
   if (backwards_ != 0) {
     recording_.notes.push_back(
-        fmt::format("{} records end before they begin, and were left out", backwards_));
+        backwards_ == 1
+            ? std::string("1 record ends before it begins, and was left out")
+            : fmt::format("{} records end before they begin, and were left out", backwards_));
   }
   recording_.sort();
   return std::move(recording_);

@@ -25,6 +25,7 @@ struct RecordedEvent {
   Correlation record = 0;
   Index stream = kNone;
   std::int64_t event = kUnknown;
+  bool is_guess = false;  ///< the stream's device and context are those of the stream that waits
 };
 
 /// Makes a Recording from records that come in any order and refer to each other by correlations.
@@ -98,6 +99,7 @@ class RecordingBuilder {
   bool accept(Interval time);
   void leave_out_inner_calls();
   void join();
+  void find_recorded_streams();
   void add_missing_calls();
   [[nodiscard]] Index call_of(Correlation correlation) const;
 

@@ -135,8 +135,9 @@ enum class CallKind : std::uint8_t {
   load_module,    ///< or compile one
   host_function,  ///< cudaLaunchHostFunc(), cudaStreamAddCallback()
   instantiate,    ///< of a graph
+  wait_value,     ///< cuStreamWaitValue32(): a stream waits until memory has a value
 };
-inline constexpr int kCallKinds = static_cast<int>(CallKind::instantiate) + 1;
+inline constexpr int kCallKinds = static_cast<int>(CallKind::wait_value) + 1;
 
 /// A call of the CUDA runtime or driver. Calls inside another recorded call are left out.
 struct Call {

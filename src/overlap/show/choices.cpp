@@ -172,8 +172,12 @@ std::vector<std::string> failures_of(Explained const& explained,
   std::vector<std::string> failures;
   auto const window = report.window.length();
   for (auto const& finding : report.findings) {
-    double const share =
-        window == 0 ? 0 : static_cast<double>(finding.lost) / static_cast<double>(window);
+    auto lost = finding.lost;
+    if (auto const& prediction = finding.prediction) {
+      auto const least = prediction->range ? prediction->range->least : prediction->after;
+      lost = std::min(lost, prediction->before - least);  // what cannot be gained is not lost
+    }
+    double const share = window == 0 ? 0 : static_cast<double>(lost) / static_cast<double>(window);
     bool const fails = std::ranges::any_of(conditions, [&](FailOn const& condition) {
       return condition.cause.value_or(finding.cause) == finding.cause && share >= condition.share;
     });
@@ -182,7 +186,7 @@ std::vector<std::string> failures_of(Explained const& explained,
                                      printable(recording.origin),
                                      text_of(finding.cause).id,
                                      recording.devices.at(finding.device).number,
-                                     share_text(finding.lost, window)));
+                                     share_text(lost, window)));
     }
   }
   return failures;

@@ -70,7 +70,8 @@ std::string_view colour_of(CallKind kind) noexcept {
                                                               "#a97f5a",
                                                               "#d86aa8",
                                                               "#6b7d95",
-                                                              "#8a7cd8"};
+                                                              "#8a7cd8",
+                                                              "#d86aa8"};
   return kColours[static_cast<std::size_t>(kind)];
 }
 

@@ -168,13 +168,21 @@ class TerminalReport {
   void write_at_once(DeviceReport const& report) {
     std::string text = fmt::format("busy {}", share_text(report.busy, report_.window.length()));
     std::string counts;
+    constexpr std::size_t kMostCounts = 8;
+    Ns more = 0;
     for (std::size_t n = 0; n < report.at_once.size(); ++n) {
-      if (report.at_once[n] > 0) {
+      if (n >= kMostCounts) {
+        more += report.at_once[n];
+      } else if (report.at_once[n] > 0) {
         counts += fmt::format("{}{}: {}",
                               counts.empty() ? "" : ", ",
                               n,
                               share_text(report.at_once[n], report_.window.length()));
       }
+    }
+    if (more > 0) {
+      counts +=
+          fmt::format(", {} or more: {}", kMostCounts, share_text(more, report_.window.length()));
     }
     text += counts.empty() ? "" : fmt::format("; activities at once: {}", counts);
     lines_.paragraph("  ", text, Look::faint);
@@ -311,6 +319,11 @@ class TerminalReport {
     lines_.paragraph(indent, printable(finding.summary));
     for (std::size_t i = 0; i < std::min(finding.evidence.size(), kShownEvidence); ++i) {
       auto const& evidence = finding.evidence[i];
+      auto const same = [&](Evidence const& other) { return other.text == evidence.text; };
+      auto const first = finding.evidence.begin();
+      if (std::any_of(first, first + static_cast<std::ptrdiff_t>(i), same)) {
+        continue;
+      }
       lines_.paragraph(
           indent + "· ",
           fmt::format("at {}: {}", instant_text(evidence.time.begin), printable(evidence.text)),

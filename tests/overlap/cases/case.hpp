@@ -34,6 +34,7 @@ std::vector<Case> host_cases();        ///< the host did not issue in time
 std::vector<Case> order_cases();       ///< streams, waits and hardware queues kept work in order
 std::vector<Case> wait_cases();        ///< waits without declared dependencies, copies, priorities
 std::vector<Case> device_cases();      ///< the device had no room
+std::vector<Case> later_cases();       ///< the same causes in other clothes
 std::vector<Case> collective_cases();  ///< collectives held work up
 std::vector<Case> paired_cases();      ///< two causes at once
 std::vector<Case> unknown_cases();     ///< nobody could tell from what was recorded

@@ -20,6 +20,7 @@ std::vector<Case> all_cases() {
   for (auto const& list : {host_cases(),
                            order_cases(),
                            wait_cases(),
+                           later_cases(),
                            device_cases(),
                            collective_cases(),
                            paired_cases(),

@@ -25,6 +25,8 @@ TEST(CallNames, kinds_are_found_with_and_without_versions_and_prefixes) {
       {"cudaGraphLaunch", CallKind::graph_launch},
       {"cuGraphLaunch_ptsz", CallKind::graph_launch},
       {"cudaGraphInstantiateWithFlags", CallKind::instantiate},
+      {"cuStreamWaitValue32_v2", CallKind::wait_value},
+      {"cuStreamWriteValue32_v2", CallKind::other},
       {"cudaGraphAddMemcpyNode", CallKind::other},
       {"cudaLaunchHostFunc", CallKind::host_function},
       {"cudaStreamAddCallback", CallKind::host_function},

@@ -170,8 +170,65 @@ TEST_F(KinetoTest, records_that_run_backwards_are_left_out_with_a_note) {
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 10, "dur": -1},
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "dur": 1})"));
   EXPECT_EQ(recording.activities.size(), 1U);
-  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 records end before they begin")));
-  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 events without a time")));
+  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 record ends before it begins")));
+  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 event without a time")));
+}
+
+TEST_F(KinetoTest, work_without_a_duration_is_left_out_with_a_note) {
+  auto const recording = read_one(trace_of(std::string(kKernel) + R"(,
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 10, "dur": NaN},
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 20, "dur": "abc"})"));
+  EXPECT_EQ(recording.activities.size(), 1U);
+  EXPECT_THAT(recording.notes,
+              ::testing::Contains(HasSubstr("2 events whose duration is no number were")));
+}
+
+/// A library launched two kernels by calls that the trace lacks, between calls that it has.
+TEST_F(KinetoTest, calls_that_are_missing_were_made_between_their_neighbours) {
+  auto const recording = read_one(trace_of(R"(
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": 0, "dur": 2,
+     "args": {"correlation": 10}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaEventRecord", "pid": 9, "tid": 9, "ts": 32, "dur": 1,
+     "args": {"correlation": 20}},
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 100, "dur": 50,
+     "args": {"stream": 7, "correlation": 10}},
+    {"ph": "X", "cat": "kernel", "name": "b", "pid": 0, "tid": 7, "ts": 150, "dur": 50,
+     "args": {"stream": 7, "correlation": 13}},
+    {"ph": "X", "cat": "kernel", "name": "c", "pid": 0, "tid": 7, "ts": 200, "dur": 50,
+     "args": {"stream": 7, "correlation": 16}},
+    {"ph": "X", "cat": "kernel", "name": "after the last call", "pid": 0, "tid": 7, "ts": 250, "dur": 50,
+     "args": {"stream": 7, "correlation": 30}})"));
+  ASSERT_EQ(recording.activities.size(), 4U);
+  ASSERT_EQ(recording.calls.size(), 4U);
+  EXPECT_EQ(recording.calls.at(recording.activities[1].call).time, (Interval{12'000, 12'000}));
+  EXPECT_EQ(recording.calls.at(recording.activities[2].call).time, (Interval{22'000, 22'000}));
+  EXPECT_EQ(recording.calls.at(recording.activities[1].call).kind, CallKind::launch);
+  EXPECT_EQ(recording.activities[3].call, kNone);
+  EXPECT_THAT(recording.notes,
+              ::testing::Contains(HasSubstr("lacks the calls that issued 2 activities")));
+}
+
+/// A stream of device 1 waits for one of device 0, whose number the wait alone does not place.
+TEST_F(KinetoTest, waits_find_streams_of_other_devices) {
+  constexpr auto kWork = R"(
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 21, "ts": 0, "dur": 5,
+     "args": {"device": 0, "context": 1, "stream": 21}},
+    {"ph": "X", "cat": "kernel", "name": "b", "pid": 1, "tid": 45, "ts": 6, "dur": 5,
+     "args": {"device": 1, "context": 2, "stream": 45}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaEventRecord", "pid": 9, "tid": 9, "ts": 1, "dur": 1,
+     "args": {"correlation": 3}},
+    {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 1, "tid": 45, "ts": 3, "dur": 0,
+     "args": {"device": 1, "context": 2, "stream": 45, "correlation": 4, "wait_on_stream": 21,
+     "wait_on_cuda_event_record_corr_id": 3, "wait_on_cuda_event_id": 5}})";
+  constexpr auto kRecord = R"(,
+    {"ph": "M", "name": "cuda_event_record", "pid": 0, "tid": 21, "args": {"device": 0, "context": 1, "stream": 21,
+     "correlation": 3, "event": 5}})";
+  for (std::string const& events : {std::string(kWork), std::string(kWork) + kRecord}) {
+    auto const recording = read_one(trace_of(events));
+    ASSERT_EQ(recording.syncs.size(), 1U);
+    EXPECT_EQ(recording.syncs[0].record_stream, recording.activities[0].stream);
+    EXPECT_EQ(recording.event_records.at(0).stream, recording.activities[0].stream);
+  }
 }
 
 TEST_F(KinetoTest, fields_of_msstreams_recorder_are_read) {

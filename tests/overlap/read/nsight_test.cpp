@@ -62,7 +62,7 @@ TEST_F(NsightTest, each_process_is_a_recording) {
   ASSERT_EQ(recordings.size(), 2U);
   auto const& first = recordings[0];
   ASSERT_EQ(first.activities.size(), 2U);
-  EXPECT_THAT(first.notes, Contains(HasSubstr("1 records end before they begin")));
+  EXPECT_THAT(first.notes, Contains(HasSubstr("1 record ends before it begins")));
   EXPECT_EQ(first.source, "Nsight Systems 2026.1.1");
   auto const& copy = first.activities[0];
   EXPECT_EQ(first.names[copy.name], "Memcpy HtoD (Pageable -> Device)");

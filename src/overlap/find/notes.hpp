@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "overlap/find/cause.hpp"
+#include "overlap/find/ledger.hpp"
+#include "overlap/find/program.hpp"
+#include "overlap/find/report.hpp"
+
+#include <span>
+#include <string>
+
+namespace msstream::overlap {
+
+/// Says what a recording lacks, for time that it does not explain; what recording cost; and what
+/// contradicts the order of streams.
+void add_notes(Report& report, Program const& program, std::span<Ledger const> ledgers);
+
+/// Says where the program's start ends, if the window contains it and much of the time went there.
+void add_note_of_start(Report& report);
+
+/// Says that work waited at no loss.
+[[nodiscard]] std::string harmless_text(
+    Recording const& recording, Index device, Cause cause, Ns time, Interval window);
+
+}  // namespace msstream::overlap

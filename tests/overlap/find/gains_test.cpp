@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be gained, and what the notes say of time that nothing explains.
+#include "overlap/find/find.hpp"
+#include "overlap/find/hand_made.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace msstream::overlap {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+Report gains_report(HandMade& program) {
+  program.recording.sort();
+  return find(program.recording);
+}
+
+Finding const* gains_finding(Report const& report, Cause cause) {
+  auto const found = std::ranges::find(report.findings, cause, &Finding::cause);
+  return found == report.findings.end() ? nullptr : &*found;
+}
+
+Ns gains_time(Report const& report, TimeClass kind, Cause cause) {
+  for (auto const& time : report.devices.at(0).times) {
+    if (time.kind == kind && time.cause == cause) {
+      return time.time;
+    }
+  }
+  return 0;
+}
+
+/// The host launches a kernel of 200 us ahead, waits, and uploads for 5 us beside the running one.
+TEST(GainsTest, what_cannot_be_gained_is_not_lost) {
+  HandMade program;
+  program.kernel(0, -20, 0, 200);
+  for (int i = 0; i < 10; ++i) {
+    double const start = 200.0 * i;
+    program.kernel(0, start + 2, start + 200, start + 400);
+    program.call(CallKind::synchronize, start + 5, start + 150);
+    program.copy(1, CopyDirection::h2d, start + 152, start + 160, start + 165);
+  }
+  auto const report = gains_report(program);
+  EXPECT_TRUE(report.findings.empty()) << report.findings.front().summary;
+  EXPECT_EQ(gains_time(report, TimeClass::lost, Cause::host_synchronization), 0);
+  EXPECT_THAT(report.notes, Contains(HasSubstr("(host-synchronization), but has nothing to gain")));
+}
+
+/// Launches on an idle device: the time until it fetches them is gone in a graph.
+TEST(GainsTest, nodes_of_a_graph_do_not_wait_to_be_fetched) {
+  HandMade program(1);
+  for (int i = 0; i < 100; ++i) {
+    double const start = 20.0 * i;
+    program.kernel(0, start, start + 12, start + 17);
+  }
+  auto const report = gains_report(program);
+  auto const* const finding = gains_finding(report, Cause::launch_bound);
+  ASSERT_NE(finding, nullptr);
+  ASSERT_TRUE(finding->prediction);
+  // Of 20 us, 5 are work, and about 1 is from one node to the next.
+  EXPECT_LT(3 * finding->prediction->after, finding->prediction->before);
+}
+
+TEST(GainsTest, launches_have_their_latency_beside_other_work_too) {
+  HandMade program;
+  for (int i = 0; i < 10; ++i) {
+    double const start = 20.0 * i;
+    program.kernel(0, start - 15, start, start + 10);
+    program.kernel(1, start + 3, start + 11, start + 19);
+  }
+  auto const report = gains_report(program);
+  EXPECT_EQ(gains_time(report, TimeClass::lost, Cause::unknown), 0);
+  EXPECT_GT(gains_time(report, TimeClass::lost, Cause::launch_bound), 0);
+}
+
+/// Two launches of one executable graph, in two streams.
+TEST(GainsTest, a_graph_does_not_run_beside_itself) {
+  for (bool const one_graph : {true, false}) {
+    HandMade program;
+    for (int i = 0; i < 10; ++i) {
+      auto const made =
+          program.kernel(static_cast<Index>(i % 2), 10.0 * i, 200.0 + 201 * i, 400.0 + 201 * i);
+      program.recording.activities[made].graph = one_graph ? 3 : 3 + i % 2;
+    }
+    auto const report = gains_report(program);
+    EXPECT_EQ(report.findings.empty(), one_graph);
+  }
+}
+
+TEST(GainsTest, what_a_stream_waited_for_is_named) {
+  struct Named {
+    CallKind kind;
+    std::string_view note;
+  };
+  for (auto const& [kind, note] :
+       {Named{CallKind::host_function, "A function of the host was in the stream"},
+        Named{CallKind::wait_value, "waited until memory had a value"},
+        Named{CallKind::other, "Nothing that was recorded explains it"}}) {
+    HandMade program(1);
+    for (int i = 0; i < 10; ++i) {
+      double const start = 600.0 * i;
+      program.kernel(0, 20.0 * i - 300, start, start + 100);
+      program.call(kind, 20.0 * i - 295, 20.0 * i - 293);
+      program.kernel(0, 20.0 * i - 290, start + 500, start + 599);
+    }
+    auto const report = gains_report(program);
+    ASSERT_FALSE(report.findings.empty());
+    EXPECT_EQ(report.findings.front().cause, Cause::unknown);
+    EXPECT_THAT(report.notes, Contains(HasSubstr(std::string(note))));
+  }
+}
+
+TEST(GainsTest, contexts_that_take_turns_are_named) {
+  for (std::int64_t const context : {1, 2}) {
+    HandMade program;
+    program.recording.streams[1].context = context;
+    for (int i = 0; i < 20; ++i) {
+      program.kernel(static_cast<Index>(i % 2), 10.0 * i - 300, 201.0 * i, 201.0 * i + 200);
+    }
+    auto const report = gains_report(program);
+    ASSERT_FALSE(report.findings.empty());
+    bool const is_named = std::ranges::any_of(report.notes, [](std::string const& text) {
+      return text.find("belong to different contexts") != std::string::npos;
+    });
+    EXPECT_EQ(is_named, context == 2);
+  }
+}
+
+TEST(GainsTest, activities_at_once_in_one_stream_have_a_note) {
+  for (double const begin : {150.0, 200.0}) {
+    HandMade program(1);
+    program.kernel(0, 0, 100, 200);
+    program.kernel(0, 5, begin, 300);
+    auto const report = gains_report(program);
+    bool const is_noted = std::ranges::any_of(report.notes, [](std::string const& text) {
+      return text.starts_with("1 activity began before the work ahead");
+    });
+    EXPECT_EQ(is_noted, begin < 200);
+  }
+}
+
+TEST(GainsTest, the_start_of_a_program_is_noted) {
+  for (bool const is_start : {true, false}) {
+    HandMade program(1);
+    program.kernel(0, 0, 10, 20);
+    if (is_start) {
+      program.call(CallKind::load_module, 25, 3'000);
+    }
+    for (int i = 0; i < 30; ++i) {
+      program.kernel(0, 3'001 + 100.0 * i, 3'010 + 100.0 * i, 3'100 + 100.0 * i);
+    }
+    program.recording.sort();
+    auto const noted = [](Report const& report) {
+      return std::ranges::any_of(report.notes, [](std::string const& text) {
+        return text.find("look like the program's start") != std::string::npos;
+      });
+    };
+    EXPECT_EQ(noted(find(program.recording)), is_start);
+    EXPECT_FALSE(noted(find(program.recording, {.window = program.recording.extent()})));
+  }
+}
+
+}  // namespace
+}  // namespace msstream::overlap

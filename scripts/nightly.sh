@@ -17,7 +17,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   tsan     every room and every example program with the thread sanitizer
   load     all tests of the host runtime three times, beside four busy processes
   core     all tests of the host runtime, on one processor
-  fuzz     a minute of each fuzz target
+  fuzz     half a minute of each fuzz target
   sklearn  the recorded numbers of scikit-learn, beside those of the newest one from PyPI; left out without a network
   python   checkpoints and event files, beside the newest safetensors and TensorBoard from PyPI; left out without a network
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
@@ -77,7 +77,7 @@ core() {
   taskset -c 0 ctest --preset host --parallel 2
 }
 
-fuzz() { "$root/scripts/fuzz.sh" 60; }
+fuzz() { "$root/scripts/fuzz.sh" 30; }
 
 sklearn() {
   local folder=$root/build/sklearn

@@ -23,9 +23,16 @@ void add_note_of_recorder(Report& report, Recording const& recording) {
     }
   }
   if (overhead > 0) {
-    report.notes.push_back(fmt::format("Recording took {} of the host's time ({} of the window).",
-                                       duration_text(overhead),
-                                       share_text(overhead, report.window.length())));
+    auto const launches = std::ranges::count_if(recording.calls, [&](Call const& call) {
+      return (call.kind == CallKind::launch || call.kind == CallKind::graph_launch) &&
+             call.time.begin >= report.window.begin && call.time.begin < report.window.end;
+    });
+    report.notes.push_back(fmt::format(
+        "Recording took {} of the host's time ({} of the window) to store what it recorded. Each "
+        "of the {} launches took longer for it as well, by 1.4 to 3.3 µs where that was measured.",
+        duration_text(overhead),
+        share_text(overhead, report.window.length()),
+        launches));
   }
 }
 

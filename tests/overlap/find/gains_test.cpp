@@ -130,6 +130,26 @@ TEST(GainsTest, contexts_that_take_turns_are_named) {
   }
 }
 
+/// The tool's own records of what it took do not tell how much slower each launch was. The window
+/// begins behind the first one.
+TEST(GainsTest, recorded_launches_are_counted_in_a_note) {
+  for (bool const recorded : {false, true}) {
+    HandMade program(1);
+    for (int i = 0; i < 7; ++i) {
+      program.kernel(0, 20.0 * i, 20.0 * i + 5, 20.0 * i + 8);
+    }
+    if (recorded) {
+      program.recording.overheads.push_back(
+          {.time = {30'000, 31'000}, .kind = OverheadKind::recording, .thread = 0, .name = 0});
+    }
+    auto const report = gains_report(program);
+    bool const is_noted = std::ranges::any_of(report.notes, [](std::string const& text) {
+      return text.find("Each of the 6 launches took longer") != std::string::npos;
+    });
+    EXPECT_EQ(is_noted, recorded);
+  }
+}
+
 TEST(GainsTest, activities_at_once_in_one_stream_have_a_note) {
   for (double const begin : {150.0, 200.0}) {
     HandMade program(1);

@@ -26,9 +26,10 @@ namespace msstream::checkpoint {
 struct Header {
   std::int64_t step = 0;
   /// Texts by name, such as the position in the data, or options as JSON.
-  /// The names `step`, `metric` and `sequence` are the library's.
+  /// The names `step`, `metric`, `best` and `sequence` are the library's.
   Metadata metadata = {};
-  /// The value by which a Writer keeps the best checkpoints. Empty or NaN: never among the best.
+  /// The value by which a Writer keeps the best checkpoints. Empty, NaN or infinite: never among
+  /// the best.
   std::optional<double> metric = {};
 };
 
@@ -102,10 +103,9 @@ Loaded load(std::filesystem::path const& path,
 /// if there is no such folder.
 [[nodiscard]] std::optional<std::filesystem::path> latest(std::filesystem::path const& folder,
                                                           std::string_view name = "checkpoint");
-/// Returns the checkpoint with the best metric, of equal ones the first; empty if none has a
-/// metric.
+/// Returns the checkpoint with the best metric, of equal ones the first; empty if none has a finite
+/// metric. Higher or lower is better as the last Writer had it in its options: the files say so.
 [[nodiscard]] std::optional<std::filesystem::path> best(std::filesystem::path const& folder,
-                                                        std::string_view name = "checkpoint",
-                                                        bool higher_is_better = true);
+                                                        std::string_view name = "checkpoint");
 
 }  // namespace msstream::checkpoint

@@ -59,10 +59,14 @@ struct LoadOptions {
   /// refused.
   bool allow_unexpected = false;
   /// Returns the name in the file of the tensor with this name in the list, for files of another
-  /// program or model, such as "average/" + name. If empty, the names are equal. `only`, `except`
+  /// program or model. If empty, the names are equal. `only`, `except`
   /// and `transposed` match names of the list, and for tensors that only the file has, names of the
   /// file. Vocabularies and the rule of an optimizer keep their names.
   std::function<std::string(std::string const& name)> rename = {};
+  /// Whether weights get the values of their averages, `average/<name>` in the file of a training
+  /// with ParameterAverages, and all other tensors their own values. Averages of weights of 16 bits
+  /// are rounded to nearest. A file that has no average at all is refused.
+  bool averages = false;
   /// Patterns of names of matrices that the file has transposed, as PyTorch has the weight
   /// [outputs, inputs] of a Linear. Takes host memory of twice the largest of them.
   std::vector<std::string> transposed = {};

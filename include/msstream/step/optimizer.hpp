@@ -99,9 +99,10 @@ class Optimizer<detail::AnyRuntime> {
   /// gradients by the tape's clear().
   void discard_micro_batches() noexcept;
   /// Sets the learning rate of the steps and replays that are issued from now on; the schedule
-  /// multiplies it. Ordered like an operation. Does not block the host. The rate is part of the
-  /// state: a run that is resumed continues with it. Throws std::invalid_argument for a rate that
-  /// is negative, infinite or NaN.
+  /// multiplies it. Ordered like an operation. Does not block the host. The rate is then part of
+  /// the state: a run that is resumed continues with it. A rate that was never set is the rule's of
+  /// the program that resumes. Throws std::invalid_argument for a rate that is negative, infinite
+  /// or NaN.
   void set_learning_rate(float learning_rate,
                          std::source_location issued_at = std::source_location::current());
   /// Waits for all steps and replays that were issued, and returns what the last one was like.

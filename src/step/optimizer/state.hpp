@@ -204,7 +204,9 @@ class Optimizer<detail::AnyRuntime>::State {
   }
   [[nodiscard]] Status status(std::source_location issued_at) const {
     auto const state = ops::detail::read_step(step_, issued_at);
-    return {state.step, state.step == 0 ? state.base_rate : state.rate, state.norm, state.skipped};
+    auto const next =
+        state.base_rate < 0.0F ? static_cast<float>(rule_.learning_rate) : state.base_rate;
+    return {state.step, state.step == 0 ? next : state.rate, state.norm, state.skipped};
   }
 
   /// Appends a message to `found` for each parameter and each table without a gradient that is not

@@ -63,6 +63,23 @@ TYPED_TEST(OptimizerCheckpoint, another_rule_is_refused_by_both_names) {
   }
 }
 
+TYPED_TEST(OptimizerCheckpoint, another_rule_of_tables_is_refused_by_both_names) {
+  auto const made_with = [&](OptimizerKind kind) {
+    OptimizerOptions options;
+    options.table_rule = ops::OptimizerRule{.kind = kind, .learning_rate = 0.1F};
+    return Optimizer<TypeParam>(
+        this->device_, {.kind = OptimizerKind::adamw, .learning_rate = 0.1F}, options);
+  };
+  auto const rowwise = made_with(OptimizerKind::rowwise_adagrad);
+  checkpoint::save(this->path_, Tensors(rowwise));
+  EXPECT_NO_THROW(checkpoint::load(this->path_, Tensors(rowwise)));
+  auto const sgd = made_with(OptimizerKind::sgd);
+  EXPECT_THAT(
+      message_of<std::invalid_argument>([&] { checkpoint::load(this->path_, Tensors(sgd)); }),
+      AllOf(HasSubstr("of the file is adamw, tables rowwise_adagrad"),
+            HasSubstr("of the program is adamw, tables sgd")));
+}
+
 TYPED_TEST(OptimizerCheckpoint, each_of_two_optimizers_has_its_rule) {
   auto adam = this->made(OptimizerKind::adam);
   adam.add(this->parameters_);

@@ -25,6 +25,10 @@
 namespace msstream {
 
 struct OptimizerOptions {
+  /// The rule of tables, if it is not that of dense parameters, such as row-wise Adagrad beside
+  /// AdamW. Its learning rate keeps its ratio to the rule's, under the schedule and after
+  /// set_learning_rate().
+  std::optional<ops::OptimizerRule> table_rule = {};
   /// Whether all tables whose gradients were computed on one stream group are updated by one
   /// operation of that group, named `update_rows`. If false, only tables of one lookup in
   /// ops::EmbeddingTables are, and each other table has its own operation, `<name>/update_rows`.
@@ -131,8 +135,9 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
 
  public:
   /// Makes an optimizer without parameters and tables. Throws std::invalid_argument for a rule that
-  /// ops::require_rule() rejects, and for options out of range. Uploads a tabulated schedule, so it
-  /// must not be called inside a capture.
+  /// ops::require_rule() rejects, for options out of range, and for a table_rule beside a learning
+  /// rate of 0, or with other betas if both rules are kinds of Adam. Uploads a tabulated schedule,
+  /// so it must not be called inside a capture.
   Optimizer(Device<R> device,
             ops::OptimizerRule const& rule,
             OptimizerOptions const& options = {},

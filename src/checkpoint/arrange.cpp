@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/arrange.hpp"
 
+#include <msstream/tensor/detail/any_copy.hpp>
+
 #include <cstring>
 
 namespace msstream::detail {
@@ -36,6 +38,27 @@ Arrange transpose_to(AnyTensor const& matrix) {
         std::memcpy(out.data() + (row * columns + column) * element,
                     read.data() + (column * rows + row) * element,
                     element);
+      }
+    }
+    return out;
+  };
+}
+
+Arrange rows_to(AnyTensor const& table,
+                std::vector<std::int64_t> const& rows,
+                std::source_location issued_at) {
+  return [table, &rows, issued_at](std::span<std::byte const> read) {
+    std::vector<std::byte> out(table.bytes());
+    if (out.empty()) {
+      return out;
+    }
+    std::memcpy(out.data(), download(table, issued_at).data(), out.size());
+    auto const row_bytes = out.size() / static_cast<std::size_t>(table.shape()[0]);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i] >= 0) {
+        std::memcpy(out.data() + i * row_bytes,
+                    read.data() + static_cast<std::size_t>(rows[i]) * row_bytes,
+                    row_bytes);
       }
     }
     return out;

@@ -5,7 +5,9 @@
 #include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <source_location>
 #include <span>
 #include <vector>
 
@@ -19,5 +21,10 @@ using Arrange = std::function<std::vector<std::byte>(std::span<std::byte const> 
 [[nodiscard]] Arrange round_to(DType dtype);
 /// Transposes a matrix into the given one.
 [[nodiscard]] Arrange transpose_to(AnyTensor const& matrix);
+/// Puts row rows[i] of the file into row i of `table`. Rows with -1, and those beyond the list,
+/// keep the elements that they have when the function is called.
+[[nodiscard]] Arrange rows_to(AnyTensor const& table,
+                              std::vector<std::int64_t> const& rows,
+                              std::source_location issued_at);
 
 }  // namespace msstream::detail

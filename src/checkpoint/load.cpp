@@ -48,6 +48,13 @@ bool is_selected(LoadOptions const& options, std::string_view name) {
          !matches_any(options.except, name);
 }
 
+/// Returns the rows that a tensor gets; null if it gets those of the file in their order.
+std::vector<std::int64_t> const* rows_of(LoadOptions const& options, std::string_view name) {
+  auto const found = std::ranges::find_if(
+      options.rows, [&](auto const& item) { return matches_pattern(item.first, name); });
+  return found == options.rows.end() ? nullptr : &found->second;
+}
+
 /// Lists names for a message, at most twenty.
 std::string list_of(std::vector<std::string> const& names) {
   constexpr std::size_t most = 20;
@@ -62,7 +69,8 @@ std::string list_of(std::vector<std::string> const& names) {
 std::string difference(AnyTensor const& tensor,
                        DType dtype,
                        SafetensorsFile::Tensor const& found,
-                       bool is_transposed) {
+                       bool is_transposed,
+                       std::vector<std::int64_t> const* rows) {
   std::vector<std::int64_t> shape;
   for (std::size_t i = 0; i < tensor.shape().rank(); ++i) {
     shape.push_back(tensor.shape()[i]);
@@ -72,6 +80,21 @@ std::string difference(AnyTensor const& tensor,
       return fmt::format("{} is no matrix, and cannot be transposed", describe_shape(shape));
     }
     std::swap(shape[0], shape[1]);
+  }
+  if (rows != nullptr) {
+    if (is_transposed || shape.empty() || found.shape.empty()) {
+      return fmt::format("{} has no rows in the file", describe_shape(shape));
+    }
+    auto const count = found.shape[0];
+    if (std::ssize(*rows) > shape[0] ||
+        std::ranges::any_of(*rows, [&](auto row) { return row < -1 || row >= count; })) {
+      return fmt::format("{} rows, and {} of the file, with numbers up to {} for {} rows",
+                         shape[0],
+                         count,
+                         rows->empty() ? -1 : std::ranges::max(*rows),
+                         rows->size());
+    }
+    shape[0] = count;
   }
   if (found.dtype == dtype && found.shape == shape) {
     return {};
@@ -108,7 +131,8 @@ struct LoadPlan {
 LoadPlan compare(SafetensorsFile const& file,
                  checkpoint::Tensors const& tensors,
                  LoadOptions const& options,
-                 Loaded& loaded) {
+                 Loaded& loaded,
+                 std::source_location issued_at) {
   LoadPlan plan;
   std::vector<std::string> others;
   std::vector<std::string> absent;  // the missing ones, by the names that they have in the file
@@ -134,9 +158,10 @@ LoadPlan compare(SafetensorsFile const& file,
       continue;
     }
     bool const is_transposed = matches_any(options.transposed, name);
+    auto const* const rows = rows_of(options, name);
     bool const is_rounded = is_average && bytes_of(tensor.dtype()) == 2;
     auto const dtype = is_rounded ? DType::float32 : tensor.dtype();
-    if (auto what = difference(tensor, dtype, found->second, is_transposed); !what.empty()) {
+    if (auto what = difference(tensor, dtype, found->second, is_transposed, rows); !what.empty()) {
       others.push_back(fmt::format("{} ({})", shortened(name), what));
       continue;
     }
@@ -147,6 +172,9 @@ LoadPlan compare(SafetensorsFile const& file,
     }
     if (is_transposed) {
       pair.arrange.push_back(transpose_to(tensor));
+    }
+    if (rows != nullptr) {
+      pair.arrange.push_back(rows_to(tensor, *rows, issued_at));
     }
   }
   std::vector<std::string> unfit;
@@ -181,7 +209,11 @@ LoadPlan compare(SafetensorsFile const& file,
     }
   }
   std::vector<std::string> idle;
-  for (auto const& patterns : {options.only, options.except, options.transposed}) {
+  std::vector<std::string> of_rows;
+  for (auto const& [pattern, rows] : options.rows) {
+    of_rows.push_back(pattern);
+  }
+  for (auto const& patterns : {options.only, options.except, options.transposed, of_rows}) {
     for (auto const& pattern : patterns) {
       bool selects = std::ranges::any_of(
           tensors.any(), [&](auto const& named) { return matches_pattern(pattern, named.name); });
@@ -372,7 +404,7 @@ Loaded load(std::filesystem::path const& path,
   auto header = detail::header_of(file);
   Loaded loaded{
       .step = header.step, .metadata = std::move(header.metadata), .metric = header.metric};
-  auto plan = detail::compare(file, tensors, options, loaded);
+  auto plan = detail::compare(file, tensors, options, loaded, issued_at);
   detail::upload_all(file, std::move(plan.pairs), issued_at);
   for (auto const& take_over : plan.states) {
     take_over();

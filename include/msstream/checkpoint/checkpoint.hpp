@@ -8,11 +8,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace msstream::data {
+
+class Transforms;
+
+}  // namespace msstream::data
 
 /// Checkpoints: named tensors of a device and texts, in safetensors files, which Python's
 /// `safetensors` reads and writes too.
@@ -70,7 +77,20 @@ struct LoadOptions {
   /// Patterns of names of matrices that the file has transposed, as PyTorch has the weight
   /// [outputs, inputs] of a Linear. Takes host memory of twice the largest of them.
   std::vector<std::string> transposed = {};
+  /// For tables that have other rows than those of the file, by the pattern of their names: the row
+  /// of the file that each row gets, or -1 if it keeps its elements, as rows beyond the list do.
+  /// The file's table may have any number of rows. See rows_by_key(). Takes host memory of the
+  /// table and of that of the file.
+  std::map<std::string, std::vector<std::int64_t>> rows = {};
 };
+
+/// Returns, for each id of a column of `now`, the id that `before` has for the same value of its
+/// vocabulary; -1 for values that it lacks. Ids out of the vocabulary correspond if both have as
+/// many, and so do those of Transform::hash() if both hash alike. Throws std::invalid_argument for
+/// a column that has no ids in one of both, and for transforms that have not been fitted.
+[[nodiscard]] std::vector<std::int64_t> rows_by_key(data::Transforms const& now,
+                                                    data::Transforms const& before,
+                                                    std::string_view column);
 
 /// The contents that load() has found in a file.
 struct Loaded {

@@ -118,11 +118,8 @@ __global__ void __launch_bounds__(kBlockThreads) advance_kernel(StepAdvance cons
   }
 }
 
-__global__ void reset_kernel(float base_rate, StepState* state) {
-  StepState fresh;
-  fresh.rate = base_rate;
-  fresh.base_rate = base_rate;
-  *state = fresh;
+__global__ void reset_kernel(StepState* state) {
+  *state = StepState();
 }
 
 __global__ void set_base_rate_kernel(float base_rate, StepState* state) {
@@ -131,8 +128,8 @@ __global__ void set_base_rate_kernel(float base_rate, StepState* state) {
 
 }  // namespace
 
-void reset_step(CudaStream stream, float base_rate, StepState* state) {
-  reset_kernel<<<1, 1, 0, stream.handle>>>(base_rate, state);
+void reset_step(CudaStream stream, StepState* state) {
+  reset_kernel<<<1, 1, 0, stream.handle>>>(state);
   check_launch("reset_step");
 }
 

@@ -70,12 +70,8 @@ std::size_t norm_workspace_bytes(std::span<NormPart const> parts) {
   return static_cast<std::size_t>(chunks_of_parts(parts)) * sizeof(double);
 }
 
-void reset_step(HostStream stream, float base_rate, StepState* state) {
-  stream.run([base_rate, state] {
-    *state = StepState{};
-    state->rate = base_rate;
-    state->base_rate = base_rate;
-  });
+void reset_step(HostStream stream, StepState* state) {
+  stream.run([state] { *state = StepState{}; });
 }
 
 void set_base_rate(HostStream stream, float base_rate, StepState* state) {

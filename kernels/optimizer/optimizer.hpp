@@ -19,8 +19,8 @@ struct StepState {
   std::int64_t step = 0;     ///< t, the number of steps; 0 before the first
   float correction1 = 1.0F;  ///< Adam's c1 = 1 / (1 - b1^t)
   float correction2 = 1.0F;  ///< Adam's c2 = 1 / (1 - b2^t)
-  float rate = 1.0F;         ///< factor of learning rates: base_rate times the schedule's factor
-  float base_rate = 1.0F;    ///< factor of learning rates before the schedule
+  float rate = 1.0F;        ///< factor of learning rates: the base rate times the schedule's factor
+  float base_rate = -1.0F;  ///< that set_base_rate() has set; negative: StepAdvance::base_rate
   /// Factor of gradients: 1 / micro-batches; 0 in a step that is skipped, in which updates change
   /// nothing.
   float gradient_factor = 1.0F;
@@ -35,6 +35,7 @@ static_assert(offsetof(StepState, skipped) == kSavedStepBytes);
 /// The numbers of a step of an optimizer besides its StepState.
 struct StepAdvance {
   OptimizerRule rule;
+  float base_rate = 1.0F;  ///< factor of learning rates before the schedule, if the state has none
   Schedule::Numbers schedule = {};
   float const* table = nullptr;  ///< the factors of a tabulated schedule
   float gradient_factor = 1.0F;
@@ -42,8 +43,8 @@ struct StepAdvance {
   bool skip_non_finite = false;  ///< whether a step whose norm is NaN or infinite is skipped
 };
 /// Sets the state of an optimizer before its first step.
-void reset_step(HostStream stream, float base_rate, StepState* state);
-void reset_step(CudaStream stream, float base_rate, StepState* state);
+void reset_step(HostStream stream, StepState* state);
+void reset_step(CudaStream stream, StepState* state);
 /// Sets the factor of the rates of later steps. The schedule multiplies it.
 void set_base_rate(HostStream stream, float base_rate, StepState* state);
 void set_base_rate(CudaStream stream, float base_rate, StepState* state);

@@ -295,12 +295,12 @@ MSSTREAM_HOST_DEVICE inline float correction_of(float beta, std::int64_t step) {
   return static_cast<float>(1.0 /
                             (1.0 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
 }
-/// Returns the factor of the rates in step `step`, from 1.
+/// Returns the factor of the rates in step `step`, from 1. `base_rate` is that of the state.
 MSSTREAM_HOST_DEVICE inline float rate_of_step(StepAdvance const& advance,
                                                float base_rate,
                                                std::int64_t step) {
-  return static_cast<float>(static_cast<double>(base_rate) *
-                            schedule_factor(advance.schedule, advance.table, step - 1));
+  auto const base = static_cast<double>(base_rate < 0.0F ? advance.base_rate : base_rate);
+  return static_cast<float>(base * schedule_factor(advance.schedule, advance.table, step - 1));
 }
 /// Returns the factor that brings a gradient with this sum of squares to at most the norm
 /// `clip_norm`. A sum that is NaN gives NaN.

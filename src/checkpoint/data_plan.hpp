@@ -121,6 +121,10 @@ struct ChunkSizes {
 
 /// The name of the text that says in which order a Writer has written the files of a folder.
 inline constexpr char const* kSequenceKey = "sequence";
+/// The name of the text of a Writer's files that says which metric is the best.
+inline constexpr char const* kBestKey = "best";
+inline constexpr char const* kHighest = "highest";
+inline constexpr char const* kLowest = "lowest";
 
 /// Throws std::logic_error, with `call` in its message, in a capture on the device and inside the
 /// work of a stream, and if the device belongs to the parent of this process.

@@ -43,7 +43,7 @@ checkpoint::Metadata metadata_of(checkpoint::Header header) {
   require(header.step >= 0, "checkpoint: the step is {}; expected at least 0", header.step);
   std::uint64_t bytes = 0;
   for (auto const& [key, value] : header.metadata) {
-    require(key != kStepKey && key != kMetricKey && key != kSequenceKey,
+    require(key != kStepKey && key != kMetricKey && key != kSequenceKey && key != kBestKey,
             "checkpoint: the metadata name '{}' is the library's own",
             key);
     require(is_utf8(key) && is_utf8(value),
@@ -82,6 +82,7 @@ checkpoint::Header header_of(checkpoint::SafetensorsFile const& file) {
     header.metric = number_of<double>(file, kMetricKey, *metric, "a number");
   }
   take(kSequenceKey);
+  take(kBestKey);
   return header;
 }
 

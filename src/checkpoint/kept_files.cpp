@@ -55,11 +55,13 @@ std::vector<KeptFile> kept_files(std::filesystem::path const& folder, std::strin
     if (!step) {
       continue;
     }
-    KeptFile kept{entry.path(), *step, 0, std::nullopt};
+    KeptFile kept{entry.path(), *step, 0, std::nullopt, true};
     try {
       checkpoint::SafetensorsFile const file(kept.path);
       kept.metric = header_of(file).metric;
       kept.sequence = sequence_of(file);
+      auto const best = file.metadata().find(kBestKey);
+      kept.higher_is_better = best == file.metadata().end() || best->second != kLowest;
     } catch (std::system_error const&) {
       continue;                        // cannot be read now, and may be good, so it is left alone
     } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): counts as the oldest
@@ -76,7 +78,7 @@ std::vector<std::size_t> best_files(std::vector<KeptFile> const& files,
                                     std::size_t count) {
   std::vector<std::size_t> rated;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (files[i].metric && !std::isnan(*files[i].metric)) {
+    if (files[i].metric && std::isfinite(*files[i].metric)) {
       rated.push_back(i);
     }
   }
@@ -116,10 +118,9 @@ std::optional<std::filesystem::path> latest(std::filesystem::path const& folder,
 }
 
 std::optional<std::filesystem::path> best(std::filesystem::path const& folder,
-                                          std::string_view name,
-                                          bool higher_is_better) {
+                                          std::string_view name) {
   auto const files = detail::kept_files(folder, name);
-  auto const found = detail::best_files(files, higher_is_better, 1);
+  auto const found = detail::best_files(files, files.empty() || files.back().higher_is_better, 1);
   return found.empty() ? std::nullopt : std::optional(files[found.front()].path);
 }
 

@@ -18,6 +18,7 @@ struct KeptFile {
   std::int64_t step;
   std::int64_t sequence;  ///< larger than those of all files that were written before
   std::optional<double> metric;
+  bool higher_is_better;
 };
 
 /// Returns the name of a checkpoint's file.
@@ -28,8 +29,8 @@ struct KeptFile {
 [[nodiscard]] std::vector<KeptFile> kept_files(std::filesystem::path const& folder,
                                                std::string_view name);
 
-/// Returns the indices of the `count` files with the best metrics, the best first. Of files with
-/// equal metrics, the one that was written first is better.
+/// Returns the indices of the `count` files with the best metrics, the best first. Metrics that are
+/// not finite do not count. Of files with equal metrics, the one that was written first is better.
 [[nodiscard]] std::vector<std::size_t> best_files(std::vector<KeptFile> const& files,
                                                   bool higher_is_better,
                                                   std::size_t count);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/name_pattern.hpp"
+#include "checkpoint/arrange.hpp"
 #include "checkpoint/data_plan.hpp"
 #include "memory/device/device_state.hpp"
 
@@ -34,7 +35,7 @@ using checkpoint::SafetensorsFile;
 struct LoadedPair {
   AnyTensor const* to;
   SafetensorsFile::Tensor const* from;
-  bool is_transposed;  ///< whether the file has the transpose
+  std::vector<Arrange> arrange;  ///< in this order; empty if the file has the elements as they are
 };
 
 bool matches_any(std::vector<std::string> const& patterns, std::string_view name) {
@@ -45,6 +46,13 @@ bool matches_any(std::vector<std::string> const& patterns, std::string_view name
 bool is_selected(LoadOptions const& options, std::string_view name) {
   return (options.only.empty() || matches_any(options.only, name)) &&
          !matches_any(options.except, name);
+}
+
+/// Returns the rows that a tensor gets; null if it gets those of the file in their order.
+std::vector<std::int64_t> const* rows_of(LoadOptions const& options, std::string_view name) {
+  auto const found = std::ranges::find_if(
+      options.rows, [&](auto const& item) { return matches_pattern(item.first, name); });
+  return found == options.rows.end() ? nullptr : &found->second;
 }
 
 /// Lists names for a message, at most twenty.
@@ -59,8 +67,10 @@ std::string list_of(std::vector<std::string> const& names) {
 
 /// Returns what is wrong with the tensor of the file; empty if nothing is.
 std::string difference(AnyTensor const& tensor,
+                       DType dtype,
                        SafetensorsFile::Tensor const& found,
-                       bool is_transposed) {
+                       bool is_transposed,
+                       std::vector<std::int64_t> const* rows) {
   std::vector<std::int64_t> shape;
   for (std::size_t i = 0; i < tensor.shape().rank(); ++i) {
     shape.push_back(tensor.shape()[i]);
@@ -71,11 +81,26 @@ std::string difference(AnyTensor const& tensor,
     }
     std::swap(shape[0], shape[1]);
   }
-  if (found.dtype == tensor.dtype() && found.shape == shape) {
+  if (rows != nullptr) {
+    if (is_transposed || shape.empty() || found.shape.empty()) {
+      return fmt::format("{} has no rows in the file", describe_shape(shape));
+    }
+    auto const count = found.shape[0];
+    if (std::ssize(*rows) > shape[0] ||
+        std::ranges::any_of(*rows, [&](auto row) { return row < -1 || row >= count; })) {
+      return fmt::format("{} rows, and {} of the file, with numbers up to {} for {} rows",
+                         shape[0],
+                         count,
+                         rows->empty() ? -1 : std::ranges::max(*rows),
+                         rows->size());
+    }
+    shape[0] = count;
+  }
+  if (found.dtype == dtype && found.shape == shape) {
     return {};
   }
   return fmt::format("expected {} {}, found {} {}",
-                     tensor_word(tensor.dtype()),
+                     tensor_word(dtype),
                      describe_shape(shape),
                      found.type,
                      shortened(describe_shape(found.shape)));
@@ -106,29 +131,51 @@ struct LoadPlan {
 LoadPlan compare(SafetensorsFile const& file,
                  checkpoint::Tensors const& tensors,
                  LoadOptions const& options,
-                 Loaded& loaded) {
+                 Loaded& loaded,
+                 std::source_location issued_at) {
   LoadPlan plan;
   std::vector<std::string> others;
   std::vector<std::string> absent;  // the missing ones, by the names that they have in the file
   std::set<std::string> claimed;    // names of the file that belong to a tensor of the list
+  std::size_t averages = 0;         // the tensors of the list whose average the file has
   for (auto const& [name, tensor] : tensors.any()) {
     auto const name_in_file = options.rename ? options.rename(name) : name;
     claimed.insert(name_in_file);
+    auto const average =
+        options.averages ? file.tensors().find("average/" + name_in_file) : file.tensors().end();
+    bool const is_average = average != file.tensors().end();
+    if (is_average) {
+      claimed.insert(average->first);
+      averages += 1;
+    }
     if (!is_selected(options, name)) {
       continue;
     }
-    auto const found = file.tensors().find(name_in_file);
+    auto const found = is_average ? average : file.tensors().find(name_in_file);
     if (found == file.tensors().end()) {
       loaded.missing.push_back(name);
       absent.push_back(name_in_file);
       continue;
     }
     bool const is_transposed = matches_any(options.transposed, name);
-    if (auto what = difference(tensor, found->second, is_transposed); !what.empty()) {
+    auto const* const rows = rows_of(options, name);
+    bool const is_rounded = is_average && bytes_of(tensor.dtype()) == 2;
+    auto const dtype = is_rounded ? DType::float32 : tensor.dtype();
+    if (auto what = difference(tensor, dtype, found->second, is_transposed, rows); !what.empty()) {
       others.push_back(fmt::format("{} ({})", shortened(name), what));
+      continue;
     }
     loaded.tensors.push_back(name);
-    plan.pairs.push_back({&tensor, &found->second, is_transposed});
+    auto& pair = plan.pairs.emplace_back(LoadedPair{&tensor, &found->second, {}});
+    if (is_rounded) {
+      pair.arrange.push_back(round_to(tensor.dtype()));
+    }
+    if (is_transposed) {
+      pair.arrange.push_back(transpose_to(tensor));
+    }
+    if (rows != nullptr) {
+      pair.arrange.push_back(rows_to(tensor, *rows, issued_at));
+    }
   }
   std::vector<std::string> unfit;
   std::vector<std::string> prefixes;
@@ -162,7 +209,11 @@ LoadPlan compare(SafetensorsFile const& file,
     }
   }
   std::vector<std::string> idle;
-  for (auto const& patterns : {options.only, options.except, options.transposed}) {
+  std::vector<std::string> of_rows;
+  for (auto const& [pattern, rows] : options.rows) {
+    of_rows.push_back(pattern);
+  }
+  for (auto const& patterns : {options.only, options.except, options.transposed, of_rows}) {
     for (auto const& pattern : patterns) {
       bool selects = std::ranges::any_of(
           tensors.any(), [&](auto const& named) { return matches_pattern(pattern, named.name); });
@@ -184,6 +235,9 @@ LoadPlan compare(SafetensorsFile const& file,
     }
   };
   tell(idle, "patterns that match no tensor");
+  if (options.averages && averages == 0) {
+    problems += fmt::format("{}no averages in the file", problems.empty() ? "" : "; ");
+  }
   tell(options.allow_missing ? std::vector<std::string>() : absent, "missing in the file");
   tell(options.allow_unexpected ? std::vector<std::string>() : loaded.unexpected,
        "only in the file (LoadOptions::allow_unexpected ignores them)");
@@ -215,41 +269,30 @@ class Upload {
   }
 
   void upload(LoadedPair const& pair) {
-    if (pair.is_transposed) {
-      read_transposed(pair);
+    if (!pair.arrange.empty()) {
+      arranged_.resize(static_cast<std::size_t>(pair.from->bytes));
+      file_.read(*pair.from, 0, arranged_);
+      for (auto const& arrange : pair.arrange) {
+        arranged_ = arrange(arranged_);
+      }
     }
-    for (std::uint64_t begin = 0; begin < pair.from->bytes;) {
-      auto const bytes = std::min<std::uint64_t>(sizes_.chunk_bytes, pair.from->bytes - begin);
+    std::uint64_t const end = pair.arrange.empty() ? pair.from->bytes : arranged_.size();
+    for (std::uint64_t begin = 0; begin < end;) {
+      auto const bytes = std::min<std::uint64_t>(sizes_.chunk_bytes, end - begin);
       upload(pair, begin, static_cast<std::size_t>(bytes));
       begin += bytes;
     }
   }
 
  private:
-  /// Reads the transpose of a matrix of the file into matrix_.
-  void read_transposed(LoadedPair const& pair) {
-    std::vector<std::byte> read(static_cast<std::size_t>(pair.from->bytes));
-    file_.read(*pair.from, 0, read);
-    matrix_.resize(read.size());
-    auto const rows = static_cast<std::size_t>(pair.to->shape()[0]);
-    auto const columns = static_cast<std::size_t>(pair.to->shape()[1]);
-    auto const element = bytes_of(pair.to->dtype());
-    for (std::size_t row = 0; row < rows; ++row) {
-      for (std::size_t column = 0; column < columns; ++column) {
-        std::memcpy(matrix_.data() + (row * columns + column) * element,
-                    read.data() + (column * rows + row) * element,
-                    element);
-      }
-    }
-  }
   void upload(LoadedPair const& pair, std::uint64_t begin, std::size_t bytes) {
     auto const& pinned = *chunks_[next_];
     if (copied_[next_]) {
       device_->context->tracker->synchronize(*copied_[next_]);
     }
     pinned.host_uses(AccessMode::write);
-    if (pair.is_transposed) {
-      std::memcpy(pinned.data(), matrix_.data() + begin, bytes);
+    if (!pair.arrange.empty()) {
+      std::memcpy(pinned.data(), arranged_.data() + begin, bytes);
     } else {
       file_.read(*pair.from, begin, {static_cast<std::byte*>(pinned.data()), bytes});
     }
@@ -275,7 +318,7 @@ class Upload {
   std::optional<AnyPinnedArray> chunks_[2];
   std::optional<order::Position> copied_[2];
   std::size_t next_ = 0;
-  std::vector<std::byte> matrix_;  ///< the elements of a tensor that the file has transposed
+  std::vector<std::byte> arranged_;  ///< the bytes of a tensor that the file has in another way
 };
 
 /// Lets frozen tensors be written while it lives. Waits for all work of the device first, because
@@ -361,7 +404,7 @@ Loaded load(std::filesystem::path const& path,
   auto header = detail::header_of(file);
   Loaded loaded{
       .step = header.step, .metadata = std::move(header.metadata), .metric = header.metric};
-  auto plan = detail::compare(file, tensors, options, loaded);
+  auto plan = detail::compare(file, tensors, options, loaded, issued_at);
   detail::upload_all(file, std::move(plan.pairs), issued_at);
   for (auto const& take_over : plan.states) {
     take_over();

@@ -241,6 +241,7 @@ void SnapshotWriter::write(Job const& job) {
   try {
     auto metadata = job.metadata;
     metadata.emplace(kSequenceKey, std::to_string(files_.empty() ? 1 : files_.back().sequence + 1));
+    metadata.emplace(kBestKey, options_.higher_is_better ? kHighest : kLowest);
     auto const header = plan_.file_header(metadata);
     AnyStreamScope const scope(group(), {}, job.issued_at);
     OutputFile file(path_of(job.step), OutputFile::Kind::regular, observer_);
@@ -304,7 +305,7 @@ void SnapshotWriter::add_to_files(Job const& job) {
   auto const path = path_of(job.step);
   auto const sequence = files_.empty() ? 1 : files_.back().sequence + 1;
   std::erase_if(files_, [&](KeptFile const& file) { return file.path == path; });
-  files_.push_back({path, job.step, sequence, job.metric});
+  files_.push_back({path, job.step, sequence, job.metric, options_.higher_is_better});
 }
 
 void SnapshotWriter::remove_superfluous() {

@@ -304,6 +304,7 @@ TYPED_TEST(Checkpoint, what_cannot_be_saved_is_refused_and_leaves_the_earlier_fi
   refused({.metadata = {{"step", "3"}}}, "the metadata name 'step' is the library's own");
   refused({.metadata = {{"metric", "3"}}}, "'metric'");
   refused({.metadata = {{"sequence", "3"}}}, "'sequence'");
+  refused({.metadata = {{"best", "lowest"}}}, "'best'");
   refused({.metadata = {{"text", "\xff"}}}, "the metadata 'text' is not UTF-8");
   refused({.metadata = {{"text", std::string(100'000'001, 'x')}}}, "expected at most 100000000");
   EXPECT_THROW(checkpoint::save(this->folder_ / "none" / "x", tensors), std::system_error);

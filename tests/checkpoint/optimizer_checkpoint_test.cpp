@@ -9,6 +9,7 @@
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
 #include <msstream/step/parameters.hpp>
+#include <msstream/tensor/copy.hpp>
 
 #include <gmock/gmock.h>
 
@@ -62,6 +63,23 @@ TYPED_TEST(OptimizerCheckpoint, another_rule_is_refused_by_both_names) {
   }
 }
 
+TYPED_TEST(OptimizerCheckpoint, another_rule_of_tables_is_refused_by_both_names) {
+  auto const made_with = [&](OptimizerKind kind) {
+    OptimizerOptions options;
+    options.table_rule = ops::OptimizerRule{.kind = kind, .learning_rate = 0.1F};
+    return Optimizer<TypeParam>(
+        this->device_, {.kind = OptimizerKind::adamw, .learning_rate = 0.1F}, options);
+  };
+  auto const rowwise = made_with(OptimizerKind::rowwise_adagrad);
+  checkpoint::save(this->path_, Tensors(rowwise));
+  EXPECT_NO_THROW(checkpoint::load(this->path_, Tensors(rowwise)));
+  auto const sgd = made_with(OptimizerKind::sgd);
+  EXPECT_THAT(
+      message_of<std::invalid_argument>([&] { checkpoint::load(this->path_, Tensors(sgd)); }),
+      AllOf(HasSubstr("of the file is adamw, tables rowwise_adagrad"),
+            HasSubstr("of the program is adamw, tables sgd")));
+}
+
 TYPED_TEST(OptimizerCheckpoint, each_of_two_optimizers_has_its_rule) {
   auto adam = this->made(OptimizerKind::adam);
   adam.add(this->parameters_);
@@ -85,6 +103,35 @@ TYPED_TEST(OptimizerCheckpoint, a_file_without_a_rule_is_loaded) {
   auto const loaded = checkpoint::load(this->path_, Tensors(this->parameters_, adam));
   EXPECT_THAT(loaded.missing, IsEmpty());
   EXPECT_THAT(loaded.tensors, Not(Contains("optimizer/rule")));
+}
+
+TYPED_TEST(OptimizerCheckpoint, a_rate_that_was_set_is_resumed_and_the_rules_is_the_programs) {
+  GradientTape tape(this->device_);
+  auto const w = this->parameters_.find("w");
+  // Returns by how much a step with a gradient of ones moves the weights, which are the rate.
+  auto const moved = [&](Optimizer<TypeParam>& optimizer) {
+    auto const before = to_host(w).front();
+    tape.backward(ops::sum(tape, w));
+    optimizer.step(tape);
+    tape.clear();
+    return before - to_host(w).front();
+  };
+  copy(w, to_device(this->device_, std::vector{0.0F, 0.0F}, {2, 1}));
+  Optimizer<TypeParam> first(this->device_, {.kind = OptimizerKind::sgd, .learning_rate = 1.0F});
+  first.add(this->parameters_);
+  EXPECT_EQ(moved(first), 1.0F);
+  checkpoint::save(this->path_, Tensors(this->parameters_, first));
+  first.set_learning_rate(0.25F);
+  checkpoint::save(this->folder_ / "set", Tensors(this->parameters_, first));
+
+  Optimizer<TypeParam> second(this->device_, {.kind = OptimizerKind::sgd, .learning_rate = 0.5F});
+  second.add(this->parameters_);
+  EXPECT_EQ(second.status().learning_rate, 0.5F);
+  checkpoint::load(this->path_, Tensors(this->parameters_, second));
+  EXPECT_EQ(moved(second), 0.5F);
+  EXPECT_EQ(second.status().learning_rate, 0.5F);
+  checkpoint::load(this->folder_ / "set", Tensors(this->parameters_, second));
+  EXPECT_EQ(moved(second), 0.25F);
 }
 
 TYPED_TEST(OptimizerCheckpoint, pending_micro_batches_are_not_saved_and_a_load_forgets_them) {

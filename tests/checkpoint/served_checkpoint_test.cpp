@@ -27,6 +27,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 template <class R>
 class ServedCheckpoint : public RuntimeTest<R> {
@@ -92,6 +93,39 @@ TYPED_TEST(ServedCheckpoint, averages_of_16_bits_are_saved_as_they_are_then) {
               AllOf(HasSubstr("checkpoint::load: \"users\""), HasSubstr("rounded")));
   auto const swapped = averages.swap_in();
   EXPECT_THROW(checkpoint::save(this->path_, tensors), std::logic_error);
+}
+
+TYPED_TEST(ServedCheckpoint, a_checkpoint_of_a_training_is_served_with_its_averages) {
+  auto const made = [&](std::uint64_t seed) {
+    Parameters<TypeParam> parameters(this->device_, {.seed = seed});
+    (void)parameters.dense("w", {7, 3}, init::uniform(-1.0F, 1.0F));
+    (void)parameters.template table<float16>("users", {9, 5}, init::uniform(-1.0F, 1.0F));
+    (void)parameters.template table<bfloat16>("items", {9, 5}, init::uniform(-1.0F, 1.0F));
+    (void)parameters.template table<float16>("no average", {2, 1}, init::uniform(-1.0F, 1.0F));
+    return parameters;
+  };
+  auto trained = made(1);
+  auto const later = made(2);
+  ParameterAverages<TypeParam> averages(0.6F);
+  averages.add(trained);
+  averages.add(trained, "users");
+  averages.add(trained, "items");
+  copy(trained.find("w"), later.find("w"));
+  copy(trained.template find<float16>("users"), later.template find<float16>("users"));
+  copy(trained.template find<bfloat16>("items"), later.template find<bfloat16>("items"));
+  averages.update();
+  checkpoint::save(this->path_, Tensors(trained, averages));
+  checkpoint::save(this->folder_ / "weights", Tensors(averages.as_weights(trained)));
+
+  auto const loaded = made(3);
+  auto const found = checkpoint::load(this->path_, Tensors(loaded), {.averages = true});
+  EXPECT_THAT(found.unexpected, IsEmpty());
+  checkpoint::save(this->folder_ / "loaded", Tensors(loaded));
+  EXPECT_EQ(read_all(this->folder_ / "loaded"), read_all(this->folder_ / "weights"));
+  EXPECT_THAT(message_of<std::invalid_argument>([&] {
+                checkpoint::load(this->folder_ / "weights", Tensors(loaded), {.averages = true});
+              }),
+              HasSubstr("no averages in the file"));
 }
 
 TYPED_TEST(ServedCheckpoint, swapped_weights_are_neither_saved_nor_loaded) {

@@ -37,9 +37,9 @@ TYPED_TEST(WriterFilesTest, keeps_the_last_and_the_best) {
     EXPECT_THAT(kept(), ElementsAre("2", "3", "4")) << "of equal ones, the first is the best";
     EXPECT_EQ(checkpoint::latest(this->folder_.path()), writer.path_of(4));
     EXPECT_EQ(checkpoint::best(this->folder_.path()), writer.path_of(2));
-    EXPECT_EQ(checkpoint::best(this->folder_.path(), "checkpoint", false), writer.path_of(3));
-    // A metric that is no number is never the best.
+    // A metric that is no number, or infinite, is never the best.
     writer.save({.step = 5, .metric = std::numeric_limits<double>::quiet_NaN()});
+    writer.save({.step = 5, .metric = std::numeric_limits<double>::infinity()});
   }
   EXPECT_THAT(kept(), ElementsAre("2", "4", "5"));
   {
@@ -59,6 +59,22 @@ TYPED_TEST(WriterFilesTest, keeps_the_last_and_the_best) {
   EXPECT_EQ(read_all(this->folder_ / "checkpoint-x.safetensors"), "nor this");
   EXPECT_EQ(checkpoint::latest(this->folder_ / "none"), std::nullopt);
   EXPECT_EQ(checkpoint::latest(this->folder_.path(), "model"), std::nullopt);
+}
+
+TYPED_TEST(WriterFilesTest, the_best_is_the_lowest_as_the_last_writer_had_it) {
+  Device<TypeParam> const device;
+  SmallModel<TypeParam> const model(device);
+  auto const best_of = [&](bool higher_is_better, std::int64_t step, double metric) {
+    Writer writer(model.tensors(), this->options({.higher_is_better = higher_is_better}));
+    writer.save({.step = step, .metric = metric});
+    writer.wait();
+    auto const loaded = checkpoint::load(writer.path_of(step), model.tensors());
+    EXPECT_THAT(loaded.metadata, IsEmpty()) << "the direction is the library's own text";
+    return checkpoint::best(this->folder_.path())->filename();
+  };
+  EXPECT_EQ(best_of(false, 1, 0.3), "checkpoint-000000001.safetensors");
+  EXPECT_EQ(best_of(false, 2, 0.5), "checkpoint-000000001.safetensors");
+  EXPECT_EQ(best_of(true, 3, 0.4), "checkpoint-000000002.safetensors");
 }
 
 TYPED_TEST(WriterFilesTest, keeps_all_if_asked) {

@@ -8,11 +8,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace msstream::data {
+
+class Transforms;
+
+}  // namespace msstream::data
 
 /// Checkpoints: named tensors of a device and texts, in safetensors files, which Python's
 /// `safetensors` reads and writes too.
@@ -26,9 +33,10 @@ namespace msstream::checkpoint {
 struct Header {
   std::int64_t step = 0;
   /// Texts by name, such as the position in the data, or options as JSON.
-  /// The names `step`, `metric` and `sequence` are the library's.
+  /// The names `step`, `metric`, `best` and `sequence` are the library's.
   Metadata metadata = {};
-  /// The value by which a Writer keeps the best checkpoints. Empty or NaN: never among the best.
+  /// The value by which a Writer keeps the best checkpoints. Empty, NaN or infinite: never among
+  /// the best.
   std::optional<double> metric = {};
 };
 
@@ -58,14 +66,31 @@ struct LoadOptions {
   /// refused.
   bool allow_unexpected = false;
   /// Returns the name in the file of the tensor with this name in the list, for files of another
-  /// program or model, such as "average/" + name. If empty, the names are equal. `only`, `except`
+  /// program or model. If empty, the names are equal. `only`, `except`
   /// and `transposed` match names of the list, and for tensors that only the file has, names of the
   /// file. Vocabularies and the rule of an optimizer keep their names.
   std::function<std::string(std::string const& name)> rename = {};
+  /// Whether weights get the values of their averages, `average/<name>` in the file of a training
+  /// with ParameterAverages, and all other tensors their own values. Averages of weights of 16 bits
+  /// are rounded to nearest. A file that has no average at all is refused.
+  bool averages = false;
   /// Patterns of names of matrices that the file has transposed, as PyTorch has the weight
   /// [outputs, inputs] of a Linear. Takes host memory of twice the largest of them.
   std::vector<std::string> transposed = {};
+  /// For tables that have other rows than those of the file, by the pattern of their names: the row
+  /// of the file that each row gets, or -1 if it keeps its elements, as rows beyond the list do.
+  /// The file's table may have any number of rows. See rows_by_key(). Takes host memory of the
+  /// table and of that of the file.
+  std::map<std::string, std::vector<std::int64_t>> rows = {};
 };
+
+/// Returns, for each id of a column of `now`, the id that `before` has for the same value of its
+/// vocabulary; -1 for values that it lacks. Ids out of the vocabulary correspond if both have as
+/// many, and so do those of Transform::hash() if both hash alike. Throws std::invalid_argument for
+/// a column that has no ids in one of both, and for transforms that have not been fitted.
+[[nodiscard]] std::vector<std::int64_t> rows_by_key(data::Transforms const& now,
+                                                    data::Transforms const& before,
+                                                    std::string_view column);
 
 /// The contents that load() has found in a file.
 struct Loaded {
@@ -102,10 +127,9 @@ Loaded load(std::filesystem::path const& path,
 /// if there is no such folder.
 [[nodiscard]] std::optional<std::filesystem::path> latest(std::filesystem::path const& folder,
                                                           std::string_view name = "checkpoint");
-/// Returns the checkpoint with the best metric, of equal ones the first; empty if none has a
-/// metric.
+/// Returns the checkpoint with the best metric, of equal ones the first; empty if none has a finite
+/// metric. Higher or lower is better as the last Writer had it in its options: the files say so.
 [[nodiscard]] std::optional<std::filesystem::path> best(std::filesystem::path const& folder,
-                                                        std::string_view name = "checkpoint",
-                                                        bool higher_is_better = true);
+                                                        std::string_view name = "checkpoint");
 
 }  // namespace msstream::checkpoint

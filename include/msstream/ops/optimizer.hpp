@@ -116,6 +116,7 @@ class StepCounter;
 template <>
 class StepCounter<detail::AnyRuntime> {
  public:
+  /// `rate` is the factor of the learning rate until set_rate() sets another.
   StepCounter(std::shared_ptr<detail::DeviceState> const& device,
               Schedule schedule,
               float rate,
@@ -142,6 +143,7 @@ class StepCounter<detail::AnyRuntime> {
 
  private:
   Schedule schedule_;
+  float rate_;
   std::optional<detail::TensorOf<float>> table_;  ///< the factors of a tabulated schedule
   detail::TensorOf<std::uint8_t> state_;
 };

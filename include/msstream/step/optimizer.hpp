@@ -25,6 +25,10 @@
 namespace msstream {
 
 struct OptimizerOptions {
+  /// The rule of tables, if it is not that of dense parameters, such as row-wise Adagrad beside
+  /// AdamW. Its learning rate keeps its ratio to the rule's, under the schedule and after
+  /// set_learning_rate().
+  std::optional<ops::OptimizerRule> table_rule = {};
   /// Whether all tables whose gradients were computed on one stream group are updated by one
   /// operation of that group, named `update_rows`. If false, only tables of one lookup in
   /// ops::EmbeddingTables are, and each other table has its own operation, `<name>/update_rows`.
@@ -99,9 +103,10 @@ class Optimizer<detail::AnyRuntime> {
   /// gradients by the tape's clear().
   void discard_micro_batches() noexcept;
   /// Sets the learning rate of the steps and replays that are issued from now on; the schedule
-  /// multiplies it. Ordered like an operation. Does not block the host. The rate is part of the
-  /// state: a run that is resumed continues with it. Throws std::invalid_argument for a rate that
-  /// is negative, infinite or NaN.
+  /// multiplies it. Ordered like an operation. Does not block the host. The rate is then part of
+  /// the state: a run that is resumed continues with it. A rate that was never set is the rule's of
+  /// the program that resumes. Throws std::invalid_argument for a rate that is negative, infinite
+  /// or NaN.
   void set_learning_rate(float learning_rate,
                          std::source_location issued_at = std::source_location::current());
   /// Waits for all steps and replays that were issued, and returns what the last one was like.
@@ -130,8 +135,9 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
 
  public:
   /// Makes an optimizer without parameters and tables. Throws std::invalid_argument for a rule that
-  /// ops::require_rule() rejects, and for options out of range. Uploads a tabulated schedule, so it
-  /// must not be called inside a capture.
+  /// ops::require_rule() rejects, for options out of range, and for a table_rule beside a learning
+  /// rate of 0, or with other betas if both rules are kinds of Adam. Uploads a tabulated schedule,
+  /// so it must not be called inside a capture.
   Optimizer(Device<R> device,
             ops::OptimizerRule const& rule,
             OptimizerOptions const& options = {},

@@ -63,14 +63,13 @@ StepCounter<detail::AnyRuntime>::StepCounter(std::shared_ptr<detail::DeviceState
                                              float rate,
                                              std::source_location issued_at)
     : schedule_(std::move(schedule)),
+      rate_(rate),
       table_(uploaded(device, schedule_.table(), issued_at)),
       state_(device, {sizeof(kernels::StepState)}) {
   issue(
       "reset_step",
       writes(state_),
-      [rate, state = detail::data_of(*this)](auto stream) {
-        kernels::reset_step(stream, rate, state);
-      },
+      [state = detail::data_of(*this)](auto stream) { kernels::reset_step(stream, state); },
       {},
       issued_at);
 }
@@ -89,6 +88,7 @@ void StepCounter<detail::AnyRuntime>::advance_clipped(
     std::vector<detail::NormInput> const& gradients,
     std::source_location issued_at) {
   kernels::StepAdvance const advance{.rule = rule,
+                                     .base_rate = rate_,
                                      .schedule = schedule_.numbers(),
                                      .table = detail::data_of(table_),
                                      .gradient_factor = factor,

@@ -5,7 +5,6 @@
 
 #include <msstream/base/detail/host_state.hpp>
 #include <msstream/base/detail/require.hpp>
-#include <msstream/ops/optimizer.hpp>
 
 #include <cstddef>
 #include <functional>
@@ -17,12 +16,12 @@
 
 namespace msstream::detail {
 
-/// The name of an optimizer's kind in a checkpoint, as text of uint8, which a program with another
-/// kind refuses. Its moments mean nothing to another rule. A file that lacks the text is loaded.
+/// The names of an optimizer's kinds in a checkpoint, as text of uint8, which a program with other
+/// kinds refuses. Its moments mean nothing to another rule. A file that lacks the text is loaded.
 class SavedRule final : public HostState {
  public:
-  SavedRule(ops::OptimizerKind kind, std::shared_ptr<MicroBatches> micro_batches)
-      : name_(ops::name_of(kind)), micro_batches_(std::move(micro_batches)) {}
+  SavedRule(std::string name, std::shared_ptr<MicroBatches> micro_batches)
+      : name_(std::move(name)), micro_batches_(std::move(micro_batches)) {}
 
   [[nodiscard]] std::vector<Array> arrays() const override {
     auto const text = std::make_shared<std::string>(name_);
@@ -53,7 +52,7 @@ class SavedRule final : public HostState {
   }
 
  private:
-  static constexpr std::size_t kLongestName = 32;
+  static constexpr std::size_t kLongestName = 64;
 
   std::string name_;
   std::shared_ptr<MicroBatches> micro_batches_;

@@ -10,6 +10,7 @@
 #include "step/optimizer/optimizer_parts.hpp"
 #include "step/optimizer/saved_rule.hpp"
 #include "step/optimizer/swapped_weights.hpp"
+#include "step/optimizer/update_rules.hpp"
 #include "step/owned_parameters.hpp"
 #include "step/tape_state.hpp"
 
@@ -60,12 +61,9 @@ class Optimizer<detail::AnyRuntime>::State {
         OptimizerOptions const& options,
         std::source_location issued_at)
       : device_(std::move(device)),
-        rule_((ops::require_rule("Optimizer", rule), rule)),
-        update_rule_(rule_),
         options_((require_options(options), options)),
-        step_(device_.state(), options_.schedule, rule_.learning_rate, issued_at) {
-    update_rule_.learning_rate = 1.0F;
-  }
+        rules_(rule, options.table_rule),
+        step_(device_.state(), options_.schedule, rules_.base_rate(), issued_at) {}
 
   void add(std::string name,
            detail::Floats const& weight,
@@ -73,7 +71,7 @@ class Optimizer<detail::AnyRuntime>::State {
            std::source_location issued_at) {
     require_new(name, weight.any(), group);
     auto state = ops::detail::make_state(
-        device_.state(), ops::dense_kind(rule_.kind), weight.shape(), issued_at);
+        device_.state(), ops::dense_kind(rules_.dense().kind), weight.shape(), issued_at);
     dense_.push_back({name, weight, std::move(state), group});
     owned_->add({std::move(name), weight.shape(), Range::of(weight.any()), false});
   }
@@ -87,7 +85,8 @@ class Optimizer<detail::AnyRuntime>::State {
             name,
             table.shape());
     require_new(name, table, group);
-    auto state = ops::detail::make_state(device_.state(), rule_.kind, table.shape(), issued_at);
+    auto state =
+        ops::detail::make_state(device_.state(), rules_.tables().kind, table.shape(), issued_at);
     tables_.push_back({name, table, std::move(state), group});
     owned_->add({std::move(name), table.shape(), Range::of(table), true});
   }
@@ -187,9 +186,9 @@ class Optimizer<detail::AnyRuntime>::State {
         named.emplace(bunch.name);
       }
       auto const scope = detail::scope_of(bunch.group, issued_at);
-      ops::detail::update_rows(update_rule_, step_, bunch.tables, issued_at);
+      ops::detail::update_rows(rules_.tables(), step_, bunch.tables, issued_at);
     }
-    ops::detail::update_dense(update_rule_, step_, parameters, issued_at);
+    ops::detail::update_dense(rules_.dense(), step_, parameters, issued_at);
     micro_batches_->begin();
     if (auto* const searches = tape.state().searches.get()) {
       search_updates(*searches, issued_at);
@@ -204,7 +203,8 @@ class Optimizer<detail::AnyRuntime>::State {
   }
   [[nodiscard]] Status status(std::source_location issued_at) const {
     auto const state = ops::detail::read_step(step_, issued_at);
-    return {state.step, state.step == 0 ? state.base_rate : state.rate, state.norm, state.skipped};
+    auto const next = state.base_rate < 0.0F ? rules_.base_rate() : state.base_rate;
+    return {state.step, state.step == 0 ? next : state.rate, state.norm, state.skipped};
   }
 
   /// Appends a message to `found` for each parameter and each table without a gradient that is not
@@ -251,9 +251,9 @@ class Optimizer<detail::AnyRuntime>::State {
     }
   }
   [[nodiscard]] OwnedParameters const& owned() const noexcept { return *owned_; }
-  [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rule_; }
+  [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rules_.stated(); }
   [[nodiscard]] std::shared_ptr<detail::HostState> saved_rule() const {
-    return std::make_shared<detail::SavedRule>(rule_.kind, micro_batches_);
+    return std::make_shared<detail::SavedRule>(rules_.name(), micro_batches_);
   }
   [[nodiscard]] detail::SourceCheck check_of_list() const {
     return [owned = owned_, micro_batches = micro_batches_, count = owned_->count()](
@@ -438,28 +438,31 @@ class Optimizer<detail::AnyRuntime>::State {
                std::source_location issued_at) {
     std::vector<ops::detail::NormInput> gradients;
     if (std::isfinite(options_.clip_norm) || options_.skip_non_finite) {
-      auto const clip_value = [&](ops::ParameterGroup const& group) {
-        return group.clip_value.value_or(rule_.clip_value);
-      };
       for (auto const& parameter : parameters) {
-        gradients.push_back({parameter.gradient, 1, clip_value(parameter.group)});
+        gradients.push_back({parameter.gradient,
+                             1,
+                             ops::detail::numbers_of(rules_.dense(), parameter.group).clip_value});
       }
       for (auto const& bunch : bunches) {
         for (auto const& table : bunch.tables) {
-          gradients.push_back({table.gradient, table.table.shape()[1], clip_value(table.group)});
+          gradients.push_back({table.gradient,
+                               table.table.shape()[1],
+                               ops::detail::numbers_of(rules_.tables(), table.group).clip_value});
         }
       }
     }
     auto const factor = 1.0F / static_cast<float>(micro_batches);
-    step_.advance_clipped(
-        rule_, factor, options_.clip_norm, options_.skip_non_finite, gradients, issued_at);
+    step_.advance_clipped(rules_.of_counter(),
+                          factor,
+                          options_.clip_norm,
+                          options_.skip_non_finite,
+                          gradients,
+                          issued_at);
   }
 
   detail::AnyDevice device_;
-  ops::OptimizerRule rule_;
-  /// The rule with the learning rate 1, because the step counter has the rate.
-  ops::OptimizerRule update_rule_;
   OptimizerOptions options_;
+  detail::UpdateRules rules_;
   ops::StepCounter<AnyRuntime> step_;
   std::vector<Dense> dense_;
   std::vector<Table> tables_;

@@ -167,6 +167,7 @@ CommunicatorState::~CommunicatorState() {
   auto& transport = *told_->transport;
   if (std::uncaught_exceptions() > exceptions_at_begin_) {
     transport.abandon();
+    told_->is_told.store(true);  // the exception tells that something has failed
   }
   for (auto const& collective : collectives_in_flight()) {
     device_.context()->tracker->finish(collective);
@@ -185,10 +186,12 @@ order::PositionSet CommunicatorState::collectives_in_flight() const {
 }
 
 void CommunicatorState::rethrow_failure(Part const* issued) {
-  if (told_->transport->has_failure_to_tell()) {
+  try {
+    told_->transport->rethrow_failure(issued);
+  } catch (...) {
     told_->is_told.store(true);
+    throw;
   }
-  told_->transport->rethrow_failure(issued);
 }
 
 order::Position CommunicatorState::issue(Part const& part, AnyUses const* read, AnyUses& written) {

@@ -262,6 +262,27 @@ TYPED_TEST(Failure, a_rank_that_waits_in_another_communicator_is_found_there) {
       kNoTimeout);
 }
 
+TYPED_TEST(Failure, a_rank_that_throws_does_not_wait_for_its_collectives_in_flight) {
+  auto const [rank, message] = loss_of([&] {
+    on_ranks<TypeParam>(
+        2,
+        [&](Rank<TypeParam> const& self) {
+          comm::Communicator<TypeParam> const other(
+              self.device, self.world, {.name = "other", .timeout = std::chrono::hours(1)});
+          auto const tensor = self.tensor(std::vector<float>{1});
+          if (self.rank() == 1) {
+            all_reduce(other, tensor);  // the rank 0 never comes to it
+            throw std::runtime_error("gone");
+          }
+          all_reduce(self.communicator, tensor);
+          static_cast<void>(to_host(tensor));
+        },
+        kNoTimeout);
+  });
+  EXPECT_EQ(rank, 1);
+  EXPECT_THAT(message, HasSubstr("gone"));
+}
+
 TYPED_TEST(Failure, a_communicator_is_lost_with_its_world) {
   std::atomic<bool> lost{false};
   EXPECT_THROW(

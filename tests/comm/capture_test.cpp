@@ -28,9 +28,13 @@ TYPED_TEST(CapturedCollectives, meet_the_other_ranks_at_each_replay) {
     auto const x = rank.tensor(std::vector<float>{1});
     auto const y = rank.tensor(std::vector<float>{2});
     auto const all_y = rank.template poisoned<float>(kRanks);
-    // The graph of the step leaves the order of the two communicators open, and each replay on the
-    // host takes another order.
+    auto const z = rank.tensor(std::vector<float>{0});
+    // Each replay on the host runs the operations in another order that the graph leaves open. The
+    // ranks have different graphs, so that they would choose different orders of the communicators.
     CapturedStep<TypeParam> step(rank.device, [&] {
+      for (int i = 0; i < rank.rank(); ++i) {
+        issue("own", writes(z), [](auto) {});
+      }
       all_reduce(first, x, comm::Reduction::mean);
       all_gather(second, y, all_y);
       all_reduce(first, x, comm::Reduction::max);

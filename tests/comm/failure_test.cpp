@@ -203,6 +203,19 @@ TYPED_TEST(Failure, the_constructor_does_not_wait_for_a_rank_that_has_returned) 
   });
 }
 
+TYPED_TEST(Failure, the_constructor_tells_of_a_rank_that_throws) {
+  auto const body = [](comm::World const& world) {
+    if (world.rank() == 1) {
+      throw std::runtime_error("gone");
+    }
+    Device<TypeParam> const device;
+    EXPECT_THAT(
+        loss_of([&] { comm::Communicator<TypeParam> const own(device, world, kNoTimeout); }).second,
+        HasSubstr("it threw: gone"));
+  };
+  EXPECT_THROW(comm::run_as_threads(2, body), PeerLost);
+}
+
 TYPED_TEST(Failure, every_wait_of_the_host_tells_a_failure_once) {
   using Wait = std::function<void(Rank<TypeParam> const&, Tensor<float, TypeParam> const&)>;
   std::vector<Wait> const waits = {
@@ -295,11 +308,11 @@ TYPED_TEST(Failure, a_communicator_is_lost_with_its_world) {
             EXPECT_EQ(loss_of([&] { self.device.synchronize(barrier(self.communicator)); }).first,
                       0);
             // The others must not wait for the rank in new communicators either.
-            EXPECT_EQ(loss_of([&] {
-                        comm::Communicator<TypeParam> const next(
-                            self.device, self.world, kNoTimeout);
-                      }).first,
-                      0);
+            auto const [rank, text] = loss_of([&] {
+              comm::Communicator<TypeParam> const next(self.device, self.world, kNoTimeout);
+            });
+            EXPECT_EQ(rank, 0);
+            EXPECT_THAT(text, HasSubstr("it threw: gone"));
             lost = true;
           },
           kNoTimeout),

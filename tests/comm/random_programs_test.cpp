@@ -45,14 +45,14 @@ std::vector<ProgramStep> random_program(std::mt19937_64& engine, int ranks) {
     auto const from = below(kTensors);
     auto const root = static_cast<int>(below(static_cast<std::size_t>(ranks)));
     auto const others = 1 + below(static_cast<std::size_t>(ranks - 1));
-    steps.push_back({static_cast<ProgramStep::Kind>(below(5)),
-                     below(2),
-                     from,
-                     (from + 1 + below(kTensors - 1)) % kTensors,
-                     root,
-                     (root + static_cast<int>(others)) % ranks,
-                     std::array{comm::Reduction::sum, comm::Reduction::max, comm::Reduction::min}
-                         [below(3)]});
+    steps.push_back(
+        {static_cast<ProgramStep::Kind>(below(5)),
+         below(2),
+         from,
+         (from + 1 + below(kTensors - 1)) % kTensors,
+         root,
+         (root + static_cast<int>(others)) % ranks,
+         std::array{comm::Reduction::sum, comm::Reduction::max, comm::Reduction::min}[below(3)]});
   }
   return steps;
 }
@@ -73,7 +73,7 @@ State first_state(int rank, int ranks) {
 }
 
 std::int64_t combine(std::int64_t a, std::int64_t b, comm::Reduction reduction) {
-  return reduction == comm::Reduction::sum ? a + b
+  return reduction == comm::Reduction::sum                ? a + b
          : (reduction == comm::Reduction::max) == (a > b) ? a
                                                           : b;
 }
@@ -212,15 +212,14 @@ class RandomCollectives : public ::testing::Test {
     std::mt19937_64 seeds(test_seed());
     for (int i = 0; i < programs; ++i) {
       auto const seed = seeds();
-      on_ranks<R>(
-          2 + i % 7,
-          [&](Rank<R> const& rank) {
-            std::mt19937_64 engine(seed);
-            auto const program = random_program(engine, rank.size());
-            ProgramRank<R> runner(rank, timeout);
-            body(rank, program, runner, engine);
-          },
-          {.timeout = std::chrono::hours(1)});
+      on_ranks<R>(2 + i % 7,
+                  [&](Rank<R> const& rank) {
+                    std::mt19937_64 engine(seed);
+                    auto const program = random_program(engine, rank.size());
+                    ProgramRank<R> runner(rank, timeout);
+                    body(rank, program, runner, engine);
+                  },
+                  {.timeout = std::chrono::hours(1)});
     }
   }
 };
@@ -277,7 +276,7 @@ TYPED_TEST(RandomCollectives, end_on_all_ranks_if_one_leaves_a_step_out) {
     }
     try {
       run();
-    } catch (comm::PeerLost const&) {  // NOLINT(bugprone-empty-catch): expected
+    } catch (comm::PeerLost const&) {         // NOLINT(bugprone-empty-catch): expected
     } catch (comm::CollectiveError const&) {  // NOLINT(bugprone-empty-catch): expected
     }
     runner.hear_failures();

@@ -63,6 +63,29 @@ TEST(RunAsThreads, names_the_rank_that_threw_and_keeps_its_exception) {
   }
 }
 
+TEST(RunAsThreads, follows_the_blame_to_the_rank_that_failed_by_itself) {
+  for (int i = 0; i < 100; ++i) {  // the ranks throw in any order
+    auto const message = message_of<PeerLost>([] {
+      comm::run_as_threads(4, [](World const& world) {
+        if (world.rank() == 3) {
+          throw std::runtime_error("the root of it");
+        }
+        throw PeerLost(world.rank() + 1, "waited in vain");
+      });
+    });
+    ASSERT_EQ(message, "rank 3 of 4 (threads) has failed: the root of it");
+  }
+}
+
+TEST(RunAsThreads, ends_although_ranks_blame_each_other) {
+  EXPECT_THAT(message_of<PeerLost>([] {
+                comm::run_as_threads(2, [](World const& world) {
+                  throw PeerLost(1 - world.rank(), "waited in vain");
+                });
+              }),
+              HasSubstr("waited in vain"));
+}
+
 TEST(RunAsThreads, passes_on_what_is_no_exception_of_the_standard_library) {
   EXPECT_THAT(message_of<PeerLost>([] { comm::run_as_threads(1, [](World const&) { throw 7; }); }),
               HasSubstr("no std::exception"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
 #include "comm/ranks.hpp"
+#include "memory/journal.hpp"
 
 #include <msstream/msstream.hpp>
 
@@ -33,7 +34,7 @@ TYPED_TEST(CapturedCollectives, meet_the_other_ranks_at_each_replay) {
     // ranks have different graphs, so that they would choose different orders of the communicators.
     CapturedStep<TypeParam> step(rank.device, [&] {
       for (int i = 0; i < rank.rank(); ++i) {
-        issue("own", writes(z), [](auto) {});
+        issue("own", writes(z), on_host(rank.device, [] {}));
       }
       all_reduce(first, x, comm::Reduction::mean);
       all_gather(second, y, all_y);

@@ -141,11 +141,10 @@ TYPED_TEST(CollectiveOverlap, collectives_of_two_communicators_run_at_once) {
 }
 
 TYPED_TEST(CollectiveOverlap, no_scope_and_no_assignment_places_a_collective) {
-  on_ranks<TypeParam>(2, [](Rank<TypeParam> const& rank) {
+  auto const everything = StreamAssignment::parse("1:.*", "assignment", 2);
+  on_ranks<TypeParam>(2, [&](Rank<TypeParam> const& rank) {
     StreamPool<TypeParam> pool(rank.device,
-                               {.groups = 2,
-                                .assignment = StreamAssignment::parse("1:.*", "assignment", 2),
-                                .log = nullptr});
+                               {.groups = 2, .assignment = everything, .log = nullptr});
     auto const x = settled_element(rank, 1);
     Gate gate;
     gate.hold(pool[1].compute());

@@ -50,7 +50,7 @@ ROOMS = {
     "tensor": (5, "tensors, copies, DLPack, and `issue()`, the only entry for work"),
     "interop": (5, "allocators for CCCL, Thrust and PyTorch; headers for nvcc (`.cuh`)"),
     "ops": (6, "operations, forward and backward, as free functions"),
-    "comm": (6, "collectives (planned)"),
+    "comm": (6, "ranks, and collectives between them; `comm::Communicator`"),
     "capture": (6, "captures of work into graphs, and their replay; private; lower rooms use the interface `OpenCapture`"),
     "step": (7, "gradient tape, differentiable operations, optimizer, captured steps, pipelines, step traces"),
     "metrics": (7, "streaming metrics on the device"),

@@ -15,7 +15,7 @@ from report_findings import report_findings
 HEADERS = "include/msstream"
 # The rooms whose functions issue work for their caller's line. The room serve/ is not among them:
 # it issues from threads of its own.
-ROOMS = ("tensor", "ops", "step", "metrics")
+ROOMS = ("tensor", "ops", "comm", "step", "metrics")
 # Matches issued_at as a whole argument of a call; inside another argument it belongs to another
 # call. A function that passes all its arguments on, as `args...`, passes the location on too.
 PLACE = re.compile(r"[,(]\s*(?:(?:\w+(?:\.|->))*issued_at|args\.\.\.)(?=[,)])")

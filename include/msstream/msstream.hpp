@@ -7,6 +7,9 @@
 /// automatic choice of groups (step/auto_assignment.hpp), and the rooms for files and reports:
 /// data/, checkpoint/ and report/.
 
+#include <msstream/comm/collectives.hpp>
+#include <msstream/comm/communicator.hpp>
+#include <msstream/comm/world.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/metrics/auc.hpp>
 #include <msstream/metrics/calibration.hpp>

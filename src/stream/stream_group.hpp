@@ -38,6 +38,8 @@ struct StreamGroupOptions {
   /// The capture to which the group's streams belong; null if their work runs.
   StreamSlot::Capture* capture = nullptr;
   StreamPoolOptions::LibrariesMade libraries = StreamPoolOptions::LibrariesMade::at_once;
+  /// The group's name in traces and reports. Empty: "default group" or "group" with the index.
+  std::string name = {};
 };
 
 /// A compute, an h2d and a d2h stream (or one stream for all three), with the resources that
@@ -63,7 +65,9 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
               std::shared_ptr<GroupLibraries> libraries = nullptr)
       : context_(std::move(context)),
         index_(index),
-        name_(index < 0 ? std::string("default group") : fmt::format("group {}", index)),
+        name_(!options.name.empty() ? options.name
+              : index < 0           ? std::string("default group")
+                                    : fmt::format("group {}", index)),
         libraries_(libraries != nullptr
                        ? std::move(libraries)
                        : std::make_shared<GroupLibraries>(
@@ -79,7 +83,9 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
       h2d_ = make_copy_stream(StreamKind::h2d);
       d2h_ = make_copy_stream(StreamKind::d2h);
     }
-    name_category(category(), name_.c_str());
+    if (options_.name.empty()) {  // the categories of NVTX are those of the indices
+      name_category(category(), name_.c_str());
+    }
   }
   StreamGroup(StreamGroup const&) = delete;
   StreamGroup& operator=(StreamGroup const&) = delete;

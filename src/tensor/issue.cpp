@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/device/device_state.hpp"
+#include "tensor/issue_on.hpp"
 #include "tensor/operation_group.hpp"
 #include "tensor/submit_observed.hpp"
 
@@ -121,15 +122,13 @@ StreamGroup* writer_of(Placement const& placement, DeviceState const& device, An
       NameScope::qualify(name)));
 }
 
-}  // namespace
-
-order::Position issue_any(char const* name,
+/// Adds the tracked uses of an operation to `accesses`, and returns the device of its tensors.
+/// Throws std::logic_error for a write to an immutable tensor, and std::invalid_argument without
+/// any tensor or for devices that do not share a tracker.
+DeviceState& add_accesses(char const* name,
                           AnyUses const* read,
                           AnyUses const* written,
-                          WorkRef work,
-                          IssueOptions const& options,
-                          std::source_location issued_at) {
-  AccessSet accesses;
+                          AccessSet& accesses) {
   DeviceState* device = nullptr;
   if (read != nullptr) {
     device = read->device();
@@ -167,17 +166,62 @@ order::Position issue_any(char const* name,
     throw std::invalid_argument(fmt::format("operation '{}' names no tensor", name));
   }
   device->context->home.require_here();
-  // The inputs of an operation on an h2d stream are written by the host, so they do not decide the
-  // group.
-  OperationGroup const chosen(*device, name, [&](Placement const& placement) -> StreamGroup* {
-    bool const has_inputs = read != nullptr && options.stream != StreamKind::h2d;
-    return has_inputs ? writer_of(placement, *device, *read) : nullptr;
-  });
-  if ((*chosen).captured()) [[unlikely]] {
-    accesses = captured_accesses(*device, read, written);
+  return *device;
+}
+
+/// Submits an operation to the group that has been chosen for it.
+order::Position submit_to(StreamGroup& group,
+                          DeviceState& device,
+                          char const* name,
+                          AnyUses const* read,
+                          AnyUses const* written,
+                          AccessSet& accesses,
+                          WorkRef work,
+                          StreamKind stream,
+                          std::source_location issued_at) {
+  if (group.captured()) [[unlikely]] {
+    accesses = captured_accesses(device, read, written);
   }
   NamedUses const uses(read, written);
-  return submit_observed({*device, *chosen, name, options.stream, issued_at, uses}, accesses, work);
+  return submit_observed({device, group, name, stream, issued_at, uses}, accesses, work);
+}
+
+}  // namespace
+
+order::Position issue_any(char const* name,
+                          AnyUses const* read,
+                          AnyUses const* written,
+                          WorkRef work,
+                          IssueOptions const& options,
+                          std::source_location issued_at) {
+  AccessSet accesses;
+  auto& device = add_accesses(name, read, written, accesses);
+  // The inputs of an operation on an h2d stream are written by the host, so they do not decide the
+  // group.
+  OperationGroup const chosen(device, name, [&](Placement const& placement) -> StreamGroup* {
+    bool const has_inputs = read != nullptr && options.stream != StreamKind::h2d;
+    return has_inputs ? writer_of(placement, device, *read) : nullptr;
+  });
+  return submit_to(*chosen, device, name, read, written, accesses, work, options.stream, issued_at);
+}
+
+order::Position issue_on(StreamGroup& group,
+                         char const* name,
+                         AnyUses const* read,
+                         AnyUses const* written,
+                         WorkRef work,
+                         std::source_location issued_at) {
+  AccessSet accesses;
+  auto& device = add_accesses(name, read, written, accesses);
+  return submit_to(device.here(group),
+                   device,
+                   name,
+                   read,
+                   written,
+                   accesses,
+                   work,
+                   StreamKind::compute,
+                   issued_at);
 }
 
 }  // namespace msstream::detail

@@ -110,7 +110,8 @@ class Device {
   }
 
   /// Blocks the host until the operation at `position`, which issue() returned, is complete.
-  /// Rethrows a failure of the operation.
+  /// Rethrows a failure of the operation, and throws errors that the device has reported, such as
+  /// an id out of range with OutOfRange::trap, or a collective without one of its ranks.
   void synchronize(order::Position position) const { engine_.synchronize(position); }
 
   [[nodiscard]] WaitCounts wait_counts() const { return engine_.wait_counts(); }

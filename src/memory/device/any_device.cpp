@@ -93,6 +93,7 @@ void AnyDevice::synchronize(order::Position position) const {
       "Device::synchronize: a position of another tracker; expected one that issue() or replay() "
       "returned for a device that shares this one's tracker");
   tracker()->synchronize(position);
+  context()->run_checks();
 }
 void AnyDevice::start_spans() const {
   context()->spans.start(state()->current_group().compute().native());

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/detail/env.hpp>
+#include <msstream/comm/detail/any_communicator.hpp>
+#include <msstream/comm/world.hpp>
+#include <msstream/memory/device.hpp>
+#include <msstream/stream/stream_group.hpp>
+
+#include <chrono>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace msstream::comm {
+
+/// Reports that the ranks' collectives do not go together: they differ in kind, elements, type,
+/// reduction, root or order. The message has the collectives of two ranks, with their lines.
+class CollectiveError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+struct CommunicatorOptions {
+  /// The name by which the ranks' communicators find each other, and which messages and traces
+  /// show. Ranks may make communicators of different names in any order, on threads of their own.
+  std::string name = "world";
+  /// How long a rank waits for the others in the constructor and in each collective.
+  std::chrono::nanoseconds timeout =
+      std::chrono::seconds(env::integer("MSSTREAM_COMM_TIMEOUT_S", 30, 1, 1'000'000));
+};
+
+/// One rank's end of the collectives between all ranks of a world, with a stream group of its own.
+/// Copies share it.
+///
+/// All ranks must issue the same collectives to a communicator, in the same order. Collectives of
+/// one communicator run one after the other; those of several run at once. A failure (PeerLost or
+/// CollectiveError) makes the communicator useless for ever: collectives in flight end without
+/// having written anything that may be read, the next call in which the host waits for the device
+/// throws the failure once, and every later collective throws it again. The device, its groups, its
+/// memory and other communicators stay usable.
+///
+/// A captured step may have collectives. All ranks must capture and replay it alike, and none may
+/// replay it after it has destroyed the communicator.
+///
+/// Thread-safe; but threads that issue collectives of one communicator at once have no order.
+template <Runtime R = DefaultRuntime>
+class Communicator {
+ public:
+  using runtime_type = R;
+
+  /// Blocks the host until all ranks of the world make a communicator of this name. Throws PeerLost
+  /// if one does not within the timeout, and std::invalid_argument if the ranks of the world cannot
+  /// reach each other: several ranks must be threads of one process (run_as_threads()), on the host
+  /// runtime.
+  explicit Communicator(Device<R> const& device,
+                        World const& world = {},
+                        CommunicatorOptions const& options = {},
+                        std::source_location made_at = std::source_location::current())
+      : body_(device.engine(), world, {options.name, options.timeout}, made_at) {}
+
+  [[nodiscard]] int rank() const noexcept { return body_.rank(); }
+  [[nodiscard]] int size() const noexcept { return body_.size(); }
+  [[nodiscard]] std::string const& name() const noexcept { return body_.name(); }
+  /// Returns the group of the communicator's collectives.
+  [[nodiscard]] StreamGroup<R> group() const { return StreamGroup<R>(body_.group()); }
+
+  /// Blocks the host until all collectives issued so far are complete. Throws the communicator's
+  /// failure, if there is one, also if another call has thrown it.
+  void synchronize() const { body_.synchronize(); }
+
+  /// Returns the implementation. For use by the library only.
+  [[nodiscard]] detail::AnyCommunicator const& any() const noexcept { return body_; }
+
+ private:
+  detail::AnyCommunicator body_;
+};
+
+}  // namespace msstream::comm

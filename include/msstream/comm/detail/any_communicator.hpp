@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/comm/reduction.hpp>
+#include <msstream/memory/detail/any_device.hpp>
+#include <msstream/order/position.hpp>
+#include <msstream/tensor/detail/any_tensor.hpp>
+
+#include <chrono>
+#include <memory>
+#include <source_location>
+#include <string>
+
+namespace msstream::comm {
+
+class World;
+
+}  // namespace msstream::comm
+
+namespace msstream::comm::detail {
+
+using msstream::detail::AnyTensor;
+
+class CommunicatorState;
+
+struct NameAndTimeout {
+  std::string name;
+  std::chrono::nanoseconds timeout;
+};
+
+/// The implementation of Communicator<R>, compiled once for all runtimes.
+class AnyCommunicator {
+ public:
+  AnyCommunicator(msstream::detail::AnyDevice const& device,
+                  World const& world,
+                  NameAndTimeout const& options,
+                  std::source_location made_at);
+
+  [[nodiscard]] int rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+  [[nodiscard]] std::string const& name() const noexcept;
+  [[nodiscard]] std::shared_ptr<msstream::detail::StreamGroup> const& group() const noexcept;
+  void synchronize() const;
+  [[nodiscard]] CommunicatorState& state() const noexcept { return *state_; }
+
+ private:
+  std::shared_ptr<CommunicatorState> state_;
+};
+
+// The implementations of the collectives, compiled once for all runtimes and element types.
+
+order::Position all_reduce(AnyCommunicator const& communicator,
+                           AnyTensor const& tensor,
+                           Reduction reduction,
+                           std::source_location issued_at);
+order::Position reduce_scatter(AnyCommunicator const& communicator,
+                               AnyTensor const& input,
+                               AnyTensor const& output,
+                               Reduction reduction,
+                               std::source_location issued_at);
+order::Position all_gather(AnyCommunicator const& communicator,
+                           AnyTensor const& input,
+                           AnyTensor const& output,
+                           std::source_location issued_at);
+order::Position all_to_all(AnyCommunicator const& communicator,
+                           AnyTensor const& input,
+                           AnyTensor const& output,
+                           std::source_location issued_at);
+order::Position all_to_all(AnyCommunicator const& communicator,
+                           AnyTensor const& input,
+                           AnyTensor const& counts,
+                           AnyTensor const& output,
+                           AnyTensor const& received,
+                           std::source_location issued_at);
+order::Position broadcast(AnyCommunicator const& communicator,
+                          AnyTensor const& tensor,
+                          int root,
+                          std::source_location issued_at);
+order::Position send(AnyCommunicator const& communicator,
+                     AnyTensor const& tensor,
+                     int to,
+                     std::source_location issued_at);
+order::Position receive(AnyCommunicator const& communicator,
+                        AnyTensor const& tensor,
+                        int from,
+                        std::source_location issued_at);
+order::Position barrier(AnyCommunicator const& communicator, std::source_location issued_at);
+
+}  // namespace msstream::comm::detail

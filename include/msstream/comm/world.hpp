@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/described.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+/// Several ranks that train together: how they were started, and collectives between them.
+namespace msstream::comm {
+
+namespace detail {
+
+class ThreadWorld;
+struct WorldAccess;
+
+}  // namespace detail
+
+/// Reports that a rank is gone: it threw an exception, ended its communicator, or did not come to a
+/// collective within the timeout. The message names the rank, the collective and its line.
+class PeerLost : public std::runtime_error {
+ public:
+  PeerLost(int lost_rank, std::string const& message)
+      : std::runtime_error(message), rank_(lost_rank) {}
+
+  /// Returns the rank that is gone.
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+
+ private:
+  int rank_;
+};
+
+/// One rank's place among all ranks of a program. A value; copies stand for the same rank.
+class World {
+ public:
+  /// The program that started the ranks. alone: none, there is one rank; threads: run_as_threads().
+  enum class Launch : std::uint8_t { alone, threads, torchrun, mpirun, slurm };
+
+  /// Makes the world of a program with one rank.
+  World() = default;
+
+  /// Reads the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK), otherwise those of mpirun
+  /// (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_RANK, or PMI_RANK,
+  /// PMI_SIZE, MPI_LOCALRANKID), otherwise those of Slurm (SLURM_PROCID, SLURM_NTASKS,
+  /// SLURM_LOCALID). Without any of them there is one rank. Throws std::invalid_argument, naming
+  /// the variables, if one of a launcher's variables is missing, is not a number or is out of
+  /// range, or if RANK and WORLD_SIZE differ from the variables of mpirun and torchrun has not set
+  /// them.
+  [[nodiscard]] static World from_environment();
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  /// Returns the number of ranks.
+  [[nodiscard]] int size() const noexcept { return size_; }
+  /// Returns the rank among those of this machine, by which processes choose their GPUs.
+  [[nodiscard]] int local_rank() const noexcept { return local_rank_; }
+  [[nodiscard]] Launch launch() const noexcept { return launch_; }
+
+ private:
+  friend struct detail::WorldAccess;
+
+  int rank_ = 0;
+  int size_ = 1;
+  int local_rank_ = 0;
+  Launch launch_ = Launch::alone;
+  std::shared_ptr<detail::ThreadWorld> threads_;  ///< null unless the ranks are threads
+};
+
+[[nodiscard]] std::string_view name_of(World::Launch launch);
+/// Returns a text such as "rank 2 of 8 (torchrun, local rank 2)".
+[[nodiscard]] std::string to_string(World const& world);
+
+using msstream::is_of_msstream;
+using msstream::operator<<;
+
+/// Calls `function(world)` for each of `ranks` ranks at once, each on a thread of its own, and
+/// waits until all have returned. If a rank throws, collectives of all other ranks fail at once
+/// with PeerLost, and run_as_threads() throws a PeerLost that names the rank that threw first; its
+/// nested exception (std::rethrow_if_nested()) is the exception of that rank. Throws
+/// std::invalid_argument if `ranks` is not within 1 to 1,024.
+void run_as_threads(int ranks, std::function<void(World const&)> const& function);
+
+}  // namespace msstream::comm

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/carry_out.hpp"
+
+#include <msstream/base/dtype.hpp>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+namespace msstream::comm::detail {
+namespace {
+
+/// The number of elements that are combined at a time, so that they stay in the first cache.
+constexpr std::int64_t kBlock = 512;
+
+/// The type in which elements are combined: float32 for floats, an unsigned integer, whose sums
+/// wrap around, for sums of integers.
+template <class T>
+struct Combined {
+  using type = float;
+};
+template <std::integral T>
+struct Combined<T> {
+  using type = T;
+};
+
+template <class T>
+[[nodiscard]] auto widened(T value) {
+  if constexpr (std::integral<T>) {
+    return value;
+  } else {
+    return to_float(value);
+  }
+}
+template <class T, class C>
+[[nodiscard]] T narrowed(C value) {
+  if constexpr (std::integral<T>) {
+    return value;
+  } else {
+    return from_float<T>(value);
+  }
+}
+
+template <class C>
+[[nodiscard]] C sum_of(C a, C b) {
+  if constexpr (std::integral<C>) {
+    using Unsigned = std::make_unsigned_t<C>;
+    return static_cast<C>(
+        static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b)));
+  } else {
+    return a + b;
+  }
+}
+/// Returns whether `b` takes the place of `a` as the largest or least element: a NaN does, and
+/// stays.
+template <class C>
+[[nodiscard]] bool is_beyond(C a, C b, Reduction reduction) {
+  bool const is_farther = reduction == Reduction::max ? b > a : b < a;
+  return is_farther || b != b;
+}
+
+template <class C>
+[[nodiscard]] C combined(C a, C b, Reduction reduction) {
+  if (reduction == Reduction::max || reduction == Reduction::min) {
+    return is_beyond(a, b, reduction) ? b : a;
+  }
+  return sum_of(a, b);
+}
+
+/// Combines elements [begin, begin + result.size()) of all inputs in the order of the ranks.
+template <class T>
+void combine(Parts parts,
+             Reduction reduction,
+             std::int64_t begin,
+             std::span<typename Combined<T>::type> result) {
+  bool is_first = true;
+  for (auto const* const part : parts) {
+    auto const* const input = static_cast<T const*>(part->input) + begin;
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      auto const value = widened(input[i]);
+      result[i] = is_first ? value : combined(result[i], value, reduction);
+    }
+    is_first = false;
+  }
+  if constexpr (!std::integral<T>) {
+    if (reduction == Reduction::mean) {
+      for (auto& value : result) {
+        value /= static_cast<float>(parts.size());
+      }
+    }
+  }
+}
+
+/// Combines elements [begin, end) of all inputs, and passes each block to `write(at, values)`.
+template <class T, class Write>
+void reduce(
+    Parts parts, Reduction reduction, std::int64_t begin, std::int64_t end, Write const& write) {
+  std::array<typename Combined<T>::type, kBlock> buffer;
+  for (std::int64_t at = begin; at < end; at += kBlock) {
+    std::span const values(buffer.data(), static_cast<std::size_t>(std::min(kBlock, end - at)));
+    combine<T>(parts, reduction, at, values);
+    write(at, values);
+  }
+}
+
+template <class T, class C>
+void store(void* output, std::int64_t at, std::span<C> values) {
+  auto* const to = static_cast<T*>(output) + at;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    to[i] = narrowed<T>(values[i]);
+  }
+}
+
+/// Combines one rank's share of the elements, and gives it to all ranks.
+template <class T>
+void all_reduce(int rank, Parts parts) {
+  auto const& what = parts[static_cast<std::size_t>(rank)]->what;
+  auto const ranks = static_cast<std::int64_t>(parts.size());
+  // The quotient and the rest are used one by one, because the product may not fit.
+  auto const bound = [&](std::int64_t of) {
+    return what.count / ranks * of + what.count % ranks * of / ranks;
+  };
+  reduce<T>(parts, what.reduction, bound(rank), bound(rank + 1), [&](std::int64_t at, auto values) {
+    for (auto const* const part : parts) {
+      store<T>(part->output, at, values);
+    }
+  });
+}
+
+template <class T>
+void reduce_scatter(int rank, Parts parts) {
+  auto const& mine = *parts[static_cast<std::size_t>(rank)];
+  auto const begin = mine.what.count * rank;
+  reduce<T>(parts,
+            mine.what.reduction,
+            begin,
+            begin + mine.what.count,
+            [&](std::int64_t at, auto values) { store<T>(mine.output, at - begin, values); });
+}
+
+/// Calls `function(T())` with a value of the element type.
+template <class Function>
+void with_type(DType dtype, Function const& function) {
+  switch (dtype) {
+    case DType::float32:
+      return function(float());
+    case DType::float16:
+      return function(float16());
+    case DType::bfloat16:
+      return function(bfloat16());
+    case DType::int32:
+      return function(std::int32_t());
+    case DType::int64:
+      return function(std::int64_t());
+    case DType::uint8:
+      return function(std::uint8_t());
+  }
+}
+
+void copy(
+    void* to, std::size_t to_byte, void const* from, std::size_t from_byte, std::size_t bytes) {
+  if (bytes != 0) {
+    std::memcpy(static_cast<std::byte*>(to) + to_byte,
+                static_cast<std::byte const*>(from) + from_byte,
+                bytes);
+  }
+}
+
+/// Copies this rank's part of each input to the part of the other rank in its output. Of the parts,
+/// the first `bytes_of(rank)` bytes are copied.
+template <class Bytes>
+void exchange(int rank, Parts parts, std::size_t part_bytes, Bytes const& bytes_from) {
+  auto const& mine = *parts[static_cast<std::size_t>(rank)];
+  for (std::size_t other = 0; other < parts.size(); ++other) {
+    copy(mine.output,
+         other * part_bytes,
+         parts[other]->input,
+         static_cast<std::size_t>(rank) * part_bytes,
+         bytes_from(other));
+  }
+}
+
+void all_to_all_counted(int rank, Parts parts, std::size_t bytes) {
+  auto const& mine = *parts[static_cast<std::size_t>(rank)];
+  auto const part_bytes = bytes / parts.size();
+  auto const row_bytes =
+      mine.what.capacity == 0 ? 0 : part_bytes / static_cast<std::size_t>(mine.what.capacity);
+  exchange(rank, parts, part_bytes, [&](std::size_t other) {
+    auto const rows = parts[other]->counts[rank];
+    mine.received[other] = rows;
+    return static_cast<std::size_t>(rows) * row_bytes;
+  });
+}
+
+}  // namespace
+
+void carry_out(int rank, Parts parts) {
+  auto const& mine = *parts[static_cast<std::size_t>(rank)];
+  auto const& what = mine.what;
+  auto const bytes = static_cast<std::size_t>(what.count) * bytes_of(what.dtype);
+  switch (what.kind) {
+    case CollectiveKind::all_reduce:
+      return with_type(what.dtype, [&](auto of) { all_reduce<decltype(of)>(rank, parts); });
+    case CollectiveKind::reduce_scatter:
+      return with_type(what.dtype, [&](auto of) { reduce_scatter<decltype(of)>(rank, parts); });
+    case CollectiveKind::all_gather:
+      for (std::size_t other = 0; other < parts.size(); ++other) {
+        copy(mine.output, other * bytes, parts[other]->input, 0, bytes);
+      }
+      return;
+    case CollectiveKind::all_to_all:
+      return exchange(
+          rank, parts, bytes / parts.size(), [&](std::size_t) { return bytes / parts.size(); });
+    case CollectiveKind::all_to_all_counted:
+      return all_to_all_counted(rank, parts, bytes);
+    case CollectiveKind::broadcast:
+      if (rank != what.peer) {
+        copy(mine.output, 0, parts[static_cast<std::size_t>(what.peer)]->input, 0, bytes);
+      }
+      return;
+    case CollectiveKind::receive:
+      return copy(mine.output, 0, parts[static_cast<std::size_t>(what.peer)]->input, 0, bytes);
+    case CollectiveKind::send:
+    case CollectiveKind::barrier:
+      return;
+  }
+}
+
+}  // namespace msstream::comm::detail

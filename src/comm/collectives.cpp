@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/communicator_state.hpp"
+#include "memory/device/device_state.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/comm/collectives.hpp>
+#include <msstream/tensor/detail/overlap.hpp>
+
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <source_location>
+
+namespace msstream::comm::detail {
+
+using msstream::detail::AnyUses;
+using msstream::detail::require_no_overlap;
+
+namespace {
+
+/// Throws std::invalid_argument unless the tensor is on the communicator's device.
+void require_device(AnyCommunicator const& communicator,
+                    CollectiveKind kind,
+                    AnyTensor const& tensor) {
+  require(tensor.device() == communicator.state().device().state(),
+          "{}: a tensor of shape {} on another device than that of communicator '{}'",
+          name_of(kind),
+          tensor.shape(),
+          communicator.name());
+}
+
+void require_reduction(CollectiveKind kind, DType dtype, Reduction reduction) {
+  bool const is_float =
+      dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
+  require(is_float || reduction != Reduction::mean,
+          "{}: the mean of {}; expected float32, float16 or bfloat16",
+          name_of(kind),
+          name_of(dtype));
+}
+
+void require_rank(AnyCommunicator const& communicator, CollectiveKind kind, int rank) {
+  require(rank >= 0 && rank < communicator.size(),
+          "{}: rank {} of communicator '{}', which has {}",
+          name_of(kind),
+          rank,
+          communicator.name(),
+          communicator.size());
+}
+
+/// Issues a collective that only reads its tensor on this rank.
+order::Position issue_of_sender(AnyCommunicator const& communicator,
+                                Collective const& what,
+                                AnyTensor const& tensor,
+                                std::source_location issued_at) {
+  require_device(communicator, what.kind, tensor);
+  AnyUses read(AccessMode::read);
+  read.add(tensor);
+  AnyUses written(AccessMode::write);
+  Part part{.what = what, .issued_at = issued_at};
+  part.input = tensor.data();
+  return communicator.state().issue(part, &read, written);
+}
+
+/// Issues a collective that only writes its tensor on this rank.
+order::Position issue_of_receiver(AnyCommunicator const& communicator,
+                                  Collective const& what,
+                                  AnyTensor const& tensor,
+                                  std::source_location issued_at) {
+  require_device(communicator, what.kind, tensor);
+  AnyUses written(AccessMode::write);
+  written.add(tensor);
+  Part part{.what = what, .issued_at = issued_at};
+  part.output = tensor.data();
+  return communicator.state().issue(part, nullptr, written);
+}
+
+/// Issues a collective that reads one tensor and writes another one.
+order::Position issue_apart(AnyCommunicator const& communicator,
+                            Collective const& what,
+                            AnyTensor const& input,
+                            AnyTensor const& output,
+                            std::source_location issued_at) {
+  require_device(communicator, what.kind, input);
+  require_device(communicator, what.kind, output);
+  require_no_overlap(name_of(what.kind), output, input);
+  AnyUses read(AccessMode::read);
+  read.add(input);
+  AnyUses written(AccessMode::write);
+  written.add(output);
+  Part part{.what = what, .issued_at = issued_at};
+  part.input = input.data();
+  part.output = output.data();
+  return communicator.state().issue(part, &read, written);
+}
+
+/// Throws std::invalid_argument unless `whole` has as many elements as `part` on each rank.
+void require_parts(AnyCommunicator const& communicator,
+                   CollectiveKind kind,
+                   char const* whole_name,
+                   AnyTensor const& whole,
+                   char const* part_name,
+                   AnyTensor const& part) {
+  require(whole.count() == part.count() * communicator.size(),
+          "{}: {} {} and {} {} on {} ranks; expected {} elements",
+          name_of(kind),
+          whole_name,
+          whole.shape(),
+          part_name,
+          part.shape(),
+          communicator.size(),
+          part.count() * communicator.size());
+}
+
+void require_counts(AnyCommunicator const& communicator,
+                    char const* name,
+                    AnyTensor const& counts) {
+  require_device(communicator, CollectiveKind::all_to_all_counted, counts);
+  require(counts.count() == communicator.size(),
+          "all_to_all: {} {} on {} ranks; expected an element a rank",
+          name,
+          counts.shape(),
+          communicator.size());
+}
+
+}  // namespace
+
+order::Position all_reduce(AnyCommunicator const& communicator,
+                           AnyTensor const& tensor,
+                           Reduction reduction,
+                           std::source_location issued_at) {
+  constexpr auto kind = CollectiveKind::all_reduce;
+  require_reduction(kind, tensor.dtype(), reduction);
+  require_device(communicator, kind, tensor);
+  AnyUses written(AccessMode::write);
+  written.add(tensor);
+  Part part{.what = {.kind = kind,
+                     .dtype = tensor.dtype(),
+                     .count = tensor.count(),
+                     .reduction = reduction},
+            .issued_at = issued_at};
+  part.input = tensor.data();
+  part.output = tensor.data();
+  return communicator.state().issue(part, nullptr, written);
+}
+
+order::Position reduce_scatter(AnyCommunicator const& communicator,
+                               AnyTensor const& input,
+                               AnyTensor const& output,
+                               Reduction reduction,
+                               std::source_location issued_at) {
+  constexpr auto kind = CollectiveKind::reduce_scatter;
+  require_reduction(kind, input.dtype(), reduction);
+  require_parts(communicator, kind, "input", input, "output", output);
+  return issue_apart(
+      communicator,
+      {.kind = kind, .dtype = input.dtype(), .count = output.count(), .reduction = reduction},
+      input,
+      output,
+      issued_at);
+}
+
+order::Position all_gather(AnyCommunicator const& communicator,
+                           AnyTensor const& input,
+                           AnyTensor const& output,
+                           std::source_location issued_at) {
+  constexpr auto kind = CollectiveKind::all_gather;
+  require_parts(communicator, kind, "output", output, "input", input);
+  return issue_apart(communicator,
+                     {.kind = kind, .dtype = input.dtype(), .count = input.count()},
+                     input,
+                     output,
+                     issued_at);
+}
+
+order::Position all_to_all(AnyCommunicator const& communicator,
+                           AnyTensor const& input,
+                           AnyTensor const& output,
+                           std::source_location issued_at) {
+  constexpr auto kind = CollectiveKind::all_to_all;
+  require(input.count() == output.count() && input.count() % communicator.size() == 0,
+          "all_to_all: input {} and output {} on {} ranks; expected equal numbers of elements, a "
+          "multiple of the ranks",
+          input.shape(),
+          output.shape(),
+          communicator.size());
+  return issue_apart(communicator,
+                     {.kind = kind, .dtype = input.dtype(), .count = input.count()},
+                     input,
+                     output,
+                     issued_at);
+}
+
+order::Position all_to_all(AnyCommunicator const& communicator,
+                           AnyTensor const& input,
+                           AnyTensor const& counts,
+                           AnyTensor const& output,
+                           AnyTensor const& received,
+                           std::source_location issued_at) {
+  constexpr auto kind = CollectiveKind::all_to_all_counted;
+  auto const& shape = input.shape();
+  require(shape.rank() >= 2 && shape[0] == communicator.size() && output.shape() == shape,
+          "all_to_all: input {} and output {} with counts, on {} ranks; expected two of shape "
+          "[ranks, capacity, …]",
+          shape,
+          output.shape(),
+          communicator.size());
+  require_counts(communicator, "counts", counts);
+  require_counts(communicator, "received", received);
+  require_device(communicator, kind, input);
+  require_device(communicator, kind, output);
+  require_no_overlap(name_of(kind), output, input);
+  require_no_overlap(name_of(kind), received, counts);
+  AnyUses read(AccessMode::read);
+  read.add(input);
+  read.add(counts);
+  AnyUses written(AccessMode::write);
+  written.add(output);
+  written.add(received);
+  Part part{
+      .what = {.kind = kind, .dtype = input.dtype(), .count = input.count(), .capacity = shape[1]},
+      .issued_at = issued_at};
+  part.input = input.data();
+  part.output = output.data();
+  part.counts = counts.data_as<std::int64_t>();
+  part.received = received.data_as<std::int64_t>();
+  return communicator.state().issue(part, &read, written);
+}
+
+order::Position broadcast(AnyCommunicator const& communicator,
+                          AnyTensor const& tensor,
+                          int root,
+                          std::source_location issued_at) {
+  constexpr auto kind = CollectiveKind::broadcast;
+  require_rank(communicator, kind, root);
+  Collective const what{
+      .kind = kind, .dtype = tensor.dtype(), .count = tensor.count(), .peer = root};
+  return root == communicator.rank() ? issue_of_sender(communicator, what, tensor, issued_at)
+                                     : issue_of_receiver(communicator, what, tensor, issued_at);
+}
+
+order::Position send(AnyCommunicator const& communicator,
+                     AnyTensor const& tensor,
+                     int to,
+                     std::source_location issued_at) {
+  constexpr auto kind = CollectiveKind::send;
+  require_rank(communicator, kind, to);
+  require(to != communicator.rank(), "send: rank {} to itself", to);
+  return issue_of_sender(
+      communicator,
+      {.kind = kind, .dtype = tensor.dtype(), .count = tensor.count(), .peer = to},
+      tensor,
+      issued_at);
+}
+
+order::Position receive(AnyCommunicator const& communicator,
+                        AnyTensor const& tensor,
+                        int from,
+                        std::source_location issued_at) {
+  constexpr auto kind = CollectiveKind::receive;
+  require_rank(communicator, kind, from);
+  require(from != communicator.rank(), "receive: rank {} from itself", from);
+  return issue_of_receiver(
+      communicator,
+      {.kind = kind, .dtype = tensor.dtype(), .count = tensor.count(), .peer = from},
+      tensor,
+      issued_at);
+}
+
+order::Position barrier(AnyCommunicator const& communicator, std::source_location issued_at) {
+  AnyUses written(AccessMode::write);
+  return communicator.state().issue(
+      {.what = {.kind = CollectiveKind::barrier}, .issued_at = issued_at}, nullptr, written);
+}
+
+}  // namespace msstream::comm::detail

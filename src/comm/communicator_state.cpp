@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/communicator_state.hpp"
+
+#include "comm/host_threads.hpp"
+#include "comm/thread_world.hpp"
+#include "comm/world_access.hpp"
+#include "memory/blocks/block.hpp"
+#include "memory/device/device_state.hpp"
+#include "stream/stream_group.hpp"
+#include "tensor/issue_on.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
+#include <msstream/base/shape.hpp>
+#include <msstream/comm/world.hpp>
+#include <msstream/runtime/detail/runtime_thread.hpp>
+#include <msstream/stream/detail/work_ref.hpp>
+
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::comm::detail {
+
+using msstream::detail::AnyUses;
+using msstream::detail::DeviceState;
+using msstream::detail::InsideWork;
+using msstream::detail::NativeStream;
+using msstream::detail::RuntimeThread;
+using msstream::detail::StreamGroup;
+using msstream::detail::StreamGroupOptions;
+using msstream::detail::StreamRefKind;
+using msstream::detail::WorkRef;
+
+namespace {
+
+/// The state that the communicators of a device share. The host asks for their failures whenever it
+/// waits for the device.
+class CommunicatorsOfDevice {
+ public:
+  explicit CommunicatorsOfDevice(DeviceState& device) {
+    device.add_check([this] { check(); });
+  }
+
+  void add(std::shared_ptr<Told> told) {
+    std::lock_guard const guard(mutex_);
+    told_.push_back(std::move(told));
+  }
+  /// Removes a communicator that ends. If it has a failure that nothing has thrown, the next check
+  /// still throws it.
+  void remove(std::shared_ptr<Told> const& told) {
+    std::lock_guard const guard(mutex_);
+    if (told->is_told.load() || !told->transport->has_failure_to_tell()) {
+      std::erase(told_, told);
+    }
+  }
+
+  /// Returns the element that captured collectives of the device write. The device does not own it,
+  /// since it owns the device.
+  [[nodiscard]] std::shared_ptr<AnyTensor> order_in_captures(
+      std::shared_ptr<DeviceState> const& device) {
+    // Allocated without the lock: a wait for memory runs the checks of the device.
+    auto made = std::make_shared<AnyTensor>(device, DType::uint8, Shape{1});
+    std::lock_guard const guard(mutex_);
+    if (auto order = order_in_captures_.lock()) {
+      return order;
+    }
+    order_in_captures_ = made;
+    return made;
+  }
+
+ private:
+  void check() {
+    std::lock_guard const guard(mutex_);
+    for (auto const& told : told_) {
+      if (told->transport->has_failure_to_tell() && !told->is_told.exchange(true)) {
+        told->transport->rethrow_failure(nullptr);
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Told>> told_;
+  std::weak_ptr<AnyTensor> order_in_captures_;
+};
+
+[[nodiscard]] std::shared_ptr<Transport> make_transport(msstream::detail::AnyDevice const& device,
+                                                        World const& world,
+                                                        NameAndTimeout const& options,
+                                                        std::source_location made_at) {
+  auto const& traits = device.backend().traits;
+  auto const& runtime = device.context()->runtime;
+  if (traits.ref_kind == StreamRefKind::host && traits.runs_beside_host) {
+    auto threads = WorldAccess::threads(world);
+    require(threads != nullptr || world.size() == 1,
+            "communicator '{}': {} on the runtime {}: expected ranks that are threads of one "
+            "process (run_as_threads())",
+            options.name,
+            to_string(world),
+            traits.name);
+    if (threads == nullptr) {
+      threads = std::make_shared<ThreadWorld>(1);
+    }
+    auto place = threads->join(world.rank(), options.name, options.timeout, made_at);
+    return make_host_threads(runtime, std::move(place), world.rank(), options.timeout);
+  }
+  require(world.size() == 1,
+          "communicator '{}': {} on the runtime {}: several ranks need the host runtime",
+          options.name,
+          to_string(world),
+          traits.name);
+  return make_copies(runtime);
+}
+
+[[nodiscard]] StreamGroupOptions group_options(std::string const& name) {
+  StreamGroupOptions options;
+  options.merge_streams = true;  // a collective is on the compute stream
+  options.libraries = StreamPoolOptions::LibrariesMade::when_needed;
+  options.name = "comm " + name;
+  return options;
+}
+
+[[nodiscard]] NameAndTimeout const& checked(NameAndTimeout const& options) {
+  require(!options.name.empty(), "Communicator: an empty name");
+  require(options.timeout > std::chrono::nanoseconds(0),
+          "communicator '{}': a timeout of {} ns; expected more than 0",
+          options.name,
+          options.timeout.count());
+  return options;
+}
+
+/// Returns the device. Throws std::logic_error if the calling thread captures: the memory of a
+/// communicator must not belong to a step.
+[[nodiscard]] msstream::detail::AnyDevice outside_captures(msstream::detail::AnyDevice device) {
+  if (msstream::detail::OpenCapture::current(*device.context()) != nullptr) {
+    throw std::logic_error("a communicator is made inside a capture; make it before");
+  }
+  return device;
+}
+
+}  // namespace
+
+CommunicatorState::CommunicatorState(msstream::detail::AnyDevice device,
+                                     World const& world,
+                                     NameAndTimeout const& options,
+                                     std::source_location made_at)
+    : device_(outside_captures(std::move(device))),
+      world_(world),
+      name_(checked(options).name),
+      group_(StreamGroup::make(device_.context(), -1, group_options(name_))),
+      order_(device_.state(), DType::uint8, Shape{1}),
+      order_in_captures_(
+          device_.state()->attachment<CommunicatorsOfDevice>().order_in_captures(device_.state())),
+      told_(std::make_shared<Told>()),
+      exceptions_at_begin_(std::uncaught_exceptions()) {
+  told_->transport = make_transport(device_, world_, options, made_at);
+  device_.state()->attachment<CommunicatorsOfDevice>().add(told_);
+}
+
+CommunicatorState::~CommunicatorState() {
+  if (device_.context()->home.is_left()) {
+    return;
+  }
+  auto& transport = *told_->transport;
+  if (std::uncaught_exceptions() > exceptions_at_begin_) {
+    transport.abandon();
+    told_->is_told.store(true);  // the exception tells that something has failed
+  }
+  for (auto const& collective : collectives_in_flight()) {
+    device_.context()->tracker->finish(collective);
+  }
+  group_->finish();
+  transport.leave();
+  device_.state()->attachment<CommunicatorsOfDevice>().remove(told_);
+}
+
+order::PositionSet CommunicatorState::collectives_in_flight() const {
+  auto& record = order_.block()->record;
+  order::PositionSet latest;
+  std::lock_guard const guard(record.lock);
+  record.add_hazards(AccessMode::read, latest);
+  return latest;
+}
+
+void CommunicatorState::rethrow_failure(Part const* issued) {
+  try {
+    told_->transport->rethrow_failure(issued);
+  } catch (...) {
+    told_->is_told.store(true);
+    throw;
+  }
+}
+
+order::Position CommunicatorState::issue(Part const& part, AnyUses const* read, AnyUses& written) {
+  rethrow_failure(&part);
+  written.add(order_);
+  if (msstream::detail::OpenCapture::current(*device_.context()) != nullptr) {
+    written.add(*order_in_captures_);
+  }
+  return msstream::detail::issue_on(
+      *group_,
+      name_of(part.what.kind),
+      read,
+      &written,
+      WorkRef::native([transport = told_->transport, part](NativeStream stream) {
+        transport->put(stream, part, transport);
+      }),
+      part.issued_at);
+}
+
+void CommunicatorState::synchronize() {
+  InsideWork::refuse_wait("Communicator::synchronize");
+  for (auto const& collective : collectives_in_flight()) {
+    device_.context()->tracker->synchronize(collective);
+  }
+  rethrow_failure(nullptr);
+  device_.state()->run_checks();
+}
+
+AnyCommunicator::AnyCommunicator(msstream::detail::AnyDevice const& device,
+                                 World const& world,
+                                 NameAndTimeout const& options,
+                                 std::source_location made_at)
+    : state_(new CommunicatorState(device, world, options, made_at), [](CommunicatorState* state) {
+        // The destructor waits for the group, which work on a stream must not do.
+        RuntimeThread::call_outside([state] { delete state; });
+      }) {}
+
+int AnyCommunicator::rank() const noexcept {
+  return state_->world().rank();
+}
+int AnyCommunicator::size() const noexcept {
+  return state_->world().size();
+}
+std::string const& AnyCommunicator::name() const noexcept {
+  return state_->name();
+}
+std::shared_ptr<StreamGroup> const& AnyCommunicator::group() const noexcept {
+  return state_->group();
+}
+void AnyCommunicator::synchronize() const {
+  state_->synchronize();
+}
+
+}  // namespace msstream::comm::detail

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comm/transport.hpp"
+
+#include <msstream/comm/detail/any_communicator.hpp>
+#include <msstream/comm/world.hpp>
+#include <msstream/memory/detail/any_device.hpp>
+#include <msstream/order/detail/position_set.hpp>
+#include <msstream/tensor/detail/any_tensor.hpp>
+#include <msstream/tensor/detail/any_uses.hpp>
+
+#include <atomic>
+#include <memory>
+#include <source_location>
+#include <string>
+
+namespace msstream::comm::detail {
+
+/// A failure that the device's host waits have to throw once. Shared by a communicator and the list
+/// of its device.
+struct Told {
+  std::shared_ptr<Transport> transport;
+  std::atomic<bool> is_told{false};
+};
+
+/// The communicator of one rank: its group, its transport, and the order of its collectives.
+class CommunicatorState {
+ public:
+  CommunicatorState(msstream::detail::AnyDevice device,
+                    World const& world,
+                    NameAndTimeout const& options,
+                    std::source_location made_at);
+  CommunicatorState(CommunicatorState const&) = delete;
+  CommunicatorState& operator=(CommunicatorState const&) = delete;
+  /// Waits for the collectives in flight, then leaves the other ranks. If an exception is the
+  /// reason, the others are told before.
+  ~CommunicatorState();
+
+  [[nodiscard]] World const& world() const noexcept { return world_; }
+  [[nodiscard]] std::string const& name() const noexcept { return name_; }
+  [[nodiscard]] std::shared_ptr<msstream::detail::StreamGroup> const& group() const noexcept {
+    return group_;
+  }
+  [[nodiscard]] msstream::detail::AnyDevice const& device() const noexcept { return device_; }
+
+  /// Issues one collective, which reads and writes the tensors of the lists. Throws the failure of
+  /// the communicator if it has failed.
+  order::Position issue(Part const& part,
+                        msstream::detail::AnyUses const* read,
+                        msstream::detail::AnyUses& written);
+  void synchronize();
+
+ private:
+  void rethrow_failure(Part const* issued);
+  /// Returns the latest collectives, among them those of replays, which the host may wait for.
+  [[nodiscard]] order::PositionSet collectives_in_flight() const;
+
+  msstream::detail::AnyDevice device_;
+  World world_;
+  std::string name_;
+  std::shared_ptr<msstream::detail::StreamGroup> group_;
+  /// An element that every collective of the communicator writes, so that a replay of captured
+  /// collectives is ordered with the others, too.
+  msstream::detail::AnyTensor order_;
+  /// An element that every captured collective of the device writes. A replay on the host runs one
+  /// operation after the other: all ranks must meet in one order, whichever communicators they use.
+  std::shared_ptr<msstream::detail::AnyTensor> order_in_captures_;
+  std::shared_ptr<Told> told_;
+  int exceptions_at_begin_;
+};
+
+}  // namespace msstream::comm::detail

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/meeting_place.hpp"
+
+#include "comm/thread_world.hpp"
+#include "comm/timeout.hpp"
+
+#include <msstream/comm/communicator.hpp>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <utility>
+
+namespace msstream::comm::detail {
+
+MeetingPlace::MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name)
+    : world_(std::move(world)),
+      name_(std::move(name)),
+      seats_(static_cast<std::size_t>(world_->size())) {}
+MeetingPlace::~MeetingPlace() = default;
+
+int MeetingPlace::size() const noexcept {
+  return world_->size();
+}
+
+bool MeetingPlace::is_open() const {
+  return !failure_ && std::any_of(seats_.begin(), seats_.end(), [](Seat const& seat) {
+    return !seat.has_joined;
+  });
+}
+
+void MeetingPlace::meet(int rank,
+                        Part const& part,
+                        std::chrono::nanoseconds timeout,
+                        std::function<void(Parts parts)> const& carry_out) {
+  std::unique_lock lock(world_->mutex_);
+  auto& seat = seats_[static_cast<std::size_t>(rank)];
+  if (!failure_) {
+    look_for_trouble(rank, part);
+  }
+  if (!failure_) {
+    seat.waits_in = &part;
+    try {
+      begin_if_all_came(rank, part);
+    } catch (...) {  // no memory for the meeting, which has not begun
+      seat.waits_in = nullptr;
+      throw;
+    }
+    bool const in_time = changed_.wait_until(lock, deadline_after(timeout), [&] {
+      return seat.meeting != nullptr || failure_.has_value();
+    });
+    if (!in_time) {
+      fail_by_timeout(rank, part, timeout);
+    }
+    seat.waits_in = nullptr;
+  }
+  // A failure after all ranks came does not end their collective: none of them waits any more.
+  if (auto const meeting = seat.meeting; meeting != nullptr) {
+    lock.unlock();
+    carry_out(meeting->parts);
+    lock.lock();
+    finish(rank, part, lock);
+  } else if (auto& missed = failure_->missed[static_cast<std::size_t>(rank)]; missed.empty()) {
+    missed = to_string(part);
+  }
+}
+
+void MeetingPlace::finish(int rank, Part const& part, std::unique_lock<std::mutex>& lock) {
+  auto& seat = seats_[static_cast<std::size_t>(rank)];
+  auto const meeting = std::exchange(seat.meeting, nullptr);
+  seat.latest = part;
+  if (--meeting->unfinished == 0) {
+    changed_.notify_all();
+  } else {
+    changed_.wait(lock, [&] { return meeting->unfinished == 0; });
+  }
+}
+
+void MeetingPlace::look_for_trouble(int rank, Part const& part) {
+  if (seats_[static_cast<std::size_t>(rank)].waits_in != nullptr) {
+    fail(-1,
+         fmt::format("rank {} has two collectives at once, one of them {}", rank, to_string(part)));
+    return;
+  }
+  for (int other = 0; other < size(); ++other) {
+    auto const& seat = seats_[static_cast<std::size_t>(other)];
+    if (other == rank || !needs(part.what, other)) {
+      continue;
+    }
+    if (seat.has_left) {
+      fail(other,
+           fmt::format(
+               "it has ended its communicator, and rank {} needs it in {}", rank, to_string(part)));
+      return;
+    }
+    auto const* const theirs = seat.waits_in;
+    bool const waits = theirs != nullptr && seat.meeting == nullptr;
+    if (waits && needs(theirs->what, rank) && !agree(part.what, theirs->what)) {
+      fail(-1,
+           fmt::format("rank {} has {}, and rank {} has {}",
+                       std::min(rank, other),
+                       to_string(rank < other ? part : *theirs),
+                       std::max(rank, other),
+                       to_string(rank < other ? *theirs : part)));
+      return;
+    }
+  }
+}
+
+void MeetingPlace::begin_if_all_came(int self, Part const& part) {
+  auto const meeting = std::make_shared<Meeting>();
+  meeting->parts.resize(seats_.size());
+  for (int other = 0; other < size(); ++other) {
+    auto const& seat = seats_[static_cast<std::size_t>(other)];
+    if (other != self && !needs(part.what, other)) {
+      continue;
+    }
+    // A rank that waits for other ranks than this one comes later.
+    if (seat.waits_in == nullptr || seat.meeting != nullptr ||
+        (other != self && !needs(seat.waits_in->what, self))) {
+      return;
+    }
+    meeting->parts[static_cast<std::size_t>(other)] = seat.waits_in;
+    ++meeting->unfinished;
+  }
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    if (meeting->parts[i] != nullptr) {
+      seats_[i].meeting = meeting;
+    }
+  }
+  changed_.notify_all();
+}
+
+void MeetingPlace::fail_by_timeout(int rank, Part const& part, std::chrono::nanoseconds timeout) {
+  std::vector<int> absent;
+  for (int other = 0; other < size(); ++other) {
+    auto const& seat = seats_[static_cast<std::size_t>(other)];
+    if (other != rank && needs(part.what, other) && seat.waits_in == nullptr) {
+      absent.push_back(other);
+    }
+  }
+  if (absent.empty()) {  // the other rank of send or receive waits for a third one
+    absent.push_back(part.what.peer);
+  }
+  // A rank that waits elsewhere is not the one that keeps the others waiting.
+  auto const first = std::find_if(absent.begin(), absent.end(), [&](int other) {
+    return world_->whereabouts(other, *this).empty();
+  });
+  int const lost_rank = first != absent.end() ? *first : absent.front();
+  auto why = fmt::format("it did not come within {} to {}, in which rank {} waits",
+                         timeout_text(timeout),
+                         to_string(part),
+                         rank);
+  for (int const other : absent) {
+    auto const& seat = seats_[static_cast<std::size_t>(other)];
+    auto const elsewhere = seat.waits_in != nullptr ? to_string(*seat.waits_in) + " of this one"
+                                                    : world_->whereabouts(other, *this);
+    why += fmt::format("; rank {}: {}, the latest here {}",
+                       other,
+                       elsewhere.empty() ? std::string("not waiting") : "waits in " + elsewhere,
+                       seat.latest ? to_string(*seat.latest) : "none");
+  }
+  fail(lost_rank, std::move(why));
+}
+
+void MeetingPlace::fail(int lost_rank, std::string why) {
+  if (failure_) {
+    return;
+  }
+  std::vector<std::string> missed(seats_.size());
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    if (seats_[i].waits_in != nullptr && seats_[i].meeting == nullptr) {
+      missed[i] = to_string(*seats_[i].waits_in);
+    }
+  }
+  failure_ = Failure{lost_rank, std::move(why), std::move(missed)};
+  changed_.notify_all();
+}
+
+void MeetingPlace::refuse(int rank, Part const& part, std::string const& why) {
+  std::lock_guard const guard(world_->mutex_);
+  fail(-1, fmt::format("rank {} has {}: {}", rank, to_string(part), why));
+}
+
+void MeetingPlace::lose(int rank, std::string const& why) {
+  std::lock_guard const guard(world_->mutex_);
+  fail(rank, why);
+}
+
+void MeetingPlace::leave(int rank) {
+  std::lock_guard const guard(world_->mutex_);
+  seats_[static_cast<std::size_t>(rank)].has_left = true;
+  for (int other = 0; other < size() && !failure_; ++other) {
+    auto const& seat = seats_[static_cast<std::size_t>(other)];
+    if (other != rank && seat.waits_in != nullptr && seat.meeting == nullptr &&
+        needs(seat.waits_in->what, rank)) {
+      fail(rank,
+           fmt::format("it has ended its communicator, and rank {} needs it in {}",
+                       other,
+                       to_string(*seat.waits_in)));
+    }
+  }
+}
+
+bool MeetingPlace::has_failed() const {
+  std::lock_guard const guard(world_->mutex_);
+  return failure_.has_value();
+}
+
+bool MeetingPlace::is_own_loss(int rank) const {
+  std::lock_guard const guard(world_->mutex_);
+  return failure_ && failure_->lost_rank == rank;
+}
+
+void MeetingPlace::rethrow_failure(int rank, Part const* issued) const {
+  std::lock_guard const guard(world_->mutex_);
+  if (!failure_) {
+    return;
+  }
+  if (failure_->lost_rank < 0) {
+    throw CollectiveError(fmt::format("communicator '{}': {}", name_, failure_->why));
+  }
+  auto missed = failure_->missed[static_cast<std::size_t>(rank)];
+  if (missed.empty() && issued != nullptr) {
+    missed = to_string(*issued);
+  }
+  throw PeerLost(failure_->lost_rank,
+                 fmt::format("communicator '{}', rank {} of {}{}: rank {} is lost: {}",
+                             name_,
+                             rank,
+                             size(),
+                             missed.empty() ? "" : ", in " + missed,
+                             failure_->lost_rank,
+                             failure_->why));
+}
+
+}  // namespace msstream::comm::detail

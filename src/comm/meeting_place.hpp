@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comm/collective.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace msstream::comm::detail {
+
+class ThreadWorld;
+
+/// The loss of a rank, and why.
+struct Loss {
+  int rank;
+  std::string why;
+};
+
+/// The parts of a collective, by rank; null for ranks that do not take part.
+using Parts = std::span<Part const* const>;
+
+/// The place where the ranks of one communicator meet, if they are threads of one process.
+///
+/// States: a place is open until all ranks have joined, then sound until its first failure, which
+/// stays. A rank is absent, waits in a collective, or carries it out together with the other ranks
+/// of it; each rank carries out one collective at a time. Ownership: shared by the ranks'
+/// communicators and by their collectives in flight. Memory ordering: what a rank's stream wrote
+/// before it came is visible to the others while they carry the collective out, and what they wrote
+/// then is visible to it afterwards.
+class MeetingPlace {
+ public:
+  MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name);
+  ~MeetingPlace();
+  MeetingPlace(MeetingPlace const&) = delete;
+  MeetingPlace& operator=(MeetingPlace const&) = delete;
+
+  [[nodiscard]] std::string const& name() const noexcept { return name_; }
+  [[nodiscard]] int size() const noexcept;
+
+  /// Waits until all ranks that the collective needs have come to it, then calls `carry_out(parts)`
+  /// and returns when all of them have. Returns without calling it if the place has failed, or
+  /// fails meanwhile: because the ranks' collectives differ, or because a rank is lost or does not
+  /// come within the timeout. Blocks the calling thread, which must be a stream's own.
+  void meet(int rank,
+            Part const& part,
+            std::chrono::nanoseconds timeout,
+            std::function<void(Parts parts)> const& carry_out);
+
+  /// Makes the place fail because of what a rank's collective contains. Only the first failure
+  /// counts.
+  void refuse(int rank, Part const& part, std::string const& why);
+  /// Makes the place fail because a rank is gone. Only the first failure counts.
+  void lose(int rank, std::string const& why);
+  /// Marks that a rank has ended its communicator. The place fails only if another rank needs it.
+  void leave(int rank);
+
+  [[nodiscard]] bool has_failed() const;
+  /// Throws the failure of the place, if there is one, to a rank: PeerLost or CollectiveError. The
+  /// message names the rank's collective that has failed, otherwise `issued`, unless it is null.
+  void rethrow_failure(int rank, Part const* issued) const;
+  /// Returns whether the failure of the place is the loss of this rank itself.
+  [[nodiscard]] bool is_own_loss(int rank) const;
+
+ private:
+  friend class ThreadWorld;
+
+  struct Meeting {
+    std::vector<Part const*> parts;
+    int unfinished = 0;
+  };
+  /// One rank at this place.
+  struct Seat {
+    bool has_joined = false;
+    bool has_left = false;
+    std::source_location made_at = {};
+    Part const* waits_in = nullptr;  ///< the collective in which the rank waits for others
+    std::shared_ptr<Meeting> meeting;
+    std::optional<Part> latest;  ///< the latest collective that has ended
+  };
+  struct Failure {
+    int lost_rank;  ///< -1: the ranks' collectives differ
+    std::string why;
+    std::vector<std::string> missed;  ///< by rank, the collective that has failed; empty if none
+  };
+
+  // The functions below need the world's lock.
+  void fail(int lost_rank, std::string why);
+  [[nodiscard]] bool is_open() const;
+  /// Makes the place fail if a waiting rank's collective differs, or if a rank that the collective
+  /// needs has left.
+  void look_for_trouble(int rank, Part const& part);
+  void begin_if_all_came(int self, Part const& part);
+  void fail_by_timeout(int rank, Part const& part, std::chrono::nanoseconds timeout);
+  void finish(int rank, Part const& part, std::unique_lock<std::mutex>& lock);
+
+  std::shared_ptr<ThreadWorld> world_;
+  std::string const name_;
+  std::vector<Seat> seats_;
+  std::optional<Failure> failure_;
+  std::condition_variable changed_;
+};
+
+}  // namespace msstream::comm::detail

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comm/collective.hpp"
+
+#include <msstream/runtime/detail/backend.hpp>
+
+#include <memory>
+
+namespace msstream::comm::detail {
+
+/// The way in which the collectives of one communicator are carried out on one rank. Shared by the
+/// communicator and its collectives in flight. Thread-safe.
+class Transport {
+ public:
+  Transport() = default;
+  Transport(Transport const&) = delete;
+  Transport& operator=(Transport const&) = delete;
+  virtual ~Transport() = default;
+
+  /// Puts one rank's part of a collective on a stream. `self` is this transport. Does not block.
+  virtual void put(msstream::detail::NativeStream stream,
+                   Part const& part,
+                   std::shared_ptr<Transport> const& self) = 0;
+  /// Throws the failure of the communicator, if there is one. `issued` is the collective that is
+  /// about to be issued, if any, for a message that else would name none.
+  virtual void rethrow_failure(Part const* issued) = 0;
+  /// Returns whether the communicator has failed, other than by the loss of this rank itself.
+  [[nodiscard]] virtual bool has_failure_to_tell() = 0;
+  /// Tells the other ranks that this one issues no collectives any more. Called once, when all
+  /// collectives are complete.
+  virtual void leave() noexcept = 0;
+  /// Tells the other ranks that an exception ends this one's communicator: they must not wait for
+  /// it. Its collectives in flight end.
+  virtual void abandon() noexcept = 0;
+};
+
+/// Returns the transport of a world with one rank, whose collectives are copies on the device.
+[[nodiscard]] std::shared_ptr<Transport> make_copies(
+    std::shared_ptr<msstream::detail::Backend> runtime);
+
+}  // namespace msstream::comm::detail

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/environment.hpp"
+#include "comm/world_access.hpp"
+
+#include <msstream/base/detail/env.hpp>
+#include <msstream/base/detail/require.hpp>
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <system_error>
+
+namespace msstream::comm {
+namespace detail {
+namespace {
+
+/// The most ranks that a launcher's variables may name.
+constexpr int kMostRanks = 1 << 20;
+
+/// The variables in which one launcher tells a rank its place.
+struct LauncherVariables {
+  World::Launch launch;
+  char const* rank;
+  char const* size;
+  char const* local_rank;
+  /// Whether the variable of the size alone says that the launcher has started this process.
+  bool size_tells;
+};
+
+// A shell inside an allocation of Slurm has the number of tasks, and is none of them.
+constexpr LauncherVariables kTorchrun{
+    World::Launch::torchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", true};
+constexpr LauncherVariables kMpiLaunchers[] = {
+    {World::Launch::mpirun,
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     true},
+    {World::Launch::mpirun, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", true}};
+constexpr LauncherVariables kSlurm{
+    World::Launch::slurm, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", false};
+
+/// Returns the number that a variable holds. Throws std::invalid_argument unless it is within
+/// [least, most].
+[[nodiscard]] int number_of(
+    Variables const& variables, char const* variable, int least, int most, std::string_view bound) {
+  auto const text = variables(variable);
+  int number = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  require(
+      error == std::errc() && end == text.data() + text.size() && number >= least && number <= most,
+      "{}: expected a number from {} to {}{}, found '{}'",
+      variable,
+      least,
+      most,
+      bound,
+      text);
+  return number;
+}
+
+[[nodiscard]] bool is_set(Variables const& variables, char const* variable) {
+  return !variables(variable).empty();
+}
+
+/// Returns the world that the variables of a launcher describe; nothing if they are not set.
+[[nodiscard]] std::optional<World> world_of_launcher(Variables const& variables,
+                                                     LauncherVariables const& of) {
+  bool const has_rank = is_set(variables, of.rank);
+  bool const has_size = is_set(variables, of.size);
+  if (!has_rank && !(has_size && of.size_tells)) {
+    return std::nullopt;
+  }
+  require(has_rank, "{} is set to '{}', and {} is not set", of.size, variables(of.size), of.rank);
+  require(has_size, "{} is set to '{}', and {} is not set", of.rank, variables(of.rank), of.size);
+  int const size = number_of(variables, of.size, 1, kMostRanks, "");
+  auto const bound = fmt::format(" ({} is {})", of.size, size);
+  int const rank = number_of(variables, of.rank, 0, size - 1, bound);
+  if (!is_set(variables, of.local_rank)) {
+    require(size == 1,
+            "{} is set to {}, and {} is not set: expected the rank among those of this machine",
+            of.size,
+            size,
+            of.local_rank);
+    return WorldAccess::make(rank, size, 0, of.launch);
+  }
+  int const local = number_of(variables, of.local_rank, 0, size - 1, bound);
+  return WorldAccess::make(rank, size, local, of.launch);
+}
+
+[[nodiscard]] std::optional<World> world_of_mpi(Variables const& variables,
+                                                LauncherVariables const** found) {
+  for (auto const& launcher : kMpiLaunchers) {
+    // With `srun --mpi=pmi2`, PMI_RANK and PMI_SIZE are set, and the local rank is Slurm's.
+    bool const is_of_slurm =
+        !is_set(variables, launcher.local_rank) && is_set(variables, kSlurm.rank);
+    if (is_of_slurm) {
+      continue;
+    }
+    if (auto world = world_of_launcher(variables, launcher)) {
+      *found = &launcher;
+      return world;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Throws std::invalid_argument if the rank and size of torchrun's variables are not those of
+/// mpirun's. torchrun may itself be started by mpirun, once for each machine: the variables of its
+/// workers then rightly differ.
+void require_agreement(Variables const& variables,
+                       World const& torch,
+                       World const& mpi,
+                       LauncherVariables const& mpi_variables) {
+  bool const by_torchrun =
+      is_set(variables, "TORCHELASTIC_RUN_ID") || is_set(variables, "GROUP_RANK");
+  if (by_torchrun || mpi.size() == 1) {
+    return;
+  }
+  require(torch.rank() == mpi.rank() && torch.size() == mpi.size(),
+          "RANK is {} of WORLD_SIZE {}, but {} is {} of {} {}: expected equal numbers, or the "
+          "variables of one launcher",
+          torch.rank(),
+          torch.size(),
+          mpi_variables.rank,
+          mpi.rank(),
+          mpi_variables.size,
+          mpi.size());
+}
+
+}  // namespace
+
+World world_of(Variables const& variables) {
+  auto const torch = world_of_launcher(variables, kTorchrun);
+  LauncherVariables const* mpi_variables = nullptr;
+  auto const mpi = world_of_mpi(variables, &mpi_variables);
+  if (torch) {
+    if (mpi) {
+      require_agreement(variables, *torch, *mpi, *mpi_variables);
+    }
+    return *torch;
+  }
+  if (mpi) {
+    return *mpi;
+  }
+  return world_of_launcher(variables, kSlurm).value_or(World());
+}
+
+}  // namespace detail
+
+World World::from_environment() {
+  return detail::world_of([](char const* variable) { return env::value_of(variable); });
+}
+
+std::string_view name_of(World::Launch launch) {
+  switch (launch) {
+    case World::Launch::alone:
+      return "alone";
+    case World::Launch::threads:
+      return "threads";
+    case World::Launch::torchrun:
+      return "torchrun";
+    case World::Launch::mpirun:
+      return "mpirun";
+    case World::Launch::slurm:
+      return "slurm";
+  }
+  return "unknown";
+}
+
+std::string to_string(World const& world) {
+  return fmt::format("rank {} of {} ({}, local rank {})",
+                     world.rank(),
+                     world.size(),
+                     name_of(world.launch()),
+                     world.local_rank());
+}
+
+}  // namespace msstream::comm

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/comm/world.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace msstream::comm::detail {
+
+/// Makes worlds, and reads what users of World do not see.
+struct WorldAccess {
+  [[nodiscard]] static World make(int rank,
+                                  int size,
+                                  int local_rank,
+                                  World::Launch launch,
+                                  std::shared_ptr<ThreadWorld> threads = nullptr) {
+    World world;
+    world.rank_ = rank;
+    world.size_ = size;
+    world.local_rank_ = local_rank;
+    world.launch_ = launch;
+    world.threads_ = std::move(threads);
+    return world;
+  }
+  /// Returns what the ranks share if they are threads of this process; otherwise null.
+  [[nodiscard]] static std::shared_ptr<ThreadWorld> const& threads(World const& world) noexcept {
+    return world.threads_;
+  }
+};
+
+}  // namespace msstream::comm::detail

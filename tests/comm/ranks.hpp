@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/comm/collectives.hpp>
+#include <msstream/runtime/checked.hpp>
+#include <msstream/runtime/host.hpp>
+#include <msstream/tensor/copy.hpp>
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace msstream::testing {
+
+/// The runtimes on which several ranks are threads.
+using ThreadRuntimes = ::testing::Types<Host, Checked<Host>>;
+
+struct RuntimeNamesOfRanks {
+  template <class R>
+  static std::string GetName(int index) {
+    return index == 0 ? "host" : "checked";
+  }
+};
+
+/// One rank of a test: a device of its own and a communicator between all ranks.
+template <Runtime R>
+struct Rank {
+  comm::World world;
+  Device<R> device;
+  comm::Communicator<R> communicator;
+
+  [[nodiscard]] int rank() const { return world.rank(); }
+  [[nodiscard]] int size() const { return world.size(); }
+  template <Element T>
+  [[nodiscard]] Tensor<T, R> tensor(std::vector<T> const& values) const {
+    return to_device<T>(device, values, {static_cast<std::int64_t>(values.size())});
+  }
+  /// Returns a tensor whose elements are NaN or -1, which shows an element that is not written.
+  template <Element T>
+  [[nodiscard]] Tensor<T, R> poisoned(std::int64_t count) const {
+    Tensor<T, R> const tensor(device, {count});
+    fill_bytes(tensor, 0xFF);
+    return tensor;
+  }
+};
+
+/// Calls `body(rank)` on each of `ranks` ranks, which are threads.
+template <Runtime R, class Body>
+void on_ranks(int ranks, Body const& body, comm::CommunicatorOptions const& options = {}) {
+  comm::run_as_threads(ranks, [&](comm::World const& world) {
+    Device<R> const device;
+    body(Rank<R>{world, device, comm::Communicator<R>(device, world, options)});
+  });
+}
+
+/// Returns the seed of a test's random numbers, and prints it: that of MSSTREAM_TEST_SEED, if it is
+/// set, otherwise another one in each run.
+[[nodiscard]] inline std::uint64_t test_seed() {
+  auto const* const given = std::getenv("MSSTREAM_TEST_SEED");
+  std::uint64_t const seed = given != nullptr ? std::stoull(given) : std::random_device()();
+  std::cout << "random seed: MSSTREAM_TEST_SEED=" << seed << "\n";
+  return seed;
+}
+
+/// Returns random elements, equal for equal seeds: floats within [-2, 2], and all integers.
+template <Element T>
+[[nodiscard]] std::vector<T> random_elements(std::uint64_t seed, std::size_t count) {
+  std::mt19937_64 engine(seed);
+  std::vector<T> elements;
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (std::integral<T>) {
+      elements.push_back(static_cast<T>(engine()));
+    } else {
+      elements.push_back(from_float<T>(std::uniform_real_distribution<float>(-2, 2)(engine)));
+    }
+  }
+  return elements;
+}
+
+/// Returns the elements as bit patterns, so that comparisons take NaN as equal to itself.
+template <Element T>
+[[nodiscard]] std::vector<std::int64_t> bits_of(std::vector<T> const& elements) {
+  std::vector<std::int64_t> bits;
+  for (auto const element : elements) {
+    if constexpr (std::same_as<T, float>) {
+      bits.push_back(std::bit_cast<std::int32_t>(element));
+    } else if constexpr (std::integral<T>) {
+      bits.push_back(static_cast<std::int64_t>(element));
+    } else {
+      bits.push_back(element.bits);
+    }
+  }
+  return bits;
+}
+
+}  // namespace msstream::testing

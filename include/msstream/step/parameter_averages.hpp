@@ -15,6 +15,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace msstream {
@@ -123,14 +124,14 @@ class ParameterAverages : public ParameterAverages<detail::AnyRuntime> {
   [[nodiscard]] auto as_weights(
       Parameters<R> const& parameters,
       std::source_location issued_at = std::source_location::current()) const {
-    return [this, parameters, issued_at]<class Visit>(Visit const& visit) {
+    return [this, parameters, issued_at](auto const& visit) {
       auto const round_again = Body::visit_as_weights(
           parameters,
           [&](std::string const& name, detail::AnyTensor const& any) {
             detail::visit_weights<R>(visit, name, any);
           },
           issued_at);
-      if constexpr (detail::TakesHostState<Visit>) {
+      if constexpr (detail::TakesHostState<std::remove_cvref_t<decltype(visit)>>) {
         if (round_again) {
           visit(round_again);
         }

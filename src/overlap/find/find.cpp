@@ -90,6 +90,15 @@ std::vector<bool> predict(Report& report,
     double const ratio = std::min(replay.makespan_ns(fix) / before, 1.0);
     return static_cast<Ns>(ratio * static_cast<double>(window));
   };
+  // Kernels that leave room on the multiprocessors may run beside each other at full speed.
+  Fix room;
+  room.leaves_room = true;
+  double const before_with_room = replay.makespan_ns(room);
+  auto const after_with_room = [&](Fix fix) {
+    fix.add(room);
+    double const ratio = std::min(replay.makespan_ns(fix) / before_with_room, 1.0);
+    return static_cast<Ns>(ratio * static_cast<double>(window));
+  };
   Fix all;
   int fixes = 0;
   std::vector<std::optional<Fix>> own(report.findings.size());
@@ -126,7 +135,8 @@ std::vector<bool> predict(Report& report,
       auto const best = std::min({after(*fix), after(beside), prediction.after});
       prediction.range = {best, window, range_text(finding.cause)};
     } else if (finding.cause == Cause::false_dependency && !program.recording().has_dependencies) {
-      prediction.range = {prediction.after, window, range_text(finding.cause)};
+      prediction.range = {
+          std::min(prediction.after, after_with_room(*fix)), window, range_text(finding.cause)};
     } else if (finding.cause == Cause::launch_bound) {
       auto fused = *fix;
       fused.fused = true;
@@ -134,6 +144,8 @@ std::vector<bool> predict(Report& report,
       prediction.range = {std::min(after(fused), prediction.after),
                           std::max(after(*fix), prediction.after),
                           range_text(finding.cause)};
+    } else if (auto const best = after_with_room(*fix); best < prediction.after) {
+      prediction.range = {best, prediction.after, room_text()};
     }
   }
   if (fixes > 1) {

@@ -64,6 +64,7 @@ void Fix::add(Fix const& other) {
   no_legacy_stream = no_legacy_stream || other.no_legacy_stream;
   no_channels = no_channels || other.no_channels;
   shares_sms = shares_sms || other.shares_sms;
+  leaves_room = leaves_room || other.leaves_room;
   parts_of_sms = std::max(parts_of_sms, other.parts_of_sms);
   no_skew = no_skew || other.no_skew;
   small_collectives = small_collectives || other.small_collectives;

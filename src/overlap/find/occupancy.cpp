@@ -115,6 +115,11 @@ int Occupancy::wanted_sms() const noexcept {
   return static_cast<int>(std::clamp<std::int64_t>(blocks, 1, sms));
 }
 
+int Occupancy::filled_sms() const noexcept {
+  auto const fit = std::max<std::int64_t>(blocks_per_sm, 1);
+  return static_cast<int>(std::clamp<std::int64_t>((blocks + fit - 1) / fit, 1, sms));
+}
+
 std::optional<Occupancy> occupancy_of(Device const& device, LaunchShape const& shape) {
   auto const blocks = product(shape.grid);
   auto const needs = needs_of(shape);

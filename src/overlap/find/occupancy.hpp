@@ -30,6 +30,9 @@ struct Occupancy {
   [[nodiscard]] bool is_one_wave() const noexcept { return blocks <= blocks_per_sm * sms; }
   /// The multiprocessors that it wants, at most all.
   [[nodiscard]] int wanted_sms() const noexcept;
+  /// The multiprocessors that its blocks fill, at least one and at most all: fewer than it wants if
+  /// they leave room for others.
+  [[nodiscard]] int filled_sms() const noexcept;
 };
 
 /// Returns the occupancy of a launch; nothing if its grid or block is unknown. Limits that the

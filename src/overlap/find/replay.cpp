@@ -257,6 +257,7 @@ void Replay::take_work() {
                                  ? std::nullopt
                                  : occupancy_of(gpu, recording.shapes[activity.shape]);
       work.sms = occupancy ? occupancy->wanted_sms() : std::max(gpu.sms, 2) / 2;
+      work.filled_sms = occupancy ? occupancy->filled_sms() : work.sms;
       work.fills = occupancy && occupancy->fills();
       constexpr double kMostRegisters = 0.6;
       work.one_wave = occupancy && occupancy->is_one_wave();

@@ -29,6 +29,7 @@ struct Fix {
   std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones
   std::unordered_set<Index> own_thread;  ///< activities that another thread issues
   bool shares_sms = false;               ///< kernels begin beside one that fills the device
+  bool leaves_room = false;  ///< kernels take the room of their blocks alone, at full speed
   int parts_of_sms = 1;      ///< kernels that fill the device, at once, take a part of it each
   bool divides_all = false;  ///< those too whose registers say that they compute at full speed
   bool no_skew = false;      ///< collectives wait for nobody
@@ -70,6 +71,7 @@ class Replay {
     Ns device_ns = 0;
     Ns latency = 0;  ///< from when it can run to its begin
     int sms = 0;     ///< 0 for copies
+    int filled_sms = 0;
     Index step = 0;  ///< that issues it, plus 1; 0 if it was issued before the window
     bool fills = false;
     bool one_wave = false;  ///< all blocks run at once

@@ -360,7 +360,7 @@ class Replay::Run {
       return std::clamp(work.sms, 1, kFewBlocks);
     }
     int const parts = is_divided(work) ? fix_.parts_of_sms : 1;
-    return std::max(work.sms / parts, 1);
+    return std::max((fix_.leaves_room ? work.filled_sms : work.sms) / parts, 1);
   }
 
   void start_waiting(std::size_t device) {

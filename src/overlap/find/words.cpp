@@ -99,6 +99,11 @@ std::string activity_text(Program const& program, Index activity) {
       stream_name.empty() ? fmt::format("stream {}", stream.number) : shortened(stream_name));
 }
 
+std::string room_text() {
+  return "The kernels leave room for each other on the multiprocessors: it depends on whether they "
+         "are as fast side by side.";
+}
+
 std::string range_text(Cause cause) {
   switch (cause) {
     case Cause::multiprocessors_full:

@@ -23,6 +23,8 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 /// Returns what was lost to a cause in one sentence.
 /// Returns what the gain of a fix depends on, of causes whose predictions are ranges.
 [[nodiscard]] std::string range_text(Cause cause);
+/// Returns the same for kernels that leave room for each other.
+[[nodiscard]] std::string room_text();
 [[nodiscard]] std::string summary(Program const& program,
                                   Cause cause,
                                   CauseSum const& sum,

@@ -203,7 +203,9 @@ struct TallyWords {
     bool const score_is_good =
         update.are_probabilities ? score >= 0.0F && score <= 1.0F : score == score;
     bool const label_is_good = label >= 0.0F && label <= 1.0F;
-    bool const weight_is_good = weight >= 0.0F && weight <= kMostWeight;
+    bool const weight_is_good = update.kept_users != nullptr
+                                    ? weight == 0.0F || weight == 1.0F
+                                    : weight >= 0.0F && weight <= kMostWeight;
     at[Tally::examples] += 1;
     at[Tally::bad_scores] += score_is_good ? 0 : 1;
     at[Tally::bad_labels] += label_is_good ? 0 : 1;
@@ -276,6 +278,10 @@ struct Standing {
   }
 };
 
+/// Returns the weight of an item of a list, which leaves the item out if it is 0.
+MSSTREAM_HOST_DEVICE inline float item_weight(MetricUpdate const& update, std::int64_t i) {
+  return update.weights != nullptr ? update.weights[i] : 1.0F;
+}
 MSSTREAM_HOST_DEVICE inline bool is_grade(float grade) {
   return grade >= 0.0F && grade <= kMostGrade;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 // One launch updates several metrics: blockIdx.y is the number of the metric, and the blocks of one
 // metric divide the batch among them. All that blocks add to each other is integers.
@@ -170,6 +171,7 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
 
 /// Ranks the items of each list by comparing all with all. A block has one list at a time.
 __device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
+  constexpr float kLeftOut = std::numeric_limits<float>::quiet_NaN();
   __shared__ float scores[kThreads];
   __shared__ float grades[kThreads];
   __shared__ std::uint64_t sums[2][3];  // of the list's order and of the best order
@@ -187,19 +189,25 @@ __device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
     FixedSum own[2];
     std::uint64_t bad_scores = 0;
     std::uint64_t bad_grades = 0;
+    std::uint64_t bad_weights = 0;
     for (auto first = begin; first < end; first += kThreads) {
       auto const i = first + thread;
       float const score = i < end ? update.scores[i] : 0.0F;
       float const grade = i < end ? update.labels[i] : 0.0F;
-      bad_scores += score == score ? 0 : 1;
-      bad_grades += is_grade(grade) ? 0 : 1;
+      float const weight = i < end ? item_weight(update, i) : 0.0F;
+      bool const counts = weight != 0.0F;
+      bad_scores += !counts || score == score ? 0 : 1;
+      bad_grades += !counts || is_grade(grade) ? 0 : 1;
+      bad_weights += !counts || weight == 1.0F ? 0 : 1;
       Standing by_score;
       Standing by_grade;
       for (auto tile = begin; tile < end; tile += kThreads) {
         __syncthreads();
         if (tile + thread < end) {
-          scores[thread] = update.scores[tile + thread];
-          grades[thread] = update.labels[tile + thread];
+          // No comparison with NaN holds, so that no item meets one that is left out.
+          bool const meets = item_weight(update, tile + thread) != 0.0F;
+          scores[thread] = meets ? update.scores[tile + thread] : kLeftOut;
+          grades[thread] = meets ? update.labels[tile + thread] : kLeftOut;
         }
         __syncthreads();
         auto const in_tile = static_cast<int>(min(std::int64_t{kThreads}, end - tile));
@@ -208,12 +216,13 @@ __device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
           by_grade.meet(grades[k], grade);
         }
       }
-      if (i < end && score == score && is_grade(grade)) {
+      if (counts && score == score && is_grade(grade)) {
         double const gain = gain_of(update, grade);
         own[0].add(times(gain, by_score.discount(update)));
         own[1].add(times(gain, by_grade.discount(update)));
       }
     }
+    add_word(update.tally->at + Tally::bad_offsets, bad_weights);
     bool const is_bad = __syncthreads_or(bad_scores + bad_grades != 0 ? 1 : 0) != 0;
     if (is_bad) {
       add_word(update.tally->at + Tally::bad_scores, bad_scores);

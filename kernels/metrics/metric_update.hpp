@@ -27,8 +27,8 @@ struct Tally {
     examples,                   ///< rows that existed; lists that count, for MetricKind::gain
     bad_scores,                 ///< NaN, and probabilities outside [0, 1]
     bad_labels,                 ///< outside [0, 1]; for MetricKind::gain, outside [0, kMostGrade]
-    bad_weights,                ///< outside [0, kMostWeight]
-    bad_offsets = bad_weights,  ///< for MetricKind::gain, which has no weights
+    bad_weights,                ///< outside [0, kMostWeight]; with users, neither 0 nor 1
+    bad_offsets = bad_weights,  ///< for MetricKind::gain, with weights that are neither 0 nor 1
     terms,                      ///< a FixedSum of weight * term
     centre = terms,  ///< for MetricKind::buckets: the bits of the logit where buckets are finest
     weights = terms + 3,

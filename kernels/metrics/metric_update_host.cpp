@@ -116,6 +116,11 @@ void add_gains(MetricUpdate const& update, std::int64_t existing) {
     for (auto i = begin; i < end; ++i) {
       float const score = update.scores[i];
       float const grade = update.labels[i];
+      float const weight = item_weight(update, i);
+      if (weight == 0.0F) {
+        continue;
+      }
+      words.at[Tally::bad_offsets] += weight == 1.0F ? 0 : 1;
       words.at[Tally::bad_scores] += score == score ? 0 : 1;
       words.at[Tally::bad_labels] += is_grade(grade) ? 0 : 1;
       is_good = is_good && score == score && is_grade(grade);

@@ -222,11 +222,11 @@ __global__ void __launch_bounds__(kThreads) add_groups_kernel(RankedAreaArgs con
       continue;
     }
     FixedSum term;
-    term.add(group_term(won[group], weights, end - begin));
+    term.add(group_term(won[group], weights));
     for (int d = 0; d < 3; ++d) {
       add_word(args.result + kGroupAreas + d, term.digits[d]);
     }
-    add_word(args.result + kGroupExamples, static_cast<std::uint64_t>(end - begin));
+    add_word(args.result + kGroupExamples, weights.positive + weights.negative);
     add_word(args.result + kGroupsCounted, 1);
   }
 }

@@ -17,7 +17,7 @@ struct RankedAreaArgs {
   std::uint8_t const* labels;  ///< [count], 0 or 1
   float const* weights;        ///< [count]; null if every weight is 1
   /// The number of bits behind the binary point that are counted of a weight. The sum of all
-  /// weights, so counted, must be below 2^62.
+  /// weights, so counted, must be below 2^62; that of a group, below 2^32.
   int weight_bits;
   std::int64_t const* groups;       ///< [count], the group of each example; null without groups
   std::int64_t const* group_count;  ///< device scalar; groups are below it
@@ -26,8 +26,8 @@ struct RankedAreaArgs {
 };
 
 /// The words of the result. Without groups, twice the pairs won, as four sums of 32-bit digits, and
-/// the weights of both classes. With groups, a FixedSum of each group's number of examples times
-/// its area, the sum of these numbers, and the number of groups; groups of one class are left out.
+/// the weights of both classes. With groups, a FixedSum of each group's weight times its area,
+/// the sum of these weights, and the number of groups; groups of one class are left out.
 enum RankedAreaWord : int {
   kTwiceWon = 0,
   kPositiveWeight = 4,

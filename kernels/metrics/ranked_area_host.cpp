@@ -74,11 +74,11 @@ void ranked_area(HostStream stream, RankedAreaArgs const& args) {
         args.result[kNegativeWeight] = area.weights.negative;
       } else if (area.weights.positive > 0 && area.weights.negative > 0) {
         FixedSum term;
-        term.add(group_term(static_cast<std::uint64_t>(area.twice_won), area.weights, end - begin));
+        term.add(group_term(static_cast<std::uint64_t>(area.twice_won), area.weights));
         for (int d = 0; d < 3; ++d) {
           args.result[kGroupAreas + d] += term.digits[d];
         }
-        args.result[kGroupExamples] += static_cast<std::uint64_t>(end - begin);
+        args.result[kGroupExamples] += area.weights.positive + area.weights.negative;
         ++args.result[kGroupsCounted];
       }
       begin = end;

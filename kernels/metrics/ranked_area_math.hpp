@@ -75,14 +75,13 @@ struct ClassWeights {
   std::uint64_t negative;
 };
 
-/// Returns the term of a group in the sum of areas: its number of examples times its area.
+/// Returns the term of a group in the sum of areas: the weight of its examples times its area.
 MSSTREAM_HOST_DEVICE inline double group_term(std::uint64_t twice_won,
-                                              ClassWeights const& weights,
-                                              std::int64_t examples) {
+                                              ClassWeights const& weights) {
   double const pairs =
       times(static_cast<double>(weights.positive), static_cast<double>(weights.negative));
   double const area = static_cast<double>(twice_won) / times(2.0, pairs);
-  return times(static_cast<double>(examples), area);
+  return times(static_cast<double>(weights.positive + weights.negative), area);
 }
 
 }  // namespace msstream::ops::kernels

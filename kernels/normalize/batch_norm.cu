@@ -7,30 +7,32 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// The deviations of a column's elements from its first one, and their squares.
+/// The deviations of a column's elements from its pivot, their squares, and the rows.
 struct DeviationTerms {
-  float const* input;
-  std::int64_t width;
+  ColumnStatisticsArgs args;
 
   struct OfColumn {
     float const* input;
     std::int64_t width;
     double pivot;
-    __device__ void operator()(std::int64_t row, double (&sums)[2]) const {
-      double const deviation = static_cast<double>(input[row * width]) - pivot;
-      sums[0] += deviation;
-      sums[1] += deviation * deviation;
+    RowMask mask;
+    __device__ void operator()(std::int64_t row, double (&sums)[3]) const {
+      if (mask.counts(row)) {
+        double const deviation = static_cast<double>(input[row * width]) - pivot;
+        sums[0] += deviation;
+        sums[1] += deviation * deviation;
+        sums[2] += 1.0;
+      }
     }
   };
   __device__ OfColumn of_column(std::int64_t column) const {
-    return {input + column, width, static_cast<double>(input[column])};
+    return {args.input + column, args.width, pivot_of(args, column), args.mask};
   }
 };
 struct FinishStatistics {
   ColumnStatisticsArgs args;
-  __device__ void operator()(std::int64_t column, double const (&sums)[2]) const {
-    double const pivot = args.rows > 0 ? static_cast<double>(args.input[column]) : 0.0;
-    finish_statistics(args, column, pivot, sums[0], sums[1]);
+  __device__ void operator()(std::int64_t column, double const (&sums)[3]) const {
+    finish_statistics(args, column, sums[0], sums[1], sums[2]);
   }
 };
 
@@ -98,14 +100,17 @@ struct NormInputGradient {
     float factor;
     float mean_bias;
     float mean_weight;
+    RowMask mask;
     __device__ void operator()(std::int64_t row) const {
       auto const at = row * width;
-      output[at] = factor * (gradient[at] - mean_bias - norm(input[at]) * mean_weight);
+      float const dy = gradient[at];
+      output[at] =
+          factor * (mask.counts(row) ? dy - mean_bias - norm(input[at]) * mean_weight : dy);
     }
   };
   __device__ OfColumn of_column(std::int64_t column) const {
     ColumnNorm const norm({args.statistics, nullptr, nullptr, 0.0F}, args.width, column);
-    auto const rows = static_cast<float>(args.rows);
+    float const rows = args.statistics[3 * args.width + column];
     return {args.input + column,
             args.output_gradient + column,
             args.input_gradient + column,
@@ -113,7 +118,8 @@ struct NormInputGradient {
             norm,
             args.weight[column] * norm.reciprocal,
             args.bias_gradient[column] / rows,
-            args.weight_gradient[column] / rows};
+            args.weight_gradient[column] / rows,
+            args.mask};
   }
 };
 
@@ -122,15 +128,15 @@ struct NormInputGradient {
 std::size_t column_statistics_workspace_bytes(CudaStream /*stream*/,
                                               std::int64_t rows,
                                               std::int64_t width) {
-  return column_sums_workspace_bytes(2, rows, width);
+  return column_sums_workspace_bytes(3, rows, width);
 }
 void column_statistics(CudaStream stream, ColumnStatisticsArgs const& args) {
-  sum_columns<2>(stream,
+  sum_columns<3>(stream,
                  "column_statistics",
                  args.rows,
                  args.width,
                  args.workspace,
-                 DeviationTerms{args.input, args.width},
+                 DeviationTerms{args},
                  FinishStatistics{args});
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/host_device.hpp"
+
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
@@ -8,22 +10,33 @@
 
 namespace msstream::ops::kernels {
 
+/// Says which rows count in the statistics of a batch: those whose mark is not 0. Null: all.
+struct RowMask {
+  float const* marks = nullptr;  ///< one for each run of `rows_a_mark` consecutive rows
+  std::int64_t rows_a_mark = 1;
+
+  [[nodiscard]] MSSTREAM_HOST_DEVICE bool counts(std::int64_t row) const {
+    return marks == nullptr || marks[rows_a_mark == 1 ? row : row / rows_a_mark] != 0.0F;
+  }
+};
+
 /// Computes the mean and the variance of each column, in float64, and updates running statistics:
 /// running = (1 - momentum) * running + momentum * (the batch's), with the variance of the batch
-/// divided by rows - 1, if there is more than one row. Without rows, the running statistics do not
-/// change, the means are 0 and the reciprocals 1.
+/// divided by rows - 1, if there is more than one row. Only rows that the mask counts are rows.
+/// Without any, the running statistics do not change, the means are 0 and the reciprocals 1.
 struct ColumnStatisticsArgs {
   float const* input;  ///< [rows, width]
   std::int64_t rows;
   std::int64_t width;
   float epsilon;
   float momentum;
-  /// [3, width]: the means, their rounding errors, and 1 / sqrt(variance + epsilon), for the
-  /// variance divided by rows.
+  /// [4, width]: the means, their rounding errors, 1 / sqrt(variance + epsilon), for the variance
+  /// divided by rows, and the number of rows.
   float* statistics;
   float* running_mean;      ///< [width]
   float* running_variance;  ///< [width]
   void* workspace;          ///< column_statistics_workspace_bytes(), aligned to 8 bytes
+  RowMask mask = {};
 };
 std::size_t column_statistics_workspace_bytes(HostStream stream,
                                               std::int64_t rows,
@@ -37,7 +50,7 @@ void column_statistics(CudaStream stream, ColumnStatisticsArgs const& args);
 /// The statistics by which columns are normalised: those of a batch, or running ones if
 /// `statistics` is null.
 struct ColumnMoments {
-  float const* statistics;  ///< [3, width], as in ColumnStatisticsArgs
+  float const* statistics;  ///< [4, width], as in ColumnStatisticsArgs
   float const* running_mean;
   float const* running_variance;
   float epsilon;  ///< used with running statistics
@@ -58,7 +71,7 @@ void batch_norm(CudaStream stream, BatchNormArgs const& args);
 
 /// Computes the gradients of batch_norm() by the statistics of the batch: bias_gradient = sum of
 /// dy, weight_gradient = sum of dy * n, and dx = weight * reciprocal * (dy - (bias_gradient + n *
-/// weight_gradient) / rows).
+/// weight_gradient) / rows), where only rows that count have the second term.
 struct BatchNormGradientArgs {
   float const* input;
   float const* weight;
@@ -70,6 +83,7 @@ struct BatchNormGradientArgs {
   float* input_gradient;  ///< null if not wanted
   float* weight_gradient;
   float* bias_gradient;
+  RowMask mask = {};
 };
 std::size_t batch_norm_gradient_workspace_bytes(HostStream stream,
                                                 std::int64_t rows,

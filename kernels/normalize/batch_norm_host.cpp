@@ -12,18 +12,20 @@ std::size_t column_statistics_workspace_bytes(HostStream /*stream*/,
 }
 void column_statistics(HostStream stream, ColumnStatisticsArgs const& args) {
   stream.run([args] {
-    sum_columns<2>(
+    sum_columns<3>(
         args.rows,
         args.width,
         [&](std::int64_t row, std::int64_t column, auto& sums) {
-          double const deviation = static_cast<double>(args.input[row * args.width + column]) -
-                                   static_cast<double>(args.input[column]);
-          sums[0] += deviation;
-          sums[1] += deviation * deviation;
+          if (args.mask.counts(row)) {
+            double const deviation =
+                static_cast<double>(args.input[row * args.width + column]) - pivot_of(args, column);
+            sums[0] += deviation;
+            sums[1] += deviation * deviation;
+            sums[2] += 1.0;
+          }
         },
         [&](std::int64_t column, auto const& sums) {
-          double const pivot = args.rows > 0 ? static_cast<double>(args.input[column]) : 0.0;
-          finish_statistics(args, column, pivot, sums[0], sums[1]);
+          finish_statistics(args, column, sums[0], sums[1], sums[2]);
         });
   });
 }
@@ -64,13 +66,16 @@ void batch_norm_gradient(HostStream stream, BatchNormGradientArgs const& args) {
     if (args.input_gradient == nullptr) {
       return;
     }
-    auto const rows = static_cast<float>(args.rows);
     map_columns(args.rows, args.width, [&](std::int64_t row, std::int64_t column) {
       auto const at = row * args.width + column;
       auto const norm = norm_of(column);
-      args.input_gradient[at] = args.weight[column] * norm.reciprocal *
-                                (args.output_gradient[at] - args.bias_gradient[column] / rows -
-                                 norm(args.input[at]) * (args.weight_gradient[column] / rows));
+      float const rows = args.statistics[3 * args.width + column];
+      float const dy = args.output_gradient[at];
+      args.input_gradient[at] =
+          args.weight[column] * norm.reciprocal *
+          (args.mask.counts(row) ? dy - args.bias_gradient[column] / rows -
+                                       norm(args.input[at]) * (args.weight_gradient[column] / rows)
+                                 : dy);
     });
   });
 }

@@ -32,23 +32,30 @@ struct ColumnNorm {
   }
 };
 
-/// Stores the statistics of a column from the sums of the deviations from `pivot`, any number near
-/// the elements, and of their squares.
+/// Returns the number from which a column's deviations are summed: its first element, if there is
+/// one and it is finite. The row of that element need not count.
+MSSTREAM_HOST_DEVICE inline double pivot_of(ColumnStatisticsArgs const& args, std::int64_t column) {
+  float const first = args.rows > 0 ? args.input[column] : 0.0F;
+  return first - first == 0.0F ? static_cast<double>(first) : 0.0;
+}
+
+/// Stores the statistics of a column from the sums of the deviations from its pivot, of their
+/// squares, and of the rows that count.
 MSSTREAM_HOST_DEVICE inline void finish_statistics(ColumnStatisticsArgs const& args,
                                                    std::int64_t column,
-                                                   double pivot,
                                                    double sum,
-                                                   double squares) {
+                                                   double squares,
+                                                   double rows) {
   auto* const statistics = args.statistics + column;
-  if (args.rows == 0) {
+  statistics[3 * args.width] = static_cast<float>(rows);
+  if (rows == 0.0) {
     statistics[0] = 0.0F;
     statistics[args.width] = 0.0F;
     statistics[2 * args.width] = 1.0F;
     return;
   }
-  auto const rows = static_cast<double>(args.rows);
   double const from_pivot = sum / rows;
-  double const mean = pivot + from_pivot;
+  double const mean = pivot_of(args, column) + from_pivot;
   double const deviations = squares - sum * from_pivot;
   double const variance = (deviations < 0.0 ? 0.0 : deviations) / rows;  // NaN stays NaN
   auto const rounded = static_cast<float>(mean);
@@ -56,7 +63,7 @@ MSSTREAM_HOST_DEVICE inline void finish_statistics(ColumnStatisticsArgs const& a
   statistics[args.width] = static_cast<float>(mean - static_cast<double>(rounded));
   statistics[2 * args.width] =
       static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(args.epsilon)));
-  double const unbiased = args.rows > 1 ? variance * rows / (rows - 1.0) : variance;
+  double const unbiased = rows > 1.0 ? variance * rows / (rows - 1.0) : variance;
   double const share = args.momentum;
   auto const update = [&](float& running, double batch) {
     running = static_cast<float>((1.0 - share) * static_cast<double>(running) + share * batch);

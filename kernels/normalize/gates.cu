@@ -113,14 +113,16 @@ struct GateInputGradient {
     Of gate;
     float mean;
     float mean_product;
+    RowMask mask;
     __device__ void operator()(std::int64_t row) const {
       auto const at = row * width;
       float const x = input[at];
       float const dy = gradient[at];
       float result = gate.direct(x, dy);
       if constexpr (std::is_same_v<Of, DiceGate>) {
-        result +=
-            gate.reciprocal() * (gate.of_normal(x, dy) - mean - gate.normal(x) * mean_product);
+        float const through = gate.of_normal(x, dy);
+        result += gate.reciprocal() *
+                  (mask.counts(row) ? through - mean - gate.normal(x) * mean_product : through);
       }
       output[at] = result;
     }
@@ -132,9 +134,10 @@ struct GateInputGradient {
                   args.width,
                   gate_of<Of>(args, {args.statistics, nullptr, nullptr, 0.0F}, column),
                   0.0F,
-                  0.0F};
+                  0.0F,
+                  args.mask};
     if constexpr (std::is_same_v<Of, DiceGate>) {
-      auto const rows = static_cast<double>(args.rows);
+      double const rows = args.statistics[3 * args.width + column];
       made.mean = static_cast<float>(totals[args.width + column] / rows);
       made.mean_product = static_cast<float>(totals[2 * args.width + column] / rows);
     }

@@ -38,13 +38,14 @@ struct GateGradientArgs {
   float const* input;
   float const* weight;
   bool one_weight;
-  float const* statistics;  ///< [3, width], used by Gate::dice
+  float const* statistics;  ///< [4, width], used by Gate::dice
   float const* output_gradient;
   std::int64_t rows;
   std::int64_t width;
   void* workspace;         ///< gate_gradient_workspace_bytes(), aligned to 8 bytes
   float* input_gradient;   ///< null if not wanted
   float* weight_gradient;  ///< null if not wanted
+  RowMask mask = {};       ///< of the statistics
 };
 std::size_t gate_gradient_workspace_bytes(HostStream stream, std::int64_t rows, std::int64_t width);
 std::size_t gate_gradient_workspace_bytes(CudaStream stream, std::int64_t rows, std::int64_t width);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <type_traits>
 #include <vector>
 
 namespace msstream::ops::kernels {
@@ -77,18 +78,22 @@ void gate_gradient(HostStream stream, GateGradientArgs const& args) {
       if (args.input_gradient == nullptr) {
         return;
       }
-      auto const rows = static_cast<double>(args.rows);
       map_columns(args.rows, args.width, [&](std::int64_t row, std::int64_t column) {
         auto const at = row * args.width + column;
         auto const& of_column = gates[static_cast<std::size_t>(column)];
         auto const& sums = totals[static_cast<std::size_t>(column)];
         float const x = args.input[at];
         float const dy = args.output_gradient[at];
-        args.input_gradient[at] =
-            of_column.direct(x, dy) +
-            of_column.reciprocal() *
-                (of_column.of_normal(x, dy) - static_cast<float>(sums[1] / rows) -
-                 of_column.normal(x) * static_cast<float>(sums[2] / rows));
+        args.input_gradient[at] = of_column.direct(x, dy);
+        if constexpr (std::is_same_v<Of, DiceGate>) {
+          double const rows = args.statistics[3 * args.width + column];
+          float const through = of_column.of_normal(x, dy);
+          args.input_gradient[at] +=
+              of_column.reciprocal() *
+              (args.mask.counts(row) ? through - static_cast<float>(sums[1] / rows) -
+                                           of_column.normal(x) * static_cast<float>(sums[2] / rows)
+                                     : through);
+        }
       });
     });
   });

@@ -92,7 +92,12 @@ class KeptState : public MetricState {
     }
   }
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
-    auto const tally = read(issued_at).tally;
+    auto const tally =
+        read(issued_at,
+             users_ ? "examples since the last reset() have weights that are neither "
+                      "0 nor 1"
+                    : kOutsideWeights)
+            .tally;
     auto const count = static_cast<std::int64_t>(tally.at[kernels::Tally::examples]);
     require_capacity(count);
     if (count == 0) {
@@ -323,7 +328,7 @@ detail::AnyMetric GroupedAuc<AnyRuntime>::make(detail::AnyDevice const& device,
                                                Options const& options,
                                                std::source_location issued_at) {
   return detail::AnyMetric(std::make_shared<detail::KeptState>(
-      device, options.name, options.capacity, false, true, issued_at));
+      device, options.name, options.capacity, options.weighted, true, issued_at));
 }
 
 detail::AnyMetric BucketedAuc<AnyRuntime>::make(detail::AnyDevice const& device,

@@ -64,6 +64,8 @@ class MetricState {
   virtual void note_reset() const {}
 
  protected:
+  static constexpr char const* kOutsideWeights =
+      "examples since the last reset() have weights outside [0, 2^26]";
   /// The name of what a state sums, equal for states that can be added to each other.
   struct Sum {
     std::string of;
@@ -77,9 +79,7 @@ class MetricState {
   /// Waits for the updates so far, and returns the words. Throws std::invalid_argument if examples
   /// had bad numbers; `third_fault` says what Tally::bad_weights counts.
   [[nodiscard]] Read read(std::source_location issued_at,
-                          char const* third_fault =
-                              "examples since the last reset() have weights "
-                              "outside [0, 2^26]") const;
+                          char const* third_fault = kOutsideWeights) const;
   [[nodiscard]] std::uint64_t* words() const noexcept;
 
  private:

@@ -34,8 +34,9 @@ class NdcgState final : public MetricState {
 
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
     auto const tally = read(issued_at,
-                            "offsets since the last reset() are wrong; expected offsets that "
-                            "begin with 0, ascend, and end with the number of items")
+                            "offsets or weights since the last reset() are wrong; expected offsets "
+                            "that begin with 0, ascend, and end with the number of items, and "
+                            "weights of 0 or 1")
                            .tally;
     auto const lists = tally.at[kernels::Tally::examples];
     return lists > 0 ? std::optional(kernels::value_of(tally.at + kernels::Tally::terms) /
@@ -65,7 +66,6 @@ class NdcgState final : public MetricState {
         device.state(), DType::int64, sums.data(), sums.size(), Shape{places + 1}, issued_at);
   }
   void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const override {
-    require(!batch.weights, "{}: a batch with weights; expected a batch without", name());
     require(batch.offsets.has_value(),
             "{}: a batch without offsets; expected Batch::offsets of shape [lists + 1]",
             name());

@@ -69,7 +69,7 @@ struct Inputs {
       unique.ids, unique.count, Ids(device, {3}), gradient};
   ms::RandomGenerator<ms::Cuda> random{device};
   ops::RunningStatistics<ms::Cuda> running{bias, Floats(device, {kWidth})};
-  Floats statistics{device, {3, kWidth}};
+  Floats statistics{device, {4, kWidth}};
   Floats interacted{device, {kBatch, kWidth + 3}};
 
   Inputs() { averages.add("weight", weight); }

@@ -94,10 +94,12 @@ class BucketedAuc : public Metric<R> {
 
 /// GAUC: the mean of the exact AUC of each user's examples, weighted by the number of the user's
 /// examples (Zhou et al., Deep Interest Network, 2018, section 6.2). Users whose examples are all
-/// of one class are left out. Batches have `users`, and no weights.
+/// of one class are left out. Batches have `users`. Weights, if there are any, are 0 or 1: an
+/// example of weight 0 is left out, but takes room.
 ///
-/// Keeps every example, in 13 bytes of device memory for each of `capacity` examples. value() sorts
-/// them on the device, for which it allocates about 100 more bytes per example.
+/// Keeps every example, in 13 bytes of device memory, or 17 with weights, for each of `capacity`
+/// examples. value() sorts them on the device, for which it allocates about 100 more bytes per
+/// example.
 template <Runtime R = DefaultRuntime>
 class GroupedAuc;
 
@@ -108,6 +110,7 @@ class GroupedAuc<msstream::detail::AnyRuntime> {
   struct Options {
     std::string name = "grouped_auc";
     std::int64_t capacity = 1 << 20U;  ///< the most examples between two calls of reset()
+    bool weighted = false;             ///< whether updates have weights
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,

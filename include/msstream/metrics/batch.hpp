@@ -22,7 +22,7 @@ template <Runtime R = DefaultRuntime>
 struct Batch {
   Tensor<float, R> scores;
   Tensor<float, R> labels;  ///< in [0, 1]; a label above 0.5 is positive. For Ndcg, grades
-  std::optional<Tensor<float, R>> weights = {};  ///< in [0, 2^26]; null: every weight is 1
+  std::optional<Tensor<float, R>> weights = {};  ///< in [0, 2^26], or 0 and 1; null: all 1
   /// A device scalar: only the first *count examples exist. Null: all exist.
   ops::DeviceCount<R> count = {};
   std::optional<ops::IdTensor<R>> users = {};    ///< the user of each example, for GroupedAuc

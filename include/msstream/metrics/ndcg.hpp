@@ -19,8 +19,9 @@ namespace msstream::metrics {
 /// grades in [0, 30]. Offsets begin with 0, ascend, and end with the number of items, or with a
 /// number from `count` to that of the items if the batch has a count. Others are counted on the
 /// device, and value() throws std::invalid_argument with their number until reset(). Lists belong
-/// to one batch as a whole. A batch has no weights. The items of a list are compared with each
-/// other, so the time of a list grows with the square of its length.
+/// to one batch as a whole. Weights are 0 or 1: an item of weight 0 is left out of its list. The
+/// items of a list are compared with each other, so the time of a list grows with the square of its
+/// length.
 template <Runtime R = DefaultRuntime>
 class Ndcg;
 

@@ -5,7 +5,9 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/normalize.hpp>
 
+#include <optional>
 #include <source_location>
+#include <type_traits>
 
 /// Activations and small functions of each element of a float32 tensor, with their gradients. Each
 /// is one launch unless it says otherwise. Asynchronous; capture-safe; deterministic. relu(),
@@ -54,18 +56,19 @@ namespace detail {
 [[nodiscard]] BatchNormResult<AnyRuntime> dice(Floats const& input,
                                                Floats const& weight,
                                                RunningStatistics<AnyRuntime> const& running,
-                                               BatchNormOptions const& options,
+                                               BatchNormOptions<AnyRuntime> const& options,
                                                std::source_location issued_at);
 [[nodiscard]] Floats dice_inference(Floats const& input,
                                     Floats const& weight,
                                     RunningStatistics<AnyRuntime> const& running,
-                                    BatchNormOptions const& options,
+                                    BatchNormOptions<AnyRuntime> const& options,
                                     std::source_location issued_at);
 [[nodiscard]] OperandGradients<AnyRuntime> dice_gradient(Floats const& input,
                                                          Floats const& weight,
                                                          Floats const& statistics,
                                                          Floats const& output_gradient,
                                                          WantedOperands wanted,
+                                                         std::optional<Floats> const& mask,
                                                          std::source_location issued_at);
 
 }  // namespace detail
@@ -196,7 +199,7 @@ template <Runtime R>
     Tensor<float, R> const& input,
     Tensor<float, R> const& weight,
     RunningStatistics<R> const& running,
-    BatchNormOptions const& options = {},
+    BatchNormOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::dice(input, weight, running, options, issued_at));
 }
@@ -206,13 +209,14 @@ template <Runtime R>
     Tensor<float, R> const& input,
     Tensor<float, R> const& weight,
     RunningStatistics<R> const& running,
-    BatchNormOptions const& options = {},
+    BatchNormOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::dice_inference(input, weight, running, options, issued_at));
 }
 
 /// Returns the gradients of dice() with respect to the input (left), including those through the
-/// statistics of the batch, and the weight (right), from the statistics of its result.
+/// statistics of the batch, and the weight (right), from the statistics of its result and the mask
+/// of its options.
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> dice_gradient(
     Tensor<float, R> const& input,
@@ -220,9 +224,10 @@ template <Runtime R>
     Tensor<float, R> const& statistics,
     Tensor<float, R> const& output_gradient,
     WantedOperands wanted = {},
+    std::type_identity_t<std::optional<Tensor<float, R>>> const& mask = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
-      detail::dice_gradient(input, weight, statistics, output_gradient, wanted, issued_at));
+      detail::dice_gradient(input, weight, statistics, output_gradient, wanted, mask, issued_at));
 }
 
 }  // namespace msstream::ops

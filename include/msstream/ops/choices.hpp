@@ -45,6 +45,10 @@ enum class SegmentSemantics : std::uint8_t {
   torch
 };
 
+/// The divisor of a loss that is a mean: the number of elements, or the sum of their weights, so
+/// that elements of weight 0, such as the padding of a last batch, do not make the mean smaller.
+enum class LossReduction : std::uint8_t { mean, weighted_mean };
+
 /// The order in which unique() numbers the distinct ids.
 enum class UniqueOrder : std::uint8_t { ascending, first_occurrence };
 

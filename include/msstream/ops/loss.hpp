@@ -18,16 +18,18 @@ namespace msstream::ops {
 template <Runtime R = DefaultRuntime>
 struct LossOptions {
   /// In the shape of the inputs, or one for each row of them: [batch] or [batch, 1]. Null: all are
-  /// 1. A mean over the batch is divided by the number of elements, as in PyTorch.
+  /// 1.
   std::optional<Tensor<float, R>> weight = {};
   /// For bce_with_logits(): the factor of the loss of the positive part of a label.
   float pos_weight = 1.0F;
+  /// The divisor of a loss that is a mean. PyTorch divides by the number of elements.
+  LossReduction reduction = LossReduction::mean;
 
   /// Converts to options without a runtime type. For use by the library only.
   template <std::same_as<LossOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
-    return {weight, pos_weight};
+    return {weight, pos_weight, reduction};
   }
 };
 
@@ -58,6 +60,11 @@ template <Runtime R>
                                      std::source_location issued_at);
 /// Returns the mean of the losses of a batch; 0 for a batch without rows.
 [[nodiscard]] Floats mean_loss(Floats const& losses, std::source_location issued_at);
+/// Returns the divisor of a mean over elements whose weights, `elements_a_weight` times each, are
+/// `weights`: their sum, or a tiny number if it is 0.
+[[nodiscard]] Floats sum_of_weights(Floats const& weights,
+                                    float elements_a_weight,
+                                    std::source_location issued_at);
 
 }  // namespace detail
 

@@ -6,7 +6,9 @@
 #include <msstream/runtime/default_runtime.hpp>
 
 #include <concepts>
+#include <optional>
 #include <source_location>
+#include <type_traits>
 #include <utility>
 
 namespace msstream::ops {
@@ -27,10 +29,23 @@ struct RunningStatistics {
 };
 
 /// Options of batch_norm() and dice().
+template <Runtime R = DefaultRuntime>
 struct BatchNormOptions {
   /// The share of the batch in the running statistics, in [0, 1].
   float momentum = 0.1F;
   float epsilon = 1e-5F;  ///< added to the variance
+  /// Rows whose element is 0 do not count in the statistics, such as the padding of a last batch;
+  /// they are normalised like the others. One element for each row, or for each run of consecutive
+  /// rows: for an input [batch, items, width], [batch], [batch, 1] or [batch, items]. Null: all
+  /// rows count.
+  std::optional<Tensor<float, R>> mask = {};
+
+  /// Converts to options without a runtime type. For use by the library only.
+  template <std::same_as<BatchNormOptions<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
+    return {momentum, epsilon, mask};
+  }
 };
 
 /// The result of batch_norm() or dice(): the output, and the statistics of the batch that the
@@ -38,7 +53,8 @@ struct BatchNormOptions {
 template <Runtime R = DefaultRuntime>
 struct BatchNormResult {
   Tensor<float, R> output;
-  /// [3, width]: the means, their rounding errors, and 1 / sqrt(variance + epsilon).
+  /// [4, width]: the means, their rounding errors, 1 / sqrt(variance + epsilon), and the number of
+  /// rows that count.
   Tensor<float, R> statistics;
 };
 
@@ -56,19 +72,20 @@ template <Runtime R>
                                                      Floats const& weight,
                                                      Floats const& bias,
                                                      RunningStatistics<AnyRuntime> const& running,
-                                                     BatchNormOptions const& options,
+                                                     BatchNormOptions<AnyRuntime> const& options,
                                                      std::source_location issued_at);
 [[nodiscard]] Floats batch_norm_inference(Floats const& input,
                                           Floats const& weight,
                                           Floats const& bias,
                                           RunningStatistics<AnyRuntime> const& running,
-                                          BatchNormOptions const& options,
+                                          BatchNormOptions<AnyRuntime> const& options,
                                           std::source_location issued_at);
 [[nodiscard]] LayerNormGradients<AnyRuntime> batch_norm_gradient(Floats const& input,
                                                                  Floats const& weight,
                                                                  Floats const& statistics,
                                                                  Floats const& output_gradient,
                                                                  WantedOfLayerNorm wanted,
+                                                                 std::optional<Floats> const& mask,
                                                                  std::source_location issued_at);
 [[nodiscard]] Floats l2_normalize(Floats const& input,
                                   float epsilon,
@@ -84,18 +101,19 @@ template <Runtime R>
 /// variance of each column over the batch (Ioffe, Szegedy: Batch Normalization, 2015): input [...,
 /// width], weight and bias [width], float32. Also updates the running statistics: running = (1 -
 /// momentum) * running + momentum * the batch's, where the batch's variance is divided by rows - 1,
-/// as in PyTorch. Without rows nothing is updated.
+/// as in PyTorch. Without rows, or without any that the mask counts, nothing is updated.
 ///
 /// The sums are added in float64, in an order that the sizes decide. Two launches for up to 64 rows
 /// and three for more; asynchronous; capture-safe; deterministic. Throws std::invalid_argument for
-/// bad shapes, for a momentum outside [0, 1], and unless epsilon is finite and not negative.
+/// bad shapes, a mask among them, for a momentum outside [0, 1], and unless epsilon is finite and
+/// not negative.
 template <Runtime R>
 [[nodiscard]] BatchNormResult<R> batch_norm(
     Tensor<float, R> const& input,
     Tensor<float, R> const& weight,
     Tensor<float, R> const& bias,
     RunningStatistics<R> const& running,
-    BatchNormOptions const& options = {},
+    BatchNormOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::batch_norm(input, weight, bias, running, options, issued_at));
 }
@@ -108,15 +126,15 @@ template <Runtime R>
     Tensor<float, R> const& weight,
     Tensor<float, R> const& bias,
     RunningStatistics<R> const& running,
-    BatchNormOptions const& options = {},
+    BatchNormOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
       detail::batch_norm_inference(input, weight, bias, running, options, issued_at));
 }
 
 /// Returns the gradients of batch_norm(), including those that the input has through the statistics
-/// of the batch, from the statistics of its result. Weight and bias are computed in any case. Up to
-/// three launches. Deterministic.
+/// of the batch, from the statistics of its result and the mask of its options. Weight and bias are
+/// computed in any case. Up to three launches. Deterministic.
 template <Runtime R>
 [[nodiscard]] LayerNormGradients<R> batch_norm_gradient(
     Tensor<float, R> const& input,
@@ -124,9 +142,10 @@ template <Runtime R>
     Tensor<float, R> const& statistics,
     Tensor<float, R> const& output_gradient,
     WantedOfLayerNorm wanted = {},
+    std::type_identity_t<std::optional<Tensor<float, R>>> const& mask = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(
-      detail::batch_norm_gradient(input, weight, statistics, output_gradient, wanted, issued_at));
+  return detail::typed<R>(detail::batch_norm_gradient(
+      input, weight, statistics, output_gradient, wanted, mask, issued_at));
 }
 
 /// Returns each row divided by the larger of epsilon and its Euclidean norm: input [..., width],

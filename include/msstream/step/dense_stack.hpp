@@ -109,16 +109,26 @@ class DenseStack {
 
   /// Returns the output of the last layer, [batch, outputs], for an input [batch, inputs]. The
   /// result of a stack without layers is the input. `tape` is a GradientTape, or no_tape; with
-  /// no_tape nothing is dropped, and batch norm and Dice use the running statistics. Throws
+  /// no_tape nothing is dropped, and batch norm and Dice use the running statistics. With a mask,
+  /// only its rows count in the statistics: see ops::BatchNormOptions. Throws
   /// std::invalid_argument, with the name of the stack, for an input of another shape.
   template <class Tape>
   [[nodiscard]] Tensor<float, R> operator()(
       Tape& tape,
       Tensor<float, R> input,
       std::source_location issued_at = std::source_location::current()) const {
+    return (*this)(tape, std::move(input), std::optional<Tensor<float, R>>(), issued_at);
+  }
+  template <class Tape>
+  [[nodiscard]] Tensor<float, R> operator()(
+      Tape& tape,
+      Tensor<float, R> input,
+      std::optional<Tensor<float, R>> const& mask,
+      std::source_location issued_at = std::source_location::current()) const {
     if (!layers_.empty()) {
       detail::require_stack_input(name_, input.shape(), layers_.front().weight.shape()[0]);
     }
+    ops::BatchNormOptions<R> const counting{.mask = mask};
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       auto const& layer = layers_[i];
       auto const* const fixed = std::get_if<ops::Activation>(&layer.activation);
@@ -126,13 +136,14 @@ class DenseStack {
       input = ops::dense(tape, input, layer.weight, layer.bias, fused, issued_at);
       if (layer.norm) {
         auto const& norm = *layer.norm;
-        input = ops::batch_norm(tape, input, norm.weight, norm.bias, norm.running, {}, issued_at);
+        input =
+            ops::batch_norm(tape, input, norm.weight, norm.bias, norm.running, counting, issued_at);
         if (fixed != nullptr && *fixed == ops::Activation::relu) {
           input = ops::relu(tape, input, issued_at);
         }
       }
       if (layer.slope) {
-        input = layer.dice ? ops::dice(tape, input, *layer.slope, *layer.dice, {}, issued_at)
+        input = layer.dice ? ops::dice(tape, input, *layer.slope, *layer.dice, counting, issued_at)
                            : ops::prelu(tape, input, *layer.slope, issued_at);
       }
       if (random_ && dropout_.rate > 0.0F && i + 1 < layers_.size()) {

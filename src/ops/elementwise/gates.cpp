@@ -53,10 +53,11 @@ namespace {
                                                          std::optional<Floats> const& statistics,
                                                          Floats const& output_gradient,
                                                          WantedOperands wanted,
+                                                         std::optional<Floats> const& mask,
                                                          std::source_location issued_at) {
   auto const sizes = require_gate(operation, input, weight);
   require(output_gradient.shape() == input.shape() &&
-              (!statistics || statistics->shape() == (Shape{3, sizes.width})),
+              (!statistics || statistics->shape() == (Shape{4, sizes.width})),
           "{}: input {}, output gradient {}, statistics {}",
           operation,
           input.shape(),
@@ -71,6 +72,10 @@ namespace {
                               return kernels::gate_gradient_workspace_bytes(
                                   stream, sizes.rows, sizes.width);
                             }));
+  auto read = reads(input, weight, output_gradient);
+  if (statistics) {
+    read.add(*statistics);
+  }
   kernels::GateGradientArgs args{gate,
                                  input.data(),
                                  weight.data(),
@@ -81,7 +86,8 @@ namespace {
                                  sizes.width,
                                  workspace.data(),
                                  nullptr,
-                                 nullptr};
+                                 nullptr,
+                                 row_mask(operation, mask, sizes.rows, read)};
   msstream::detail::Uses<AnyRuntime, AccessMode::write> written;
   if (wanted.left) {
     args.input_gradient = gradients.left.emplace(device, input.shape()).data();
@@ -90,10 +96,6 @@ namespace {
   if (wanted.right) {
     args.weight_gradient = gradients.right.emplace(device, weight.shape()).data();
     written.add(*gradients.right);
-  }
-  auto read = reads(input, weight, output_gradient);
-  if (statistics) {
-    read.add(*statistics);
   }
   issue(
       operation,
@@ -133,13 +135,14 @@ OperandGradients<AnyRuntime> prelu_gradient(Floats const& input,
                        std::nullopt,
                        output_gradient,
                        wanted,
+                       std::nullopt,
                        issued_at);
 }
 
 BatchNormResult<AnyRuntime> dice(Floats const& input,
                                  Floats const& weight,
                                  RunningStatistics<AnyRuntime> const& running,
-                                 BatchNormOptions const& options,
+                                 BatchNormOptions<AnyRuntime> const& options,
                                  std::source_location issued_at) {
   auto const sizes = require_gate("dice", input, weight);
   require_batch_norm("dice", sizes.width, running, options);
@@ -164,7 +167,7 @@ BatchNormResult<AnyRuntime> dice(Floats const& input,
 Floats dice_inference(Floats const& input,
                       Floats const& weight,
                       RunningStatistics<AnyRuntime> const& running,
-                      BatchNormOptions const& options,
+                      BatchNormOptions<AnyRuntime> const& options,
                       std::source_location issued_at) {
   auto const sizes = require_gate("dice_inference", input, weight);
   require_batch_norm("dice_inference", sizes.width, running, options);
@@ -186,6 +189,7 @@ OperandGradients<AnyRuntime> dice_gradient(Floats const& input,
                                            Floats const& statistics,
                                            Floats const& output_gradient,
                                            WantedOperands wanted,
+                                           std::optional<Floats> const& mask,
                                            std::source_location issued_at) {
   return gate_gradient("dice_gradient",
                        kernels::Gate::dice,
@@ -194,6 +198,7 @@ OperandGradients<AnyRuntime> dice_gradient(Floats const& input,
                        statistics,
                        output_gradient,
                        wanted,
+                       mask,
                        issued_at);
 }
 

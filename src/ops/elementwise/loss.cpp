@@ -2,10 +2,12 @@
 #include "ops/elementwise/element_losses.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/ops/activation.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/tensor/issue.hpp>
 
+#include <limits>
 #include <source_location>
 
 namespace msstream::ops::detail {
@@ -68,6 +70,13 @@ BceResult<AnyRuntime> bce_with_logits(Floats const& logits,
 
 Floats mean_loss(Floats const& losses, std::source_location issued_at) {
   return losses.count() == 0 ? sum(losses, issued_at) : mean(losses, issued_at);
+}
+
+Floats sum_of_weights(Floats const& weights,
+                      float elements_a_weight,
+                      std::source_location issued_at) {
+  auto const all = scale(sum(weights, issued_at), elements_a_weight, issued_at);
+  return clamp(all, 0x1p-100F, std::numeric_limits<float>::max(), issued_at);
 }
 
 Floats scale_by_scalar(Floats const& input,

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <source_location>
 
 namespace msstream::ops::detail {
@@ -52,7 +53,7 @@ RowsAndWidth rows_and_width(char const* operation, Shape const& shape) {
 void require_batch_norm(char const* operation,
                         std::int64_t width,
                         RunningStatistics<AnyRuntime> const& running,
-                        BatchNormOptions const& options) {
+                        BatchNormOptions<AnyRuntime> const& options) {
   require(running.mean.shape() == Shape{width} && running.variance.shape() == Shape{width},
           "{}: running mean {} and variance {}; expected [{}]",
           operation,
@@ -69,14 +70,32 @@ void require_batch_norm(char const* operation,
           options.epsilon);
 }
 
+kernels::RowMask row_mask(char const* operation,
+                          std::optional<Floats> const& mask,
+                          std::int64_t rows,
+                          msstream::detail::Uses<AnyRuntime, AccessMode::read>& read) {
+  if (!mask) {
+    return {};
+  }
+  auto const marks = mask->count();
+  require(marks == 0 ? rows == 0 : rows % marks == 0,
+          "{}: a mask {} for {} rows; expected an element for each row, or for each run of as many",
+          operation,
+          mask->shape(),
+          rows);
+  read.add(*mask);
+  return {mask->data(), marks == 0 ? 1 : rows / marks};
+}
+
 Floats column_statistics(char const* operation,
                          Floats const& input,
                          RowsAndWidth const& sizes,
                          RunningStatistics<AnyRuntime> const& running,
-                         BatchNormOptions const& options,
+                         BatchNormOptions<AnyRuntime> const& options,
                          std::source_location issued_at) {
   auto const& device = input.device();
-  Floats statistics(device, {3, sizes.width});
+  Floats statistics(device, {4, sizes.width});
+  auto read = reads(input);
   Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
                               return kernels::column_statistics_workspace_bytes(
                                   stream, sizes.rows, sizes.width);
@@ -89,10 +108,11 @@ Floats column_statistics(char const* operation,
                                            statistics.data(),
                                            running.mean.data(),
                                            running.variance.data(),
-                                           workspace.data()};
+                                           workspace.data(),
+                                           row_mask(operation, options.mask, sizes.rows, read)};
   issue(
       operation,
-      reads(input),
+      read,
       workspace.with(writes(statistics, running.mean, running.variance)),
       [args](auto stream) { kernels::column_statistics(stream, args); },
       {},
@@ -104,7 +124,7 @@ BatchNormResult<AnyRuntime> batch_norm(Floats const& input,
                                        Floats const& weight,
                                        Floats const& bias,
                                        RunningStatistics<AnyRuntime> const& running,
-                                       BatchNormOptions const& options,
+                                       BatchNormOptions<AnyRuntime> const& options,
                                        std::source_location issued_at) {
   auto const sizes = require_columns("batch_norm", input.shape(), weight.shape(), bias.shape());
   require_batch_norm("batch_norm", sizes.width, running, options);
@@ -132,7 +152,7 @@ Floats batch_norm_inference(Floats const& input,
                             Floats const& weight,
                             Floats const& bias,
                             RunningStatistics<AnyRuntime> const& running,
-                            BatchNormOptions const& options,
+                            BatchNormOptions<AnyRuntime> const& options,
                             std::source_location issued_at) {
   constexpr char const* kName = "batch_norm_inference";
   auto const sizes = require_columns(kName, input.shape(), weight.shape(), bias.shape());
@@ -160,10 +180,11 @@ LayerNormGradients<AnyRuntime> batch_norm_gradient(Floats const& input,
                                                    Floats const& statistics,
                                                    Floats const& output_gradient,
                                                    WantedOfLayerNorm wanted,
+                                                   std::optional<Floats> const& mask,
                                                    std::source_location issued_at) {
   constexpr char const* kName = "batch_norm_gradient";
   auto const sizes = require_columns(kName, input.shape(), weight.shape(), weight.shape());
-  require(output_gradient.shape() == input.shape() && statistics.shape() == (Shape{3, sizes.width}),
+  require(output_gradient.shape() == input.shape() && statistics.shape() == (Shape{4, sizes.width}),
           "{}: input {}, output gradient {}, statistics {}",
           kName,
           input.shape(),
@@ -174,6 +195,8 @@ LayerNormGradients<AnyRuntime> batch_norm_gradient(Floats const& input,
     return gradients;
   }
   auto const& device = input.device();
+  auto read = reads(input, weight, statistics, output_gradient);
+  auto const counting = row_mask(kName, mask, sizes.rows, read);
   gradients.weight.emplace(device, Shape{sizes.width});
   gradients.bias.emplace(device, Shape{sizes.width});
   Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
@@ -189,7 +212,8 @@ LayerNormGradients<AnyRuntime> batch_norm_gradient(Floats const& input,
                                       workspace.data(),
                                       nullptr,
                                       gradients.weight->data(),
-                                      gradients.bias->data()};
+                                      gradients.bias->data(),
+                                      counting};
   auto written = workspace.with(writes(*gradients.weight, *gradients.bias));
   if (wanted.input) {
     args.input_gradient = gradients.input.emplace(device, input.shape()).data();
@@ -197,7 +221,7 @@ LayerNormGradients<AnyRuntime> batch_norm_gradient(Floats const& input,
   }
   issue(
       kName,
-      reads(input, weight, statistics, output_gradient),
+      read,
       written,
       [args](auto stream) { kernels::batch_norm_gradient(stream, args); },
       {},

@@ -4,8 +4,10 @@
 #include "normalize/batch_norm.hpp"
 
 #include <msstream/ops/normalize.hpp>
+#include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <source_location>
 
 namespace msstream::ops::detail {
@@ -23,20 +25,28 @@ struct RowsAndWidth {
 void require_batch_norm(char const* operation,
                         std::int64_t width,
                         RunningStatistics<AnyRuntime> const& running,
-                        BatchNormOptions const& options);
+                        BatchNormOptions<AnyRuntime> const& options);
+
+/// Returns the mask of a batch norm as a kernel takes it, or one that counts all rows, and adds it
+/// to what an operation reads. Throws std::invalid_argument unless its elements divide the rows
+/// evenly.
+[[nodiscard]] kernels::RowMask row_mask(char const* operation,
+                                        std::optional<Floats> const& mask,
+                                        std::int64_t rows,
+                                        msstream::detail::Uses<AnyRuntime, AccessMode::read>& read);
 
 /// Issues the computation of the batch's statistics, which also updates the running ones, and
-/// returns the former, [3, width].
+/// returns the former, [4, width].
 [[nodiscard]] Floats column_statistics(char const* operation,
                                        Floats const& input,
                                        RowsAndWidth const& sizes,
                                        RunningStatistics<AnyRuntime> const& running,
-                                       BatchNormOptions const& options,
+                                       BatchNormOptions<AnyRuntime> const& options,
                                        std::source_location issued_at);
 
 /// Returns the running statistics as a kernel takes them.
-[[nodiscard]] inline kernels::ColumnMoments moments_of(RunningStatistics<AnyRuntime> const& running,
-                                                       BatchNormOptions const& options) {
+[[nodiscard]] inline kernels::ColumnMoments moments_of(
+    RunningStatistics<AnyRuntime> const& running, BatchNormOptions<AnyRuntime> const& options) {
   return {nullptr, running.mean.data(), running.variance.data(), options.epsilon};
 }
 

@@ -73,7 +73,7 @@ Floats dice(AnyTape& tape,
             Floats const& input,
             Floats const& weight,
             RunningStatistics<AnyRuntime> const& running,
-            BatchNormOptions const& options,
+            BatchNormOptions<AnyRuntime> const& options,
             std::source_location issued_at) {
   if (!tape.is_recording()) {
     return dice_inference(input, weight, running, options, issued_at);
@@ -85,9 +85,9 @@ Floats dice(AnyTape& tape,
       input,
       weight,
       result.output,
-      [input, weight, statistics = result.statistics, issued_at](Floats const& gradient,
-                                                                 WantedOperands wanted) {
-        return dice_gradient(input, weight, statistics, gradient, wanted, issued_at);
+      [input, weight, statistics = result.statistics, mask = options.mask, issued_at](
+          Floats const& gradient, WantedOperands wanted) {
+        return dice_gradient(input, weight, statistics, gradient, wanted, mask, issued_at);
       },
       issued_at);
 }

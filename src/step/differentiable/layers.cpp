@@ -60,7 +60,7 @@ Floats batch_norm(AnyTape& tape,
                   Floats const& weight,
                   Floats const& bias,
                   RunningStatistics<AnyRuntime> const& running,
-                  BatchNormOptions const& options,
+                  BatchNormOptions<AnyRuntime> const& options,
                   std::source_location issued_at) {
   if (!tape.is_recording()) {
     return batch_norm_inference(input, weight, bias, running, options, issued_at);
@@ -69,13 +69,13 @@ Floats batch_norm(AnyTape& tape,
   tape.record(
       "batch_norm",
       result.output,
-      [input, weight, bias, statistics = result.statistics, issued_at](AnyTape& playing,
-                                                                       Floats const& gradient) {
+      [input, weight, bias, statistics = result.statistics, mask = options.mask, issued_at](
+          AnyTape& playing, Floats const& gradient) {
         WantedOfLayerNorm const wanted{.input = playing.wants_gradient(input.any()),
                                        .parameters = playing.wants_gradient(weight.any()) ||
                                                      playing.wants_gradient(bias.any())};
         auto const gradients =
-            batch_norm_gradient(input, weight, statistics, gradient, wanted, issued_at);
+            batch_norm_gradient(input, weight, statistics, gradient, wanted, mask, issued_at);
         if (gradients.input) {
           playing.add_gradient(input, *gradients.input, issued_at);
         }

@@ -1,19 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/broadcast_plan.hpp"
 #include "ops/elementwise/element_losses.hpp"
+#include "step/differentiable/recorded_mean.hpp"
 #include "step/recorded.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/step/differentiable/elementwise.hpp>
 #include <msstream/step/differentiable/loss.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
+#include <optional>
 #include <source_location>
 #include <utility>
 
 namespace msstream::ops::detail {
+
+Floats recorded_mean(AnyTape* tape,
+                     char const* operation,
+                     Floats const& inputs,
+                     BceResult<AnyRuntime> const& each,
+                     std::optional<Floats> const& divisor,
+                     std::source_location issued_at) {
+  auto mean = divisor ? divide(sum(each.losses, issued_at), *divisor, issued_at)
+                      : mean_loss(each.losses, issued_at);
+  if (tape == nullptr) {
+    return mean;
+  }
+  auto const count = each.losses.count();
+  auto const factor = divisor || count == 0 ? 1.0F : 1.0F / static_cast<float>(count);
+  return recorded(
+      *tape,
+      operation,
+      inputs,
+      std::move(mean),
+      [gradients = each.gradients, divisor, factor, issued_at](Floats const& gradient) {
+        auto const of_each = divisor ? divide(gradient, *divisor, issued_at) : gradient;
+        return scale_by_scalar(gradients, of_each, factor, issued_at);
+      },
+      issued_at);
+}
+
 namespace {
 
 /// Returns the mean of losses of elements, which is recorded if there is a tape.
@@ -21,21 +50,14 @@ namespace {
                              ElementLosses const& of,
                              std::source_location issued_at) {
   auto const result = element_losses(of, issued_at);
-  auto mean = mean_loss(result.losses, issued_at);
-  if (tape == nullptr) {
-    return mean;
-  }
   auto const count = result.losses.count();
-  auto const factor = count == 0 ? 0.0F : 1.0F / static_cast<float>(count);
-  return recorded(
-      *tape,
-      of.operation,
-      of.inputs,
-      std::move(mean),
-      [gradients = result.gradients, factor, issued_at](Floats const& gradient) {
-        return scale_by_scalar(gradients, gradient, factor, issued_at);
-      },
-      issued_at);
+  std::optional<Floats> divisor;
+  if (auto const& weight = of.options.weight;
+      weight && of.options.reduction == LossReduction::weighted_mean) {
+    auto const each = count == 0 ? 1 : count / weight->count();
+    divisor = sum_of_weights(*weight, static_cast<float>(each), issued_at);
+  }
+  return recorded_mean(tape, of.operation, of.inputs, result, divisor, issued_at);
 }
 
 /// Returns the mean loss of the differences of scores that should be positive.

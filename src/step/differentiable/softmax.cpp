@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "step/differentiable/recorded_mean.hpp"
 #include "step/recorded.hpp"
 
 #include <msstream/ops/activation.hpp>
-#include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/step/differentiable/loss.hpp>
@@ -13,7 +13,6 @@
 #include <limits>
 #include <optional>
 #include <source_location>
-#include <utility>
 
 namespace msstream::ops::detail {
 namespace {
@@ -58,23 +57,8 @@ Floats mean_softmax_cross_entropy(AnyTape* tape,
   if (counted) {
     divisor = clamp(sum(*counted, issued_at), 1.0F, std::numeric_limits<float>::max(), issued_at);
   }
-  auto loss = divisor ? divide(sum(result.losses, issued_at), *divisor, issued_at)
-                      : mean_loss(result.losses, issued_at);
-  if (tape == nullptr) {
-    return loss;
-  }
-  auto const count = result.losses.count();
-  auto const factor = divisor || count == 0 ? 1.0F : 1.0F / static_cast<float>(count);
-  return recorded(
-      *tape,
-      kOperation,
-      logits,
-      std::move(loss),
-      [gradients = result.gradients, divisor, factor, issued_at](Floats const& gradient) {
-        auto const of_each = divisor ? divide(gradient, *divisor, issued_at) : gradient;
-        return scale_by_scalar(gradients, of_each, factor, issued_at);
-      },
-      issued_at);
+  return recorded_mean(
+      tape, kOperation, logits, {result.losses, result.gradients}, divisor, issued_at);
 }
 
 }  // namespace msstream::ops::detail

@@ -72,9 +72,9 @@ class BatchNormTest : public KernelTest<Stream> {
     Buffer<float> mean;
     Buffer<float> variance;
   };
-  Statistics statistics(MatrixSizes sizes, Buffer<float> const& input) {
+  Statistics statistics(MatrixSizes sizes, Buffer<float> const& input, RowMask mask = {}) {
     auto const width = static_cast<std::size_t>(sizes.width);
-    Statistics made{this->floats(3 * sizes.width),
+    Statistics made{this->floats(4 * sizes.width),
                     this->upload(std::vector<float>(width, 0.5F)),
                     this->upload(std::vector<float>(width, 2.0F))};
     auto const workspace =
@@ -88,7 +88,8 @@ class BatchNormTest : public KernelTest<Stream> {
                        made.of_batch.data(),
                        made.mean.data(),
                        made.variance.data(),
-                       workspace.data()});
+                       workspace.data(),
+                       mask});
     this->synchronise();
     return made;
   }
@@ -182,9 +183,54 @@ TYPED_TEST(BatchNormTest, running_statistics_normalise_as_well) {
 TYPED_TEST(BatchNormTest, without_rows_the_running_statistics_stay) {
   auto const input = this->floats(0);
   auto const statistics = this->statistics({0, 3}, input);
-  EXPECT_EQ(this->read(statistics.of_batch), (std::vector<float>{0, 0, 0, 0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(this->read(statistics.of_batch),
+            (std::vector<float>{0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0}));
   EXPECT_EQ(this->read(statistics.mean), std::vector<float>(3, 0.5F));
   EXPECT_EQ(this->read(statistics.variance), std::vector<float>(3, 2.0F));
+}
+
+TYPED_TEST(BatchNormTest, rows_that_do_not_count_are_not_looked_at) {
+  for (auto const& sizes : kMatrices) {
+    for (std::int64_t const rows_a_mark : {1, 3}) {
+      SCOPED_TRACE(fmt::format("{} x {}, {} a mark", sizes.rows, sizes.width, rows_a_mark));
+      auto values = this->random.reals(sizes.rows * sizes.width);
+      auto const marks = (sizes.rows + rows_a_mark - 1) / rows_a_mark;
+      std::vector<float> mask;
+      for (std::int64_t i = 0; i < marks; ++i) {
+        mask.push_back(static_cast<float>(this->random.integer(0, 1)));
+      }
+      std::vector<float> counted;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        auto const row = static_cast<std::int64_t>(i) / sizes.width;
+        if (mask[static_cast<std::size_t>(row / rows_a_mark)] != 0.0F) {
+          counted.push_back(values[i]);
+        } else {
+          values[i] = std::nanf("");
+        }
+      }
+      auto const input = this->upload(values);
+      auto const marked = this->upload(mask);
+      auto const found = this->statistics(sizes, input, {marked.data(), rows_a_mark});
+      auto const rows = static_cast<std::int64_t>(counted.size()) / sizes.width;
+      auto const alone = this->upload(counted);
+      auto const expected = this->statistics({rows, sizes.width}, alone);
+      auto const statistics = this->read(found.of_batch);
+      auto const of_rows = this->read(expected.of_batch);
+      for (std::size_t c = 0; c < static_cast<std::size_t>(sizes.width); ++c) {
+        auto const width = static_cast<std::size_t>(sizes.width);
+        EXPECT_NEAR(double{statistics[c]} + statistics[width + c],
+                    double{of_rows[c]} + of_rows[width + c],
+                    1e-12);
+        EXPECT_NEAR(statistics[2 * width + c] / of_rows[2 * width + c], 1.0F, 1e-6F);
+        EXPECT_EQ(statistics[3 * width + c], static_cast<float>(rows));
+      }
+      auto const as_doubles = [](std::vector<float> const& all) {
+        return Float64s(all.begin(), all.end());
+      };
+      expect_within(this->read(found.mean), as_doubles(this->read(expected.mean)));
+      expect_within(this->read(found.variance), as_doubles(this->read(expected.variance)));
+    }
+  }
 }
 
 TYPED_TEST(BatchNormTest, gradients_agree_with_double) {

@@ -103,7 +103,7 @@ TYPED_TEST(NormalizeTest, refuses_what_does_not_fit) {
   auto const three = this->any({3});
   auto const two = this->any({2});
   auto const running = this->running(3);
-  using Options = ops::BatchNormOptions;
+  using Options = ops::BatchNormOptions<TypeParam>;
   expect_refused([&] { (void)ops::batch_norm(x, two, three, running); }, "batch_norm", "[2]");
   expect_refused([&] { (void)ops::batch_norm(x, three, two, running); }, "batch_norm", "[2]");
   expect_refused([&] { (void)ops::batch_norm(x, three, three, this->running(2)); },
@@ -120,6 +120,13 @@ TYPED_TEST(NormalizeTest, refuses_what_does_not_fit) {
   expect_refused([&] { (void)ops::batch_norm_gradient(x, three, three, x); },
                  "batch_norm_gradient",
                  "statistics [3]");
+  expect_refused(
+      [&] { (void)ops::batch_norm(x, three, three, running, Options{.mask = this->any({4})}); },
+      "batch_norm",
+      "a mask [4] for 2 rows");
+  expect_refused([&] { (void)ops::dice(x, three, running, Options{.mask = this->any({0})}); },
+                 "dice",
+                 "a mask [0] for 2 rows");
   expect_refused([&] { (void)ops::prelu(x, two); }, "prelu", "[2, 3]", "[2]");
   expect_refused([&] { (void)ops::dice(x, two, running); }, "dice", "[2, 3]", "[2]");
   expect_refused([&] { (void)ops::l2_normalize(x, 0.0F); }, "l2_normalize", "epsilon 0");

@@ -7,18 +7,22 @@
 namespace msstream::testing {
 namespace {
 
-/// The columns of a matrix, normalised by their means and variances.
-Doubles normalised(Doubles const& x, std::size_t width, double epsilon) {
+/// The columns of a matrix, normalised by the means and variances of the rows with a mark above 0.
+/// Without marks all rows have one.
+Doubles normalised(Doubles const& x, std::size_t width, double epsilon, Floats const& marks = {}) {
   Doubles out(x.size());
-  auto const rows = static_cast<double>(x.size() / width);
+  auto const counts = [&](std::size_t i) { return marks.empty() || marks[i / width] > 0 ? 1 : 0; };
   for (std::size_t c = 0; c < width; ++c) {
+    double rows = 0;
     double mean = 0;
     double variance = 0;
     for (std::size_t i = c; i < x.size(); i += width) {
-      mean += x[i] / rows;
+      rows += counts(i);
+      mean += x[i] * counts(i);
     }
+    mean /= rows;
     for (std::size_t i = c; i < x.size(); i += width) {
-      variance += (x[i] - mean) * (x[i] - mean) / rows;
+      variance += (x[i] - mean) * (x[i] - mean) / rows * counts(i);
     }
     for (std::size_t i = c; i < x.size(); i += width) {
       out[i] = (x[i] - mean) / std::sqrt(variance + epsilon);
@@ -26,8 +30,12 @@ Doubles normalised(Doubles const& x, std::size_t width, double epsilon) {
   }
   return out;
 }
-Doubles dice_of(Doubles const& x, Doubles const& weight, std::size_t width, double epsilon) {
-  auto out = normalised(x, width, epsilon);
+Doubles dice_of(Doubles const& x,
+                Doubles const& weight,
+                std::size_t width,
+                double epsilon,
+                Floats const& marks = {}) {
+  auto out = normalised(x, width, epsilon, marks);
   for (std::size_t i = 0; i < x.size(); ++i) {
     double const p = 1 / (1 + std::exp(-out[i]));
     double const w = weight[weight.size() == 1 ? 0 : i % width];
@@ -110,7 +118,7 @@ TYPED_TEST(DifferentiableActivationTest, prelu_by_input_and_weight) {
 
 TYPED_TEST(DifferentiableActivationTest, dice_by_input_and_weight) {
   auto const x = this->random.reals(7 * 3);
-  ops::BatchNormOptions const options{.epsilon = kStatisticsEpsilon};
+  ops::BatchNormOptions<TypeParam> const options{.epsilon = kStatisticsEpsilon};
   for (std::int64_t const weights : {1, 3}) {
     auto const weight = this->random.reals(weights);
     this->expect_gradient(
@@ -138,7 +146,7 @@ TYPED_TEST(DifferentiableActivationTest, batch_norm_by_each_operand) {
   auto const x = this->random.reals(7 * 3);
   auto const weight = this->random.reals(3);
   auto const bias = this->random.reals(3);
-  ops::BatchNormOptions const options{.epsilon = kStatisticsEpsilon};
+  ops::BatchNormOptions<TypeParam> const options{.epsilon = kStatisticsEpsilon};
   auto const reference = [](Doubles const& values, Doubles const& weights, Doubles const& biases) {
     auto out = normalised(values, 3, double{kStatisticsEpsilon});
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -168,6 +176,35 @@ TYPED_TEST(DifferentiableActivationTest, batch_norm_by_each_operand) {
         return op(tape, this->put(x, {7, 3}), this->put(weight), in);
       },
       [&](Doubles const& in) { return reference(to_doubles(x), to_doubles(weight), in); });
+}
+
+TYPED_TEST(DifferentiableActivationTest, rows_that_do_not_count_have_gradients_of_their_own_alone) {
+  auto const x = this->random.reals(7 * 3);
+  auto const weight = this->random.reals(3);
+  Floats const marks{1, 0, 1, 1, 0, 1, 0};
+  ops::BatchNormOptions<TypeParam> const options{.epsilon = kStatisticsEpsilon,
+                                                 .mask = this->put(marks, {7, 1})};
+  this->expect_gradient(
+      x,
+      {7, 3},
+      [&](auto& tape, auto const& in) {
+        auto const ones = this->put(Floats(3, 1.0F));
+        return ops::batch_norm(tape, in, ones, ones, this->running(3), options);
+      },
+      [&](Doubles const& in) {
+        auto out = normalised(in, 3, double{kStatisticsEpsilon}, marks);
+        std::ranges::transform(out, out.begin(), [](double n) { return n + 1; });
+        return out;
+      });
+  this->expect_gradient(
+      x,
+      {7, 3},
+      [&](auto& tape, auto const& in) {
+        return ops::dice(tape, in, this->put(weight), this->running(3), options);
+      },
+      [&](Doubles const& in) {
+        return dice_of(in, to_doubles(weight), 3, double{kStatisticsEpsilon}, marks);
+      });
 }
 
 TYPED_TEST(DifferentiableActivationTest, l2_normalize) {

@@ -124,6 +124,61 @@ TYPED_TEST(DifferentiableLossesTest, bce_with_weights_of_examples_and_of_positiv
   });
 }
 
+TYPED_TEST(DifferentiableLossesTest, a_weighted_mean_is_divided_by_the_sum_of_weights) {
+  for (Shape const& of_weights : {Shape{9, 3}, Shape{9}}) {
+    auto const values = this->random.reals(27, -2.0F, 2.0F);
+    auto const labels = this->random.reals(27, 0.0F, 1.0F);
+    auto weights = this->random.reals(of_weights.count(), 0.1F, 2.0F);
+    weights[1] = 0;
+    auto const each = 27 / weights.size();
+    ops::LossOptions<TypeParam> const options{.weight = this->put(weights, of_weights),
+                                              .reduction = ops::LossReduction::weighted_mean};
+    double all = 0;
+    for (float const weight : weights) {
+      all += weight * static_cast<double>(each);
+    }
+    auto const mean = [&](Doubles const& x, auto const& of_element) {
+      double sum = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        sum += weights[i / each] * of_element(x[i], static_cast<double>(labels[i]));
+      }
+      return Doubles{sum / all};
+    };
+    this->expect_loss(
+        values,
+        {9, 3},
+        [&](auto& tape, auto const& x) {
+          return ops::mean_bce_with_logits(tape, x, this->put(labels, {9, 3}), options);
+        },
+        [&](Doubles const& x) {
+          return mean(
+              x, [](double logit, double label) { return weighted_bce_of(logit, label, 1, 1); });
+        });
+    this->expect_loss(
+        values,
+        {9, 3},
+        [&](auto& tape, auto const& x) {
+          return ops::mse_loss(tape, x, this->put(labels, {9, 3}), options);
+        },
+        [&](Doubles const& x) {
+          return mean(x, [](double p, double target) { return (p - target) * (p - target); });
+        });
+  }
+}
+
+TYPED_TEST(DifferentiableLossesTest, a_weighted_mean_without_weight_is_0) {
+  GradientTape tape(this->device());
+  auto const x = this->put(Floats{1, 2}, {2, 1});
+  auto const loss = ops::mse_loss(
+      tape,
+      x,
+      this->put(Floats{0, 0}, {2, 1}),
+      {.weight = this->put(Floats{0, 0}), .reduction = ops::LossReduction::weighted_mean});
+  tape.backward(loss);
+  EXPECT_EQ(to_host(loss), Floats{0});
+  EXPECT_EQ(to_host(tape.gradient(x)), (Floats{0, 0}));
+}
+
 TYPED_TEST(DifferentiableLossesTest, a_weight_of_0_leaves_an_example_out) {
   auto const nan = std::nanf("");
   auto const result =

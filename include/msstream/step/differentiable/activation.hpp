@@ -36,7 +36,7 @@ namespace detail {
                           Floats const& input,
                           Floats const& weight,
                           RunningStatistics<AnyRuntime> const& running,
-                          BatchNormOptions const& options,
+                          BatchNormOptions<AnyRuntime> const& options,
                           std::source_location issued_at);
 
 // The forms for NoTape, which are the operations without a tape.
@@ -73,7 +73,7 @@ template <class... Args>
                                  Floats const& input,
                                  Floats const& weight,
                                  RunningStatistics<AnyRuntime> const& running,
-                                 BatchNormOptions const& options,
+                                 BatchNormOptions<AnyRuntime> const& options,
                                  std::source_location issued_at) {
   return dice_inference(input, weight, running, options, issued_at);
 }
@@ -148,7 +148,7 @@ template <Runtime R, TapeOf<R> Tape>
     Tensor<float, R> const& input,
     Tensor<float, R> const& weight,
     RunningStatistics<R> const& running,
-    BatchNormOptions const& options = {},
+    BatchNormOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::dice(tape, input, weight, running, options, issued_at));
 }

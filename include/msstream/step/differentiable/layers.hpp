@@ -69,7 +69,7 @@ namespace detail {
                                 Floats const& weight,
                                 Floats const& bias,
                                 RunningStatistics<AnyRuntime> const& running,
-                                BatchNormOptions const& options,
+                                BatchNormOptions<AnyRuntime> const& options,
                                 std::source_location issued_at);
 [[nodiscard]] Floats l2_normalize(AnyTape& tape,
                                   Floats const& input,
@@ -117,7 +117,7 @@ template <class... Args>
                                        Floats const& weight,
                                        Floats const& bias,
                                        RunningStatistics<AnyRuntime> const& running,
-                                       BatchNormOptions const& options,
+                                       BatchNormOptions<AnyRuntime> const& options,
                                        std::source_location issued_at) {
   return batch_norm_inference(input, weight, bias, running, options, issued_at);
 }
@@ -238,7 +238,7 @@ template <Runtime R, TapeOf<R> Tape>
     Tensor<float, R> const& weight,
     Tensor<float, R> const& bias,
     RunningStatistics<R> const& running,
-    BatchNormOptions const& options = {},
+    BatchNormOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
       detail::batch_norm(tape, input, weight, bias, running, options, issued_at));

@@ -29,7 +29,7 @@ void add_note_of_recorder(Report& report, Recording const& recording) {
     });
     report.notes.push_back(fmt::format(
         "Recording took {} of the host's time ({} of the window) to store what it recorded. Each "
-        "of the {} launches took longer for it as well, by 1.4 to 3.3 µs where that was measured.",
+        "of the {} launches took longer for it as well, by 1.4 to 7 µs where that was measured.",
         duration_text(overhead),
         share_text(overhead, report.window.length()),
         launches));

@@ -27,11 +27,6 @@
 #include <string>
 #include <vector>
 
-#ifndef MSSTREAM_OVERLAP_RECORDER
-#define MSSTREAM_OVERLAP_RECORDER ""
-#define MSSTREAM_OVERLAP_FAKE_CUPTI ""
-#endif
-
 namespace msstream::testing {
 namespace {
 

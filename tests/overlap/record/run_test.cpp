@@ -22,12 +22,6 @@
 #include <string>
 #include <vector>
 
-#ifndef MSSTREAM_OVERLAP_RECORDER
-#define MSSTREAM_OVERLAP_RECORDER ""
-#define MSSTREAM_OVERLAP_FAKE_CUPTI ""
-#define MSSTREAM_OVERLAP_FAKE_PROGRAM ""
-#endif
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -37,9 +37,10 @@ function describeAccounts(report) {
   }
 }
 
-function gain(title, [before, after]) {
+function gain(title, [before, after, least, most, why]) {
   const factor = after > 0 ? `, ${(before / after).toFixed(2)}x` : "";
-  return make("p", {}, title, make("span", {class: "gain"}, `${duration(before)} → ${duration(after)}${factor}`));
+  const range = why ? [make("br"), `between ${duration(least)} and ${duration(most)}: `, text(why)] : [];
+  return make("p", {}, title, make("span", {class: "gain"}, `${duration(before)} → ${duration(after)}${factor}`), ...range);
 }
 
 // How long the kinds of work and the streams were busy, where there are several.

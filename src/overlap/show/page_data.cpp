@@ -379,6 +379,11 @@ class DataWriter {
       json_.begin_array();
       json_.value(prediction->before);
       json_.value(prediction->after);
+      if (auto const& range = prediction->range) {
+        json_.value(range->least);
+        json_.value(range->most);
+        json_.value(range->why);
+      }
       json_.end_array();
     }
   }

@@ -83,6 +83,15 @@ TEST(OverlapPage, the_description_names_what_the_columns_have) {
   EXPECT_EQ(description["findings"][0]["evidence"][0]["row"], 1);
 }
 
+TEST(OverlapPage, a_prediction_has_its_range_and_the_reason) {
+  Example example;
+  example.report.findings[0].prediction = Prediction{
+      100, 60, PredictedRange{.least = 40, .most = 90, .why = "It depends on the weather."}};
+  auto const data = page_data(example.explained(), {});
+  auto const finding = nlohmann::json::parse(data.description)["findings"][0];
+  EXPECT_EQ(finding["prediction"], nlohmann::json({100, 60, 40, 90, "It depends on the weather."}));
+}
+
 TEST(OverlapPage, an_activity_is_charged_with_the_time_before_it) {
   Example const example;
   auto const starts = starts_of(example.explained());

@@ -178,9 +178,13 @@ std::vector<std::string> failures_of(Explained const& explained,
       lost = std::min(lost, prediction->before - least);  // what cannot be gained is not lost
     }
     double const share = window == 0 ? 0 : static_cast<double>(lost) / static_cast<double>(window);
-    bool const fails = std::ranges::any_of(conditions, [&](FailOn const& condition) {
-      return condition.cause.value_or(finding.cause) == finding.cause && share >= condition.share;
-    });
+    bool const fails = lost > 0 && std::ranges::any_of(conditions, [&](FailOn const& condition) {
+                         // A chain of work is no fault, unless somebody says so.
+                         bool const is_meant = condition.cause
+                                                   ? *condition.cause == finding.cause
+                                                   : finding.cause != Cause::true_dependency;
+                         return is_meant && share >= condition.share;
+                       });
     if (fails) {
       failures.push_back(fmt::format("{}: {} on GPU {} lost {} of the window",
                                      printable(recording.origin),

@@ -56,6 +56,26 @@ TEST(OverlapChoices, an_unknown_cause_lists_all) {
   }
 }
 
+/// Nobody can tell whether the program needs the waits, and without a gain nothing is lost.
+TEST(OverlapChoices, chains_of_work_fail_if_they_are_named) {
+  Example example;
+  auto& chain = example.report.findings[0];
+  chain.cause = Cause::true_dependency;
+  chain.lost = 30'000;
+  chain.prediction =
+      Prediction{100'000, 100'000, PredictedRange{.least = 80'000, .most = 100'000, .why = ""}};
+  example.report.findings.resize(1);
+  auto const failures = [&](char const* text) {
+    return failures_of(example.explained(), parse_fail_on(text));
+  };
+  EXPECT_THAT(failures("true-dependency:20%"), ElementsAre(HasSubstr("lost 20% of the window")));
+  EXPECT_EQ(failures("any").size(), 0U);
+  chain.cause = Cause::copy_engine;
+  EXPECT_EQ(failures("any").size(), 1U);
+  chain.prediction = Prediction{100'000, 100'000, {}};
+  EXPECT_EQ(failures("any").size(), 0U);
+}
+
 TEST(OverlapChoices, conditions_meet_findings) {
   Example const example;
   auto const failures = [&](char const* text) {

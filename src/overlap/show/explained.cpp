@@ -96,6 +96,15 @@ std::string speedup_text(Prediction const& prediction) {
   return report::fixed(factor, 2) + "x";
 }
 
+std::string gain_text(Prediction const& prediction) {
+  auto const& range = prediction.range;
+  return range ? fmt::format("{}, between {} and {}",
+                             speedup_text(prediction),
+                             duration_text(range->least),
+                             duration_text(range->most))
+               : speedup_text(prediction);
+}
+
 DeviceCounts counts_of(Explained const& explained, Index device) {
   auto const& [recording, report] = explained;
   DeviceCounts counts;

@@ -32,6 +32,8 @@ struct Explained {
 [[nodiscard]] std::vector<std::string> notes_of(Explained const& explained);
 /// Returns the factor by which the time becomes shorter, such as `1.63x`.
 [[nodiscard]] std::string speedup_text(Prediction const& prediction);
+/// Returns the factor and, if there is one, the range of the time after the fix.
+[[nodiscard]] std::string gain_text(Prediction const& prediction);
 
 /// Returns the number of a device's activities in the report's window, and of the streams that have
 /// any.

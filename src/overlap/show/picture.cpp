@@ -440,13 +440,7 @@ class ReportPicture {
                                share_text(finding.lost, report_.window.length()),
                                finding.summary);
       if (finding.prediction) {
-        auto const& range = finding.prediction->range;
-        words += fmt::format(" After the fix: {}{}.",
-                             speedup_text(*finding.prediction),
-                             range ? fmt::format(", between {} and {}",
-                                                 duration_text(range->least),
-                                                 duration_text(range->most))
-                                   : std::string());
+        words += fmt::format(" After the fix: {}.", gain_text(*finding.prediction));
       }
       auto const room =
           static_cast<std::size_t>(std::max(20.0, (right_ - kMargin - 10) / kWideLetter));

@@ -194,8 +194,9 @@ class Trainer {
     return loss;
   }
 
-  /// The same by a replay, which costs the host one launch. The first full batch trains eagerly,
-  /// and so does the last batch of an epoch if it is smaller; the second full batch is captured.
+  /// Issues a step by a replay, which costs the host one launch, and returns its loss. The first
+  /// full batch trains eagerly, and so does the last batch of an epoch if it is smaller; the second
+  /// full batch is captured.
   ms::Tensor<float, R> replay(DeviceBatch<R> const& batch) {
     if (batch.labels.shape()[0] != plan_.loader.batch_size) {
       return train(batch);

@@ -349,7 +349,7 @@ TYPED_TEST(Failure, wrong_arguments_are_refused_on_the_rank_itself) {
     refused([&] { Own(self.device, self.world, {.timeout = std::chrono::seconds(0)}); },
             "timeout",
             "0 ns");
-    // What was refused did not reach the other rank.
+    // The collective that was refused did not reach the other rank.
     all_reduce(own, four);
     own.synchronize();
   });

@@ -256,7 +256,7 @@ TYPED_TEST(RandomCollectives, end_on_all_ranks_if_one_leaves_a_step_out) {
     auto const left_out = collectives[engine() % collectives.size()];
     auto const leaver = static_cast<int>(engine() % static_cast<std::uint64_t>(rank.size()));
     // The others have one collective more than this rank, so that they cannot come to their end.
-    // What a rank waits for may depend on another communicator: then only the timeout tells.
+    // A rank may wait for another communicator: then only the timeout tells.
     auto const run = [&] {
       for (std::size_t i = 0; i < program.size(); ++i) {
         if (i != left_out || rank.rank() != leaver) {

@@ -404,21 +404,26 @@ TEST(TransformsTest, errors_have_the_file_and_the_row) {
   EXPECT_EQ(failure({first, second}, 1'000), second.string() + ", row 2" + what);
 }
 
-TEST(TransformsTest, a_reader_of_strings_gives_a_vocabulary_with_words) {
-  class WordReader final : public Reader {
-   public:
-    [[nodiscard]] Schema const& schema() const override { return schema_; }
-    bool next(Chunk& chunk) override {
-      chunk.add_text("word", "known");
-      return std::exchange(more_, false);
-    }
-    [[nodiscard]] Position position() const override { return {}; }
-    void seek(Position const&) override { more_ = true; }
+/// Gives one row, whose column "word" is filled by a function.
+class OneWordReader final : public Reader {
+ public:
+  explicit OneWordReader(void (*fill)(Chunk&)) : fill_(fill) {}
+  [[nodiscard]] Schema const& schema() const override { return schema_; }
+  bool next(Chunk& chunk) override {
+    fill_(chunk);
+    return std::exchange(more_, false);
+  }
+  [[nodiscard]] Position position() const override { return {}; }
+  void seek(Position const&) override { more_ = true; }
 
-   private:
-    Schema schema_{{{.name = "word", .type = hashed, .transforms = {Transform::vocabulary()}}}};
-    bool more_ = true;
-  } reader;
+ private:
+  Schema schema_{{{.name = "word", .type = hashed, .transforms = {Transform::vocabulary()}}}};
+  void (*fill_)(Chunk&);
+  bool more_ = true;
+};
+
+TEST(TransformsTest, a_reader_of_strings_gives_a_vocabulary_with_words) {
+  OneWordReader reader([](Chunk& chunk) { chunk.add_text("word", "known"); });
   Transforms const transforms(reader.schema());
   transforms.fit(reader);
   EXPECT_EQ(transforms.word("word", 1), "known");
@@ -436,20 +441,7 @@ TEST(TransformsTest, a_fit_that_fails_changes_nothing) {
 }
 
 TEST(TransformsTest, a_reader_of_keys_gives_a_vocabulary_without_words) {
-  class KeyReader final : public Reader {
-   public:
-    [[nodiscard]] Schema const& schema() const override { return schema_; }
-    bool next(Chunk& chunk) override {
-      chunk.ints("word").push_back(string_key("known"));
-      return std::exchange(more_, false);
-    }
-    [[nodiscard]] Position position() const override { return {}; }
-    void seek(Position const&) override { more_ = true; }
-
-   private:
-    Schema schema_{{{.name = "word", .type = hashed, .transforms = {Transform::vocabulary()}}}};
-    bool more_ = true;
-  } reader;
+  OneWordReader reader([](Chunk& chunk) { chunk.ints("word").push_back(string_key("known")); });
   Transforms const transforms(reader.schema());
   transforms.fit(reader);
   EXPECT_EQ(transforms.key("word", 1), string_key("known"));

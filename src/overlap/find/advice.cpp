@@ -192,8 +192,7 @@ std::string record_text(Missing missing, std::string const& source) {
              "when it ran: put an NVTX range into it.";
     case Missing::values:
       return "A stream waited until memory had a value (cuStreamWaitValue32()), and no tool "
-             "records "
-             "who wrote it: put an NVTX range around the write, or wait for an event.";
+             "records who wrote it: put an NVTX range around the write, or wait for an event.";
     case Missing::turns:
       return "The streams belong to different contexts, to which a device gives turns: use one "
              "context, or MPS for several processes.";

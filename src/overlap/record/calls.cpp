@@ -73,9 +73,4 @@ bool is_interesting(std::string_view call) {
                      [call](std::string_view begin) { return call.starts_with(begin); });
 }
 
-bool is_launch_of_driver(std::string_view call) {
-  return call.starts_with("cuLaunchKernel") || call.starts_with("cuMemcpy") ||
-         call.starts_with("cuMemset");
-}
-
 }  // namespace msstream::overlap::record

@@ -12,7 +12,4 @@ namespace msstream::overlap::record {
 /// Whether a call of the driver issues work, waits, or holds up the host: only these are recorded.
 [[nodiscard]] bool is_interesting(std::string_view call);
 
-/// Whether a call of the driver issues one activity: the work without one tells if it is missing.
-[[nodiscard]] bool is_launch_of_driver(std::string_view call);
-
 }  // namespace msstream::overlap::record

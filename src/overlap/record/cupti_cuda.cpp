@@ -135,7 +135,6 @@ std::string Cupti::load(std::string const& chosen) {
   find(library, "cuptiActivityEnableRuntimeApi", enable_runtime_call);
   find(library, "cuptiActivityEnableAllSyncRecords", enable_all_syncs);
   find(library, "cuptiActivityFlushAll", flush_all);
-  find(library, "cuptiFinalize", finalize);
   find(library, "cuptiActivityFlushPeriod", flush_period);
   find(library, "cuptiActivityEnableHWTrace", enable_hardware_trace);
   find(library, "cuptiActivityRegisterTimestampCallback", register_clock);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/record/event_writer.hpp"
 
-#include "overlap/record/calls.hpp"
 #include "overlap/record/json_text.hpp"
 
 #include <cxxabi.h>
@@ -163,9 +162,6 @@ bool EventWriter::begin_work(Work const& work) {
     return false;
   }
   ++counts_.activities;
-  if (matcher_ != nullptr && work.graph == 0) {
-    matcher_->work(work.correlation);
-  }
   announce(work.place);
   return true;
 }
@@ -360,8 +356,6 @@ void EventWriter::add(ApiCall const& call) {
         inner.call.time.begin >= call.time.begin && inner.call.time.end <= call.time.end;
     if (!inside) {
       write(inner.call);
-    } else if (is_launch_of_driver(inner.call.name)) {
-      ++counts_.inner_launches;
     }
   }
   kept.clear();
@@ -370,7 +364,6 @@ void EventWriter::add(ApiCall const& call) {
 
 void EventWriter::write(ApiCall const& call) {
   ++counts_.calls;
-  counts_.outer_launches += call.of_driver && is_launch_of_driver(call.name) ? 1 : 0;
   std::string name;
   JsonText(name).quoted(call.name);
   open(call.of_driver ? "cuda_driver" : "cuda_runtime", name);
@@ -382,9 +375,6 @@ void EventWriter::write(ApiCall const& call) {
   }
   text.raw("}}");
   if (starts_work(call.name)) {
-    if (matcher_ != nullptr) {
-      matcher_->call(call.correlation);
-    }
     if (graphs_need_calls_ && call.name.find("GraphLaunch") != std::string_view::npos) {
       graph_calls_.insert(call.correlation);
     }
@@ -471,7 +461,6 @@ void EventWriter::name_thread(std::uint32_t thread, std::string_view name) {
 void EventWriter::settle(bool all) {
   write_recordings();
   write_waits(all, true);
-  without_call_ = matcher_ == nullptr ? 0 : matcher_->tick();
   for (auto& [thread, kept] : kept_calls_) {
     std::size_t left = 0;
     for (KeptCall& call : kept) {

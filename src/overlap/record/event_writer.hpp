@@ -2,12 +2,10 @@
 #pragma once
 
 #include "overlap/record/happening.hpp"
-#include "overlap/record/launch_matcher.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -46,14 +44,6 @@ class EventWriter {
   void add(DeviceFacts const& device);
   void name_thread(std::uint32_t thread, std::string_view name);
 
-  /// Lets settle() find out how much work has no call.
-  void match_launches(bool matches) {
-    matcher_ = matches ? std::make_unique<LaunchMatcher>() : nullptr;
-  }
-  /// Returns how much work had no call at the last settle(), of what arrived since
-  /// match_launches().
-  [[nodiscard]] std::size_t work_without_call() const noexcept { return without_call_; }
-
   /// Writes what was kept. With `all`, everything, as no more will arrive.
   void settle(bool all);
 
@@ -67,8 +57,6 @@ class EventWriter {
     std::uint64_t calls = 0;
     std::uint64_t untimed = 0;  ///< work without times, which is left out
     std::int64_t overhead_ns = 0;
-    std::uint64_t inner_launches = 0;  ///< of the driver, inside calls of the runtime
-    std::uint64_t outer_launches = 0;  ///< of the driver, by the program
   };
   [[nodiscard]] Counts const& counts() const noexcept { return counts_; }
 
@@ -128,9 +116,7 @@ class EventWriter {
   /// The last recordings of each event, by context and event: older CUPTI has no other name for
   /// one.
   std::unordered_map<std::uint64_t, std::deque<Recorded>> by_event_;
-  std::deque<std::uint64_t> sync_order_;    ///< of by_sync_, oldest first
-  std::unique_ptr<LaunchMatcher> matcher_;  ///< nullptr if launches are not matched
-  std::size_t without_call_ = 0;
+  std::deque<std::uint64_t> sync_order_;  ///< of by_sync_, oldest first
   std::vector<KeptWait> waits_;
   std::vector<EventRecorded> recordings_;
   std::unordered_map<std::uint32_t, std::vector<KeptCall>> kept_calls_;  ///< by thread

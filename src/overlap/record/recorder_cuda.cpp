@@ -227,9 +227,6 @@ Recorder::Stopped Recorder::stop_in_program() {
   std::unique_ptr<Recorder> const recorder(current_recorder.exchange(nullptr));
   current_numbers = nullptr;
   recorder->cupti_.stop_being_client();
-  if (recorder->settings_.trial.finalize && recorder->cupti_.finalize != nullptr) {
-    recorder->cupti_.finalize();
-  }
   recorder->buffers_.free_empty();
   return {.path = recorder->file_.path(),
           .error = recorder->file_.error(),
@@ -370,7 +367,6 @@ void Recorder::run() {
     if (tick) {
       add_ranges(false);
       writer_->settle(false);
-      choose_launches();
     }
     if (head_is_written_ && (tick || writer_->bytes() > kPieceBytes)) {
       file_.write(writer_->take());

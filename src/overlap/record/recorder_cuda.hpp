@@ -26,9 +26,9 @@ namespace msstream::overlap::record {
 
 /// The recorder of this process: a thread that takes CUPTI's records and writes them.
 ///
-/// One that the environment asks for takes them four times a second, and lives until the process
-/// ends. One that the program itself begins leaves them in the buffers, as long as there is room,
-/// until it ends, so that the thread does not compete with the program.
+/// A recorder that the environment asks for takes records four times a second, and lives until the
+/// process ends. A recorder that the program itself begins leaves records in the buffers, as long
+/// as there is room, until it ends, so that the thread does not compete with the program.
 ///
 /// States: waiting (for the window that the settings name), recording, finishing, done. The
 /// thread owns everything but the buffers and the window, which have locks.
@@ -82,9 +82,6 @@ class Recorder {
   /// threads.
   void find_calls();
   void choose_calls();
-  /// Leaves launches of the driver out if they are all inside calls of the runtime, which are
-  /// recorded, until there is work without a call.
-  void choose_launches();
   void open_window();
   void close_window();
   void switch_by_time();
@@ -114,13 +111,10 @@ class Recorder {
   std::atomic<int> why_{0};
   std::atomic<bool> done_{false};
 
-  std::mutex window_mutex_;  ///< of what follows, up to the last line
+  std::mutex window_mutex_;  ///< of the two below
   bool window_is_open_ = false;
   std::vector<std::uint32_t> unwanted_runtime_calls_;
   std::vector<std::uint32_t> unwanted_driver_calls_;
-  std::vector<std::uint32_t> driver_launches_;
-  enum class Launches : std::uint8_t { undecided, left_out, kept };
-  Launches launches_ = Launches::undecided;
   bool windows_are_over_ = false;
   bool is_without_kernels_ = false;  ///< CUPTI refused to record them
   std::vector<std::pair<std::int64_t, std::int64_t>> windows_;

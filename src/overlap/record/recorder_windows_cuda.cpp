@@ -113,9 +113,7 @@ void Recorder::find_calls() {
       unwanted_runtime_calls_.push_back(number);
     }
     std::string_view const of_driver = cupti_.call_name(CUPTI_CB_DOMAIN_DRIVER_API, number);
-    if (is_launch_of_driver(of_driver)) {
-      driver_launches_.push_back(number);
-    } else if (!of_driver.empty() && !is_interesting(of_driver)) {
+    if (!of_driver.empty() && !is_interesting(of_driver)) {
       unwanted_driver_calls_.push_back(number);
     }
   }
@@ -138,39 +136,6 @@ void Recorder::choose_calls() {
   }
   for (auto const number : unwanted_driver_calls_) {
     cupti_.enable_driver_call(number, 0);
-  }
-  if (launches_ == Launches::left_out) {
-    for (auto const number : driver_launches_) {
-      cupti_.enable_driver_call(number, 0);
-    }
-  }
-}
-
-void Recorder::choose_launches() {
-  constexpr std::uint64_t kEnough = 500;
-  std::lock_guard const lock(window_mutex_);
-  if (!settings_.trial.driver_when_needed || cupti_.enable_driver_call == nullptr ||
-      !window_is_open_ || launches_ == Launches::kept) {
-    return;
-  }
-  auto const& counts = writer_->counts();
-  if (counts.outer_launches > 0 || writer_->work_without_call() > 0) {
-    if (launches_ == Launches::left_out) {
-      foot_.notes.push_back("calls of the driver that launched work were left out until " +
-                            std::to_string(now().recording - head_.start.recording) +
-                            " ns: before, all were inside calls of the runtime");
-      for (auto const number : driver_launches_) {
-        cupti_.enable_driver_call(number, 1);
-      }
-    }
-    launches_ = Launches::kept;
-    writer_->match_launches(false);
-  } else if (launches_ == Launches::undecided && counts.inner_launches >= kEnough) {
-    launches_ = Launches::left_out;
-    for (auto const number : driver_launches_) {
-      cupti_.enable_driver_call(number, 0);
-    }
-    writer_->match_launches(true);
   }
 }
 

@@ -50,8 +50,6 @@ Trial Trial::from(std::string_view text, std::vector<std::string>& unknown) {
       {"pthread-ids", &Trial::pthread_ids},
       {"counter-clock", &Trial::counter_clock},
       {"hardware-trace", &Trial::hardware_trace},
-      {"driver-when-needed", &Trial::driver_when_needed},
-      {"finalize", &Trial::finalize},
       {"no-client", &Trial::no_client}};
   Trial trial;
   while (!text.empty()) {

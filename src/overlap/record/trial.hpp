@@ -26,13 +26,10 @@ struct Trial {
   bool pinned = false;                ///< CUPTI's device buffers are in pinned memory
   bool one_buffer = false;            ///< the program's threads share one buffer
   bool discard = false;               ///< records are thrown away instead of written
-  bool pthread_ids = false;         ///< threads have the numbers of pthread_self(), not of gettid()
-  bool counter_clock = false;       ///< times come from the processor's counter
-  bool hardware_trace = false;      ///< times of kernels come from hardware events
-  bool driver_when_needed = false;  ///< launches of the driver are left out while all are inside
-                                    ///< calls of the runtime
-  bool finalize = false;            ///< after a recording in a program, CUPTI is detached from it
-  bool no_client = false;           ///< the recorder does not subscribe to CUPTI's callbacks
+  bool pthread_ids = false;     ///< threads have the numbers of pthread_self(), not of gettid()
+  bool counter_clock = false;   ///< times come from the processor's counter
+  bool hardware_trace = false;  ///< times of kernels come from hardware events
+  bool no_client = false;       ///< the recorder does not subscribe to CUPTI's callbacks
 
   [[nodiscard]] bool leaves_out(std::string_view kind) const noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be gained, and what the notes say of time that nothing explains.
+// Tests which findings have something to gain, and the notes on time that nothing explains.
 #include "overlap/find/find.hpp"
 #include "overlap/find/hand_made.hpp"
 
@@ -61,7 +61,7 @@ TEST(GainsTest, nodes_of_a_graph_do_not_wait_to_be_fetched) {
   auto const* const finding = gains_finding(report, Cause::launch_bound);
   ASSERT_NE(finding, nullptr);
   ASSERT_TRUE(finding->prediction);
-  // Of 20 us, 5 are work, and about 1 is from one node to the next.
+  // In 20 us, a kernel works for 5, and the next node of a graph would begin about 1 us later.
   EXPECT_LT(3 * finding->prediction->after, finding->prediction->before);
 }
 

@@ -70,6 +70,11 @@ class OverlapProgramTrace : public ::testing::Test {
     if (std::string(MSSTREAM_OVERLAP_RECORDER).empty()) {
       GTEST_SKIP() << "this build has no recorder: it needs the header cupti.h";
     }
+    for (char const* const name : {"libcupti.so.13", "libcupti.so.12"}) {
+      if (dlopen(name, RTLD_NOW | RTLD_NOLOAD) != nullptr) {
+        GTEST_SKIP() << "an earlier test of this process has loaded " << name;
+      }
+    }
     void* const cupti = dlopen(MSSTREAM_OVERLAP_FAKE_CUPTI, RTLD_NOW);
     ASSERT_NE(cupti, nullptr) << dlerror();
     launch_ = reinterpret_cast<decltype(launch_)>(dlsym(cupti, "fake_launch_on"));

@@ -194,11 +194,6 @@ bool fake_has_client() {
   return state().has_client;
 }
 
-bool fake_records_driver() {
-  std::lock_guard const lock(mutex());
-  return state().enabled.count(CUPTI_ACTIVITY_KIND_DRIVER) != 0;
-}
-
 /// Adds the records of a launch that the program makes by the driver.
 void fake_driver_launch(char const* kernel_name) {
   std::unique_lock lock(mutex());
@@ -294,12 +289,10 @@ CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
   state().enabled.erase(kind);
   return CUPTI_SUCCESS;
 }
-CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId number, uint8_t enable) {
-  if (number != CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel) {
-    return CUPTI_SUCCESS;  // the others are not called
-  }
-  return enable != 0 ? cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER)
-                     : cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DRIVER);
+/// As CUPTI does it after the initialisation of CUDA: a single call that is enabled is not
+/// recorded.
+CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId, uint8_t) {
+  return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityFlushAll(uint32_t) {
   std::unique_lock lock(mutex());

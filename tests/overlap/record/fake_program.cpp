@@ -100,22 +100,11 @@ int main(int count, char** arguments) {
     return 0;
   }
   work(launches);
-  if (how == "driver-later") {
-    // Launches by the runtime until the recorder leaves the driver's calls out, then by the driver
-    // until it takes them up again.
+  if (how == "driver") {
     void* const cupti = dlopen(std::getenv("MSSTREAM_OVERLAP_CUPTI"), RTLD_NOW);
-    auto* const records = reinterpret_cast<bool (*)()>(dlsym(cupti, "fake_records_driver"));
     auto* const launch =
         reinterpret_cast<void (*)(char const*)>(dlsym(cupti, "fake_driver_launch"));
-    while (records()) {
-      work(1);
-      usleep(100);
-    }
-    launch("_Z13unknown_callv");
-    while (!records()) {
-      usleep(100);
-    }
-    launch("_Z10known_callv");
+    launch("_Z9by_driverv");
     return 13;
   }
   if (how == "report") {

@@ -74,12 +74,11 @@ TRIALS = [
     ("hardware trace (Blackwell)", "hardware-trace"),
     ("all cheap ones", "pthread-ids,buffer-kib=2048,counter-clock,without=overhead"),
 ]
-CHEAP = ("pthread-ids,driver-when-needed,device-buffer-kib=16384,device-buffers=16,nice=10,buffer-kib=4096,"
+CHEAP = ("pthread-ids,device-buffer-kib=16384,device-buffers=16,nice=10,buffer-kib=4096,"
          "flush-ms=1000")
 # The ways of --pairs: of launches, of graphs and of PyTorch.
 PAIRS = {
     "a launch": [("as it is", ""), ("thread numbers without gettid()", "pthread-ids"),
-                 ("the driver's launches when needed", "driver-when-needed"),
                  ("16 device buffers of 16 MiB", "device-buffer-kib=16384,device-buffers=16"),
                  ("recorder's thread at nice 10", "nice=10"),
                  ("buffers of 4 MiB, taken each second", "buffer-kib=4096,flush-ms=1000"),

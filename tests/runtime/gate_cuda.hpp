@@ -11,16 +11,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <new>
 #include <stdexcept>
 
 namespace msstream::testing {
-
-/// Loads all kernels when a program first uses CUDA, unless CUDA_MODULE_LOADING says otherwise. By
-/// default CUDA loads a kernel at its first launch and may then wait for all streams: a test whose
-/// first launch of a kernel comes behind a closed gate would hang.
-inline bool const kKernelsAreLoadedEarly = setenv("CUDA_MODULE_LOADING", "EAGER", 0) == 0;
 
 /// A gate for CUDA streams: a word of pinned memory for whose value a stream waits
 /// (cuStreamWaitValue32). A waiting stream runs neither a kernel nor a host function.

@@ -65,8 +65,8 @@ TEST(CapturedStepOrder, a_step_of_which_the_upload_fails_leaves_nothing) {
   EXPECT_THAT(take_misuses(), ::testing::IsEmpty());
 }
 
-/// The graph is uploaded on a separate stream, so its first replay must wait for the upload.
-TEST(CapturedStepOrder, a_replay_follows_the_upload_of_its_graph) {
+/// A replay that only the order of a stream puts behind the upload of its graph may never end.
+TEST(CapturedStepOrder, a_graph_is_uploaded_before_its_first_replay_is_issued) {
   Device const device;
   Floats const x(device, {1000});
   ms::fill_bytes(x, 0);

@@ -107,11 +107,12 @@ cudaError_t FakeDevice::launch(void const* graph, cudaStream_t stream) {
   if (found == graphs.end()) {
     return misuse(fmt::format("launches graph {}", number_of(graph)), cudaErrorInvalidValue);
   }
-  return enqueue(stream, [this, graph, capture = found->second] {
-    if (capture->pending_uploads != 0) {
-      static_cast<void>(misuse(fmt::format("runs graph {} before it is uploaded", number_of(graph)),
-                               cudaErrorLaunchFailure));
-    }
+  if (found->second->pending_uploads != 0) {
+    static_cast<void>(misuse(
+        fmt::format("launches graph {} before the host knows that it is uploaded", number_of(graph)),
+        cudaErrorLaunchFailure));
+  }
+  return enqueue(stream, [capture = found->second] {
     for (auto const& action : capture->actions) {
       action();
     }

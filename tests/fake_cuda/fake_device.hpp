@@ -81,8 +81,8 @@ class FakeDevice {
   std::set<void const*> blas_handles;
   cudaError_t begin_capture(cudaStream_t origin);
   cudaError_t end_capture(cudaStream_t origin, cudaGraph_t* graph);
-  /// Enqueues the upload of a graph on a stream. Reports a misuse if a launch of the graph runs
-  /// before the upload is complete.
+  /// Enqueues the upload of a graph on a stream. Reports a misuse if the graph is launched
+  /// before the upload is complete: on a GPU that processes share, such a launch may never end.
   cudaError_t upload(void const* graph, cudaStream_t stream);
   cudaError_t launch(void const* graph, cudaStream_t stream);
   /// Returns the capture that the stream is part of, or null.

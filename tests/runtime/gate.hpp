@@ -18,7 +18,8 @@ namespace msstream::testing {
 /// decides with a gate which work has run, without sleeping.
 ///
 /// The destructor opens the gate, so that a failed assertion does not hang. While a gate is closed,
-/// free no memory of the runtime: CUDA waits for all streams.
+/// free no memory of the runtime, and launch no kernel for the first time: CUDA may wait for all
+/// streams, in the second case to load the kernel.
 class Gate {
  public:
   Gate() = default;

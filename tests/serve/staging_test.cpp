@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <type_traits>
 
 namespace msstream::testing {
@@ -33,11 +34,13 @@ TYPED_TEST(StagingTest, answers_of_any_size_tell_when_they_are_there) {
       bool has_issued = false;
       order::Position last;
       {
-        Gate gate;
-        gate.hold(world.device.default_group().d2h());
+        std::optional<Gate> gate;
+        if (round > 0) {  // the first round loads the kernel
+          gate.emplace().hold(world.device.default_group().d2h());
+        }
         last = staging.issue(
             1, [&](auto const&) { return result; }, has_issued);
-        EXPECT_FALSE(staging.have_arrived());
+        EXPECT_TRUE(!gate || !staging.have_arrived());
       }
       world.device.context()->tracker->synchronize(last);
       EXPECT_TRUE(staging.have_arrived());

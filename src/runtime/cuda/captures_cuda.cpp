@@ -82,10 +82,11 @@ Cuda::native_graph Cuda::end_capture(native_stream stream) {
   cudaError_t const made = cudaGraphInstantiate(&graph->executable, captured, 0);
   cudaGraphDestroy(captured);
   check_cuda(made, "cudaGraphInstantiate");
-  // Uploads the graph to the device now; otherwise its first launch would upload it.
-  graph->uploaded = create_event(EventTiming::untimed);
+  // Uploads the graph now, which its first launch would do otherwise, and waits for it on the host.
+  // A launch that follows the upload only in the order of a stream may never end: seen on an H200
+  // that several processes shared, with driver 580, for half of the graphs with eight branches.
   check_cuda(cudaGraphUpload(graph->executable, stream), "cudaGraphUpload");
-  check_cuda(cudaEventRecord(graph->uploaded, stream), "cudaEventRecord");
+  check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   return graph.release();
 }
 
@@ -105,17 +106,6 @@ void Cuda::abandon_capture(native_stream stream) noexcept {
 
 void Cuda::launch_graph(native_graph graph, native_stream stream) {
   home_.require_here();
-  if (!graph->is_uploaded.load(std::memory_order_relaxed)) [[unlikely]] {
-    // Calls cudaEventQuery directly, because query() also throws exceptions of unrelated host
-    // functions.
-    cudaError_t const state = cudaEventQuery(graph->uploaded);
-    if (state == cudaErrorNotReady) {
-      wait(stream, graph->uploaded);
-    } else {
-      check_cuda(state, "cudaEventQuery");
-      graph->is_uploaded.store(true, std::memory_order_relaxed);
-    }
-  }
   check_cuda(cudaGraphLaunch(graph->executable, stream), "cudaGraphLaunch");
 }
 

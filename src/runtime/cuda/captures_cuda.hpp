@@ -25,16 +25,9 @@ struct CudaGraph {
     if (executable != nullptr) {
       cudaGraphExecDestroy(executable);
     }
-    if (uploaded != nullptr) {
-      cudaEventDestroy(uploaded);
-    }
   }
 
   cudaGraphExec_t executable = nullptr;
-  /// An event recorded after the upload of the graph. Launches on other streams must wait for it:
-  /// CUDA does not order a launch after an upload on another stream.
-  cudaEvent_t uploaded = nullptr;
-  std::atomic<bool> is_uploaded{false};  ///< true once the upload is known to be complete
   CapturedCalls calls;
 };
 

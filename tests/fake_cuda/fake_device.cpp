@@ -108,9 +108,10 @@ cudaError_t FakeDevice::launch(void const* graph, cudaStream_t stream) {
     return misuse(fmt::format("launches graph {}", number_of(graph)), cudaErrorInvalidValue);
   }
   if (found->second->pending_uploads != 0) {
-    static_cast<void>(misuse(
-        fmt::format("launches graph {} before the host knows that it is uploaded", number_of(graph)),
-        cudaErrorLaunchFailure));
+    static_cast<void>(
+        misuse(fmt::format("launches graph {} before the host knows that it is uploaded",
+                           number_of(graph)),
+               cudaErrorLaunchFailure));
   }
   return enqueue(stream, [capture = found->second] {
     for (auto const& action : capture->actions) {

@@ -13,7 +13,8 @@ Runs the named parts, all of them unless some are named, and prints how long eac
 
   headers  each public header compiled alone
   tidy     clang-tidy over the library, the examples and the public headers
-  asan     every example program, its tests and long random programs with the address and undefined-behaviour sanitizers
+  asan     every example program, its tests, kernels and long random programs with the address and undefined-behaviour
+           sanitizers
   tsan     every room and every example program with the thread sanitizer
   load     all tests of the host runtime three times, beside four busy processes
   core     all tests of the host runtime, on one processor
@@ -44,7 +45,7 @@ everything() {
 # Sanitizers read their options from the environment. The CMake presets set the options only for
 # everyday builds, so asan and tsan set them here.
 asan() {
-  local tests='train_|serve_|Train|Serve|ExactOrder|Arena'
+  local tests='train_|serve_|Train|Serve|ExactOrder|Arena|HostStream>'
   everything asan
   ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1 \

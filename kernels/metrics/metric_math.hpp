@@ -178,34 +178,43 @@ MSSTREAM_HOST_DEVICE inline std::int64_t bucket_at(double distance, std::int64_t
 }
 
 /// Returns the logit at which the buckets of a metric are finest: the one that it was given, or
-/// that of its first example, which is the first of this batch if the metric has no example yet. An
-/// infinite one is replaced by 0.
-MSSTREAM_HOST_DEVICE inline double centre_of(MetricUpdate const& update) {
+/// that of its first example, which is row `first` of this batch if the metric has no example yet.
+/// An infinite one is replaced by 0.
+MSSTREAM_HOST_DEVICE inline double centre_of(MetricUpdate const& update, std::int64_t first) {
   if (update.has_centre) {
     return update.bound;
   }
   if (update.tally->at[Tally::examples] != 0) {
     return std::bit_cast<double>(update.tally->at[Tally::centre]);
   }
-  double const logit = logit_of(update.scores[0], update.are_probabilities);
+  double const logit = logit_of(update.scores[first], update.are_probabilities);
   return logit - logit == 0.0 ? logit : 0.0;
+}
+
+/// Returns the weight of a row, which leaves the row out if it is 0, whatever its other numbers
+/// are.
+MSSTREAM_HOST_DEVICE inline float weight_of(MetricUpdate const& update, std::int64_t row) {
+  return update.weights != nullptr ? update.weights[row] : 1.0F;
 }
 
 /// The words of a Tally that the examples of a batch add up to, for the kinds whose state is sums.
 struct TallyWords {
   std::uint64_t at[Tally::words] = {};
 
-  /// Counts an example, and returns whether its numbers are in their ranges.
+  /// Counts an example, unless its weight is 0. Returns whether it counts, with numbers in their
+  /// ranges.
   MSSTREAM_HOST_DEVICE bool count(MetricUpdate const& update,
                                   float score,
                                   float label,
                                   float weight) {
+    if (weight == 0.0F) {
+      return false;
+    }
     bool const score_is_good =
         update.are_probabilities ? score >= 0.0F && score <= 1.0F : score == score;
     bool const label_is_good = label >= 0.0F && label <= 1.0F;
-    bool const weight_is_good = update.kept_users != nullptr
-                                    ? weight == 0.0F || weight == 1.0F
-                                    : weight >= 0.0F && weight <= kMostWeight;
+    bool const weight_is_good =
+        update.kept_users != nullptr ? weight == 1.0F : weight >= 0.0F && weight <= kMostWeight;
     at[Tally::examples] += 1;
     at[Tally::bad_scores] += score_is_good ? 0 : 1;
     at[Tally::bad_labels] += label_is_good ? 0 : 1;
@@ -223,7 +232,7 @@ struct TallyWords {
   MSSTREAM_HOST_DEVICE void add_row(MetricUpdate const& update, std::int64_t i) {
     float const score = update.scores[i];
     float const label = update.labels[i];
-    float const weight = update.weights != nullptr ? update.weights[i] : 1.0F;
+    float const weight = weight_of(update, i);
     if (!count(update, score, label, weight)) {
       return;
     }
@@ -278,10 +287,6 @@ struct Standing {
   }
 };
 
-/// Returns the weight of an item of a list, which leaves the item out if it is 0.
-MSSTREAM_HOST_DEVICE inline float item_weight(MetricUpdate const& update, std::int64_t i) {
-  return update.weights != nullptr ? update.weights[i] : 1.0F;
-}
 MSSTREAM_HOST_DEVICE inline bool is_grade(float grade) {
   return grade >= 0.0F && grade <= kMostGrade;
 }

@@ -91,14 +91,16 @@ __device__ void keep(MetricUpdate const& update, std::int64_t existing) {
   TallyWords words;
   unsigned max_weight = 0;
   for (auto i = grid_thread(); i < existing; i += grid_stride()) {
-    float const weight = update.weights != nullptr ? update.weights[i] : 1.0F;
+    // A row that is left out is kept with zeros, so that it cannot disturb the sort.
+    bool const counts = weight_of(update, i) != 0.0F;
+    float const weight = counts ? weight_of(update, i) : 0.0F;
     words.count(update, update.scores[i], update.labels[i], weight);
     auto const place = begin + i;
     if (place >= update.capacity) {
       continue;
     }
-    update.kept_scores[place] = update.scores[i];
-    update.kept_labels[place] = update.labels[i] > 0.5F ? 1 : 0;
+    update.kept_scores[place] = counts ? update.scores[i] : 0.0F;
+    update.kept_labels[place] = counts && update.labels[i] > 0.5F ? 1 : 0;
     if (update.kept_weights != nullptr) {
       update.kept_weights[place] = weight;
       max_weight = max(max_weight, std::bit_cast<std::uint32_t>(weight));
@@ -123,24 +125,44 @@ __device__ void keep(MetricUpdate const& update, std::int64_t existing) {
   }
 }
 
-/// The last block to finish advances the number of examples and sets the centre, so that all blocks
-/// find the same centre.
+/// Returns, to all threads of a block, the first row whose weight is not 0; `existing` if there is
+/// none.
+__device__ std::int64_t first_that_counts(MetricUpdate const& update, std::int64_t existing) {
+  __shared__ int first;
+  auto const thread = static_cast<int>(threadIdx.x);
+  for (std::int64_t begin = 0; begin < existing; begin += kThreads) {
+    __syncthreads();
+    if (thread == 0) {
+      first = kThreads;
+    }
+    __syncthreads();
+    if (begin + thread < existing && weight_of(update, begin + thread) != 0.0F) {
+      atomicMin(&first, thread);
+    }
+    __syncthreads();
+    if (first < kThreads) {
+      return begin + first;
+    }
+  }
+  return existing;
+}
+
+/// The last block to finish sets the centre, so that all blocks find the same one.
 __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
-  if (existing == 0) {
+  auto const first = first_that_counts(update, existing);
+  if (first == existing) {
     return;
   }
   __shared__ double shared_centre;
-  __shared__ std::uint64_t begin;
   if (threadIdx.x == 0) {
-    begin = update.tally->at[Tally::examples];
-    shared_centre = centre_of(update);
+    shared_centre = centre_of(update, first);
   }
   __syncthreads();
   double const centre = shared_centre;
   TallyWords words;
   for (auto i = grid_thread(); i < existing; i += grid_stride()) {
     float const label = update.labels[i];
-    float const weight = update.weights != nullptr ? update.weights[i] : 1.0F;
+    float const weight = weight_of(update, i);
     if (!words.count(update, update.scores[i], label, weight)) {
       continue;
     }
@@ -164,7 +186,7 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
   words.at[Tally::examples] = 0;
   add_words<Tally::terms>(words.at, update.tally->at);
   if (is_last_block(update)) {
-    update.tally->at[Tally::examples] = begin + static_cast<std::uint64_t>(existing);
+    update.tally->at[Tally::examples] = 1;
     update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(centre);
   }
 }
@@ -194,7 +216,7 @@ __device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
       auto const i = first + thread;
       float const score = i < end ? update.scores[i] : 0.0F;
       float const grade = i < end ? update.labels[i] : 0.0F;
-      float const weight = i < end ? item_weight(update, i) : 0.0F;
+      float const weight = i < end ? weight_of(update, i) : 0.0F;
       bool const counts = weight != 0.0F;
       bad_scores += !counts || score == score ? 0 : 1;
       bad_grades += !counts || is_grade(grade) ? 0 : 1;
@@ -205,7 +227,7 @@ __device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
         __syncthreads();
         if (tile + thread < end) {
           // No comparison with NaN holds, so that no item meets one that is left out.
-          bool const meets = item_weight(update, tile + thread) != 0.0F;
+          bool const meets = weight_of(update, tile + thread) != 0.0F;
           scores[thread] = meets ? update.scores[tile + thread] : kLeftOut;
           grades[thread] = meets ? update.labels[tile + thread] : kLeftOut;
         }

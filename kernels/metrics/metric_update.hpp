@@ -24,7 +24,9 @@ enum class MetricKind : std::uint8_t {
 /// added nor on the runtime.
 struct Tally {
   enum Word : int {
-    examples,                   ///< rows that existed; lists that count, for MetricKind::gain
+    /// Rows that count; for MetricKind::kept, rows that existed; for MetricKind::gain, lists that
+    /// count; for MetricKind::buckets, not 0 if there is a centre.
+    examples,
     bad_scores,                 ///< NaN, and probabilities outside [0, 1]
     bad_labels,                 ///< outside [0, 1]; for MetricKind::gain, outside [0, kMostGrade]
     bad_weights,                ///< outside [0, kMostWeight]; with users, neither 0 nor 1

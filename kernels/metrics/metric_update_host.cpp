@@ -33,14 +33,16 @@ void keep(MetricUpdate const& update, std::int64_t existing) {
   auto max_weight = update.tally->max_weight;
   auto const begin = static_cast<std::int64_t>(update.tally->at[Tally::examples]);
   for (std::int64_t i = 0; i < existing; ++i) {
-    float const weight = update.weights != nullptr ? update.weights[i] : 1.0F;
+    // A row that is left out is kept with zeros, so that it cannot disturb the sort.
+    bool const counts = weight_of(update, i) != 0.0F;
+    float const weight = counts ? weight_of(update, i) : 0.0F;
     words.count(update, update.scores[i], update.labels[i], weight);
     auto const place = begin + i;
     if (place >= update.capacity) {
       continue;
     }
-    update.kept_scores[place] = update.scores[i];
-    update.kept_labels[place] = update.labels[i] > 0.5F ? 1 : 0;
+    update.kept_scores[place] = counts ? update.scores[i] : 0.0F;
+    update.kept_labels[place] = counts && update.labels[i] > 0.5F ? 1 : 0;
     if (update.kept_weights != nullptr) {
       update.kept_weights[place] = weight;
       max_weight = std::max<std::uint64_t>(max_weight, std::bit_cast<std::uint32_t>(weight));
@@ -50,19 +52,25 @@ void keep(MetricUpdate const& update, std::int64_t existing) {
     }
   }
   update.tally->max_weight = max_weight;
+  words.at[Tally::examples] = static_cast<std::uint64_t>(existing);
   add_to(*update.tally, words);
 }
 
 void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
-  if (existing == 0) {
+  std::int64_t first = 0;
+  while (first < existing && weight_of(update, first) == 0.0F) {
+    ++first;
+  }
+  if (first == existing) {
     return;
   }
-  double const centre = centre_of(update);
+  double const centre = centre_of(update, first);
+  update.tally->at[Tally::examples] = 1;
   update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(centre);
   TallyWords words;
   for (std::int64_t i = 0; i < existing; ++i) {
     float const label = update.labels[i];
-    float const weight = update.weights != nullptr ? update.weights[i] : 1.0F;
+    float const weight = weight_of(update, i);
     if (!words.count(update, update.scores[i], label, weight)) {
       continue;
     }
@@ -78,6 +86,7 @@ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
       update.buckets[3 * bucket + d] += digits.digits[d];
     }
   }
+  words.at[Tally::examples] = 0;
   add_to(*update.tally, words);
 }
 
@@ -116,7 +125,7 @@ void add_gains(MetricUpdate const& update, std::int64_t existing) {
     for (auto i = begin; i < end; ++i) {
       float const score = update.scores[i];
       float const grade = update.labels[i];
-      float const weight = item_weight(update, i);
+      float const weight = weight_of(update, i);
       if (weight == 0.0F) {
         continue;
       }

@@ -31,6 +31,81 @@ class LeftOutTest : public MetricsTest<R> {
 };
 TYPED_TEST_SUITE(LeftOutTest, msstream::testing::Runtimes, msstream::testing::RuntimeNames);
 
+TYPED_TEST(LeftOutTest, padding_of_any_numbers_changes_nothing) {
+  constexpr std::int64_t kCount = 700;
+  constexpr std::int64_t kAll = 3 * kCount;
+  // Two examples out of three are padding, also the first 500 of all.
+  auto const examples = random_examples(this->random, kCount, 20.0F, false);
+  auto const users = this->random.integers(kCount, 0, 20);
+  Examples ones = examples;
+  ones.weights.assign(kCount, 1.0F);
+  Examples padded;
+  Integers padded_users;
+  auto const pad = [&](std::int64_t count) {
+    Floats const bad{std::nanf(""), -std::nanf(""), kInfinity, -kInfinity, 7.0F};
+    for (std::int64_t i = 0; i < count; ++i) {
+      padded.scores.push_back(bad[static_cast<std::size_t>(this->random.integer(0, 4))]);
+      padded.labels.push_back(bad[static_cast<std::size_t>(this->random.integer(0, 4))]);
+      padded.weights.push_back(this->random.integer(0, 1) == 0 ? 0.0F : -0.0F);
+      padded_users.push_back(this->random.integer(-2, 20));
+    }
+  };
+  pad(500);
+  for (std::size_t i = 0; i < examples.count(); ++i) {
+    padded.scores.push_back(examples.scores[i]);
+    padded.labels.push_back(examples.labels[i]);
+    padded.weights.push_back(1.0F);
+    padded_users.push_back(users[i]);
+    pad(i + 1 < examples.count() ? 1 : kAll - 500 - 2 * kCount + 1);
+  }
+  ASSERT_EQ(padded.count(), static_cast<std::size_t>(kAll));
+  auto const values_of = [&](Examples const& given, Integers const& given_users) {
+    Auc const auc(this->device(), {.capacity = kAll, .weighted = true});
+    GroupedAuc const grouped(this->device(), {.capacity = kAll, .weighted = true});
+    MetricSet const all(grouped,
+                        BucketedAuc(this->device(), {.weighted = true}),
+                        LogLoss(this->device()),
+                        NormalizedEntropy(this->device()),
+                        Calibration(this->device()),
+                        Accuracy(this->device()));
+    auto batch = this->batch(given);
+    batch.users = this->put(given_users);
+    update({all.with(batch), MetricSet(auc).with(batch)});
+    expect_value(auc.value(), auc_by_pairs(examples), 1e-12);
+    return all.values();
+  };
+  EXPECT_EQ(values_of(padded, padded_users), values_of(ones, users));
+  // Probabilities, and lists.
+  auto const of_list = [&](Examples const& given) {
+    BucketedAuc const bucketed(this->device(), {.input = Input::probabilities, .weighted = true});
+    LogLoss const log_loss(this->device(), {.input = Input::probabilities});
+    Ndcg const ndcg(this->device(), {.k = 50});
+    auto batch = this->batch(with_probabilities(given));
+    batch.offsets = this->put(Integers{0, static_cast<std::int64_t>(given.count())});
+    MetricSet const all(bucketed, log_loss, ndcg);
+    all.update(batch);
+    return all.values();
+  };
+  EXPECT_EQ(of_list(padded), of_list(ones));
+}
+
+TYPED_TEST(LeftOutTest, a_batch_of_padding_alone_changes_nothing) {
+  Floats const bad(600, std::nanf(""));
+  Floats const none(600, 0.0F);
+  BucketedAuc const bucketed(this->device(), {.weighted = true});
+  Auc const auc(this->device(), {.capacity = 1000, .weighted = true});
+  LogLoss const log_loss(this->device());
+  MetricSet const all(bucketed, auc, log_loss);
+  all.update(this->batch({bad, bad, none}));
+  for (auto const& [name, value] : all.values()) {
+    EXPECT_FALSE(value) << name;
+  }
+  // Scores that only buckets around 3 tell apart.
+  all.update(this->batch({{3, 3.000001F, 3.000002F, 3.000003F}, {0, 1, 0, 1}, {1, 1, 1, 1}}));
+  EXPECT_EQ(bucketed.value(), 0.75);
+  EXPECT_EQ(auc.value(), 0.75);
+}
+
 TYPED_TEST(LeftOutTest, users_are_weighed_by_the_examples_that_count) {
   for (std::int64_t const count : {1, 33, 257, 5000}) {
     auto examples = random_examples(this->random, count, 5.0F, false);

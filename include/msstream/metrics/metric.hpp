@@ -29,7 +29,8 @@ using Update = detail::AnyUpdate;
 /// batches.
 ///
 /// NaN scores, probabilities outside [0, 1], labels outside [0, 1], weights outside [0, 2^26] and
-/// wrong offsets are counted on the device, and reported by value().
+/// wrong offsets are counted on the device, and reported by value(). Examples of weight 0 do not
+/// count at all, whatever their other numbers are.
 template <Runtime R = DefaultRuntime>
 class Metric {
  public:

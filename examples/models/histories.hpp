@@ -128,18 +128,6 @@ struct Users {
         offsets(ms::to_host(batch.offsets("history"))),
         items(ms::to_host(batch.ints("item"))) {}
 
-  /// Returns the number of users whose item is among the items that were found for them, [users,
-  /// number of items].
-  template <class Id>
-  [[nodiscard]] std::int64_t found_in(ms::Tensor<Id> const& found) const {
-    auto const ids = ms::to_host(found);
-    auto const each = ids.size() / items.size();
-    std::int64_t hits = 0;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      hits += std::count(&ids[each * i], &ids[each * i] + each, items[i]);
-    }
-    return hits;
-  }
   /// Returns the answers of a pool to one query for each user, with the fields `history` and
   /// `item`. All queries are submitted before the first answer is awaited.
   [[nodiscard]] std::vector<float> ask_one_by_one(auto& pool) const {

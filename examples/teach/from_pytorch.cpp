@@ -236,10 +236,14 @@ int main() {
   return teach::run([] {
     ms::Device<> const device;
     parameters(device);
+  auto const loss = ms::to_device(device, std::vector<float>{0.25F}, {1});
     step(device);
     losses(device);
     training(device);
     loader(device);
+  ms::metrics::Mean const mean_loss(device, {.name = "loss"});
+  mean_loss.update({.scores = loss});
+  teach::expect(mean_loss.value().value() == 0.25, "a mean of one loss");
     tables(device);
     tables_with_their_own_optimizer(device);
     layers(device);

@@ -14,8 +14,10 @@
 #include <msstream/metrics/auc.hpp>
 #include <msstream/metrics/calibration.hpp>
 #include <msstream/metrics/log_loss.hpp>
+#include <msstream/metrics/mean.hpp>
 #include <msstream/metrics/metric_set.hpp>
 #include <msstream/metrics/ndcg.hpp>
+#include <msstream/metrics/retrieval.hpp>
 #include <msstream/ops/activation.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/attention.hpp>

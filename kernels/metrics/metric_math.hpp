@@ -196,77 +196,11 @@ MSSTREAM_HOST_DEVICE inline double centre_of(MetricUpdate const& update, std::in
 MSSTREAM_HOST_DEVICE inline float weight_of(MetricUpdate const& update, std::int64_t row) {
   return update.weights != nullptr ? update.weights[row] : 1.0F;
 }
-
-/// The words of a Tally that the examples of a batch add up to, for the kinds whose state is sums.
-struct TallyWords {
-  std::uint64_t at[Tally::words] = {};
-
-  /// Counts an example, unless its weight is 0. Returns whether it counts, with numbers in their
-  /// ranges.
-  MSSTREAM_HOST_DEVICE bool count(MetricUpdate const& update,
-                                  float score,
-                                  float label,
-                                  float weight) {
-    if (weight == 0.0F) {
-      return false;
-    }
-    bool const score_is_good =
-        update.are_probabilities ? score >= 0.0F && score <= 1.0F : score == score;
-    bool const label_is_good = label >= 0.0F && label <= 1.0F;
-    bool const weight_is_good =
-        update.kept_users != nullptr ? weight == 1.0F : weight >= 0.0F && weight <= kMostWeight;
-    at[Tally::examples] += 1;
-    at[Tally::bad_scores] += score_is_good ? 0 : 1;
-    at[Tally::bad_labels] += label_is_good ? 0 : 1;
-    at[Tally::bad_weights] += weight_is_good ? 0 : 1;
-    return score_is_good && label_is_good && weight_is_good;
-  }
-  MSSTREAM_HOST_DEVICE void add(Tally::Word sum, double value) {
-    FixedSum digits;
-    digits.add(value);
-    for (int d = 0; d < 3; ++d) {
-      at[sum + d] += digits.digits[d];
-    }
-  }
-  /// Adds row `i` of the batch.
-  MSSTREAM_HOST_DEVICE void add_row(MetricUpdate const& update, std::int64_t i) {
-    float const score = update.scores[i];
-    float const label = update.labels[i];
-    float const weight = weight_of(update, i);
-    if (!count(update, score, label, weight)) {
-      return;
-    }
-    double term = 0.0;
-    if (update.kind == MetricKind::loss) {
-      term = update.are_probabilities ? loss_of_probability(score, label, update.bound)
-                                      : loss_of_logit(score, label, update.bound);
-    } else if (update.kind == MetricKind::calibration) {
-      term = update.are_probabilities ? score : probability_of(score);
-    } else {
-      term = (score > update.threshold) == (label > 0.5F) ? 1.0 : 0.0;
-    }
-    add(Tally::terms, times(weight, term));
-    add(Tally::weights, weight);
-    add(Tally::positives, times(weight, label));
-  }
-};
-
-/// Returns the bucket of a score, among those around `centre`.
-MSSTREAM_HOST_DEVICE inline std::int64_t bucket_of(MetricUpdate const& update,
-                                                   float score,
-                                                   double centre) {
-  return bucket_at(logit_of(score, update.are_probabilities) - centre, update.capacity);
+MSSTREAM_HOST_DEVICE inline bool is_weight(float weight) {
+  return weight >= 0.0F && weight <= kMostWeight;
 }
-
-/// Returns whether offset `i` of lists is outside the batch or descends, or lists leave out items:
-/// the first must be 0, and the last not below the number of items that exist.
-MSSTREAM_HOST_DEVICE inline bool is_bad_offset(MetricUpdate const& update,
-                                               std::int64_t i,
-                                               std::int64_t existing) {
-  auto const offset = update.offsets.at(i);
-  auto const least = i == update.lists ? existing : 0;
-  auto const previous = i > 0 ? update.offsets.at(i - 1) : 0;
-  return offset < least || offset < previous || offset > (i > 0 ? update.rows : 0);
+MSSTREAM_HOST_DEVICE inline bool is_finite(float number) {
+  return number - number == 0.0F;
 }
 
 /// The place of one item of a list among the others: how many have a higher value, and how many the
@@ -286,6 +220,157 @@ struct Standing {
     return (update.discounts[last] - update.discounts[first]) / static_cast<double>(equal);
   }
 };
+
+/// The target of a row of scores, and how many scores of the row are NaN.
+struct Target {
+  float weight;
+  std::int64_t column;
+  bool exists;
+  float score = 0.0F;
+  Standing standing;
+  std::int64_t nans = 0;
+
+  MSSTREAM_HOST_DEVICE Target(MetricUpdate const& update, std::int64_t row)
+      : weight(weight_of(update, row)),
+        column(update.targets.at(row)),
+        exists(column >= 0 && column < update.columns) {
+    if (exists) {
+      score = update.scores[row * update.columns + column];
+    }
+  }
+  MSSTREAM_HOST_DEVICE void meet(float other) {
+    standing.meet(other, score);
+    nans += other == other ? 0 : 1;
+  }
+};
+
+/// The words of a Tally that the examples of a batch add up to, for the kinds whose state is sums.
+struct TallyWords {
+  std::uint64_t at[Tally::words] = {};
+
+  /// Counts an example, unless its weight is 0. Returns whether it counts, with numbers in their
+  /// ranges.
+  MSSTREAM_HOST_DEVICE bool count(MetricUpdate const& update,
+                                  float score,
+                                  float label,
+                                  float weight) {
+    if (weight == 0.0F) {
+      return false;
+    }
+    bool const takes_any = is_mean(update.kind);
+    bool const score_is_good = takes_any                  ? is_finite(score)
+                               : update.are_probabilities ? score >= 0.0F && score <= 1.0F
+                                                          : score == score;
+    bool const label_is_good = takes_any ? is_finite(label) : label >= 0.0F && label <= 1.0F;
+    bool const weight_is_good = update.kept_users != nullptr ? weight == 1.0F : is_weight(weight);
+    at[Tally::examples] += 1;
+    at[Tally::bad_scores] += score_is_good ? 0 : 1;
+    at[Tally::bad_labels] += label_is_good ? 0 : 1;
+    at[Tally::bad_weights] += weight_is_good ? 0 : 1;
+    return score_is_good && label_is_good && weight_is_good;
+  }
+  MSSTREAM_HOST_DEVICE void add(Tally::Word sum, double value) {
+    FixedSum digits;
+    digits.add(value);
+    for (int d = 0; d < 3; ++d) {
+      at[sum + d] += digits.digits[d];
+    }
+  }
+  /// Adds a number of magnitude below 2^64, cut to a multiple of 2^-64, to Tally::terms and
+  /// Tally::high. Their digits have the sign of the number, in two's complement.
+  MSSTREAM_HOST_DEVICE void add_signed(double value) {
+    double const magnitude = std::fabs(value);
+    double const high = std::floor(times(magnitude, 0x1p-32));
+    FixedSum low;
+    low.add(magnitude - times(high, 0x1p32));  // exact
+    auto const add_digit = [&](int word, std::uint64_t digit) {
+      at[word] += value < 0.0 ? 0 - digit : digit;
+    };
+    for (int d = 0; d < 3; ++d) {
+      add_digit(Tally::terms + d, low.digits[d]);
+    }
+    add_digit(Tally::high, static_cast<std::uint64_t>(high));
+  }
+  /// Adds the term of an example of a mean of any numbers. Counts it as bad if it is too large.
+  MSSTREAM_HOST_DEVICE void add_any(MetricKind kind, float score, float label, float weight) {
+    double const error = static_cast<double>(score) - label;
+    double const term = kind == MetricKind::squared_error    ? times(error, error)
+                        : kind == MetricKind::absolute_error ? std::fabs(error)
+                                                             : static_cast<double>(score);
+    double const weighted = times(weight, term);
+    if (std::fabs(weighted) < kMostTerm) {
+      add_signed(weighted);
+      add(Tally::weights, weight);
+    } else {
+      at[Tally::bad_scores] += 1;
+    }
+  }
+  /// Adds row `i` of the batch.
+  MSSTREAM_HOST_DEVICE void add_row(MetricUpdate const& update, std::int64_t i) {
+    float const score = update.scores[i];
+    float const label = update.labels != nullptr ? update.labels[i] : 0.0F;
+    float const weight = weight_of(update, i);
+    if (!count(update, score, label, weight)) {
+      return;
+    }
+    if (is_mean(update.kind)) {
+      add_any(update.kind, score, label, weight);
+      return;
+    }
+    double term = 0.0;
+    if (update.kind == MetricKind::loss) {
+      term = update.are_probabilities ? loss_of_probability(score, label, update.bound)
+                                      : loss_of_logit(score, label, update.bound);
+    } else if (update.kind == MetricKind::calibration) {
+      term = update.are_probabilities ? score : probability_of(score);
+    } else {
+      term = (score > update.threshold) == (label > 0.5F) ? 1.0 : 0.0;
+    }
+    add(Tally::terms, times(weight, term));
+    add(Tally::weights, weight);
+    add(Tally::positives, times(weight, label));
+  }
+  /// Adds a row of scores whose target has met all of them.
+  MSSTREAM_HOST_DEVICE void add_target(MetricUpdate const& update, Target const& target) {
+    bool const weight_is_good = is_weight(target.weight);
+    at[Tally::examples] += 1;
+    at[Tally::bad_scores] += target.nans == 0 ? 0 : 1;
+    at[Tally::bad_labels] += target.exists ? 0 : 1;
+    at[Tally::bad_weights] += weight_is_good ? 0 : 1;
+    if (target.nans == 0 && target.exists && weight_is_good) {
+      add(Tally::terms, times(target.weight, target.standing.discount(update)));
+      add(Tally::weights, target.weight);
+    }
+  }
+};
+
+/// Returns the sum of Tally::terms and Tally::high, for MetricKind::mean and its like.
+inline double signed_value_of(std::uint64_t const* at) {
+  auto const digit = [at](int word, double unit) {
+    return static_cast<double>(static_cast<std::int64_t>(at[word])) * unit;
+  };
+  return digit(Tally::high, 0x1p32) +
+         (digit(Tally::terms + 2, 1.0) +
+          (digit(Tally::terms + 1, 0x1p-32) + digit(Tally::terms, 0x1p-64)));
+}
+
+/// Returns the bucket of a score, among those around `centre`.
+MSSTREAM_HOST_DEVICE inline std::int64_t bucket_of(MetricUpdate const& update,
+                                                   float score,
+                                                   double centre) {
+  return bucket_at(logit_of(score, update.are_probabilities) - centre, update.capacity);
+}
+
+/// Returns whether offset `i` of lists is outside the batch or descends, or lists leave out items:
+/// the first must be 0, and the last not below the number of items that exist.
+MSSTREAM_HOST_DEVICE inline bool is_bad_offset(MetricUpdate const& update,
+                                               std::int64_t i,
+                                               std::int64_t existing) {
+  auto const offset = update.offsets.at(i);
+  auto const least = i == update.lists ? existing : 0;
+  auto const previous = i > 0 ? update.offsets.at(i - 1) : 0;
+  return offset < least || offset < previous || offset > (i > 0 ? update.rows : 0);
+}
 
 MSSTREAM_HOST_DEVICE inline bool is_grade(float grade) {
   return grade >= 0.0F && grade <= kMostGrade;

@@ -270,6 +270,36 @@ __device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
   }
 }
 
+/// Compares the target of each row with all scores of the row. A block has one row at a time.
+__device__ void add_targets(MetricUpdate const& update, std::int64_t existing) {
+  __shared__ std::uint64_t met[3];
+  TallyWords words;  // of thread 0
+  for (std::int64_t row = blockIdx.x; row < existing; row += gridDim.x) {
+    Target target(update, row);
+    if (target.weight == 0.0F) {
+      continue;
+    }
+    __syncthreads();
+    if (threadIdx.x < 3) {
+      met[threadIdx.x] = 0;
+    }
+    for (std::int64_t column = threadIdx.x; column < update.columns; column += kThreads) {
+      target.meet(update.scores[row * update.columns + column]);
+    }
+    std::uint64_t const own[] = {static_cast<std::uint64_t>(target.standing.above),
+                                 static_cast<std::uint64_t>(target.standing.equal),
+                                 static_cast<std::uint64_t>(target.nans)};
+    add_words<3>(own, met);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      target.standing = {static_cast<std::int64_t>(met[0]), static_cast<std::int64_t>(met[1])};
+      target.nans = static_cast<std::int64_t>(met[2]);
+      words.add_target(update, target);
+    }
+  }
+  add_words<Tally::words>(words.at, update.tally->at);
+}
+
 __global__ void __launch_bounds__(kThreads)
     update_metrics_kernel(__grid_constant__ MetricUpdates const updates) {
   auto const& update = updates.at[blockIdx.y];
@@ -278,6 +308,9 @@ __global__ void __launch_bounds__(kThreads)
     case MetricKind::loss:
     case MetricKind::calibration:
     case MetricKind::accuracy:
+    case MetricKind::mean:
+    case MetricKind::squared_error:
+    case MetricKind::absolute_error:
       add_sums(update, existing);
       break;
     case MetricKind::kept:
@@ -289,6 +322,9 @@ __global__ void __launch_bounds__(kThreads)
     case MetricKind::gain:
       add_gains(update, existing);
       break;
+    case MetricKind::target:
+      add_targets(update, existing);
+      break;
   }
 }
 
@@ -298,10 +334,11 @@ void update_metrics(CudaStream stream, MetricUpdates const& updates) {
   std::int64_t blocks = 0;
   for (int u = 0; u < updates.count; ++u) {
     auto const& update = updates.at[u];
-    blocks =
-        std::max(blocks,
-                 update.kind == MetricKind::gain ? std::max<std::int64_t>(update.lists, 1)
-                                                 : ceil_div<std::int64_t>(update.rows, kThreads));
+    blocks = std::max(blocks,
+                      update.kind == MetricKind::gain ? std::max<std::int64_t>(update.lists, 1)
+                      : update.kind == MetricKind::target
+                          ? update.rows
+                          : ceil_div<std::int64_t>(update.rows, kThreads));
   }
   if (blocks == 0) {
     return;

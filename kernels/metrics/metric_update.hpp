@@ -11,13 +11,22 @@ namespace msstream::ops::kernels {
 
 /// The kinds of metrics, by the terms that an update adds to the state.
 enum class MetricKind : std::uint8_t {
-  loss,         ///< terms: the negative log likelihood of each label
-  calibration,  ///< terms: the predicted probabilities
-  accuracy,     ///< terms: 1 for each example on the right side of the threshold
-  kept,         ///< keeps scores, labels, weights and users for a sort
-  buckets,      ///< adds weights to the bucket of each score
-  gain,         ///< terms: the normalised discounted gain of each list
+  loss,            ///< terms: the negative log likelihood of each label
+  calibration,     ///< terms: the predicted probabilities
+  accuracy,        ///< terms: 1 for each example on the right side of the threshold
+  mean,            ///< terms: the scores, any numbers
+  squared_error,   ///< terms: the squared differences of scores and labels, any numbers
+  absolute_error,  ///< terms: the magnitudes of these differences
+  kept,            ///< keeps scores, labels, weights and users for a sort
+  buckets,         ///< adds weights to the bucket of each score
+  gain,            ///< terms: the normalised discounted gain of each list
+  target,          ///< terms: the discount of the rank of each row's target
 };
+/// Returns whether a metric is a mean whose terms may have any size and sign.
+constexpr bool is_mean(MetricKind kind) {
+  return kind == MetricKind::mean || kind == MetricKind::squared_error ||
+         kind == MetricKind::absolute_error;
+}
 
 /// The part of a metric's state that every update changes, in device memory; all zeros at first.
 /// Sums are exact integers, so that their bits depend neither on the order in which examples are
@@ -27,7 +36,7 @@ struct Tally {
     /// Rows that count; for MetricKind::kept, rows that existed; for MetricKind::gain, lists that
     /// count; for MetricKind::buckets, not 0 if there is a centre.
     examples,
-    bad_scores,                 ///< NaN, and probabilities outside [0, 1]
+    bad_scores,                 ///< NaN, and probabilities outside [0, 1]; for means, not finite
     bad_labels,                 ///< outside [0, 1]; for MetricKind::gain, outside [0, kMostGrade]
     bad_weights,                ///< outside [0, kMostWeight]; with users, neither 0 nor 1
     bad_offsets = bad_weights,  ///< for MetricKind::gain, with weights that are neither 0 nor 1
@@ -35,6 +44,7 @@ struct Tally {
     centre = terms,  ///< for MetricKind::buckets: the bits of the logit where buckets are finest
     weights = terms + 3,
     positives = weights + 3,  ///< a FixedSum of weight * label
+    high = positives,         ///< of means: the digit of terms in units of 2^32
     words = positives + 3,
   };
 
@@ -45,6 +55,7 @@ struct Tally {
 
 inline constexpr float kMostWeight = 0x1p26F;
 inline constexpr float kMostGrade = 30.0F;
+inline constexpr double kMostTerm = 0x1p64;  ///< of means, with the weight
 
 /// One metric and the batch that an update adds to it. Members that a kind does not name are
 /// unused.
@@ -58,8 +69,8 @@ struct MetricUpdate {
                  ///< centre
   std::int64_t rows;
   std::int64_t const* count;  ///< device scalar: how many rows exist; null if all do
-  float const* scores;        ///< [rows]
-  float const* labels;        ///< [rows]
+  float const* scores;        ///< [rows]; target: [rows, columns]
+  float const* labels;        ///< [rows]; mean, target: null
   float const* weights;       ///< [rows]; null if every weight is 1
   Tally* tally;
 
@@ -73,8 +84,10 @@ struct MetricUpdate {
 
   IdArray offsets;          ///< gain: [lists + 1]
   std::int64_t lists;       ///< gain
-  std::int64_t places;      ///< gain: the k of NDCG@k
-  double const* discounts;  ///< gain: [places + 1], sums of the discounts of the first ranks
+  std::int64_t places;      ///< gain, target: the number of the first ranks that count
+  double const* discounts;  ///< gain, target: [places + 1], sums of the discounts of first ranks
+  IdArray targets;          ///< target: [rows], columns
+  std::int64_t columns;     ///< target
 };
 
 inline constexpr int kMostUpdates = 16;

@@ -151,6 +151,20 @@ void add_gains(MetricUpdate const& update, std::int64_t existing) {
   add_to(*update.tally, words);
 }
 
+void add_targets(MetricUpdate const& update, std::int64_t existing) {
+  TallyWords words;
+  for (std::int64_t row = 0; row < existing; ++row) {
+    Target target(update, row);
+    if (target.weight != 0.0F) {
+      for (std::int64_t column = 0; column < update.columns; ++column) {
+        target.meet(update.scores[row * update.columns + column]);
+      }
+      words.add_target(update, target);
+    }
+  }
+  add_to(*update.tally, words);
+}
+
 }  // namespace
 
 void update_metrics(HostStream stream, MetricUpdates const& updates) {
@@ -162,6 +176,9 @@ void update_metrics(HostStream stream, MetricUpdates const& updates) {
         case MetricKind::loss:
         case MetricKind::calibration:
         case MetricKind::accuracy:
+        case MetricKind::mean:
+        case MetricKind::squared_error:
+        case MetricKind::absolute_error:
           add_sums(update, existing);
           break;
         case MetricKind::kept:
@@ -172,6 +189,9 @@ void update_metrics(HostStream stream, MetricUpdates const& updates) {
           break;
         case MetricKind::gain:
           add_gains(update, existing);
+          break;
+        case MetricKind::target:
+          add_targets(update, existing);
           break;
       }
     }

@@ -57,10 +57,12 @@ void issue_update(std::span<Addition const> additions, std::source_location issu
   Writes written;
   AnyBatch const* last = nullptr;
   for (auto const& [state, batch] : additions) {
-    auto const& update = updates.at[updates.count++] = state->update_of(*batch);
+    updates.at[updates.count++] = state->update_of(*batch);
     if (batch != last) {
       read.add(batch->scores);
-      read.add(batch->labels);
+      if (batch->labels) {
+        read.add(*batch->labels);
+      }
       if (batch->weights) {
         read.add(*batch->weights);
       }
@@ -69,13 +71,7 @@ void issue_update(std::span<Addition const> additions, std::source_location issu
       }
       last = batch;
     }
-    if (update.kept_users != nullptr) {
-      read.add(batch->users->any());
-    }
-    if (update.kind == kernels::MetricKind::gain) {
-      read.add(batch->offsets->any());
-    }
-    state->add_reads(read);
+    state->add_reads(*batch, read);
     state->add_writes(written);
   }
   issue(
@@ -220,17 +216,29 @@ std::uint64_t* MetricState::words() const noexcept {
   return reinterpret_cast<std::uint64_t*>(words_.data()) + kTallyElements;
 }
 
-kernels::MetricUpdate MetricState::update_of(AnyBatch const& batch) const {
+std::int64_t MetricState::rows_of(AnyBatch const& batch) const {
   auto const rows = batch.scores.count();
+  require(batch.labels.has_value(), "{}: a batch without labels; expected Batch::labels", name_);
+  require(batch.labels->count() == rows,
+          "{}: {} scores, but {} labels",
+          name_,
+          rows,
+          batch.labels->count());
+  require(batch.labels->device() == device(),
+          "{}: the labels are on another device than the metric",
+          name_);
+  return rows;
+}
+
+kernels::MetricUpdate MetricState::update_of(AnyBatch const& batch) const {
+  auto const rows = rows_of(batch);
   auto const require_count = [&](char const* what, std::int64_t count) {
-    require(count == rows, "{}: {} scores, but {} {}", name_, rows, count, what);
+    require(count == rows, "{}: {} examples, but {} {}", name_, rows, count, what);
   };
   auto const require_device = [&](char const* what, std::shared_ptr<DeviceState> const& of_batch) {
     require(of_batch == device(), "{}: the {} are on another device than the metric", name_, what);
   };
-  require_count("labels", batch.labels.count());
   require_device("scores", batch.scores.device());
-  require_device("labels", batch.labels.device());
   if (batch.weights) {
     require_count("weights", batch.weights->count());
     require_device("weights", batch.weights->device());
@@ -247,14 +255,14 @@ kernels::MetricUpdate MetricState::update_of(AnyBatch const& batch) const {
   update.rows = rows;
   update.count = batch.count ? batch.count->data() : nullptr;
   update.scores = batch.scores.data();
-  update.labels = batch.labels.data();
+  update.labels = batch.labels ? batch.labels->data() : nullptr;
   update.weights = batch.weights ? batch.weights->data() : nullptr;
   update.tally = reinterpret_cast<kernels::Tally*>(words_.data());
   complete(update, batch);
   return update;
 }
 
-MetricState::Read MetricState::read(std::source_location issued_at, char const* third_fault) const {
+MetricState::Read MetricState::read(std::source_location issued_at, Faults const& faults) const {
   auto const staged = msstream::detail::download(words_.any(), issued_at);
   Read found;
   std::memcpy(&found.tally, staged.data(), sizeof(found.tally));
@@ -264,12 +272,9 @@ MetricState::Read MetricState::read(std::source_location issued_at, char const* 
     auto const bad = found.tally.at[word];
     require(bad == 0, "{}: {} {}", name_, bad, fault);
   };
-  require_none(kernels::Tally::bad_scores,
-               "examples since the last reset() have scores that are NaN, or probabilities outside "
-               "[0, 1]");
-  require_none(kernels::Tally::bad_labels,
-               "examples since the last reset() have labels outside the accepted range");
-  require_none(kernels::Tally::bad_weights, third_fault);
+  require_none(kernels::Tally::bad_scores, faults.scores);
+  require_none(kernels::Tally::bad_labels, faults.labels);
+  require_none(kernels::Tally::bad_weights, faults.weights);
   return found;
 }
 

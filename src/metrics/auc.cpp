@@ -62,6 +62,11 @@ class KeptState : public MetricState {
     }
   }
 
+  void add_reads(AnyBatch const& batch, Reads& read) const override {
+    if (users_) {
+      read.add(batch.users->any());
+    }
+  }
   void add_writes(Writes& written) const override {
     MetricState::add_writes(written);
     written.add(scores_);
@@ -92,12 +97,11 @@ class KeptState : public MetricState {
     }
   }
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
-    auto const tally =
-        read(issued_at,
-             users_ ? "examples since the last reset() have weights that are neither "
-                      "0 nor 1"
-                    : kOutsideWeights)
-            .tally;
+    Faults faults;
+    if (users_) {
+      faults.weights = "examples since the last reset() have weights that are neither 0 nor 1";
+    }
+    auto const tally = read(issued_at, faults).tally;
     auto const count = static_cast<std::int64_t>(tally.at[kernels::Tally::examples]);
     require_capacity(count);
     if (count == 0) {
@@ -251,7 +255,7 @@ class BucketsState final : public MetricState {
         centre_(options.centre) {}
 
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
-    auto const words = read(issued_at).words;
+    auto const words = read(issued_at, {}).words;
     auto const weight_of = [&](std::int64_t side, std::int64_t bucket) {
       auto const index = static_cast<std::size_t>(side * buckets_ + bucket);
       return weighted_ ? kernels::value_of(words.data() + 3 * index)

@@ -51,8 +51,9 @@ class MetricState {
   virtual void require_room(std::int64_t) const {}
   /// Notes that an update adds `rows` examples, outside a capture.
   virtual void note_examples(std::int64_t) const {}
-  /// Adds the tensors of the metric that an update reads only, besides the batch.
-  virtual void add_reads(Reads&) const {}
+  /// Adds the tensors of the metric and of the batch that an update reads only, besides the scores,
+  /// labels, weights and count of the batch.
+  virtual void add_reads(AnyBatch const&, Reads&) const {}
   /// Adds the tensors that an update writes.
   virtual void add_writes(Writes& written) const { written.add(words_); }
   [[nodiscard]] virtual std::optional<double> value(std::source_location issued_at) const = 0;
@@ -64,8 +65,13 @@ class MetricState {
   virtual void note_reset() const {}
 
  protected:
-  static constexpr char const* kOutsideWeights =
-      "examples since the last reset() have weights outside [0, 2^26]";
+  /// The messages about bad scores, labels and weights, which follow their number.
+  struct Faults {
+    char const* scores =
+        "examples since the last reset() have scores that are NaN, or probabilities outside [0, 1]";
+    char const* labels = "examples since the last reset() have labels outside the accepted range";
+    char const* weights = "examples since the last reset() have weights outside [0, 2^26]";
+  };
   /// The name of what a state sums, equal for states that can be added to each other.
   struct Sum {
     std::string of;
@@ -77,10 +83,12 @@ class MetricState {
     std::vector<std::uint64_t> words;
   };
   /// Waits for the updates so far, and returns the words. Throws std::invalid_argument if examples
-  /// had bad numbers; `third_fault` says what Tally::bad_weights counts.
-  [[nodiscard]] Read read(std::source_location issued_at,
-                          char const* third_fault = kOutsideWeights) const;
+  /// had bad numbers.
+  [[nodiscard]] Read read(std::source_location issued_at, Faults const& faults) const;
   [[nodiscard]] std::uint64_t* words() const noexcept;
+  /// Returns the number of examples of a batch. Throws std::invalid_argument for a batch that lacks
+  /// what the metric needs.
+  [[nodiscard]] virtual std::int64_t rows_of(AnyBatch const& batch) const;
 
  private:
   /// Sets the members of `update` that depend on the metric. The members that all metrics share are

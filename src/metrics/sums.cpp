@@ -5,6 +5,7 @@
 #include <msstream/base/detail/require.hpp>
 #include <msstream/metrics/calibration.hpp>
 #include <msstream/metrics/log_loss.hpp>
+#include <msstream/metrics/mean.hpp>
 
 #include <fmt/core.h>
 
@@ -22,12 +23,13 @@ namespace detail {
 namespace {
 
 /// Which sum a metric divides by which.
-enum class Quotient : std::uint8_t { per_weight, per_entropy, per_positive };
+enum class Quotient : std::uint8_t { per_weight, root_per_weight, per_entropy, per_positive };
 
 struct SumsOptions {
   kernels::MetricKind kind;
   Quotient quotient;
-  Input input;
+  std::string sum;  ///< the name of what is summed; equal for metrics that can be merged
+  Input input = Input::logits;
   double bound = 0.0;
   float threshold = 0.0F;
 };
@@ -40,18 +42,30 @@ class SumsState final : public MetricState {
  public:
   SumsState(AnyDevice const& device,
             std::string name,
-            SumsOptions const& options,
+            SumsOptions options,
             std::source_location issued_at)
-      : MetricState(device.state(), std::move(name), 0, issued_at), options_(options) {}
+      : MetricState(device.state(), std::move(name), 0, issued_at), options_(std::move(options)) {}
 
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
-    auto const tally = read(issued_at).tally;
-    double const terms = kernels::value_of(tally.at + kernels::Tally::terms);
+    bool const takes_any = kernels::is_mean(options_.kind);
+    Faults faults;
+    if (takes_any) {
+      faults.scores =
+          "examples since the last reset() have scores that are not finite, or terms of 2^64 or "
+          "more";
+      faults.labels = "examples since the last reset() have labels that are not finite";
+    }
+    auto const tally = read(issued_at, faults).tally;
+    double const terms = takes_any ? kernels::signed_value_of(tally.at)
+                                   : kernels::value_of(tally.at + kernels::Tally::terms);
     double const weights = kernels::value_of(tally.at + kernels::Tally::weights);
-    double const positives = kernels::value_of(tally.at + kernels::Tally::positives);
+    double const positives =
+        takes_any ? 0.0 : kernels::value_of(tally.at + kernels::Tally::positives);
     switch (options_.quotient) {
       case Quotient::per_weight:
         return quotient(terms, weights);
+      case Quotient::root_per_weight:
+        return weights > 0.0 ? std::optional(std::sqrt(terms / weights)) : std::nullopt;
       case Quotient::per_entropy:
         return positives > 0.0 && positives < weights
                    ? quotient(terms / weights, entropy(positives / weights))
@@ -66,26 +80,34 @@ class SumsState final : public MetricState {
   [[nodiscard]] static std::optional<double> quotient(double dividend, double divisor) {
     return divisor > 0.0 ? std::optional(dividend / divisor) : std::nullopt;
   }
+  [[nodiscard]] std::int64_t rows_of(AnyBatch const& batch) const override {
+    return options_.kind == kernels::MetricKind::mean ? batch.scores.count()
+                                                      : MetricState::rows_of(batch);
+  }
   void complete(kernels::MetricUpdate& update, AnyBatch const&) const override {
+    if (options_.kind == kernels::MetricKind::mean) {
+      update.labels = nullptr;
+    }
     update.kind = options_.kind;
     update.are_probabilities = options_.input == Input::probabilities;
     update.bound = options_.bound;
     update.threshold = options_.threshold;
   }
-  [[nodiscard]] Sum sum() const override {
-    char const* const what = options_.quotient == Quotient::per_entropy    ? "the entropy"
-                             : options_.quotient == Quotient::per_positive ? "the calibration"
-                             : options_.kind == kernels::MetricKind::loss  ? "the log loss"
-                                                                           : "the accuracy";
-    char const* const input = options_.input == Input::probabilities ? "probabilities" : "logits";
-    return {options_.kind == kernels::MetricKind::calibration ? fmt::format("{} of {}", what, input)
-            : options_.kind == kernels::MetricKind::accuracy
-                ? fmt::format("{} of {} at {}", what, input, options_.threshold)
-                : fmt::format("{} of {} within {}", what, input, options_.bound)};
-  }
+  [[nodiscard]] Sum sum() const override { return {options_.sum}; }
 
   SumsOptions options_;
 };
+
+[[nodiscard]] char const* word(Input input) {
+  return input == Input::probabilities ? "probabilities" : "logits";
+}
+
+[[nodiscard]] AnyMetric make_sums(AnyDevice const& device,
+                                  std::string const& name,
+                                  SumsOptions options,
+                                  std::source_location issued_at) {
+  return AnyMetric(std::make_shared<SumsState>(device, name, std::move(options), issued_at));
+}
 
 [[nodiscard]] AnyMetric make_loss(AnyDevice const& device,
                                   std::string const& name,
@@ -99,11 +121,16 @@ class SumsState final : public MetricState {
           "{}: an epsilon of {}; expected a number in [2^-60, 0.25]",
           name,
           least);
-  SumsOptions const options{.kind = kernels::MetricKind::loss,
-                            .quotient = quotient,
-                            .input = input,
-                            .bound = are_logits ? std::log1p(-least) - std::log(least) : least};
-  return AnyMetric(std::make_shared<SumsState>(device, name, options, issued_at));
+  double const bound = are_logits ? std::log1p(-least) - std::log(least) : least;
+  char const* const what = quotient == Quotient::per_entropy ? "the entropy" : "the log loss";
+  return make_sums(device,
+                   name,
+                   {.kind = kernels::MetricKind::loss,
+                    .quotient = quotient,
+                    .sum = fmt::format("{} of {} within {}", what, word(input), bound),
+                    .input = input,
+                    .bound = bound},
+                   issued_at);
 }
 
 }  // namespace
@@ -136,11 +163,14 @@ detail::AnyMetric NormalizedEntropy<AnyRuntime>::make(detail::AnyDevice const& d
 detail::AnyMetric Calibration<AnyRuntime>::make(detail::AnyDevice const& device,
                                                 Options const& options,
                                                 std::source_location issued_at) {
-  detail::SumsOptions const sums{.kind = ops::kernels::MetricKind::calibration,
-                                 .quotient = detail::Quotient::per_positive,
-                                 .input = options.input};
-  return detail::AnyMetric(
-      std::make_shared<detail::SumsState>(device, options.name, sums, issued_at));
+  return detail::make_sums(
+      device,
+      options.name,
+      {.kind = ops::kernels::MetricKind::calibration,
+       .quotient = detail::Quotient::per_positive,
+       .sum = fmt::format("the calibration of {}", detail::word(options.input)),
+       .input = options.input},
+      issued_at);
 }
 
 detail::AnyMetric Accuracy<AnyRuntime>::make(detail::AnyDevice const& device,
@@ -153,12 +183,50 @@ detail::AnyMetric Accuracy<AnyRuntime>::make(detail::AnyDevice const& device,
           threshold);
   double const of_scores =
       options.input == Input::logits ? std::log(threshold) - std::log1p(-threshold) : threshold;
-  detail::SumsOptions const sums{.kind = ops::kernels::MetricKind::accuracy,
-                                 .quotient = detail::Quotient::per_weight,
-                                 .input = options.input,
-                                 .threshold = static_cast<float>(of_scores)};
-  return detail::AnyMetric(
-      std::make_shared<detail::SumsState>(device, options.name, sums, issued_at));
+  auto const rounded = static_cast<float>(of_scores);
+  return detail::make_sums(
+      device,
+      options.name,
+      {.kind = ops::kernels::MetricKind::accuracy,
+       .quotient = detail::Quotient::per_weight,
+       .sum = fmt::format("the accuracy of {} at {}", detail::word(options.input), rounded),
+       .input = options.input,
+       .threshold = rounded},
+      issued_at);
+}
+
+detail::AnyMetric Mean<AnyRuntime>::make(detail::AnyDevice const& device,
+                                         Options const& options,
+                                         std::source_location issued_at) {
+  return detail::make_sums(device,
+                           options.name,
+                           {.kind = ops::kernels::MetricKind::mean,
+                            .quotient = detail::Quotient::per_weight,
+                            .sum = "the mean"},
+                           issued_at);
+}
+
+detail::AnyMetric MeanSquaredError<AnyRuntime>::make(detail::AnyDevice const& device,
+                                                     Options const& options,
+                                                     std::source_location issued_at) {
+  return detail::make_sums(device,
+                           options.name,
+                           {.kind = ops::kernels::MetricKind::squared_error,
+                            .quotient = options.squared ? detail::Quotient::per_weight
+                                                        : detail::Quotient::root_per_weight,
+                            .sum = "the squared error"},
+                           issued_at);
+}
+
+detail::AnyMetric MeanAbsoluteError<AnyRuntime>::make(detail::AnyDevice const& device,
+                                                      Options const& options,
+                                                      std::source_location issued_at) {
+  return detail::make_sums(device,
+                           options.name,
+                           {.kind = ops::kernels::MetricKind::absolute_error,
+                            .quotient = detail::Quotient::per_weight,
+                            .sum = "the absolute error"},
+                           issued_at);
 }
 
 }  // namespace msstream::metrics

@@ -27,6 +27,7 @@ using Values = std::vector<std::pair<std::string, std::optional<double>>>;
 constexpr std::int64_t kBatch = 500;
 constexpr int kSteps = 12;
 constexpr std::int64_t kAll = kBatch * kSteps;
+constexpr std::int64_t kColumns = 50;
 
 /// Metrics of each kind for two tasks, which one launch updates.
 template <Runtime R>
@@ -36,17 +37,25 @@ struct TwoTasks {
                BucketedAuc(device),
                LogLoss(device),
                Calibration(device),
+               Mean(device),
+               MeanAbsoluteError(device),
                GroupedAuc(device, {.capacity = kAll})),
         orders(Auc(device, {.capacity = kAll, .weighted = true}),
                BucketedAuc(device, {.weighted = true}),
                NormalizedEntropy(device),
+               MeanSquaredError(device),
                Accuracy(device)),
-        lists(device, {.k = 5}) {}
+        lists(device, {.k = 5}),
+        targets(RecallAtK(device, {.k = 3}), MeanReciprocalRank(device)) {}
 
   void update(Batch<R> const& of_clicks,
               Batch<R> const& of_orders,
-              Batch<R> const& of_lists) const {
-    metrics::update({clicks.with(of_clicks), orders.with(of_orders), lists.with(of_lists)});
+              Batch<R> const& of_lists,
+              Batch<R> const& of_targets) const {
+    metrics::update({clicks.with(of_clicks),
+                     orders.with(of_orders),
+                     lists.with(of_lists),
+                     targets.with(of_targets)});
   }
   [[nodiscard]] Values values() const {
     auto all = clicks.values();
@@ -54,12 +63,16 @@ struct TwoTasks {
       all.push_back(value);
     }
     all.emplace_back("lists", lists.value());
+    for (auto const& value : targets.values()) {
+      all.push_back(value);
+    }
     return all;
   }
 
   MetricSet<R> clicks;
   MetricSet<R> orders;
   Ndcg<R> lists;
+  MetricSet<R> targets;
 };
 
 /// The inputs of all steps, on the host.
@@ -101,6 +114,8 @@ Values values_of_steps(Device<R> const& device, Inputs const& inputs, int groups
   auto const count = zeros<std::int64_t>(device, Shape{});
   auto const offsets = to_device<std::int64_t>(
       device, inputs.offsets, {static_cast<std::int64_t>(inputs.offsets.size())});
+  auto const chosen = to_device<std::int64_t>(
+      device, Integers(inputs.users.begin(), inputs.users.begin() + 10), {kBatch / kColumns});
   auto const step = [&] {
     auto const on = [&](int branch) { return StreamScope(pool[branch % groups]); };
     std::optional<Tensor<float, R>> logits;
@@ -116,7 +131,10 @@ Values values_of_steps(Device<R> const& device, Inputs const& inputs, int groups
     auto const scope = on(2);
     metrics.update({.scores = *logits, .labels = labels, .count = count, .users = users},
                    {.scores = *others, .labels = labels, .weights = weights, .count = count},
-                   {.scores = *others, .labels = labels, .count = count, .offsets = offsets});
+                   {.scores = *others, .labels = labels, .count = count, .offsets = offsets},
+                   {.scores = others->reshaped({kBatch / kColumns, kColumns}),
+                    .weights = weights.rows(0, kBatch / kColumns),
+                    .targets = chosen});
   };
   std::optional<CapturedStep<R>> graph;
   if (captured) {

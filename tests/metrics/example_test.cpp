@@ -28,5 +28,15 @@ TEST(MetricsExample, prints_the_metrics_of_an_epoch) {
   EXPECT_FALSE(auc.value());
 }
 
+TEST(MetricsExample, means_the_losses_of_steps) {
+  Device<Host> const device;
+  metrics::Mean mean_loss(device, {.name = "loss"});
+  for (float const of_step : {0.5F, 0.25F}) {
+    auto const loss = to_device<float>(device, std::vector{of_step}, Shape{});
+    mean_loss.update({.scores = loss});
+  }
+  EXPECT_EQ(mean_loss.value(), 0.375);
+}
+
 }  // namespace
 }  // namespace msstream::metrics::testing

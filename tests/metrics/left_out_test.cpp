@@ -67,7 +67,10 @@ TYPED_TEST(LeftOutTest, padding_of_any_numbers_changes_nothing) {
                         LogLoss(this->device()),
                         NormalizedEntropy(this->device()),
                         Calibration(this->device()),
-                        Accuracy(this->device()));
+                        Accuracy(this->device()),
+                        Mean(this->device()),
+                        MeanSquaredError(this->device()),
+                        MeanAbsoluteError(this->device()));
     auto batch = this->batch(given);
     batch.users = this->put(given_users);
     update({all.with(batch), MetricSet(auc).with(batch)});

@@ -71,6 +71,37 @@ TYPED_TEST(MergedMetricsTest, parts_have_the_bits_of_the_whole) {
   }
 }
 
+TYPED_TEST(MergedMetricsTest, parts_of_means_have_the_bits_of_the_whole) {
+  using R = TypeParam;
+  auto const& device = this->device();
+  Examples const examples{
+      this->random.reals(5001), this->random.reals(5001), this->random.reals(5001, 0.0F, 3.0F)};
+  this->expect_merged_to_whole(examples, [&] { return Mean<R>(device); });
+  this->expect_merged_to_whole(examples, [&] { return MeanSquaredError<R>(device); });
+  this->expect_merged_to_whole(examples,
+                               [&] { return MeanSquaredError<R>(device, {.squared = false}); });
+  this->expect_merged_to_whole(examples, [&] { return MeanAbsoluteError<R>(device); });
+}
+
+TYPED_TEST(MergedMetricsTest, ranks_of_parts_have_the_bits_of_the_whole) {
+  auto const make = [&] { return MeanReciprocalRank<TypeParam>(this->device(), {.k = 4}); };
+  auto const scores = this->put(this->random.reals(60 * 7), {60, 7});
+  auto const targets = this->put(this->random.integers(60, 0, 6));
+  auto const weights = this->put(this->random.reals(60, 0.0F, 2.0F));
+  auto const whole = make();
+  whole.update({.scores = scores, .weights = weights, .targets = targets});
+  auto const merged = make();
+  for (std::int64_t begin = 0; begin < 60; begin += 20) {
+    auto const part = make();
+    part.update({.scores = scores.rows(begin, begin + 20),
+                 .weights = weights.rows(begin, begin + 20),
+                 .targets = targets.rows(begin, begin + 20)});
+    merged.merge(part);
+  }
+  EXPECT_TRUE(whole.value());
+  EXPECT_EQ(merged.value(), whole.value());
+}
+
 TYPED_TEST(MergedMetricsTest, lists_of_parts_have_the_bits_of_the_whole) {
   auto const list = [&](Ndcg<TypeParam> const& metric, Floats const& scores, Floats const& grades) {
     auto const count = static_cast<std::int64_t>(scores.size());

@@ -172,6 +172,7 @@ TYPED_TEST(MetricRefusalsTest, refusals_name_the_metric_and_change_nothing) {
   expect_refused([&] { weighted.update(batch); }, "weighed", "without weights");
   expect_refused([&] { grouped.update(batch); }, "grouped_auc", "Batch::users");
   expect_refused([&] { ndcg.update(batch); }, "ndcg", "without offsets", "Batch::offsets");
+  expect_refused([&] { log_loss.update({.scores = batch.scores}); }, "log_loss", "Batch::labels");
   auto bad = batch;
   bad.count = this->put(Integers{1, 2});
   expect_refused([&] { log_loss.update(bad); }, "log_loss", "scalar");

@@ -17,22 +17,27 @@ namespace msstream::metrics {
 enum class Input : std::uint8_t { logits, probabilities };
 
 /// The examples that an update adds to metrics. Tensors are of any shape with one element per
-/// example, such as [rows] or [rows, 1].
+/// example, such as [rows] or [rows, 1], if their metric names no other. An example whose weight is
+/// 0 does not count at all, whatever its other numbers are: padding may be NaN.
 template <Runtime R = DefaultRuntime>
 struct Batch {
   Tensor<float, R> scores;
-  Tensor<float, R> labels;  ///< in [0, 1]; a label above 0.5 is positive. For Ndcg, grades
+  /// In [0, 1]; a label above 0.5 is positive. For Ndcg, grades; for errors, any numbers. Null: for
+  /// Mean, RecallAtK and MeanReciprocalRank, which use no labels.
+  std::optional<Tensor<float, R>> labels = {};
   std::optional<Tensor<float, R>> weights = {};  ///< in [0, 2^26], or 0 and 1; null: all 1
   /// A device scalar: only the first *count examples exist. Null: all exist.
   ops::DeviceCount<R> count = {};
   std::optional<ops::IdTensor<R>> users = {};    ///< the user of each example, for GroupedAuc
   std::optional<ops::IdTensor<R>> offsets = {};  ///< [lists + 1], for Ndcg; see there
+  /// [rows], for RecallAtK and MeanReciprocalRank: the column of each row that should rank first.
+  std::optional<ops::IdTensor<R>> targets = {};
 
   /// Converts to a batch without a runtime type. For use by the library only.
   template <std::same_as<Batch<msstream::detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
-    return {scores, labels, weights, count, users, offsets};
+    return {scores, labels, weights, count, users, offsets, targets};
   }
 };
 

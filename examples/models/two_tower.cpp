@@ -44,19 +44,20 @@ int main() {
   auto const model = std::make_shared<TwoTower const>(parameters);
   ms::Optimizer optimizer(device, {.kind = ops::OptimizerKind::adam, .learning_rate = 3e-3F});
   optimizer.add(parameters);
-  ms::GradientTape tape(device);
 
   auto const diagonal = ms::arange(device, 256);  // user i of a batch is right with item i
   auto batches = histories::batches(device, 0, 60'000);
   ms::report::ProgressLine progress("training", 60'000);
   while (auto const batch = batches.next()) {
-    auto const items = model->candidates(tape, batch->ints("item"));
+    ms::GradientTape tape(device);
+    auto const ids = batch->ints("item");
+    auto const items = model->candidates(tape, ids);
     auto const users = model->users(tape, histories::history_of(*batch));
-    // The score of each item of the batch for each user, by the angle between their vectors.
-    auto const scores = ops::matmul(tape, users, ops::transpose(tape, items));
-    tape.backward(ops::mean_softmax_cross_entropy(tape, ops::scale(tape, scores, 10.0F), diagonal));
+    // The score of each item of the batch for each user, by the angle between their vectors. The
+    // item of a user is no negative where it occurs again.
+    auto const scores = ops::matmul(tape, users, items, {.transpose_right = true, .factor = 10});
+    tape.backward(ops::mean_softmax_cross_entropy(tape, scores, diagonal, {.candidate_ids = ids}));
     optimizer.step(tape);
-    tape.clear();
     progress.update(batch->first_sample() + batch->rows());
   }
   progress.finish();

@@ -35,7 +35,8 @@ def main():
     for history, offsets, items, _ in histories(0, 60_000, 256, device, drop_last=True):
         optimizer.zero_grad()
         scores = 10 * model.users(history, offsets) @ model.candidates(items).T
-        cross_entropy(scores, diagonal).backward()
+        repeated = (items[:, None] == items) & (diagonal[:, None] != diagonal)  # no negatives
+        cross_entropy(scores.masked_fill(repeated, -torch.inf), diagonal).backward()
         optimizer.step()
     torch.save(model.state_dict(), "two_tower.pt")
     found = 0

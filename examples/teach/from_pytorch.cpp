@@ -65,6 +65,9 @@ void losses(ms::Device<> const& device) {
   auto const logits = params.dense("logits", {2, 5}, ms::init::normal());
   auto const classes = ms::to_device(device, std::vector<std::int64_t>{3, -100}, {2});
   auto const w = ms::zeros<float>(device, {4, 1});
+  auto const row_weight = ms::to_device(device, std::vector<float>{0.5F, 2.0F}, {2});
+  auto const scores = params.dense("scores", {3, 3}, ms::init::normal());
+  auto const ids = ms::to_device(device, std::vector<std::int64_t>{7, 8, 7}, {3});
 
   auto const weighed = ms::ops::mean_bce_with_logits(tape, x, y, {.weight = w, .pos_weight = 2.0F});
   auto const squared = ms::ops::mse_loss(tape, x, y);
@@ -72,7 +75,17 @@ void losses(ms::Device<> const& device) {
   auto const ranking = ms::ops::margin_ranking_loss(tape, x, negatives, 0.5F);
   auto const smoothed = ms::ops::mean_softmax_cross_entropy(
       tape, logits, classes, {.ignore_index = -100, .label_smoothing = 0.1F});
-  auto const all = ms::ops::add(tape, std::vector{weighed, squared, pairs, ranking, smoothed});
+  auto const per_row =
+      ms::ops::mean_softmax_cross_entropy(tape,
+                                          logits,
+                                          classes,
+                                          {.ignore_index = -100,
+                                           .sample_weight = row_weight,
+                                           .reduction = ms::ops::LossReduction::weighted_mean});
+  auto const in_batch = ms::ops::mean_softmax_cross_entropy(
+      tape, scores, ms::arange(device, 3), {.candidate_ids = ids});
+  auto const all = ms::ops::add(
+      tape, std::vector{weighed, squared, pairs, ranking, smoothed, per_row, in_batch});
   teach::expect(ms::to_host(weighed)[0] == 0.0F && ms::to_host(all)[0] > 0.0F, "losses");
 }
 
@@ -223,10 +236,14 @@ void metrics_and_files(ms::Device<> const& device) {
   auto const loaded = ms::checkpoint::load(path, ms::checkpoint::Tensors(params));
   teach::expect(loaded.step == 10, "the step");
 
+  auto const loss = ms::to_device(device, std::vector<float>{0.25F}, {1});
   ms::metrics::Auc const auc(device);
   auc.update(ms::to_device(device, std::vector<float>{-1, 2, 0}, {3}),
              ms::to_device(device, std::vector<float>{0, 1, 0}, {3}));
   teach::expect(auc.value().value() == 1.0, "an AUC of 1");
+  ms::metrics::Mean const mean_loss(device, {.name = "loss"});
+  mean_loss.update({.scores = loss});
+  teach::expect(mean_loss.value().value() == 0.25, "a mean of one loss");
   std::filesystem::remove(path);
 }
 
@@ -236,14 +253,10 @@ int main() {
   return teach::run([] {
     ms::Device<> const device;
     parameters(device);
-  auto const loss = ms::to_device(device, std::vector<float>{0.25F}, {1});
     step(device);
     losses(device);
     training(device);
     loader(device);
-  ms::metrics::Mean const mean_loss(device, {.name = "loss"});
-  mean_loss.update({.scores = loss});
-  teach::expect(mean_loss.value().value() == 0.25, "a mean of one loss");
     tables(device);
     tables_with_their_own_optimizer(device);
     layers(device);

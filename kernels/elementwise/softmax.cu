@@ -107,30 +107,21 @@ __global__ void __launch_bounds__(kBlockThreads)
   });
 }
 
-/// The class of a row of a cross-entropy, and whether the class is valid. Of the threads that share
-/// the row, the one with `notes` records an invalid class and whether the row counts.
-struct ChosenClass {
-  std::int64_t column = 0;
-  bool valid = false;
-
-  __device__ ChosenClass(CrossEntropyArgs const& args,
-                         std::int64_t row,
-                         bool notes,
-                         OutOfRangeIds& out_of_range) {
-    if (row >= args.rows) {
-      return;
-    }
-    column = args.classes[row];
-    bool const is_ignored = args.ignores && column == args.ignored;
-    valid = !is_ignored && column >= 0 && column < args.columns;
-    if (notes && args.counted != nullptr) {
-      args.counted[row] = is_ignored ? 0.0F : 1.0F;
-    }
-    if (notes && !valid && !is_ignored) {
-      out_of_range.add(column);
-    }
+/// Returns the class of a row. Of the threads that share the row, the one with `notes` records a
+/// bad class and whether the row counts.
+__device__ ClassOfRow class_of(CrossEntropyArgs const& args,
+                               std::int64_t row,
+                               bool notes,
+                               OutOfRangeIds& out_of_range) {
+  ClassOfRow const chosen(args, row);
+  if (notes && args.counted != nullptr) {
+    args.counted[row] = chosen.counted;
   }
-};
+  if (notes && chosen.is_bad) {
+    out_of_range.add(chosen.column);
+  }
+  return chosen;
+}
 
 template <int PerLane>
 __global__ void __launch_bounds__(kBlockThreads)
@@ -138,13 +129,15 @@ __global__ void __launch_bounds__(kBlockThreads)
   RowOfLanes const place(log2_lanes);
   bool const exists = place.row < args.rows;
   OutOfRangeIds out_of_range;
-  ChosenClass const chosen(args, place.row, place.lane == 0, out_of_range);
-  std::int64_t const length = chosen.valid ? args.columns : 0;
-  std::int64_t const first = place.row * args.columns;
+  // Lanes without a row of their own follow the last one, and write nothing.
+  auto const row = exists ? place.row : args.rows - 1;
+  auto const chosen = class_of(args, row, exists && place.lane == 0, out_of_range);
+  LogitsOfRow const logits(args, row, chosen.column);
+  std::int64_t const length = exists && chosen.counts ? args.columns : 0;
   float values[PerLane] = {};
   float largest = Largest::nothing();
   place.for_each<PerLane>(length, [&](int k, int column) {
-    values[k] = args.logits[first + column];
+    values[k] = logits.at(column);
     largest = Largest::combine(largest, values[k]);
   });
   largest = reduce_lanes<Largest>(largest, place.lanes);
@@ -163,13 +156,14 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
   place.for_each<PerLane>(exists ? args.columns : 0, [&](int k, int column) {
     float const gradient = values[k] / sum - target.at(column == chosen.column);
-    args.gradients[first + column] = chosen.valid ? gradient : 0.0F;
+    args.gradients[row * args.columns + column] = chosen.counts ? chosen.weight * gradient : 0.0F;
   });
   if (exists && place.lane == 0) {
-    args.losses[place.row] =
-        chosen.valid
-            ? target.loss(
-                  std::log(sum), below_largest(args.logits[first + chosen.column], largest), total)
+    args.losses[row] =
+        chosen.counts
+            ? chosen.weight * target.loss(std::log(sum),
+                                          below_largest(logits.at(chosen.column), largest),
+                                          total)
             : 0.0F;
   }
   report_out_of_range(args.report, out_of_range, args.columns);
@@ -179,19 +173,19 @@ __global__ void __launch_bounds__(kBlockThreads)
     cross_entropy_by_blocks_kernel(__grid_constant__ CrossEntropyArgs const args) {
   std::int64_t const row = blockIdx.x;
   OutOfRangeIds out_of_range;
-  ChosenClass const chosen(args, row, threadIdx.x == 0, out_of_range);
-  std::int64_t const length = chosen.valid ? args.columns : 0;
-  float const* const logits = args.logits + row * args.columns;
+  auto const chosen = class_of(args, row, threadIdx.x == 0, out_of_range);
+  LogitsOfRow const logits(args, row, chosen.column);
+  std::int64_t const length = chosen.counts ? args.columns : 0;
   float* const gradients = args.gradients + row * args.columns;
   float largest = Largest::nothing();
   for_each_of_block(
-      length, [&](std::int64_t column) { largest = Largest::combine(largest, logits[column]); });
+      length, [&](std::int64_t column) { largest = Largest::combine(largest, logits.at(column)); });
   largest = reduce_block<Largest>(largest);
   LongSum exponentials;
   for_each_of_block<true>(
       length,
       [&](std::int64_t column) {
-        exponentials.add(std::exp(below_largest(logits[column], largest)));
+        exponentials.add(std::exp(below_largest(logits.at(column), largest)));
       },
       [&] { exponentials.fold(); });
   float const sum = reduce_block<Total>(exponentials.get());
@@ -201,19 +195,22 @@ __global__ void __launch_bounds__(kBlockThreads)
     LongSum below;
     for_each_of_block<true>(
         length,
-        [&](std::int64_t column) { below.add(below_largest(logits[column], largest)); },
+        [&](std::int64_t column) { below.add(below_largest(logits.at(column), largest)); },
         [&] { below.fold(); });
     total = reduce_block<Total>(below.get());
   }
   for_each_of_block(args.columns, [&](std::int64_t column) {
-    gradients[column] = chosen.valid ? std::exp(below_largest(logits[column], largest)) / sum -
-                                           target.at(column == chosen.column)
-                                     : 0.0F;
+    gradients[column] =
+        chosen.counts ? chosen.weight * (std::exp(below_largest(logits.at(column), largest)) / sum -
+                                         target.at(column == chosen.column))
+                      : 0.0F;
   });
   if (threadIdx.x == 0) {
     args.losses[row] =
-        chosen.valid
-            ? target.loss(std::log(sum), below_largest(logits[chosen.column], largest), total)
+        chosen.counts
+            ? chosen.weight * target.loss(std::log(sum),
+                                          below_largest(logits.at(chosen.column), largest),
+                                          total)
             : 0.0F;
   }
   report_out_of_range(args.report, out_of_range, args.columns);

@@ -41,7 +41,9 @@ void softmax_gradient(CudaStream stream, SoftmaxGradientArgs const& args);
 /// Computes the softmax cross-entropy losses[row] = log(sum over c of exp(logits[row, c])) -
 /// logits[row, class] and gradients[row, c] = softmax(logits[row])[c] - (1 if c is the class). A
 /// row whose class is outside [0, columns) is reported, and its loss and gradients are 0. With a
-/// `smoothing` e the target of each column is e / columns, and 1 - e more for the class.
+/// `smoothing` e the target of each column is e / columns, and 1 - e more for the class. Both are
+/// multiplied by the weight of the row. With `candidates`, a column whose id is that of the class
+/// is left out, except the class itself: its logit counts as -infinity. No smoothing then.
 struct CrossEntropyArgs {
   float const* logits;          ///< [rows, columns]
   std::int64_t const* classes;  ///< [rows]
@@ -53,7 +55,12 @@ struct CrossEntropyArgs {
   float smoothing = 0.0F;    ///< in [0, 1]
   bool ignores = false;      ///< whether rows of the class `ignored` are left out, unreported
   std::int64_t ignored = 0;  ///< a class, of any value
-  float* counted = nullptr;  ///< [rows]: 0 for rows that are left out, otherwise 1; or null
+  /// [rows]: 0 for ignored rows, otherwise 1 or, with `counts_weights`, the weight; or null
+  float* counted = nullptr;
+  bool counts_weights = false;
+  /// [rows], or null if all are 1. Rows of weight 0 are left out, unreported.
+  float const* weights = nullptr;
+  std::int64_t const* candidates = nullptr;  ///< [columns], the id of each column; or null
 };
 void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args);
 void softmax_cross_entropy(CudaStream stream, CrossEntropyArgs const& args);

@@ -19,16 +19,16 @@ struct Normaliser {
   float sum;  ///< sum of exp(element - largest)
 };
 
-/// Writes exp(below(element, largest)) to `output` for each element of `input`, where `largest` is
-/// the largest element. Returns the largest element and the sum of the exponentials.
-template <class Below>
-Normaliser exponentials(float const* input, float* output, std::int64_t count, Below const& below) {
+/// Writes exp(below(input(c), largest)) to output[c] for `count` elements, where `largest` is the
+/// largest element. Returns the largest element and the sum of the exponentials.
+template <class Input, class Below>
+Normaliser exponentials(Input const& input, float* output, std::int64_t count, Below const& below) {
   Normaliser found{Largest::nothing(), 0.0F};
   for (std::int64_t c = 0; c < count; ++c) {
-    found.largest = Largest::combine(found.largest, input[c]);
+    found.largest = Largest::combine(found.largest, input(c));
   }
   for (std::int64_t c = 0; c < count; ++c) {
-    output[c] = std::exp(below(input[c], found.largest));
+    output[c] = std::exp(below(input(c), found.largest));
     found.sum += output[c];
   }
   if (count > kTermsOfPart) {
@@ -47,8 +47,9 @@ void softmax(HostStream stream, SoftmaxArgs const& args) {
           args.lengths == nullptr
               ? args.columns
               : std::clamp<std::int64_t>(args.lengths[row / args.rows_a_length], 0, args.columns);
-      auto const found =
-          exponentials(args.input + row * args.columns, output, length, std::minus<>());
+      float const* const input = args.input + row * args.columns;
+      auto const found = exponentials(
+          [input](std::int64_t c) { return input[c]; }, output, length, std::minus<>());
       for (std::int64_t c = 0; c < length; ++c) {
         output[c] /= found.sum;
       }
@@ -76,27 +77,28 @@ void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
     std::uint64_t out_of_range = 0;
     SmoothedTarget const target(args);
     for (std::int64_t row = 0; row < args.rows; ++row) {
-      float const* const logits = args.logits + row * args.columns;
       float* const gradients = args.gradients + row * args.columns;
-      auto const chosen = args.classes[row];
-      bool const is_ignored = args.ignores && chosen == args.ignored;
+      ClassOfRow const chosen(args, row);
       if (args.counted != nullptr) {
-        args.counted[row] = is_ignored ? 0.0F : 1.0F;
+        args.counted[row] = chosen.counted;
       }
-      if (is_ignored || chosen < 0 || chosen >= args.columns) {
-        if (!is_ignored && out_of_range++ == 0) {
-          spring_trap(args.report, chosen, args.columns);
-        }
+      if (chosen.is_bad && out_of_range++ == 0) {
+        spring_trap(args.report, chosen.column, args.columns);
+      }
+      if (!chosen.counts) {
         std::fill_n(gradients, args.columns, 0.0F);
         args.losses[row] = 0.0F;
         continue;
       }
-      auto const found = exponentials(logits, gradients, args.columns, below_largest);
-      auto const below = [&](std::int64_t c) { return below_largest(logits[c], found.largest); };
+      LogitsOfRow const logits(args, row, chosen.column);
+      auto const logit = [&](std::int64_t c) { return logits.at(c); };
+      auto const found = exponentials(logit, gradients, args.columns, below_largest);
+      auto const below = [&](std::int64_t c) { return below_largest(logit(c), found.largest); };
       float const total = args.smoothing == 0.0F ? 0.0F : sum_of_terms(args.columns, below);
-      args.losses[row] = target.loss(std::log(found.sum), below(chosen), total);
+      args.losses[row] =
+          chosen.weight * target.loss(std::log(found.sum), below(chosen.column), total);
       for (std::int64_t c = 0; c < args.columns; ++c) {
-        gradients[c] = gradients[c] / found.sum - target.at(c == chosen);
+        gradients[c] = chosen.weight * (gradients[c] / found.sum - target.at(c == chosen.column));
       }
     }
     count_out_of_range(args.report, out_of_range);

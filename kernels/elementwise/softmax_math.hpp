@@ -4,6 +4,9 @@
 #include "common/host_device.hpp"
 #include "elementwise/softmax.hpp"
 
+#include <cstdint>
+#include <limits>
+
 /// Formulae of the softmax and the cross-entropy, and of their gradients, for both the CPU and the
 /// CUDA implementation.
 namespace msstream::ops::kernels {
@@ -22,6 +25,44 @@ MSSTREAM_HOST_DEVICE inline float weighted(float y, float dy) {
 MSSTREAM_HOST_DEVICE inline float gradient_of(float y, float dy, float total) {
   return y != 0.0F ? y * (dy - total) : 0.0F;
 }
+
+/// The class of a row of a cross-entropy.
+struct ClassOfRow {
+  std::int64_t column = 0;
+  float weight = 1.0F;
+  float counted = 0.0F;  ///< in the divisor of a mean
+  bool is_bad = false;   ///< whether the class is outside [0, columns), and must be reported
+  bool counts = false;   ///< whether the row has a loss and gradients; otherwise they are 0
+
+  MSSTREAM_HOST_DEVICE ClassOfRow(CrossEntropyArgs const& args, std::int64_t row)
+      : column(args.classes[row]), weight(args.weights != nullptr ? args.weights[row] : 1.0F) {
+    bool const is_ignored = args.ignores && column == args.ignored;
+    bool const is_valid = column >= 0 && column < args.columns;
+    counted = is_ignored ? 0.0F : args.counts_weights ? weight : 1.0F;
+    is_bad = !is_valid && !is_ignored && weight != 0.0F;
+    counts = is_valid && !is_ignored && weight != 0.0F;
+  }
+};
+
+/// The logits of a row of a cross-entropy whose class is valid.
+struct LogitsOfRow {
+  float const* logits;
+  std::int64_t const* candidates;
+  std::int64_t chosen;
+
+  MSSTREAM_HOST_DEVICE LogitsOfRow(CrossEntropyArgs const& args,
+                                   std::int64_t row,
+                                   std::int64_t column)
+      : logits(args.logits + row * args.columns), candidates(args.candidates), chosen(column) {}
+
+  /// Returns the logit of a column; -infinity if the column has the id of the class, but is
+  /// another.
+  [[nodiscard]] MSSTREAM_HOST_DEVICE float at(std::int64_t column) const {
+    bool const is_hit =
+        candidates != nullptr && column != chosen && candidates[column] == candidates[chosen];
+    return is_hit ? -std::numeric_limits<float>::infinity() : logits[column];
+  }
+};
 
 /// The target distribution of a row of a cross-entropy.
 struct SmoothedTarget {

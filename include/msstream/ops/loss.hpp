@@ -154,12 +154,31 @@ struct CrossEntropyOptions {
   std::optional<std::int64_t> ignore_index = {};
   /// In [0, 1]: the part of the target that all classes share equally, as in PyTorch.
   float label_smoothing = 0.0F;
+  /// The weight of each example, [batch]; null: all are 1. An example of weight 0 has a loss and
+  /// gradients of 0, whatever its logits and its class are, and nothing is reported. PyTorch's
+  /// weight is one of classes.
+  std::optional<Tensor<float, R>> sample_weight = {};
+  /// The divisor of mean_softmax_cross_entropy(): the number of examples, or the sum of their
+  /// weights; without those that are ignored.
+  LossReduction reduction = LossReduction::mean;
+  /// For a softmax over sampled candidates, such as the items of the batch: the id of the item of
+  /// each class, [classes]. Classes with the id of an example's class are accidental hits, which
+  /// are no negatives: they are left out of the example's softmax, with gradients of 0, whatever
+  /// their logits are (remove_accidental_hits of TensorFlow Recommenders). Without label smoothing
+  /// only.
+  std::optional<Tensor<std::int64_t, R>> candidate_ids = {};
 
   /// Converts to options without a runtime type. For use by the library only.
   template <std::same_as<CrossEntropyOptions<detail::AnyRuntime>> Any>
   // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
   operator Any() const {
-    return {out_of_range, bad_id_count, ignore_index, label_smoothing};
+    return {out_of_range,
+            bad_id_count,
+            ignore_index,
+            label_smoothing,
+            sample_weight,
+            reduction,
+            candidate_ids};
   }
 };
 
@@ -167,8 +186,9 @@ struct CrossEntropyOptions {
 /// respect to its logits.
 template <Runtime R = DefaultRuntime>
 struct CrossEntropyResult {
-  Tensor<float, R> losses;     ///< [batch]
-  Tensor<float, R> gradients;  ///< [batch, classes]: softmax(logits), less 1 at the class
+  Tensor<float, R> losses;  ///< [batch]
+  /// [batch, classes]: softmax(logits), less 1 at the class, times the weight of the example
+  Tensor<float, R> gradients;
 };
 
 namespace detail {
@@ -185,8 +205,9 @@ template <Runtime R>
     TensorOf<std::int64_t> const& classes,
     CrossEntropyOptions<AnyRuntime> const& options,
     std::source_location issued_at);
-/// A cross-entropy in which `operation` is named by errors. With an ignore_index, also returns 0
-/// for each example that is left out, and otherwise 1, [batch].
+/// A cross-entropy in which `operation` is named by errors. With an ignore_index, or weights in a
+/// weighted_mean, also returns 0 for each example that is ignored, and otherwise 1 or, for a
+/// weighted_mean, its weight, [batch].
 struct CountedCrossEntropy {
   CrossEntropyResult<AnyRuntime> result;
   std::optional<Floats> counted;

@@ -109,6 +109,23 @@ CountedCrossEntropy counted_cross_entropy(char const* operation,
           "{}: a label_smoothing of {}; expected 0 to 1",
           operation,
           options.label_smoothing);
+  auto const& weight = options.sample_weight;
+  auto const& ids = options.candidate_ids;
+  require(!weight || weight->shape() == Shape{shape[0]},
+          "{}: a sample_weight of shape {}; expected [batch] = [{}]",
+          operation,
+          weight ? weight->shape() : Shape{},
+          shape[0]);
+  require(!ids || ids->shape() == Shape{shape[1]},
+          "{}: candidate_ids of shape {}; expected [classes] = [{}]",
+          operation,
+          ids ? ids->shape() : Shape{},
+          shape[1]);
+  require(!ids || options.label_smoothing == 0.0F,
+          "{}: candidate_ids with a label_smoothing of {}; expected 0, as the number of classes "
+          "then differs among the examples",
+          operation,
+          options.label_smoothing);
   auto const& device = logits.device();
   CountedCrossEntropy found{{{device, {shape[0]}}, {device, shape}}, {}};
   kernels::CrossEntropyArgs args{logits.data(),
@@ -120,17 +137,27 @@ CountedCrossEntropy counted_cross_entropy(char const* operation,
                                  {},
                                  options.label_smoothing};
   auto written = writes(found.result.losses, found.result.gradients);
-  if (options.ignore_index) {
+  auto read = reads(logits, classes);
+  if (weight) {
+    args.weights = weight->data();
+    args.counts_weights = options.reduction == LossReduction::weighted_mean;
+    read.add(*weight);
+  }
+  if (ids) {
+    args.candidates = ids->data();
+    read.add(*ids);
+  }
+  args.ignores = options.ignore_index.has_value();
+  args.ignored = options.ignore_index.value_or(0);
+  if (args.ignores || args.counts_weights) {
     found.counted.emplace(device, Shape{shape[0]});
-    args.ignores = true;
-    args.ignored = *options.ignore_index;
     args.counted = found.counted->data();
     written.add(*found.counted);
   }
   args.report = id_report(operation, *device, options.out_of_range, options.bad_id_count, written);
   issue(
       operation,
-      reads(logits, classes),
+      read,
       written,
       [args](auto stream) { kernels::softmax_cross_entropy(stream, args); },
       {},

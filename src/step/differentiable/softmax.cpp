@@ -55,7 +55,10 @@ Floats mean_softmax_cross_entropy(AnyTape* tape,
       counted_cross_entropy(kOperation, logits, classes, options, issued_at);
   std::optional<Floats> divisor;
   if (counted) {
-    divisor = clamp(sum(*counted, issued_at), 1.0F, std::numeric_limits<float>::max(), issued_at);
+    divisor =
+        options.sample_weight && options.reduction == LossReduction::weighted_mean
+            ? sum_of_weights(*counted, 1.0F, issued_at)
+            : clamp(sum(*counted, issued_at), 1.0F, std::numeric_limits<float>::max(), issued_at);
   }
   return recorded_mean(
       tape, kOperation, logits, {result.losses, result.gradients}, divisor, issued_at);

@@ -182,6 +182,70 @@ TYPED_TEST(SoftmaxTest, cross_entropy_agrees_with_double_and_leaves_bad_classes_
   }
 }
 
+TYPED_TEST(SoftmaxTest, weighted_cross_entropy_leaves_out_accidental_hits) {
+  for (auto const columns : kColumns) {
+    constexpr std::int64_t kRows = 67;
+    SCOPED_TRACE(fmt::format("rows of {}", columns));
+    auto values = this->random.reals(kRows * columns, -5.0F, 5.0F);
+    auto const classes = this->random.integers(kRows, -1, columns);
+    auto const ids = this->random.integers(columns, 0, columns / 2);
+    auto weights = this->random.reals(kRows, 0.0F, 2.0F);
+    std::vector<double> gradients(values.size(), 0.0);
+    std::vector<double> losses(kRows, 0.0);
+    std::vector<double> counted(kRows, 0.0);
+    std::uint64_t bad = 0;
+    for (std::size_t row = 0; row < classes.size(); ++row) {
+      weights[row] = row % 5 == 3 ? 0.0F : weights[row];
+      bool const is_bad = classes[row] < 0 || classes[row] >= columns;
+      bool const is_left_out = weights[row] == 0.0F || is_bad;
+      bad += is_bad && weights[row] != 0.0F ? 1 : 0;
+      counted[row] = weights[row];
+      auto const chosen = is_bad ? 0 : static_cast<std::size_t>(classes[row]);
+      auto const first = row * static_cast<std::size_t>(columns);
+      double sum = 0;
+      for (std::size_t c = 0; c < ids.size(); ++c) {
+        if (is_left_out || (c != chosen && ids[c] == ids[chosen])) {
+          values[first + c] = std::nanf("");
+        } else {
+          gradients[first + c] = std::exp(double{values[first + c]});
+          sum += gradients[first + c];
+        }
+      }
+      if (!is_left_out) {
+        losses[row] = weights[row] * (std::log(sum) - values[first + chosen]);
+        for (std::size_t c = 0; c < ids.size(); ++c) {
+          gradients[first + c] =
+              weights[row] * (gradients[first + c] / sum - (c == chosen ? 1.0 : 0.0));
+        }
+      }
+    }
+    auto const logits = this->upload(values);
+    auto const classes_in = this->upload(classes);
+    auto const weights_in = this->upload(weights);
+    auto const ids_in = this->upload(ids);
+    auto const losses_out = this->floats(kRows);
+    auto const gradients_out = this->floats(kRows * columns);
+    auto const counted_out = this->floats(kRows);
+    auto const counter = this->upload(std::vector<std::uint64_t>{100});
+    softmax_cross_entropy(this->stream(),
+                          {.logits = logits.data(),
+                           .classes = classes_in.data(),
+                           .losses = losses_out.data(),
+                           .gradients = gradients_out.data(),
+                           .rows = kRows,
+                           .columns = columns,
+                           .report = {.count = counter.data()},
+                           .counted = counted_out.data(),
+                           .counts_weights = true,
+                           .weights = weights_in.data(),
+                           .candidates = ids_in.data()});
+    expect_within(this->read(losses_out), losses, 5e-6);
+    expect_within(this->read(gradients_out), gradients, 5e-6);
+    expect_within(this->read(counted_out), counted);
+    EXPECT_EQ(this->read(counter).front(), 100 + bad);
+  }
+}
+
 TYPED_TEST(SoftmaxTest, cross_entropy_of_extreme_logits_is_finite) {
   auto const logits = this->upload(std::vector{1e4F, -1e4F, 0.0F, 1e4F, -1e4F, 0.0F});
   auto const classes = this->upload(std::vector<std::int64_t>{0, 1});

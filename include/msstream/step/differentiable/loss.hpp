@@ -104,10 +104,11 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::softmax(tape, input, lengths, issued_at));
 }
 
-/// Returns the mean over the batch of softmax_cross_entropy(), a scalar loss; 0, with gradients of
-/// 0, for a batch without rows. An example whose class is out of range counts in the batch, with a
-/// loss of 0; one of the ignore_index does not. If no example counts, the loss and the gradients
-/// are 0.
+/// Returns the mean over the batch of softmax_cross_entropy(), a scalar loss, divided as
+/// CrossEntropyOptions::reduction says; 0, with gradients of 0, for a batch without rows. An
+/// example whose class is out of range counts in the batch, with a loss of 0; one of the
+/// ignore_index does not. If no example counts, the loss and the gradients are 0. Weights get no
+/// gradient.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> mean_softmax_cross_entropy(
     Tape& tape,

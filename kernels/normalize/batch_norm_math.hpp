@@ -32,15 +32,20 @@ struct ColumnNorm {
   }
 };
 
+[[nodiscard]] MSSTREAM_HOST_DEVICE inline bool is_finite(float value) {
+  return value - value == 0.0F;
+}
+
 /// Returns the number from which a column's deviations are summed: its first element, if there is
 /// one and it is finite. The row of that element need not count.
 MSSTREAM_HOST_DEVICE inline double pivot_of(ColumnStatisticsArgs const& args, std::int64_t column) {
   float const first = args.rows > 0 ? args.input[column] : 0.0F;
-  return first - first == 0.0F ? static_cast<double>(first) : 0.0;
+  return is_finite(first) ? static_cast<double>(first) : 0.0;
 }
 
 /// Stores the statistics of a column from the sums of the deviations from its pivot, of their
-/// squares, and of the rows that count.
+/// squares, and of the rows that count. The running ones stay as they are if the batch has no
+/// unbiased variance, or statistics that are not finite: NaN would never leave them.
 MSSTREAM_HOST_DEVICE inline void finish_statistics(ColumnStatisticsArgs const& args,
                                                    std::int64_t column,
                                                    double sum,
@@ -63,7 +68,13 @@ MSSTREAM_HOST_DEVICE inline void finish_statistics(ColumnStatisticsArgs const& a
   statistics[args.width] = static_cast<float>(mean - static_cast<double>(rounded));
   statistics[2 * args.width] =
       static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(args.epsilon)));
-  double const unbiased = rows > 1.0 ? variance * rows / (rows - 1.0) : variance;
+  if (rows < 2.0) {
+    return;
+  }
+  double const unbiased = variance * rows / (rows - 1.0);
+  if (!is_finite(rounded) || !is_finite(static_cast<float>(unbiased))) {
+    return;
+  }
   double const share = args.momentum;
   auto const update = [&](float& running, double batch) {
     running = static_cast<float>((1.0 - share) * static_cast<double>(running) + share * batch);

@@ -101,7 +101,9 @@ template <Runtime R>
 /// variance of each column over the batch (Ioffe, Szegedy: Batch Normalization, 2015): input [...,
 /// width], weight and bias [width], float32. Also updates the running statistics: running = (1 -
 /// momentum) * running + momentum * the batch's, where the batch's variance is divided by rows - 1,
-/// as in PyTorch. Without rows, or without any that the mask counts, nothing is updated.
+/// as in PyTorch. The running statistics of a column stay as they are if fewer than two rows count,
+/// or if the batch's are NaN or infinite. If one row counts, its output is the bias, and its input
+/// gets a gradient of 0.
 ///
 /// The sums are added in float64, in an order that the sizes decide. Two launches for up to 64 rows
 /// and three for more; asynchronous; capture-safe; deterministic. Throws std::invalid_argument for

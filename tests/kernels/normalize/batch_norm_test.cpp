@@ -122,9 +122,10 @@ TYPED_TEST(BatchNormTest, statistics_and_output_agree_with_double) {
         EXPECT_NEAR(double{found[c]} + found[width + c], expected.means[c], 1e-9 * (1 + centre));
         EXPECT_NEAR(found[2 * width + c] / expected.reciprocal(c), 1.0, 1e-6);
         double const n = static_cast<double>(sizes.rows);
-        double const unbiased = sizes.rows > 1 ? expected.variances[c] * n / (n - 1) : 0.0;
-        running_means.push_back(0.75 * 0.5 + 0.25 * expected.means[c]);
-        running_variances.push_back(0.75 * 2.0 + 0.25 * unbiased);
+        bool const is_taken = sizes.rows > 1;
+        double const unbiased = is_taken ? expected.variances[c] * n / (n - 1) : 0.0;
+        running_means.push_back(is_taken ? 0.75 * 0.5 + 0.25 * expected.means[c] : 0.5);
+        running_variances.push_back(is_taken ? 0.75 * 2.0 + 0.25 * unbiased : 2.0);
       }
       expect_within(this->read(statistics.mean), running_means);
       expect_within(this->read(statistics.variance), running_variances);
@@ -187,6 +188,57 @@ TYPED_TEST(BatchNormTest, without_rows_the_running_statistics_stay) {
             (std::vector<float>{0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0}));
   EXPECT_EQ(this->read(statistics.mean), std::vector<float>(3, 0.5F));
   EXPECT_EQ(this->read(statistics.variance), std::vector<float>(3, 2.0F));
+}
+
+TYPED_TEST(BatchNormTest, running_statistics_do_not_take_what_is_not_finite) {
+  for (auto const& sizes : kMatrices) {
+    if (sizes.rows < 2) {
+      continue;
+    }
+    SCOPED_TRACE(fmt::format("{} x {}", sizes.rows, sizes.width));
+    auto values = this->random.reals(sizes.rows * sizes.width);
+    auto const finite = this->upload(values);
+    auto const expected = this->statistics(sizes, finite);
+    // A bad number in every column but each fourth: NaN, infinity, and two whose variance is above
+    // the range of float32.
+    auto const width = static_cast<std::size_t>(sizes.width);
+    for (std::size_t c = 0; c < width; ++c) {
+      auto const at = static_cast<std::size_t>(this->random.integer(0, sizes.rows - 1)) * width + c;
+      if (c % 4 == 0) {
+        values[at] = std::nanf("");
+      } else if (c % 4 == 1) {
+        values[at] = -INFINITY;
+      } else if (c % 4 == 2) {
+        values[c] = 3e38F;
+        values[width + c] = -3e38F;
+      }
+    }
+    auto const input = this->upload(values);
+    auto const found = this->statistics(sizes, input);
+    auto const of_batch = this->read(found.of_batch);
+    auto means = this->read(expected.mean);
+    auto variances = this->read(expected.variance);
+    for (std::size_t c = 0; c < width; ++c) {
+      if (c % 4 != 3) {
+        means[c] = 0.5F;
+        variances[c] = 2.0F;
+        EXPECT_EQ(std::isnan(of_batch[2 * width + c]), c % 4 != 2) << "the batch stays as it is";
+      }
+    }
+    EXPECT_EQ(this->read(found.mean), means);
+    EXPECT_EQ(this->read(found.variance), variances);
+  }
+}
+
+TYPED_TEST(BatchNormTest, one_row_that_counts_has_statistics_that_do_not_run) {
+  auto const input = this->upload(this->random.reals(4 * 3));
+  auto const mask = this->upload(std::vector<float>{0, 0, 1, 0});
+  auto const found = this->statistics({4, 3}, input, {mask.data(), 1});
+  auto const of_batch = this->read(found.of_batch);
+  EXPECT_EQ(of_batch[0], this->read(input)[6]);
+  EXPECT_EQ(of_batch[9], 1.0F);
+  EXPECT_EQ(this->read(found.mean), std::vector<float>(3, 0.5F));
+  EXPECT_EQ(this->read(found.variance), std::vector<float>(3, 2.0F));
 }
 
 TYPED_TEST(BatchNormTest, rows_that_do_not_count_are_not_looked_at) {

@@ -94,7 +94,8 @@ class ParameterAverages : public ParameterAverages<detail::AnyRuntime> {
   explicit ParameterAverages(float decay) : Body(decay) {}
 
   /// Adds a parameter, whose average begins with its present value. Throws std::invalid_argument
-  /// for a name that is in use and for a frozen tensor.
+  /// for a name that is in use, for a tensor that shares elements with an earlier one, and for a
+  /// frozen tensor.
   template <Element T>
     requires std::constructible_from<ops::AnyTable<R>, Tensor<T, R>>
   void add(std::string name,
@@ -103,7 +104,8 @@ class ParameterAverages : public ParameterAverages<detail::AnyRuntime> {
     Body::add(std::move(name), weight.any(), issued_at);
   }
   /// Adds every dense parameter of the store that is not frozen and has no average yet, under its
-  /// name. Parameters that the store gets later are not added by themselves; call again.
+  /// name. Parameters that the store gets later are not added by themselves; call again. Throws
+  /// what add() throws for one of them, before any is added.
   void add(Parameters<R> const& parameters,
            std::source_location issued_at = std::source_location::current()) {
     Body::add(parameters, std::nullopt, issued_at);

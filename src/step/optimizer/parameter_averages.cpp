@@ -5,6 +5,8 @@
 #include "step/optimizer/swapped_weights.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/format.hpp>
+#include <msstream/step/detail/memory_range.hpp>
 #include <msstream/step/parameter_averages.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -39,15 +41,7 @@ class ParameterAverages<AnyRuntime>::State {
   ~State() { detail::SwappedWeights::remove(swapped_); }
 
   void add(std::string name, AnyTensor const& weight, std::source_location issued_at) {
-    require_not_swapped("add");
-    for (auto const& other : parameters_) {
-      require(other.name != name, "ParameterAverages: two parameters named \"{}\"", name);
-    }
-    require(!weight.immutable(),
-            "ParameterAverages: \"{}\" of shape {} is frozen",
-            name,
-            weight.shape());
-    detail::SwappedWeights::refuse("ParameterAverages::add", name, weight);
+    require_new(name, weight);
     Floats average(weight.device(), weight.shape());
     if (weight.dtype() == DType::float32) {
       detail::copy_on_device(average.any(), weight, issued_at);
@@ -80,6 +74,9 @@ class ParameterAverages<AnyRuntime>::State {
     require(has_match || !names,
             "ParameterAverages::add: \"{}\" matches the whole name of no parameter to be averaged",
             names.value_or(""));
+    for (auto const& [name, weight] : found) {
+      require_new(name, weight);
+    }
     for (auto& [name, weight] : found) {
       add(std::move(name), weight, issued_at);
     }
@@ -198,6 +195,25 @@ class ParameterAverages<AnyRuntime>::State {
   /// The purpose of an operation: it writes averages, both weights and averages, or weights.
   enum class Use { update, swap, round };
 
+  void require_new(std::string const& name, AnyTensor const& weight) const {
+    require_not_swapped("add");
+    auto const elements = detail::MemoryRange::of(weight);
+    for (auto const& other : parameters_) {
+      require(other.name != name, "ParameterAverages: two parameters named \"{}\"", name);
+      require(!elements.overlaps(detail::MemoryRange::of(other.weight)),
+              "ParameterAverages: \"{}\" of shape {} shares elements with \"{}\" of shape {}: "
+              "swap_in() would exchange them twice",
+              name,
+              weight.shape(),
+              other.name,
+              other.weight.shape());
+    }
+    require(!weight.immutable(),
+            "ParameterAverages: \"{}\" of shape {} is frozen",
+            name,
+            weight.shape());
+    detail::SwappedWeights::refuse("ParameterAverages::add", name, weight);
+  }
   void require_not_swapped(char const* call) const {
     if (is_swapped_) {
       throw std::logic_error(std::string("ParameterAverages::") + call +

@@ -164,6 +164,18 @@ TYPED_TEST(ParameterAveragesTest, refuse_what_they_cannot_average) {
   auto w = this->put(Floats{1.0F}, {1});
   averages.add("w", w);
   expect_refused([&] { averages.add("w", w); }, "\"w\"");
+  expect_refused([&] { averages.add("again", w); }, "\"again\"", "\"w\" of shape [1]", "twice");
+  auto const table = this->put(Floats(6, 1.0F), {3, 2});
+  averages.add("rows", table.rows(1, 3));
+  expect_refused([&] { averages.add("table", table); }, "\"table\"", "\"rows\" of shape [2, 2]");
+  averages.add("first", table.rows(0, 1));
+  Parameters parameters(this->device());
+  (void)parameters.dense("new", {1, 1});
+  (void)parameters.dense("w", {1, 1});
+  expect_refused([&] { averages.add(parameters); }, "\"w\"");
+  int count = 0;
+  averages.visit_state([&](auto const&...) { ++count; });
+  EXPECT_EQ(count, 3) << "nothing of a store that is refused is added";
   w.freeze();
   expect_refused([&] { averages.add("frozen", w); }, "\"frozen\" of shape [1]");
 }

@@ -4,6 +4,8 @@
 #include "memory/pools/block_pool.hpp"
 #include "stream/stream_group.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -38,6 +40,8 @@ class OpenCapture {
     return *capture;
   }
 
+  /// Returns a number that no other capture of the process has, from 1.
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   /// Returns the twin of `group`, to which captured work for the group goes. If `group` is a twin
   /// itself, returns `group`.
   [[nodiscard]] virtual StreamGroup& twin_of(StreamGroup& group) = 0;
@@ -69,7 +73,13 @@ class OpenCapture {
   /// The calling thread's innermost capture, or null.
   static inline constinit thread_local OpenCapture* innermost_ = nullptr;
 
+  [[nodiscard]] static std::uint64_t next_number() noexcept {
+    static std::atomic<std::uint64_t> numbers{0};
+    return numbers.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+
   StreamContext const& device_;
+  std::uint64_t const number_ = next_number();
   OpenCapture* outer_ = nullptr;
 };
 

@@ -25,16 +25,15 @@ class MicroBatches {
   /// Begins a new update: no micro-batch is pending.
   void begin() noexcept {
     pending_ = 0;
-    capture_ = nullptr;
+    capture_ = kNoCapture;
     unfinished_.reset();
   }
   /// Notes that one more micro-batch is pending, and in which capture. If the capture ends before
   /// the update, it fails.
   void count_one(StreamContext const& device) {
     ++pending_;
-    auto* const capture = OpenCapture::current(device);
-    capture_ = capture;
-    if (capture != nullptr) {
+    capture_ = current_capture(device);
+    if (auto* const capture = OpenCapture::current(device)) {
       unfinished_ = std::make_shared<std::string const>(fmt::format(
           "Optimizer::step: a capture ends after micro-batch {} of {}, so its replays would never "
           "update; capture all micro-batches of an update together",
@@ -51,9 +50,8 @@ class MicroBatches {
     if (per_update_ == 1) {
       return true;
     }
-    if (tape.backward_count() == 1 && unfinished_ != nullptr &&
-        OpenCapture::current(device) != capture_) {
-      begin();  // the capture of the pending ones failed, and the tape has been cleared
+    if (tape.backward_count() == 1) {
+      forget_failed_capture(device);
     }
     require_on_tape(tape, pending_ + 1);
     if (pending_ > 0) {
@@ -64,15 +62,19 @@ class MicroBatches {
   /// Returns the number of pending micro-batches. Throws std::logic_error, and begins a new update,
   /// unless the tape has their gradients and no others, and unless this is in their capture.
   [[nodiscard]] std::int64_t pending_of(AnyTape const& tape, StreamContext const& device) {
+    if (tape.backward_count() == 0) {
+      forget_failed_capture(device);
+    }
     if (pending_ > 0) {
       require_on_tape(tape, pending_);
       require_one_capture(device, pending_);
     }
     return pending_;
   }
-  /// Throws std::logic_error if micro-batches are pending. The message begins with `call`.
+  /// Throws std::logic_error if micro-batches are pending, but not for those of a capture, which
+  /// has failed if this is outside it. The message begins with `call`.
   void require_none(char const* call) const {
-    if (pending_ > 0) {
+    if (pending_ > 0 && capture_ == kNoCapture) {
       throw std::logic_error(fmt::format(
           "{}: {} of {} micro-batches are pending, and only the tape has their gradients; save "
           "after a step() that returns true, apply_micro_batches() or discard_micro_batches()",
@@ -83,6 +85,19 @@ class MicroBatches {
   }
 
  private:
+  static constexpr std::uint64_t kNoCapture = 0;
+
+  [[nodiscard]] static std::uint64_t current_capture(StreamContext const& device) noexcept {
+    auto const* const capture = OpenCapture::current(device);
+    return capture == nullptr ? kNoCapture : capture->number();
+  }
+  /// Begins a new update if the pending ones are of a capture that is over. Their gradients are on
+  /// the tape unless it has been cleared.
+  void forget_failed_capture(StreamContext const& device) noexcept {
+    if (capture_ != kNoCapture && capture_ != current_capture(device)) {
+      begin();
+    }
+  }
   void require_on_tape(AnyTape const& tape, std::int64_t expected) {
     auto const found = tape.backward_count();
     if (found == expected) {
@@ -98,22 +113,22 @@ class MicroBatches {
         found));
   }
   void require_one_capture(StreamContext const& device, std::int64_t number) {
-    auto const* const capture = OpenCapture::current(device);
+    auto const capture = current_capture(device);
     if (capture == capture_) {
       return;
     }
     begin();
     throw std::logic_error(fmt::format(
-        "Optimizer::step: micro-batch {} of {} is {} a capture, and those before it are not; "
-        "capture all micro-batches of an update together",
+        "Optimizer::step: micro-batch {} of {} is {} a capture, and those before it are not; call "
+        "clear(), and capture all micro-batches of an update together",
         number,
         per_update_,
-        capture != nullptr ? "inside" : "outside"));
+        capture != kNoCapture ? "inside" : "outside"));
   }
 
   std::int64_t per_update_;
   std::int64_t pending_ = 0;
-  OpenCapture const* capture_ = nullptr;  ///< of the pending ones
+  std::uint64_t capture_ = kNoCapture;  ///< the number of that of the pending ones
   std::shared_ptr<std::string const> unfinished_;
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests updates by several micro-batches: those that are dropped, forgotten, and fewer than stated.
 #include "ops/ops_fixture.hpp"
+#include "step/optimizer/trained_model.hpp"
 
+#include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
 
@@ -119,6 +121,73 @@ TYPED_TEST(MicroBatchesTest, none_are_applied_by_the_gradients_of_others) {
       HasSubstr("2 backward()"));
   EXPECT_THAT(to_host(model.w), Each(1.0F));
   EXPECT_FALSE(model.optimizer.apply_micro_batches(model.tape));
+}
+
+/// Trains a model by updates of three micro-batches each.
+template <class R>
+struct InThrees : TrainedModel<R> {
+  static constexpr int kMicroBatches = 3;
+  enum class Place { before_backward, before_step, after_step };
+
+  explicit InThrees(Device<R> const& device)
+      : TrainedModel<R>(device,
+                        3,
+                        {.kind = ops::OptimizerKind::adam, .learning_rate = 0.1F},
+                        {.clip_norm = 1.0F, .micro_batches = kMicroBatches}) {}
+
+  /// Throws std::domain_error at a place of a micro-batch, if one is stated.
+  void update(int failing = -1, Place place = {}) {
+    for (int i = 0; i < kMicroBatches; ++i) {
+      auto const reach = [&](Place reached) {
+        if (i == failing && reached == place) {
+          throw std::domain_error("half way");
+        }
+      };
+      auto const loss = this->loss();
+      reach(Place::before_backward);
+      this->tape().backward(loss);
+      reach(Place::before_step);
+      EXPECT_EQ(this->optimizer().step(this->tape()), i + 1 == kMicroBatches);
+      reach(Place::after_step);
+    }
+    this->tape().clear();
+  }
+};
+
+TYPED_TEST(MicroBatchesTest, a_capture_that_fails_half_way_leaves_no_trace) {
+  if constexpr (CapturingRuntime<TypeParam>) {
+    using Model = InThrees<TypeParam>;
+    using Place = typename Model::Place;
+    Model expected(this->device());
+    for (int i = 0; i < 3; ++i) {
+      expected.update();
+    }
+    for (int failing = 0; failing < Model::kMicroBatches; ++failing) {
+      for (auto const place : {Place::before_backward, Place::before_step, Place::after_step}) {
+        SCOPED_TRACE(fmt::format("micro-batch {}, place {}", failing, static_cast<int>(place)));
+        Model model(this->device());
+        model.update();
+        auto const before = model.saved();
+        auto const capture = [&](auto&&... failure) {
+          return CapturedStep<TypeParam>(this->device(), [&] { model.update(failure...); });
+        };
+        EXPECT_THROW((void)capture(failing, place), std::domain_error);
+        if (failing > 0 || place != Place::before_backward) {
+          EXPECT_THAT(message_of<std::logic_error>([&] { model.update(); }), HasSubstr("clear()"));
+        }
+        EXPECT_EQ(model.saved(), before);
+        model.tape().clear();
+        EXPECT_FALSE(model.optimizer().apply_micro_batches(model.tape()));
+        // The next capture may be where the failed one was.
+        EXPECT_THROW((void)capture(failing, place), std::domain_error);
+        EXPECT_NO_THROW(model.optimizer().check_of_list()("checkpoint::save", true));
+        model.tape().clear();
+        capture().replay();
+        model.update();
+        EXPECT_EQ(model.saved(), expected.saved());
+      }
+    }
+  }
 }
 
 }  // namespace

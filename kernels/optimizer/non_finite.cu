@@ -13,12 +13,12 @@ namespace msstream::ops::kernels {
 namespace {
 
 // The blocks of a launch agree on the least index in the second word, and the last block to finish
-// moves it to the first word, which ends all later searches. The third word counts the finished
-// blocks, from -1 on.
+// moves it to the first word, which ends all later searches, but those of the inputs for a result.
+// The third word counts the finished blocks, from -1 on. The fourth is 0 after the last input.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads)
     find_non_finite_kernel(__grid_constant__ NonFiniteSearch const search) {
-  if (search.found[0] != NonFiniteSearch::kNothingFound) {
+  if (!is_wanted(search)) {
     return;
   }
   auto const count = search.row_count == nullptr
@@ -41,6 +41,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (finished == gridDim.x) {
     search.found[0] = atomicAdd(search.found + 1, 0ULL);
     search.found[2] = ~0ULL;
+    if (search.is_last_input) {
+      search.found[3] = 0;
+    }
   }
 }
 

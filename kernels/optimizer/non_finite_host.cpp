@@ -11,8 +11,11 @@ namespace msstream::ops::kernels {
 void find_non_finite(HostStream stream, NonFiniteSearch const& search) {
   require_real_type("find_non_finite: values", search.dtype);
   stream.run([search] {
-    if (*search.found != NonFiniteSearch::kNothingFound) {
+    if (!is_wanted(search)) {
       return;
+    }
+    if (search.is_last_input) {
+      search.found[3] = 0;
     }
     auto const count = search.row_count == nullptr
                            ? search.count

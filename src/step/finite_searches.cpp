@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/finite_searches.hpp"
 
-#include "optimizer/non_finite.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/base/format.hpp>
@@ -10,6 +9,7 @@
 
 #include <fmt/core.h>
 
+#include <cstddef>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -24,7 +24,10 @@ constexpr std::size_t kMostSearches = std::size_t{1} << 20U;
 
 [[nodiscard]] char const* text(FiniteSearches::Locator::Phase phase) {
   using Phase = FiniteSearches::Locator::Phase;
-  return phase == Phase::forward ? "forward" : phase == Phase::backward ? "backward" : "update";
+  return phase == Phase::forward    ? "forward"
+         : phase == Phase::backward ? "backward"
+         : phase == Phase::update   ? "update"
+                                    : "input";
 }
 
 }  // namespace
@@ -55,22 +58,53 @@ std::uint64_t FiniteSearches::number_of(Locator::Finding finding) {
   return entry->second;
 }
 
+bool FiniteSearches::is_searched(AnyTensor const& values) const noexcept {
+  return values.shape().count() > 0 && searches_.size() < kMostSearches;
+}
+
+void FiniteSearches::search_operation(std::string_view operation,
+                                      AnyTensor const& result,
+                                      std::vector<AnyTensor> const& inputs,
+                                      std::source_location place) {
+  if (!is_searched(result)) {
+    return;
+  }
+  std::string const name(operation);
+  std::vector<std::uint64_t> numbers;  // below that of the result
+  for (auto const& input : inputs) {
+    numbers.push_back(number_of({Locator::Phase::input, name, place, input.shape(), 0}));
+  }
+  auto const number = number_of({Locator::Phase::forward, name, place, result.shape(), 0});
+  issue_search({.number = number}, result, {}, place);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    issue_search({.number = numbers[i], .result = number, .is_last_input = i + 1 == inputs.size()},
+                 inputs[i],
+                 {},
+                 place);
+  }
+}
+
 void FiniteSearches::search(Locator::Phase phase,
                             std::string_view operation,
                             AnyTensor const& values,
                             std::optional<TensorOf<std::int64_t>> const& row_count,
                             std::source_location place) {
-  if (values.shape().count() == 0 || searches_.size() >= kMostSearches) {
-    return;
+  if (is_searched(values)) {
+    auto const number = number_of({phase, std::string(operation), place, values.shape(), 0});
+    issue_search({.number = number}, values, row_count, place);
   }
-  auto const number = number_of({phase, std::string(operation), place, values.shape(), 0});
-  Search const search{.values = values.data(),
-                      .dtype = values.dtype(),
-                      .count = values.shape().count(),
-                      .row_count = row_count ? row_count->data() : nullptr,
-                      .width = row_count ? values.shape()[1] : 1,
-                      .number = number,
-                      .found = reinterpret_cast<unsigned long long*>(found_.data())};
+}
+
+void FiniteSearches::issue_search(Search search,
+                                  AnyTensor const& values,
+                                  std::optional<TensorOf<std::int64_t>> const& row_count,
+                                  std::source_location place) {
+  search.values = values.data();
+  search.dtype = values.dtype();
+  search.count = values.shape().count();
+  search.row_count = row_count ? row_count->data() : nullptr;
+  search.width = row_count ? values.shape()[1] : 1;
+  search.found = reinterpret_cast<unsigned long long*>(found_.data());
   Uses<AnyRuntime, AccessMode::read> read;
   read.add(values);
   if (row_count) {
@@ -125,7 +159,18 @@ std::optional<NonFiniteLocator<AnyRuntime>::Finding> NonFiniteLocator<AnyRuntime
 }
 
 void NonFiniteLocator<AnyRuntime>::require_finite(std::source_location issued_at) const {
-  if (auto const found = first(issued_at)) {
+  auto const found = first(issued_at);
+  if (found && found->phase == Phase::input) {
+    throw std::runtime_error(fmt::format(
+        "an input {} of \"{}\", called at {}:{}, had a NaN or an infinity before, and no recorded "
+        "operation made it: element {} of data or of a parameter",
+        found->shape,
+        found->operation,
+        found->place.file_name(),
+        found->place.line(),
+        found->element));
+  }
+  if (found) {
     throw std::runtime_error(
         fmt::format("{} of \"{}\", called at {}:{}, made a NaN or an infinity: element {} of {} {}",
                     detail::text(found->phase),

@@ -48,8 +48,7 @@ void TapeState::record(std::string_view name,
                    issued_at});
   if (searches != nullptr) {
     auto const& node = nodes.back();
-    searches->search(
-        FiniteSearches::Locator::Phase::forward, node.name, node.output.any(), {}, issued_at);
+    searches->search_operation(node.name, node.output.any(), std::exchange(inputs, {}), issued_at);
   }
 }
 
@@ -108,6 +107,13 @@ GradientTape<detail::AnyRuntime>::GradientTape(std::shared_ptr<detail::DeviceSta
     : state_(std::make_unique<detail::TapeState>(std::move(device))) {}
 
 GradientTape<detail::AnyRuntime>::~GradientTape() = default;
+
+void detail::AnyTape::note_input(detail::AnyTensor const& input) {
+  if (state_->searches != nullptr && !paused_ && input.shape().count() > 0 &&
+      !state_->recorded.overlaps(detail::MemoryRange::of(input))) {
+    state_->inputs.push_back(input);
+  }
+}
 
 void detail::AnyTape::record(std::string_view name,
                              detail::Floats output,
@@ -283,6 +289,7 @@ void detail::AnyTape::clear() {
   state_->stepped.clear();
   state_->backward_count = 0;
   state_->playing = nullptr;
+  state_->inputs.clear();
   if (state_->searches != nullptr) {
     state_->searches->begin_step();
   }

@@ -20,6 +20,7 @@ template <class GradientOf>
                               Floats output,
                               GradientOf gradient_of,
                               std::source_location issued_at) {
+  tape.note_inputs(input);
   tape.record(
       operation,
       output,
@@ -70,6 +71,7 @@ template <class GradientsOf>
                               Floats output,
                               GradientsOf gradients_of,
                               std::source_location issued_at) {
+  tape.note_inputs(left, right);
   tape.record(
       operation,
       output,

@@ -103,6 +103,7 @@ struct TapeState {
   GroupedIds unique_rows;
   SeedGradient seed;
   std::unique_ptr<FiniteSearches> searches;  ///< null without a NonFiniteLocator
+  std::vector<AnyTensor> inputs;             ///< to be searched for the next recorded operation
   Node const* playing = nullptr;             ///< the operation that is played back
 };
 

@@ -115,6 +115,14 @@ class GradientTape<detail::AnyRuntime> {
   /// Drops all recorded operations, exclusions and gradients.
   void clear();
 
+  /// Notes tensors that the operation reads that is recorded next: a NonFiniteLocator names those
+  /// that had a NaN or an infinity before. Does nothing without one.
+  template <class... Inputs>
+  void note_inputs(Inputs const&... inputs) {
+    (note_input(inputs.any()), ...);
+  }
+  void note_input(detail::AnyTensor const& input);
+
   // The implementations of functions of GradientTape<R>, which documents them.
 
   void record(std::string_view name,

@@ -17,8 +17,11 @@ namespace msstream {
 /// A guard. While it lives, the results of operations that its tape records, the gradients that
 /// they compute in backward(), and the weights that Optimizer::step() updates by the tape's
 /// gradients are searched, in the order in which they were issued: one more launch for each, which
-/// waits for the one before. Nothing waits on the host. In a capture, the searches become part of
-/// the graph, and the guard must live as long as its replays. A tape without a guard costs nothing.
+/// waits for the one before. If the first such result has inputs that no recorded operation made,
+/// data and parameters, and that have a NaN or an infinity themselves, they are named instead; each
+/// such input is a launch, too. Nothing waits on the host. In a capture, the searches become part
+/// of the graph, and the guard must live as long as its replays. A tape without a guard costs
+/// nothing.
 ///
 ///   NonFiniteLocator const locator(tape);
 ///   ... loss, tape.backward(loss), optimizer.step(tape) ...
@@ -32,12 +35,17 @@ class NonFiniteLocator;
 template <>
 class NonFiniteLocator<detail::AnyRuntime> {
  public:
-  enum class Phase : std::uint8_t { forward, backward, update };
+  enum class Phase : std::uint8_t {
+    forward,
+    backward,
+    update,
+    input,  ///< before the operation, in a tensor that it read and that no recorded operation made
+  };
   struct Finding {
     Phase phase;
     std::string operation;       ///< name with its scopes; in an update the name of the parameter
     std::source_location place;  ///< where the program called the operation
-    Shape shape;                 ///< of the result, of the gradient, or of the parameter
+    Shape shape;                 ///< of the result, the gradient, the parameter, or the input
     std::int64_t element;        ///< index of the first element that is NaN or infinite
   };
 

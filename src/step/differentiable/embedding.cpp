@@ -52,6 +52,10 @@ Floats embedding_lookup(AnyTape& tape,
             issued_at);
       }
     };
+    tape.note_input(table);
+    if (bags.weights) {
+      tape.note_inputs(*bags.weights);
+    }
     if (moves_table) {
       tape.record_lookup("embedding_lookup", table, pooled, std::move(play_back), issued_at);
     } else {

@@ -58,6 +58,12 @@ Floats embedding_lookup(AnyTape& tape,
       }
     }
   };
+  for (std::int64_t t = 0; t < tables.tables(); ++t) {
+    tape.note_input(weights_of(tables.table(t)));
+  }
+  if (bags.weights) {
+    tape.note_inputs(*bags.weights);
+  }
   if (moves_tables) {
     tape.record_lookup(kName, tables, pooled, std::move(play_back), issued_at);
   } else {

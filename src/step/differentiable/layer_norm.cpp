@@ -15,6 +15,7 @@ Floats layer_norm(AnyTape& tape,
                   float epsilon,
                   std::source_location issued_at) {
   auto const result = layer_norm(input, weight, bias, epsilon, issued_at);
+  tape.note_inputs(input, weight, bias);
   tape.record(
       "layer_norm",
       result.output,

@@ -66,6 +66,7 @@ Floats batch_norm(AnyTape& tape,
     return batch_norm_inference(input, weight, bias, running, options, issued_at);
   }
   auto const result = batch_norm(input, weight, bias, running, options, issued_at);
+  tape.note_inputs(input, weight, bias);
   tape.record(
       "batch_norm",
       result.output,

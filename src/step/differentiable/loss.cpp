@@ -57,6 +57,12 @@ namespace {
     auto const each = count == 0 ? 1 : count / weight->count();
     divisor = sum_of_weights(*weight, static_cast<float>(each), issued_at);
   }
+  if (tape != nullptr && of.targets != nullptr) {
+    tape->note_inputs(*of.targets);
+  }
+  if (tape != nullptr && of.options.weight) {
+    tape->note_inputs(*of.options.weight);
+  }
   return recorded_mean(tape, of.operation, of.inputs, result, divisor, issued_at);
 }
 
@@ -86,6 +92,7 @@ Floats bce_with_logits(AnyTape& tape,
                        LossOptions<AnyRuntime> const& options,
                        std::source_location issued_at) {
   auto const result = bce_with_logits(logits, labels, options, issued_at);
+  tape.note_inputs(labels);
   return recorded(
       tape,
       "bce_with_logits",

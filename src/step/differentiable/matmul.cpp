@@ -14,6 +14,7 @@ Floats matmul(AnyTape& tape,
               MatmulOptions const& options,
               std::source_location issued_at) {
   auto product = matmul(left, right, options, issued_at);
+  tape.note_inputs(left, right);
   tape.record(
       "matmul",
       product,

@@ -15,6 +15,12 @@ Floats mix_experts(AnyTape& tape,
                    std::vector<GateLogits<AnyRuntime>> const& gates,
                    std::source_location issued_at) {
   auto const mixture = mix_experts(experts, gates, issued_at);
+  for (auto const& expert : experts) {
+    tape.note_inputs(expert);
+  }
+  for (auto const& gate : gates) {
+    tape.note_inputs(gate.logits);
+  }
   tape.record(
       "mix_experts",
       mixture.output,

@@ -26,6 +26,7 @@ Floats dense(AnyTape& tape,
              Activation activation,
              std::source_location issued_at) {
   auto output = dense(input, weight, bias, activation, issued_at);
+  tape.note_inputs(input, weight, bias);
   tape.record(
       "dense",
       output,
@@ -50,6 +51,9 @@ Floats dense(AnyTape& tape,
 
 Floats concat(AnyTape& tape, std::vector<Floats> blocks, std::source_location issued_at) {
   auto packed = concat(blocks, issued_at);
+  for (auto const& block : blocks) {
+    tape.note_inputs(block);
+  }
   tape.record(
       "concat",
       packed,
@@ -74,6 +78,9 @@ Floats concat(AnyTape& tape, std::vector<Floats> blocks, std::source_location is
 
 Floats add(AnyTape& tape, std::vector<Floats> terms, std::source_location issued_at) {
   auto total = add(terms, issued_at);
+  for (auto const& term : terms) {
+    tape.note_inputs(term);
+  }
   tape.record(
       "add",
       total,

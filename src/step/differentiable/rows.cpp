@@ -29,6 +29,7 @@ Floats gather_rows(AnyTape& tape,
   AnyBags bags(flat.dtype() == DType::int32 ? AnyIds(TensorOf<std::int32_t>(flat))
                                             : AnyIds(TensorOf<std::int64_t>(flat)));
   bags.bag_count = count;
+  tape.note_inputs(table);
   tape.record_lookup(
       "gather_rows",
       table.any(),

@@ -9,8 +9,10 @@
 #include <msstream/trace/name_scope.hpp>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 namespace msstream::testing {
 namespace {
@@ -67,6 +69,77 @@ TYPED_TEST(NonFiniteLocatorTest, names_the_operation_whose_gradient_is_not_finit
   EXPECT_EQ(found->element, 1);
   locator.forget();
   EXPECT_FALSE(locator.first());
+}
+
+TYPED_TEST(NonFiniteLocatorTest, names_the_input_that_was_not_finite_before) {
+  float const nan = std::nanf("");
+  auto const weight = this->put(Floats{1, 2}, {2, 1});
+  auto const bias = this->put(Floats{0});
+  auto const table = this->put(Floats{0, 1, 2, 3}, {2, 2});
+  auto const features = this->put(Floats{1, 2, 3, 4}, {2, 2});
+  auto const labels = this->put(Floats{0, 1}, {2, 1});
+  GradientTape tape(this->device());
+  NonFiniteLocator locator(tape);
+  auto const run = [&] {
+    tape.clear();
+    NameScope const named("tower");
+    auto const rows = ops::embedding_lookup(tape, table, {this->put(Integers{0, 1})});
+    auto const mixed = ops::add(tape, std::vector{rows, features});
+    auto const logits = ops::dense(tape, mixed, weight, bias);
+    tape.backward(ops::mean_bce_with_logits(tape, logits, labels));
+    return locator.first();
+  };
+  EXPECT_FALSE(run());
+  struct Case {
+    Tensor<float, TypeParam> input;
+    Floats values;
+    char const* operation;
+    std::int64_t element;
+  };
+  for (auto const& [input, values, operation, element] :
+       {Case{features, {1, 2, nan, INFINITY}, "tower/add", 2},
+        Case{weight, {1, -INFINITY}, "tower/dense", 1},
+        Case{bias, {nan}, "tower/dense", 0},
+        Case{table, {0, nan, 2, 3}, "tower/embedding_lookup", 1},
+        Case{labels, {0, nan}, "tower/mean_bce_with_logits", 1}}) {
+    SCOPED_TRACE(operation);
+    auto const own = to_host(input);
+    copy(input, this->put(values, input.shape()));
+    auto const found = run();
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->phase, TestFixture::Phase::input);
+    EXPECT_EQ(found->operation, operation);
+    EXPECT_EQ(found->shape, input.shape());
+    EXPECT_EQ(found->element, element);
+    EXPECT_THAT(
+        message_of<std::runtime_error>([&] { locator.require_finite(); }),
+        AllOf(HasSubstr(fmt::format("an input {} of \"{}\", called at ", input.shape(), operation)),
+              HasSubstr("had a NaN or an infinity before"),
+              HasSubstr(fmt::format("element {} of data or of a parameter", element))));
+    copy(input, this->put(own, input.shape()));
+    EXPECT_EQ(run()->element, element) << "of the step before";
+    locator.forget();
+    EXPECT_FALSE(run());
+  }
+}
+
+TYPED_TEST(NonFiniteLocatorTest, an_input_that_spoils_no_result_is_not_named) {
+  auto const x = this->put(Floats{1, -INFINITY, INFINITY});
+  auto const y = this->put(Floats{3e38F, 1, 1});
+  GradientTape tape(this->device());
+  NonFiniteLocator const locator(tape);
+  (void)ops::clamp(tape, x, 0.0F, 1.0F);
+  EXPECT_FALSE(locator.first());
+  auto const step = [&] {
+    (void)ops::add(tape, y, y);
+    tape.clear();
+  };
+  step();
+  EXPECT_EQ(locator.first()->phase, TestFixture::Phase::forward) << "its inputs are finite";
+  copy(y, this->put(Floats{1, INFINITY, 1}));
+  step();
+  EXPECT_EQ(locator.first()->phase, TestFixture::Phase::forward) << "of the step before";
+  EXPECT_EQ(locator.first()->element, 0);
 }
 
 TYPED_TEST(NonFiniteLocatorTest, finds_gradients_of_rows_and_updates) {

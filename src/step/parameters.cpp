@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -104,6 +105,9 @@ class Parameters<AnyRuntime>::State {
     }
   };
   [[nodiscard]] std::set<std::string, std::less<>>& stacks() noexcept { return stacks_; }
+  [[nodiscard]] std::vector<std::weak_ptr<detail::OwnedParameters const>>& optimizers() noexcept {
+    return optimizers_;
+  }
   [[nodiscard]] std::vector<Made> const& made() const noexcept { return made_; }
   [[nodiscard]] bool contains(std::string_view name) const { return by_name_.contains(name); }
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
@@ -160,6 +164,7 @@ class Parameters<AnyRuntime>::State {
   std::vector<Made> made_;
   std::map<std::string, std::size_t, std::less<>> by_name_;  ///< indices in made_
   std::set<std::string, std::less<>> stacks_;                ///< the names of stacks
+  std::vector<std::weak_ptr<detail::OwnedParameters const>> optimizers_;
 };
 
 using Body = Parameters<AnyRuntime>;
@@ -235,6 +240,23 @@ bool Body::has_stack(std::string_view name) const {
 
 void Body::note_stack(std::string_view name) {
   state_->stacks().emplace(name);
+}
+
+void Body::note_optimizer(std::shared_ptr<detail::OwnedParameters const> const& owned) const {
+  auto& optimizers = state_->optimizers();
+  std::erase_if(optimizers,
+                [&](auto const& other) { return other.expired() || other.lock() == owned; });
+  optimizers.emplace_back(owned);
+}
+
+std::vector<std::shared_ptr<detail::OwnedParameters const>> Body::optimizers() const {
+  std::vector<std::shared_ptr<detail::OwnedParameters const>> optimizers;
+  for (auto const& optimizer : state_->optimizers()) {
+    if (auto owned = optimizer.lock()) {
+      optimizers.push_back(std::move(owned));
+    }
+  }
+  return optimizers;
 }
 
 AnyTensor Body::find(std::string_view name, DType dtype) const {

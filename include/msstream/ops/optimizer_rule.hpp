@@ -79,6 +79,8 @@ struct ParameterGroup {
   float learning_rate = 1.0F;                        ///< factor of the learning rate, [0, infinity)
   std::optional<float> weight_decay = std::nullopt;  ///< instead of the rule's
   std::optional<float> clip_value = std::nullopt;    ///< instead of the rule's
+
+  friend bool operator==(ParameterGroup const&, ParameterGroup const&) = default;
 };
 
 /// Returns the kind of optimizer for dense parameters: adagrad instead of rowwise_adagrad and adam

@@ -6,7 +6,6 @@
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
 #include <msstream/ops/schedule.hpp>
-#include <msstream/step/detail/memory_range.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/parameters.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -34,11 +33,16 @@ struct OptimizerOptions {
   /// ops::EmbeddingTables are, and each other table has its own operation, `<name>/update_rows`.
   /// The results are the same.
   bool tables_together = false;
-  /// Whether the first step() calls check(). For programs in which one optimizer has all parameters
-  /// and tables, and in which the first step looks up all tables.
+  /// Whether the first step() calls check(). For programs whose optimizers have all parameters and
+  /// tables, from one Parameters or one optimizer, and whose first step looks up all tables.
   bool check_first_step = false;
   /// Whether all step() calls check(). In a capture the check runs once.
   bool check_every_step = false;
+  /// Patterns of the whole names of parameters and tables that some steps do not use, such as
+  /// {"task_b/*"} if batches of tasks alternate: see Parameters::freeze(). Neither step() nor
+  /// check() refuses one for having no gradient. A step in which it has none does not move it, by
+  /// weight decay neither, and its moments stay as they are; but the step counts.
+  std::vector<std::string> may_lack_gradient = {};
   /// How the learning rate depends on the number of steps.
   Schedule schedule = {};
   /// The gradients of all parameters and tables of the optimizer are scaled down together so that
@@ -114,9 +118,6 @@ class Optimizer<detail::AnyRuntime> {
       std::source_location issued_at = std::source_location::current()) const;
   void check(GradientTape<detail::AnyRuntime> const& tape,
              std::vector<Optimizer const*> const& others) const;
-  /// Returns the parts of a memory range that belong to parameters and tables of the optimizer.
-  [[nodiscard]] std::vector<detail::MemoryRange> owned_ranges(
-      detail::MemoryRange const& range) const;
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept;
   /// Returns what a checkpoint has besides tensors. For use by the library only.
   [[nodiscard]] std::shared_ptr<detail::HostState> saved_rule() const;
@@ -193,7 +194,7 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   /// Adds, with the numbers of a group, only those whose whole name the pattern matches, such as
   /// "*/bias": see Parameters::freeze(). Call it before the other form. Throws
   /// std::invalid_argument, before any is added, if the pattern matches no such parameter, and if
-  /// the optimizer has one that it matches already.
+  /// the optimizer already has one that it matches with other numbers.
   void add(Parameters<R> const& parameters,
            std::string const& names,
            ops::ParameterGroup const& group,
@@ -211,9 +212,9 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   ///
   /// Leaves out what is frozen: see Parameters::freeze().
   ///
-  /// Throws std::logic_error, without any update, if dense parameters have no gradient (the message
-  /// names all of them and says for each whether it is excluded or not used by the loss), if one
-  /// was frozen when its Parameters were added and is not now,
+  /// Throws std::logic_error, without any update, if dense parameters have no gradient that may not
+  /// lack one (the message names all of them and says for each whether it is excluded or not used
+  /// by the loss), if one was frozen when its Parameters were added and is not now,
   /// if operations other than lookups contributed to a table's gradient, if another optimizer has
   /// updated the same elements since the last backward(), and if the tape does not have the
   /// gradients of all micro-batches so far; these are then forgotten, and the tape's clear() begins
@@ -233,10 +234,11 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
 
   /// Checks, after backward(), that the step would update everything that the model trains. Throws
   /// std::logic_error with a list of parameters and tables without a gradient, of views of them
-  /// whose lookups did not affect the loss, of parameters with a gradient that a store given to
-  /// add() has and no optimizer, and of tables that were looked up but belong, wholly or in part,
-  /// neither to this optimizer nor to `others`. The tape does not know which other tensors are
-  /// parameters. Does not block the host.
+  /// whose lookups did not affect the loss, of parameters that a store given to add() has and no
+  /// optimizer, whatever patterns add() got, and of tables that were looked up but belong, wholly
+  /// or in part, to no optimizer. Lists no parameter for having no gradient that may lack one.
+  /// Knows this optimizer, `others`, and all optimizers that have parameters from the same store.
+  /// The tape does not know which other tensors are parameters. Does not block the host.
   template <class... Others>
     requires(std::same_as<Others, Optimizer>&&...)
   void check(GradientTape<R> const& tape, Others const&... others) const {

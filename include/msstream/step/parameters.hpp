@@ -25,6 +25,8 @@ struct ParametersOptions {
 
 namespace detail {
 
+class OwnedParameters;
+
 /// Calls visit(name, tensor) with a tensor of the type of `any`: float32, float16 or bfloat16.
 template <Runtime R, class Visit>
 void visit_weights(Visit& visit, std::string const& name, AnyTensor const& any) {
@@ -110,6 +112,10 @@ class Parameters<detail::AnyRuntime> {
   /// Returns whether note_stack() was called with a name, by which a DenseStack notes its own.
   [[nodiscard]] bool has_stack(std::string_view name) const;
   void note_stack(std::string_view name);
+  /// Notes that an optimizer has parameters of the store.
+  void note_optimizer(std::shared_ptr<detail::OwnedParameters const> const& owned) const;
+  /// Returns the parameters of each optimizer that was noted and still exists.
+  [[nodiscard]] std::vector<std::shared_ptr<detail::OwnedParameters const>> optimizers() const;
 
  private:
   class State;

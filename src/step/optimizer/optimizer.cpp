@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 #include <stdexcept>
 
 namespace msstream {
@@ -85,37 +84,38 @@ void Optimizer<AnyRuntime>::check(Tape const& tape,
   std::string found;
   state_->add_without_gradient(found, tape);
   auto const bytes_owned = [&](Range const& range) {
-    auto ranges = owned_ranges(range);
+    std::vector<Range> ranges;
+    auto const add = [&](detail::OwnedParameters const& owned) {
+      owned.for_each_overlap(
+          range, [&](auto const& owner) { ranges.push_back(range.common(owner.elements)); });
+    };
+    add(state_->owned());
     for (auto const* const other : others) {
-      std::ranges::copy(other->owned_ranges(range), std::back_inserter(ranges));
+      add(other->state_->owned());
     }
+    state_->stores().for_each_optimizer(add);
     return detail::bytes_of_union(std::move(ranges));
   };
-  std::vector<Range> named;
-  auto const is_named = [&](Range const& range) {
-    return std::ranges::any_of(named, [&](Range const& other) {
-      return other.begin == range.begin && other.end == range.end;
-    });
-  };
-  state_->for_each_to_update(tape, [&](std::string const& name, AnyTensor const& tensor) {
-    auto const range = Range::of(tensor);
-    if (!is_named(range) && bytes_owned(range) < range.end - range.begin) {
-      named.push_back(range);
-      found += fmt::format(
-          "\n  \"{}\" of shape {} has a gradient: it is in the Parameters that were added, and no "
-          "optimizer has it; call add() again after it is made",
-          name,
-          tensor.shape());
-    }
-  });
+  auto const untrained =
+      state_->stores().untrained([&](std::string const& name, AnyTensor const& tensor) {
+        auto const elements = Range::of(tensor);
+        return bytes_owned(elements) == elements.end - elements.begin ||
+               (state_->may_lack_gradient(name) && !tape.has_gradient(tensor));
+      });
+  for (auto const& parameter : untrained) {
+    found += parameter.message(tape);
+  }
   auto const add_if_not_owned = [&](Range const& range, Shape const& shape) {
     auto const owned = bytes_owned(range);
-    if (owned < range.end - range.begin && !is_named(range)) {
-      found += fmt::format("\n  a table of shape {} was looked up: no optimizer has {}",
-                           shape,
-                           owned == 0 ? "it" : "all of its rows");
+    if (owned == range.end - range.begin || std::ranges::any_of(untrained, [&](auto const& named) {
+          return named.elements == range;
+        })) {
+      return false;
     }
-    return owned < range.end - range.begin;
+    found += fmt::format("\n  a table of shape {} was looked up: no optimizer has {}",
+                         shape,
+                         owned == 0 ? "it" : "all of its rows");
+    return true;
   };
   tape.for_each_table(add_if_not_owned);
   tape.for_each_unreached_table([&](Range const& range, Shape const& shape) {
@@ -127,13 +127,6 @@ void Optimizer<AnyRuntime>::check(Tape const& tape,
   if (!found.empty()) {
     throw std::logic_error("what the optimizer does not train:" + found);
   }
-}
-
-std::vector<Range> Optimizer<AnyRuntime>::owned_ranges(Range const& range) const {
-  std::vector<Range> ranges;
-  state_->owned().for_each_overlap(
-      range, [&](auto const& owner) { ranges.push_back(range.common(owner.elements)); });
-  return ranges;
 }
 
 ops::OptimizerRule const& Optimizer<AnyRuntime>::rule() const noexcept {

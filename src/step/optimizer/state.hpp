@@ -8,6 +8,7 @@
 #include "step/lookup_gradient.hpp"
 #include "step/optimizer/micro_batches.hpp"
 #include "step/optimizer/optimizer_parts.hpp"
+#include "step/optimizer/parameter_stores.hpp"
 #include "step/optimizer/saved_rule.hpp"
 #include "step/optimizer/swapped_weights.hpp"
 #include "step/optimizer/update_rules.hpp"
@@ -47,12 +48,14 @@ class Optimizer<detail::AnyRuntime>::State {
     detail::Floats weight;
     ops::OptimizerState<AnyRuntime> state;
     ops::ParameterGroup group;
+    bool may_lack_gradient;
   };
   struct Table {
     std::string name;
     AnyTensor table;
     ops::OptimizerState<AnyRuntime> state;
     ops::ParameterGroup group;
+    bool may_lack_gradient;
   };
 
  public:
@@ -72,7 +75,7 @@ class Optimizer<detail::AnyRuntime>::State {
     require_new(name, weight.any(), group);
     auto state = ops::detail::make_state(
         device_.state(), ops::dense_kind(rules_.dense().kind), weight.shape(), issued_at);
-    dense_.push_back({name, weight, std::move(state), group});
+    dense_.push_back({name, weight, std::move(state), group, may_lack_gradient(name)});
     owned_->add({std::move(name), weight.shape(), Range::of(weight.any()), false});
   }
   void add_table(std::string name,
@@ -87,7 +90,7 @@ class Optimizer<detail::AnyRuntime>::State {
     require_new(name, table, group);
     auto state =
         ops::detail::make_state(device_.state(), rules_.tables().kind, table.shape(), issued_at);
-    tables_.push_back({name, table, std::move(state), group});
+    tables_.push_back({name, table, std::move(state), group, may_lack_gradient(name)});
     owned_->add({std::move(name), table.shape(), Range::of(table), true});
   }
 
@@ -104,15 +107,14 @@ class Optimizer<detail::AnyRuntime>::State {
           return;
         }
         has_match = true;
-        bool const is_owned = owns(name, tensor);
-        require(
-            !names || !is_owned,
-            "Optimizer::add: the optimizer has \"{}\" already, without the group of \"{}\"; add "
-            "the parameters of a group first",
-            name,
-            *names);
-        if (!is_owned) {
+        if (!owns(name, tensor)) {
           function(name, tensor, kind == Kind::table);
+        } else {
+          require(!names || group_of(name) == group,
+                  "Optimizer::add: the optimizer has \"{}\" already, with other numbers than those "
+                  "of the group of \"{}\"; add the parameters of a group first",
+                  name,
+                  *names);
         }
       });
     };
@@ -125,7 +127,7 @@ class Optimizer<detail::AnyRuntime>::State {
       is_table ? add_table(name, tensor, group, issued_at)
                : add(name, detail::Floats(detail::OfKnownType(), tensor), group, issued_at);
     });
-    stores_.push_back({parameters, names});
+    stores_.add(parameters, names, owned_);
     note_frozen();
   }
 
@@ -170,7 +172,8 @@ class Optimizer<detail::AnyRuntime>::State {
     std::vector<ops::DenseParameter<AnyRuntime>> parameters;
     parameters.reserve(dense_.size());
     for (auto const& parameter : dense_) {
-      if (!parameter.weight.immutable()) {
+      if (!parameter.weight.immutable() &&
+          (!parameter.may_lack_gradient || tape.has_gradient(parameter.weight.any()))) {
         parameters.push_back({parameter.weight,
                               tape.gradient(parameter.weight, issued_at),
                               parameter.state,
@@ -208,11 +211,11 @@ class Optimizer<detail::AnyRuntime>::State {
   }
 
   /// Appends a message to `found` for each parameter and each table without a gradient that is not
-  /// frozen.
+  /// frozen and may not lack one.
   void add_without_gradient(std::string& found, Tape const& tape) const {
     add_dense_without_gradient(found, tape);
     for (auto const& table : tables_) {
-      if (!table.table.immutable()) {
+      if (!table.table.immutable() && !table.may_lack_gradient) {
         detail::add_if_without_gradient(found, "table", table.name, table.table, tape);
       }
     }
@@ -235,21 +238,13 @@ class Optimizer<detail::AnyRuntime>::State {
       }
     });
   }
-  /// Calls function(name, tensor) for each parameter with a gradient of the stores that add() got,
-  /// among those that it would add now. A store may have got more parameters since.
-  template <class Function>
-  void for_each_to_update(Tape const& tape, Function const& function) const {
-    using Kind = Parameters<AnyRuntime>::Kind;
-    for (auto const& [parameters, names] : stores_) {
-      parameters.for_each(
-          [&, &names = names](auto const& name, AnyTensor const& tensor, Kind kind) {
-            if (kind != Kind::buffer && !tensor.immutable() && tape.has_gradient(tensor) &&
-                (!names || detail::matches_pattern(*names, name))) {
-              function(name, tensor);
-            }
-          });
-    }
+  /// Returns whether the options name a parameter as one that may lack a gradient.
+  [[nodiscard]] bool may_lack_gradient(std::string const& name) const {
+    return std::ranges::any_of(options_.may_lack_gradient, [&](std::string const& names) {
+      return detail::matches_pattern(names, name);
+    });
   }
+  [[nodiscard]] detail::ParameterStores const& stores() const noexcept { return stores_; }
   [[nodiscard]] OwnedParameters const& owned() const noexcept { return *owned_; }
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rules_.stated(); }
   [[nodiscard]] std::shared_ptr<detail::HostState> saved_rule() const {
@@ -303,6 +298,12 @@ class Optimizer<detail::AnyRuntime>::State {
     });
     return is_owned;
   }
+  /// Returns the group of a parameter or table that the optimizer has.
+  [[nodiscard]] ops::ParameterGroup const& group_of(std::string const& name) const {
+    auto const table = std::ranges::find(tables_, name, &Table::name);
+    return table != tables_.end() ? table->group
+                                  : std::ranges::find(dense_, name, &Dense::name)->group;
+  }
   void require_new(std::string const& name,
                    AnyTensor const& tensor,
                    ops::ParameterGroup const& group) const {
@@ -335,7 +336,9 @@ class Optimizer<detail::AnyRuntime>::State {
     for (auto const& other : tape.stepped()) {
       if (other != owned_) {
         owned_->for_each_shared(*other, [&](auto const& mine, auto const& others) {
-          bool const move_all = !mine.is_table && !others.is_table;
+          bool const move_all = !mine.is_table && !others.is_table &&
+                                tape.has_gradient(mine.elements) &&
+                                tape.has_gradient(others.elements);
           if (move_all || tape.has_gradient(mine.elements.common(others.elements))) {
             detail::add_moved(found, mine, others);
           }
@@ -351,7 +354,7 @@ class Optimizer<detail::AnyRuntime>::State {
   }
   void add_dense_without_gradient(std::string& found, Tape const& tape) const {
     for (auto const& parameter : dense_) {
-      if (!parameter.weight.immutable()) {
+      if (!parameter.weight.immutable() && !parameter.may_lack_gradient) {
         detail::add_if_without_gradient(
             found, "parameter", parameter.name, parameter.weight.any(), tape);
       }
@@ -360,15 +363,11 @@ class Optimizer<detail::AnyRuntime>::State {
   /// Notes the parameters of the stores that add() left out because they are frozen.
   void note_frozen() {
     left_out_.clear();
-    for (auto const& [parameters, names] : stores_) {
-      parameters.for_each(
-          [&, &names = names](auto const& name, AnyTensor const& tensor, auto kind) {
-            if (kind != Parameters<AnyRuntime>::Kind::buffer && tensor.immutable() &&
-                (!names || detail::matches_pattern(*names, name)) && !owns(name, tensor)) {
-              left_out_.emplace_back(name, tensor);
-            }
-          });
-    }
+    stores_.for_each([&](auto const& name, AnyTensor const& tensor, bool is_chosen) {
+      if (tensor.immutable() && is_chosen && !owns(name, tensor)) {
+        left_out_.emplace_back(name, tensor);
+      }
+    });
   }
   /// Throws std::logic_error if step() cannot update all parameters and tables, for example because
   /// a parameter has no gradient.
@@ -466,8 +465,7 @@ class Optimizer<detail::AnyRuntime>::State {
   ops::StepCounter<AnyRuntime> step_;
   std::vector<Dense> dense_;
   std::vector<Table> tables_;
-  /// The stores that add() got, each with the pattern of names if it had one.
-  std::vector<std::pair<Parameters<AnyRuntime>, std::optional<std::string>>> stores_;
+  detail::ParameterStores stores_;
   std::vector<std::pair<std::string, AnyTensor>> left_out_;  ///< those that were frozen at add()
   /// The optimizer's parameters and tables. Shared with the tapes whose gradients were applied.
   std::shared_ptr<OwnedParameters> owned_ = std::make_shared<OwnedParameters>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text_files.hpp"
-#include "data/text_numbers.hpp"
+#include "data/text/text_files.hpp"
+#include "data/text/text_numbers.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>

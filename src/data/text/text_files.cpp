@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text_files.hpp"
+#include "data/text/text_files.hpp"
 
 #include <msstream/base/detail/require.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text_plan.hpp"
+#include "data/text/text_plan.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>

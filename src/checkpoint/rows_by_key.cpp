@@ -14,10 +14,13 @@ std::vector<std::int64_t> rows_by_key(data::Transforms const& now,
   auto const count_before = before.id_count(column);  // refuses a column without ids
   auto const fitted = before.fitted();
   auto const& old = *fitted->find(column);
-  auto const& step = old.raw.transforms.front();
-  auto const& step_now = now.fitted()->find(column)->raw.transforms.front();
-  bool const same_others =
-      step.kind == step_now.kind && step.buckets == step_now.buckets && step.salt == step_now.salt;
+  auto const fitted_now = now.fitted();
+  auto const& found = *fitted_now->find(column);
+  auto const& step = old.raw.transforms.back();
+  auto const& step_now = found.raw.transforms.back();
+  bool const same_others = step.kind == step_now.kind && step.buckets == step_now.buckets &&
+                           step.salt == step_now.salt && step.unit == step_now.unit &&
+                           old.boundaries == found.boundaries;
   std::vector<std::int64_t> rows;
   rows.reserve(static_cast<std::size_t>(count));
   for (std::int64_t id = 0; id < count; ++id) {

@@ -13,7 +13,7 @@ namespace msstream::data {
 
 namespace {
 
-/// Calls `visit(name, number)` for each number of a position, in the order of its text.
+/// Calls `visit(name, number)` for each number that the text of each position has, in their order.
 template <class Position, class Visit>
 void visit_numbers(Position& position, Visit&& visit) {
   visit("epoch", position.epoch);
@@ -39,13 +39,13 @@ std::string to_string(LoaderPosition const& position) {
   visit_numbers(position, [&](std::string_view name, auto number) {
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, number);
   });
-  return text;
+  return position.reader.row == 0 ? text : fmt::format("{} row={}", text, position.reader.row);
 }
 
 LoaderPosition LoaderPosition::parse(std::string_view text) {
   LoaderPosition position;
   std::string_view rest = text;
-  visit_numbers(position, [&](std::string_view name, auto& number) {
+  auto const take = [&](std::string_view name, auto& number) {
     auto const word = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(word.size() + 1, rest.size()));
     bool good = word.size() > name.size() && word.starts_with(name) && word[name.size()] == '=';
@@ -60,7 +60,11 @@ LoaderPosition LoaderPosition::parse(std::string_view text) {
             name,
             detail::shown(word),
             detail::shown(text));
-  });
+  };
+  visit_numbers(position, take);
+  if (!rest.empty()) {
+    take("row", position.reader.row);
+  }
   require(rest.empty(), "position: expected nothing more, found {}", detail::shown(rest));
   return position;
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/chunk_access.hpp"
+#include "data/row_error.hpp"
+
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/chunk.hpp>
 #include <msstream/data/data_error.hpp>
@@ -6,6 +9,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace msstream::data {
@@ -122,6 +127,8 @@ void Chunk::clear() noexcept {
       values_[i].offsets.push_back(0);
     }
   }
+  numbers_.clear();
+  bad_rows_.clear();
   for (auto& kept : words_) {
     if (kept) {
       kept->clear();
@@ -130,6 +137,14 @@ void Chunk::clear() noexcept {
 }
 
 void Chunk::check() const {
+  try {
+    check_rows();
+  } catch (detail::RowError const& error) {
+    throw DataError(fmt::format("row {}: {}", error.row(), error.what()));
+  }
+}
+
+void Chunk::check_rows() const {
   auto const all = rows();
   for (std::size_t i = 0; i < values_.size(); ++i) {
     auto const& column = schema_->columns()[i];
@@ -157,6 +172,23 @@ void Chunk::check() const {
       ascend = ascend && found.offsets[row - 1] <= found.offsets[row];
     }
     expect(ascend, "offsets that ascend from 0 to the number of values");
+  }
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (auto const& other = schema_->columns()[i].aligned_with; !other.empty()) {
+      auto const& found = values_[i].offsets;
+      auto const& expected = offsets(other);
+      auto const differ = std::ranges::mismatch(found, expected).in1 - found.begin();
+      if (differ < std::ssize(found)) {
+        auto const end = static_cast<std::size_t>(differ);
+        throw detail::RowError(detail::ChunkAccess::number_of(*this, differ - 1),
+                               fmt::format("column '{}' has {} values, column '{}' {}; expected "
+                                           "equally many, as they are aligned",
+                                           schema_->columns()[i].name,
+                                           found[end] - found[end - 1],
+                                           other,
+                                           expected[end] - expected[end - 1]));
+      }
+    }
   }
 }
 

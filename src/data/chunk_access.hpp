@@ -25,6 +25,31 @@ struct ChunkAccess {
   }
   /// Returns the number of values of a column.
   static std::size_t count(Chunk const& chunk, std::size_t column) { return chunk.count(column); }
+  static Values<std::int64_t>& ints(Chunk& chunk, std::size_t column) {
+    return chunk.values_[column].ints;
+  }
+  /// Calls `function` with each of the vectors that may have the values of a column.
+  template <class Function>
+  static void for_each_kind(Chunk& chunk, std::size_t column, Function&& function) {
+    function(chunk.values_[column].floats);
+    function(chunk.values_[column].doubles);
+    function(chunk.values_[column].ints);
+  }
+  /// Throws as Chunk::check(), and RowError for lists of unequal lengths.
+  static void check(Chunk const& chunk) { chunk.check_rows(); }
+  /// Returns the number of a row among those that were read at once, of which some were left out.
+  static std::int64_t number_of(Chunk const& chunk, std::int64_t row) {
+    return chunk.numbers_.empty() ? row : chunk.numbers_[static_cast<std::size_t>(row)];
+  }
+  static void set_numbers(Chunk& chunk, std::vector<std::int64_t> numbers) {
+    chunk.numbers_ = std::move(numbers);
+  }
+  static std::vector<BadRow>& bad_rows(Chunk& chunk) { return chunk.bad_rows_; }
+  /// Releases the values of a column that are not integers.
+  static void keep_ints_alone(Chunk& chunk, std::size_t column) {
+    chunk.values_[column].floats = {};
+    chunk.values_[column].doubles = {};
+  }
   /// Releases the values of a column that are not floats.
   static void keep_floats_alone(Chunk& chunk, std::size_t column) {
     chunk.values_[column].doubles = {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/chunk_access.hpp"
 #include "data/row_error.hpp"
 #include "data/vocabulary.hpp"
 
@@ -33,7 +34,7 @@ void for_each_number(Chunk const& chunk, std::size_t column, Function&& function
         function(static_cast<double>(values[i]), i, slot);
       }
     } catch (DataError const& error) {
-      throw RowError(row_of(chunk, column, i), error.what());
+      throw RowError(ChunkAccess::number_of(chunk, row_of(chunk, column, i)), error.what());
     }
   };
   if (!of.is_float()) {
@@ -50,14 +51,23 @@ struct FittedColumn {
   Column raw;
   std::vector<double> means;       ///< of normalize(), one for each value in a row
   std::vector<double> deviations;  ///< likewise
+  std::vector<double> boundaries;  ///< of bucketize() and quantiles(), finite, which ascend
   std::shared_ptr<Vocabulary const> vocabulary;
+
+  /// Takes a column that has learned nothing yet.
+  explicit FittedColumn(Column column);
 
   /// Returns what the steps before number `end` make of a number.
   [[nodiscard]] double number(double value, std::size_t slot, std::size_t end) const;
   [[nodiscard]] std::int64_t id(std::int64_t key) const;
+  /// Returns the id that the last step makes of a number, given what the steps in front of it made.
+  /// Throws DataError if it has none.
+  [[nodiscard]] std::int64_t id_of_number(double value) const;
   [[nodiscard]] std::int64_t id_count() const;
   /// Returns the result of a number, rounded once. Throws DataError if float32 does not have it.
   [[nodiscard]] float float_of(double value, std::size_t slot) const;
+  /// Shortens the rows of a column of a chunk, if a step says so.
+  void shorten(Chunk& chunk, std::size_t column) const;
   /// Transforms the values of a column of a chunk.
   void apply(Chunk& chunk, std::size_t column) const;
 };
@@ -83,11 +93,16 @@ class FittedTransforms {
   std::vector<FittedColumn> columns_;
 };
 
+/// Returns the name under which the vocabulary of a column is saved: its own, or the column's.
+[[nodiscard]] std::string const& vocabulary_name(Column const& column);
+/// Returns the columns that have transforms. Throws std::invalid_argument for steps that their
+/// column does not have, that are not in their order, or whose options are outside their ranges.
+[[nodiscard]] std::vector<Column> stated_by(Schema const& schema);
 /// Returns a hash of the columns.
 [[nodiscard]] std::uint64_t fingerprint_of(std::vector<Column> const& columns);
 /// Returns what the column's transforms are, as text, one for each step.
 [[nodiscard]] std::vector<std::string> steps_of(Column const& column);
-/// Returns whether a transform of the column has to be fitted.
+/// Returns the transform of the column that has to be fitted; null if there is none.
 [[nodiscard]] Transform const* fitted_step(Column const& column);
 
 /// The state that copies of Transforms share: what is stated, and what was learned.
@@ -95,7 +110,7 @@ class TransformState final : public msstream::detail::HostState {
  public:
   explicit TransformState(std::vector<Column> columns);
 
-  void fit(Reader& reader, int threads);
+  void fit(Reader& reader, FitOptions const& options);
   [[nodiscard]] std::vector<Column> const& columns() const noexcept { return columns_; }
   [[nodiscard]] std::shared_ptr<FittedTransforms const> const& fitted() const noexcept {
     return fitted_;

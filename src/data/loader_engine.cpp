@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/loader_engine.hpp"
 
+#include "data/bad_row_log.hpp"
 #include "data/batch_order.hpp"
+#include "data/chunk_access.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/base/detail/start_thread.hpp>
@@ -135,6 +137,7 @@ LoaderEngine::LoaderEngine(std::shared_ptr<Reader> reader,
                            LoaderOptions const& options,
                            NewBatchMemory new_memory)
     : reader_(std::move(reader)),
+      use_(*reader_, "a Loader"),
       transforms_(options.transforms ? options.transforms->fitted() : nullptr),
       raw_schema_(std::make_shared<Schema const>(reader_->schema())),
       schema_(result_of(raw_schema_, transforms_.get())),
@@ -144,9 +147,7 @@ LoaderEngine::LoaderEngine(std::shared_ptr<Reader> reader,
       given_(settings_),
       windows_(settings_, options_.epochs, options_.last_batch),
       shuffled_(options_.shuffle_rows > 0) {
-  if (options_.start) {
-    reader_->seek(settings_.reader);
-  }
+  options_.start ? reader_->seek(settings_.reader) : use_.begin();
   if (!new_memory_) {
     new_memory_ = [] { return std::make_unique<HostMemory>(); };
   }
@@ -379,7 +380,7 @@ bool LoaderEngine::read_chunk(Lock& lock) {
     try {
       entry->chunk = std::make_shared<Chunk>(raw_schema_);
       task(*entry->chunk);
-      entry->chunk->check();
+      ChunkAccess::check(*entry->chunk);
       if (transforms_) {
         transforms_->apply(*entry->chunk, schema_);
       }
@@ -405,6 +406,7 @@ void LoaderEngine::join_chunks() {
         std::rethrow_exception(entry->failure);
       }
       if (entry->chunk) {
+        BadRowLog::add(*reader_, *entry->chunk);
         rows_per_chunk_ = std::max<std::int64_t>(1, entry->chunk->rows());
         windows_.add(entry->chunk, entry->begin);
         continue;

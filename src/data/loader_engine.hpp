@@ -2,6 +2,7 @@
 #pragma once
 
 #include "data/fitted_transforms.hpp"
+#include "data/reader_use.hpp"
 #include "data/window_maker.hpp"
 
 #include <msstream/data/loader.hpp>
@@ -74,6 +75,7 @@ class LoaderEngine {
   [[nodiscard]] std::shared_ptr<StagedBatch> new_batch();
 
   std::shared_ptr<Reader> reader_;
+  ReaderUse use_;
   std::shared_ptr<FittedTransforms const> transforms_;  ///< null if there are none
   std::shared_ptr<Schema const> raw_schema_;
   std::shared_ptr<Schema const> schema_;  ///< of the batches

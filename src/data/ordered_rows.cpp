@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/ordered_rows.hpp"
 
+#include "data/bad_row_log.hpp"
 #include "data/chunk_access.hpp"
+#include "data/keep_rows.hpp"
 #include "data/row_error.hpp"
 
 #include <memory>
@@ -60,16 +62,26 @@ void OrderedRows::work() {
     try {
       if (task) {
         task(chunk);
-        chunk.check();
+        ChunkAccess::check(chunk);
       }
+    } catch (RowError const& error) {
+      failure = std::make_exception_ptr(with_place(error, reader_, begin));
     } catch (...) {
       failure = std::current_exception();
     }
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return turn_ == number; });
     try {
-      if (!failure && !failure_) {
+      if (is_complete()) {  // what is behind the rows does not matter
+        failure = nullptr;
+      } else if (!failure && !failure_) {
+        BadRowLog::add(reader_, chunk);
+        if (max_rows_ > 0 && chunk.rows() > max_rows_ - rows_) {
+          keep_rows(chunk, [&](std::int64_t row) { return row < max_rows_ - rows_; });
+        }
+        rows_ += chunk.rows();
         add_(chunk);
+        over_ = over_ || is_complete();
       }
     } catch (RowError const& error) {
       failure = std::make_exception_ptr(with_place(error, reader_, begin));

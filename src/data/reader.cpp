@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/chunk_access.hpp"
+#include "data/reader_use.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/data/reader.hpp>
 
 #include <memory>
@@ -16,6 +18,29 @@ Reader::Task Reader::next_task() {
     return {};
   }
   return [read](Chunk& chunk) { chunk = std::move(*read); };
+}
+
+detail::ReaderUse::ReaderUse(Reader& reader, char const* user) : reader_(reader) {
+  char const* other = nullptr;
+  bool const is_free = reader.user_.compare_exchange_strong(other, user);
+  require(
+      is_free,
+      "{}: the reader is in use by {}, and its rows would be divided with {}; expected a reader "
+      "for each",
+      reader.file_name(0),
+      is_free ? "" : other,
+      user);
+  used_ = std::exchange(reader.used_, true);
+}
+
+void detail::ReaderUse::begin() {
+  if (used_) {
+    reader_.seek({});
+  }
+}
+
+detail::ReaderUse::~ReaderUse() {
+  reader_.user_ = nullptr;
 }
 
 std::string Reader::file_name(std::int64_t) const {

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -32,6 +33,15 @@ Schema::Schema(std::vector<Column> columns) : columns_(std::move(columns)) {
             "schema: column '{}' has a width of {}; expected at least 1, or kJagged",
             column.name,
             column.width);
+  }
+  for (auto const& column : columns_) {
+    auto const found = std::ranges::find(columns_, column.aligned_with, &Column::name);
+    bool const may_align = column.is_jagged() && found != columns_.end() && found->is_jagged() &&
+                           found->name != column.name;
+    require(column.aligned_with.empty() || may_align,
+            "schema: column '{}' is aligned with '{}'; expected two jagged columns",
+            column.name,
+            column.aligned_with);
   }
 }
 

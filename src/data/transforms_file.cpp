@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -23,8 +25,11 @@ namespace {
 using msstream::detail::HostState;
 using msstream::detail::JsonWriter;
 
+/// Version 1 has neither quantiles nor vocabularies that columns share, and is else the same.
+constexpr int kVersion = 2;
+
 std::string array_name(Column const& column, std::string_view what) {
-  return fmt::format("transforms/{}/{}", column.name, what);
+  return fmt::format("transforms/{}/{}", vocabulary_name(column), what);
 }
 
 template <class T>
@@ -52,6 +57,16 @@ std::vector<T> values_of_array(HostState::Find const& find, std::string const& n
   return values;
 }
 
+/// Throws std::invalid_argument unless this library reads the version of the description.
+void check_version(nlohmann::json const& description) {
+  auto const found = description.find("version");
+  require(
+      found != description.end() && found->is_number_integer() && *found >= 1 && *found <= kVersion,
+      "the transforms are of format version {}; this library reads versions 1 to {}",
+      found == description.end() ? "none" : shown(found->dump()),
+      kVersion);
+}
+
 /// Parses the description of the columns. Throws std::invalid_argument unless it is one.
 nlohmann::json parse_description(std::vector<std::uint8_t> const& text) {
   constexpr int deepest = 4;
@@ -59,6 +74,9 @@ nlohmann::json parse_description(std::vector<std::uint8_t> const& text) {
     auto json = nlohmann::json::parse(text, [](int depth, auto, auto const&) {
       return depth <= deepest ? true : throw std::invalid_argument("values nest too deeply");
     });
+    if (json.is_object()) {
+      check_version(json);
+    }
     if (json.is_object() && json.contains("columns") && json["columns"].is_array() &&
         std::ranges::all_of(json["columns"], [](auto const& column) {
           return column.is_object() && column.contains("name") && column["name"].is_string();
@@ -73,16 +91,22 @@ nlohmann::json parse_description(std::vector<std::uint8_t> const& text) {
 /// Returns the member of a column's description, which has to be a list of finite numbers.
 std::vector<double> numbers_of(nlohmann::json const& column,
                                char const* member,
-                               std::size_t count) {
+                               std::size_t least,
+                               std::size_t most) {
   auto const found = column.find(member);
-  bool valid = found != column.end() && found->is_array() && found->size() == count;
+  bool valid =
+      found != column.end() && found->is_array() && found->size() >= least && found->size() <= most;
   std::vector<double> numbers;
-  for (std::size_t i = 0; valid && i < count; ++i) {
+  for (std::size_t i = 0; valid && i < found->size(); ++i) {
     valid = (*found)[i].is_number();
     numbers.push_back(valid ? (*found)[i].template get<double>() : 0.0);
     valid = valid && std::isfinite(numbers.back());
   }
-  require(valid, "{} is no list of {} finite numbers", member, count);
+  require(valid,
+          "{} is no list of {}{} finite numbers",
+          member,
+          least < most ? fmt::format("{} to ", least) : "",
+          most);
   return numbers;
 }
 
@@ -93,7 +117,7 @@ std::string text_of(nlohmann::json const& column, char const* member) {
                                : found->dump();
 }
 
-/// Returns the steps of a column of a file, for comparison and for messages.
+/// Returns the steps of a column of a file.
 std::string steps_text(nlohmann::json const& column) {
   auto const found = column.find("transforms");
   if (found == column.end() || !found->is_array()) {
@@ -105,7 +129,11 @@ std::string steps_text(nlohmann::json const& column) {
                          steps.empty() ? "" : ", ",
                          step.is_string() ? step.get<std::string>() : step.dump());
   }
-  // A text that this library has written is short and printable.
+  return steps;
+}
+
+/// Returns steps as they are in a message: short and printable.
+std::string shown_steps(std::string steps) {
   constexpr std::size_t most = 1'000;
   steps.resize(std::min(steps.size(), most));
   std::ranges::replace_if(
@@ -117,24 +145,40 @@ void require_equal(std::string_view what, std::string_view file, std::string_vie
   require(file == stated, "{}: the file has {}, the program {}", what, shown(file), shown(stated));
 }
 
+/// The vocabularies that have been read, by their names.
+using Vocabularies = std::map<std::string, std::shared_ptr<Vocabulary const>>;
+
 /// Reads what a column has learned. Throws std::invalid_argument for what does not fit.
 FittedColumn read_column(Column const& column,
                          nlohmann::json const& json,
-                         HostState::Find const& find) {
+                         HostState::Find const& find,
+                         Vocabularies& vocabularies) {
   require_equal("type", text_of(json, "type"), to_string(column.type));
   require_equal("width", text_of(json, "width"), std::to_string(column.width));
   auto const file = steps_text(json);
   auto const stated = fmt::format("{}", fmt::join(steps_of(column), ", "));
-  require(file == stated, "the file has {}, the program {}", file, stated);
-  FittedColumn fitted{.raw = column, .means = {}, .deviations = {}, .vocabulary = nullptr};
+  require(
+      file == stated, "the file has {}, the program {}", shown_steps(file), shown_steps(stated));
+  FittedColumn fitted(column);
   auto const* const step = fitted_step(column);
   if (step != nullptr && step->kind == Transform::Kind::normalize) {
     auto const count = static_cast<std::size_t>(std::max<std::int64_t>(1, column.width));
-    fitted.means = numbers_of(json, "means", count);
-    fitted.deviations = numbers_of(json, "deviations", count);
+    fitted.means = numbers_of(json, "means", count, count);
+    fitted.deviations = numbers_of(json, "deviations", count, count);
     require(std::ranges::all_of(fitted.deviations, [](double value) { return value >= 0; }),
             "deviations has a number below 0");
+  } else if (step != nullptr && step->kind == Transform::Kind::quantiles) {
+    fitted.boundaries =
+        numbers_of(json, "quantiles", 0, static_cast<std::size_t>(step->buckets) - 1);
+    require(std::ranges::adjacent_find(fitted.boundaries, std::ranges::greater_equal()) ==
+                fitted.boundaries.end(),
+            "quantiles does not ascend");
   } else if (step != nullptr) {
+    auto& known = vocabularies[vocabulary_name(column)];
+    if (known) {
+      fitted.vocabulary = known;
+      return fitted;
+    }
     auto vocabulary = std::make_shared<Vocabulary>();
     vocabulary->keys = values_of_array<std::int64_t>(find, array_name(column, "keys"));
     if (find(array_name(column, "word_ends"))) {
@@ -142,7 +186,8 @@ FittedColumn read_column(Column const& column,
       vocabulary->word_ends = values_of_array<std::int64_t>(find, array_name(column, "word_ends"));
     }
     vocabulary->index();
-    fitted.vocabulary = std::move(vocabulary);
+    known = std::move(vocabulary);
+    fitted.vocabulary = known;
   }
   return fitted;
 }
@@ -154,10 +199,11 @@ std::vector<HostState::Array> TransformState::arrays() const {
   auto const text = std::make_shared<std::string>();
   JsonWriter json(*text);
   json.begin_object();
-  json.member("version", 1);
+  json.member("version", kVersion);
   json.key("columns");
   json.begin_array();
   std::vector<Array> arrays(1);
+  std::set<std::shared_ptr<Vocabulary const>> saved;
   for (auto const& column : fitted->columns()) {
     require(msstream::detail::is_utf8(column.raw.name),
             "the column name {} is not UTF-8",
@@ -174,8 +220,12 @@ std::vector<HostState::Array> TransformState::arrays() const {
       json.key("deviations");
       json.array(column.deviations);
     }
+    if (column.raw.transforms.back().kind == Transform::Kind::quantiles) {
+      json.key("quantiles");
+      json.array(column.boundaries);
+    }
     json.end_object();
-    if (auto const& found = column.vocabulary) {
+    if (auto const& found = column.vocabulary; found && saved.insert(found).second) {
       arrays.push_back(array_of(array_name(column.raw, "keys"), found->keys, found));
       if (!found->word_ends.empty()) {
         arrays.push_back(array_of(array_name(column.raw, "words"), found->words, found));
@@ -201,6 +251,7 @@ std::function<void()> TransformState::read(Find const& find) {
     of_file.emplace(column["name"].get<std::string>(), &column);
   }
   std::string problems;
+  Vocabularies vocabularies;
   auto const tell = [&](std::string_view name, std::string_view what) {
     problems += fmt::format("{}column {}: {}", problems.empty() ? "" : "; ", shown(name), what);
   };
@@ -212,13 +263,14 @@ std::function<void()> TransformState::read(Find const& find) {
       continue;
     }
     try {
-      fitted.push_back(read_column(column, *found.mapped(), find));
+      fitted.push_back(read_column(column, *found.mapped(), find, vocabularies));
     } catch (std::invalid_argument const& error) {
       tell(column.name, error.what());
     }
   }
   for (auto const& [name, column] : of_file) {
-    tell(name, fmt::format("only the file has its transforms: {}", steps_text(*column)));
+    tell(name,
+         fmt::format("only the file has its transforms: {}", shown_steps(steps_text(*column))));
   }
   require(problems.empty(), "{}", problems);
   return [this, made = std::make_shared<FittedTransforms const>(std::move(fitted))] {

@@ -5,8 +5,10 @@
 #include <msstream/data/binary_reader.hpp>
 #include <msstream/data/device_loader.hpp>
 #include <msstream/data/libsvm_reader.hpp>
+#include <msstream/data/part_reader.hpp>
 #include <msstream/data/string_key.hpp>
 #include <msstream/data/text_reader.hpp>
+#include <msstream/data/transforms.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>
 
@@ -14,6 +16,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -107,6 +110,52 @@ TEST(DataPage, trains_on_a_file_and_goes_on_later) {
   options.start = ms::data::LoaderPosition::parse(saved_text);
   ms::data::Loader later(open_rows(path), options);
   EXPECT_EQ(later.next().value().index(), 3);
+}
+
+TEST(DataPage, holds_rows_out_and_leaves_out_bad_ones) {
+  msstream::testing::TemporaryFolder const folder;
+  std::string text = "label,age,income,country,tags\n";
+  for (int row = 0; row < 100; ++row) {
+    text += "1,30,,c" + std::to_string(row) + ",\n";
+  }
+  auto const path = folder.write("train.csv", text);
+  auto const training =
+      std::make_shared<ms::data::PartReader>(open_rows(path), ms::data::Part{.end = 0.8});
+  ms::data::PartReader validation(open_rows(path), {.begin = 0.8, .end = 0.9});
+  ms::data::PartReader test(open_rows(path), {.begin = 0.9});
+  std::int64_t rows = 0;
+  for (ms::data::Reader* const part : {training.get(), &validation, &test}) {
+    rows += ms::data::Loader(*part).next().value().rows();
+  }
+  EXPECT_EQ(rows, 100);
+  ms::data::PartReader others(open_rows(path), {.begin = 0.8, .seed = 7, .key = "country"});
+  EXPECT_LT(ms::data::Loader(others).next().value().rows(), 50);
+
+  ms::data::TextOptions options{.columns = {{"label"}, {"age"}}};
+  options.max_bad_rows = 100;
+  ms::data::CsvReader reader(folder.write("bad.csv", "label,age\n1,30\n1,x\n"), options);
+  EXPECT_EQ(ms::data::Loader(reader).next().value().rows(), 1);
+  auto const bad = reader.bad_rows();
+  for (auto const& error : bad.first) {
+    std::cerr << error << '\n';
+  }
+  EXPECT_EQ(bad.count, 1);
+}
+
+TEST(DataPage, columns_share_a_vocabulary) {
+  using ms::data::Transform;
+  using enum ms::data::ColumnType;
+  auto const items = Transform::vocabulary({.min_count = 2, .name = "items"});
+  ms::data::Schema const schema({{.name = "item", .type = hashed, .transforms = {items}},
+                                 {.name = "seen",
+                                  .type = hashed,
+                                  .width = ms::data::kJagged,
+                                  .transforms = {Transform::last(50), items}},
+                                 {.name = "seen_at",
+                                  .width = ms::data::kJagged,
+                                  .transforms = {Transform::last(50), Transform::hour_of_day()},
+                                  .aligned_with = "seen"}});
+  EXPECT_FALSE(ms::data::Transforms(schema).is_fitted());
 }
 
 TEST(DataPage, divides_the_rows_of_a_users_reader_between_ranks) {

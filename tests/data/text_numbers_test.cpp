@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text_numbers.hpp"
+#include "data/text/text_numbers.hpp"
 
-#include "data/text_index.hpp"
+#include "data/text/text_index.hpp"
 
 #include <msstream/data/string_key.hpp>
 

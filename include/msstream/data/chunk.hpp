@@ -18,6 +18,13 @@ namespace msstream::data {
 
 namespace detail {
 struct ChunkAccess;
+
+/// A row that a reader has left out, where it begins, and why.
+struct BadRow {
+  std::int64_t file;
+  std::int64_t line;
+  std::string error;
+};
 }  // namespace detail
 
 /// The values of a column: a vector in which resize() leaves new elements uninitialised.
@@ -85,8 +92,9 @@ class Chunk {
   /// Removes all rows, and keeps the memory for others.
   void clear() noexcept;
 
-  /// Throws DataError, which names the column, unless all columns have equally many rows and the
-  /// offsets of jagged ones ascend from 0 to the number of values.
+  /// Throws DataError, which names the column, unless all columns have equally many rows, the
+  /// offsets of jagged ones ascend from 0 to the number of values, and the rows of columns that are
+  /// aligned have equally many values.
   void check() const;
 
  private:
@@ -102,10 +110,16 @@ class Chunk {
   [[nodiscard]] Held const& values(std::size_t column, detail::ColumnPart wanted) const;
   [[nodiscard]] Held& values(std::size_t column, detail::ColumnPart wanted);
   [[nodiscard]] std::size_t count(std::size_t column) const noexcept;
+  /// Throws as check(), and detail::RowError, which has the row and does not name it, for aligned
+  /// columns.
+  void check_rows() const;
 
   std::shared_ptr<Schema const> schema_;
   std::vector<Held> values_;
   std::vector<std::optional<Words>> words_;  ///< empty if no column keeps them
+  /// The numbers of the rows among those that were read at once, if some were left out; or empty.
+  std::vector<std::int64_t> numbers_;
+  std::vector<detail::BadRow> bad_rows_;
 };
 
 }  // namespace msstream::data

@@ -21,6 +21,7 @@ struct LibSvmOptions {
   std::int64_t first_index = 1;  ///< the index of the first feature in the file, which becomes 0
   /// The number of features; larger indices are an error. 0: unlimited.
   std::int64_t features = 0;
+  std::int64_t max_bad_rows = 0;  ///< lines to leave out: see TextOptions::max_bad_rows
   std::size_t chunk_bytes = std::size_t{1} << 18U;  ///< that a task parses, at least 1
 };
 

@@ -28,6 +28,7 @@ struct ParquetColumn {
   /// bucket_of().
   std::int64_t buckets = 0;
   std::vector<Transform> transforms = {};  ///< of the column: see Column
+  std::string aligned_with = {};           ///< likewise
 };
 
 /// Reads Parquet files with Arrow C++. A program that uses it links msstream::parquet, which is

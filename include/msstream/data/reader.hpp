@@ -4,23 +4,37 @@
 #include <msstream/data/chunk.hpp>
 #include <msstream/data/schema.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace msstream::data {
 
 namespace detail {
+class BadRowLog;
+class ReaderUse;
 class TransformState;
 }  // namespace detail
+
+class PartReader;
+
+/// Rows that a reader has left out because they cannot be read.
+struct BadRows {
+  std::int64_t count = 0;
+  std::vector<std::string> first;  ///< the errors of the first ones, at most 10
+};
 
 /// A source of rows in order, which users implement for data of their own. The library implements
 /// it for files: CsvReader, TsvReader, LibSvmReader, BinaryReader and ParquetReader.
 ///
 /// A Loader calls the functions of a reader from its threads, but never two of them at the same
-/// time; only the tasks of next_task() run beside each other and beside the reader.
+/// time; only the tasks of next_task() run beside each other and beside the reader. A reader gives
+/// each row once, so that it has one user at a time: a Loader, a PartReader or Transforms::fit(),
+/// which refuse one that another of them is using.
 class Reader {
  public:
   /// A place in front of a row. What the numbers mean is known to the reader alone, except that
@@ -29,6 +43,7 @@ class Reader {
     std::int64_t file = 0;
     std::int64_t offset = 0;
     std::int64_t line = 0;
+    std::int64_t row = 0;  ///< the rows in front of the place, if a PartReader counts them
     friend bool operator==(Position const&, Position const&) = default;
   };
   /// A function that appends rows to a chunk without rows.
@@ -64,8 +79,18 @@ class Reader {
   /// also while the reader reads.
   [[nodiscard]] virtual std::string file_name(std::int64_t file) const;
 
+  /// Returns the bad rows among those that have been read, each once, however often its file is
+  /// read: see TextOptions::max_bad_rows. Other readers leave out none. Thread-safe.
+  [[nodiscard]] BadRows bad_rows() const;
+
  private:
+  friend PartReader;
+  friend detail::BadRowLog;
+  friend detail::ReaderUse;
   friend detail::TransformState;
+  std::atomic<char const*> user_ = nullptr;      ///< the name of what uses the reader
+  bool used_ = false;                            ///< whether something has used the reader
+  std::shared_ptr<detail::BadRowLog> bad_rows_;  ///< null if bad rows are errors
   std::vector<std::size_t> words_;  ///< columns whose strings a fit needs, for next_task()
 };
 

@@ -33,12 +33,17 @@ struct Column {
   std::int64_t width = 1;  ///< values in each row, at least 1; or kJagged
   /// The steps that turn the values into what a model gets, in order: see Transforms.
   std::vector<Transform> transforms = {};
+  /// The name of another jagged column, of which each row has as many values as the row of this
+  /// one, such as the ids that weights or times belong to; rows in which the numbers differ are an
+  /// error. Empty: any number.
+  std::string aligned_with = {};
 
   [[nodiscard]] bool is_jagged() const noexcept { return width == kJagged; }
   [[nodiscard]] bool is_float() const noexcept { return type == ColumnType::float32; }
   /// Returns whether the values are float32 once the transforms have been applied.
   [[nodiscard]] bool becomes_float() const noexcept {
-    return transforms.empty() ? is_float() : !transforms.front().makes_ids();
+    bool const shortened = transforms.empty() || transforms.back().shortens();
+    return shortened ? is_float() : !transforms.back().makes_ids();
   }
   friend bool operator==(Column const&, Column const&) = default;
 };
@@ -46,8 +51,8 @@ struct Column {
 /// The columns of the rows of a reader, in their order.
 class Schema {
  public:
-  /// Throws std::invalid_argument unless there is a column, and all columns have different names
-  /// and a width of at least 0.
+  /// Throws std::invalid_argument unless there is a column, all columns have different names and a
+  /// width of at least 0, and only jagged ones are aligned, with others.
   explicit Schema(std::vector<Column> columns);
 
   [[nodiscard]] std::vector<Column> const& columns() const& noexcept { return columns_; }

@@ -36,9 +36,12 @@ struct TextColumn {
   /// If it is not 0, each value of type hashed is reduced to its row in a table of so many rows, by
   /// bucket_of(). Otherwise it is a whole 64-bit key.
   std::int64_t buckets = 0;
-  ToFloat to_float = {};  ///< replaces the conversion to float32; called by several threads
-  ToInt to_int = {};      ///< replaces the conversion to int64 or hashed; called by several threads
+  /// Replaces the conversion to float32. Called by several threads. What it throws, except
+  /// std::bad_alloc, becomes the reason of the DataError for the field.
+  ToFloat to_float = {};
+  ToInt to_int = {};                       ///< replaces the conversion to int64 or hashed, likewise
   std::vector<Transform> transforms = {};  ///< of the column: see Column
+  std::string aligned_with = {};           ///< likewise
   std::string expected = {};  ///< what `to_float` or `to_int` accepts, for messages: "a number"
 };
 
@@ -57,6 +60,11 @@ struct TextOptions {
   /// of them counts as empty, also in quotes. An empty one is always missing. See pandas_missing().
   std::vector<std::string> missing = {};
   bool trim_spaces = false;  ///< ignores spaces around a value, also before its quote
+  /// The rows of all files together that may be left out because they cannot be read; the row after
+  /// them is an error, and 0 makes each one an error. Reader::bad_rows() returns their number and
+  /// the first errors. Errors that are not of one row, such as those of the header, of NUL bytes
+  /// and of damaged gzip streams, and those of transforms, are always errors.
+  std::int64_t max_bad_rows = 0;
   /// The bytes that a task parses, at least 1. A line is never divided.
   std::size_t chunk_bytes = std::size_t{1} << 18U;
 };

@@ -22,9 +22,14 @@ class TransformState;
 
 }  // namespace detail
 
+struct FitOptions {
+  int threads = 2;  ///< that parse the rows, at least 1; the result does not depend on them
+  std::int64_t max_rows = 0;  ///< the first rows of the reader, which alone are used; 0: all
+};
+
 /// The transforms of the columns of a schema, with what they learned from the training data:
-/// vocabularies, means and deviations. They are saved with the model, so that a server makes the
-/// ids and numbers of a query that the training made of the same values, bit by bit:
+/// vocabularies, means, deviations and quantiles. They are saved with the model, so that a server
+/// makes the ids and numbers of a query that the training made of the same values, bit by bit:
 ///
 ///     Transforms const transforms(reader->schema());
 ///     transforms.fit(*reader);
@@ -42,16 +47,19 @@ class Transforms {
  public:
   /// Takes the transforms that the schema's columns state; columns without are left out, so that a
   /// server needs to name only those of its queries. If none is to be fitted, they are complete.
-  /// Throws std::invalid_argument for steps that the type of their column does not have.
+  /// Throws std::invalid_argument for steps that the type of their column does not have, for those
+  /// that are not in their order, for columns that share a vocabulary and state other options of
+  /// it, and for aligned columns that are not shortened alike.
   explicit Transforms(Schema const& schema);
 
-  /// Reads all rows of a reader, from its beginning, and learns from them; then puts the reader
-  /// back to the beginning. `threads` parse the rows; the result depends on the rows alone. Holds a
-  /// chunk for each thread, and all different values of columns with a vocabulary, in memory. If it
-  /// throws, nothing has changed.
-  /// Throws what the reader throws, DataError for values that cannot be transformed, and
-  /// std::invalid_argument for a reader of other columns.
-  void fit(Reader& reader, int threads = 2) const;
+  /// Reads the rows of a reader, from its beginning, and learns from them; then puts the reader
+  /// back to the beginning. The result depends on the rows alone. Holds a chunk for each thread,
+  /// all different values of columns with a vocabulary, and all numbers of columns with
+  /// quantiles(), in memory. If it throws, nothing has changed. Throws what the reader throws, also
+  /// for a wrong row up to a chunk behind the last one that is used, DataError for values that
+  /// cannot be transformed and for a reader without rows, and std::invalid_argument for a reader of
+  /// other columns or one that a Loader uses.
+  void fit(Reader& reader, FitOptions const& options = {}) const;
   /// Returns whether everything that is learned from data has been fitted or loaded.
   [[nodiscard]] bool is_fitted() const noexcept;
 
@@ -61,11 +69,11 @@ class Transforms {
   /// std::invalid_argument for a column whose type or transforms are others, and before fit().
   [[nodiscard]] Chunk apply(Chunk raw) const;
 
-  /// Returns the number of ids of a column with hash() or vocabulary(): the rows that its embedding
+  /// Returns the number of ids of a column whose last step makes ids: the rows that its embedding
   /// table needs. Throws std::invalid_argument for another column, and before fit().
   [[nodiscard]] std::int64_t id_count(std::string_view column) const;
   /// Returns the raw value that a vocabulary has for an id: the integer, or the key of the string.
-  /// Empty for ids out of the vocabulary. Throws std::invalid_argument for an id that the column
+  /// Empty for ids of no vocabulary. Throws std::invalid_argument for an id that the column
   /// does not have, and as id_count().
   [[nodiscard]] std::optional<std::int64_t> key(std::string_view column, std::int64_t id) const;
   /// Returns the string that a vocabulary has for an id. Empty for ids out of the vocabulary and

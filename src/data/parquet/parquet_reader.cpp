@@ -45,7 +45,7 @@ Schema schema_of_parquet(std::vector<ParquetColumn> const& columns) {
         column.buckets == 0 || column.transforms.empty(),
         "column '{}' has buckets and transforms; expected the transform hash() instead of buckets",
         column.name);
-    found.push_back({column.name, column.type, width, column.transforms});
+    found.push_back({column.name, column.type, width, column.transforms, column.aligned_with});
   }
   return Schema(std::move(found));
 }

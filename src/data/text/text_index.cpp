@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text_index.hpp"
+#include "data/text/text_index.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text_index.hpp"
-#include "data/text_numbers.hpp"
-#include "data/text_plan.hpp"
+#include "data/text/text_index.hpp"
+#include "data/text/text_numbers.hpp"
+#include "data/text/text_plan.hpp"
 
 #include <msstream/data/data_error.hpp>
 #include <msstream/data/string_key.hpp>
@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,10 +29,26 @@ std::string_view trimmed(std::string_view value) {
   return value.substr(begin, value.find_last_not_of(' ') - begin + 1);
 }
 
+/// Returns what a user's conversion makes of a text; null if it returns or throws that it cannot
+/// convert it. Writes what it throws to `reason`, unless that is null.
+template <class Convert>
+auto converted_by(Convert const& convert, std::string_view text, std::string* reason) {
+  try {
+    return convert(text);
+  } catch (std::bad_alloc const&) {
+    throw;
+  } catch (std::exception const& error) {
+    if (reason != nullptr) {
+      *reason = error.what();
+    }
+  }
+  return decltype(convert(text))();
+}
+
 /// Writes what a user's conversion returns, and returns whether it returned a value.
 template <class T, class Convert>
 bool write_own(Convert const& convert, std::string_view text, T& value) {
-  auto const converted = convert(text);
+  auto const converted = converted_by(convert, text, nullptr);
   value = converted.value_or(T{});
   return converted.has_value();
 }
@@ -187,17 +205,38 @@ std::string_view expected_of(TextColumn const& how) {
   return "another value";
 }
 
+/// Returns what the user's conversion of a field throws, by calling it again; empty if nothing.
+std::string reason_of(FieldUse const& use, std::string_view value) {
+  std::string reason;
+  auto const convert = [&](auto const& own) {
+    value = use.missing->without(value);
+    for (std::size_t begin = 0; own && begin <= value.size() && reason.empty();) {
+      auto const separator = use.how->value_separator;
+      auto const after =
+          separator == '\0' ? value.size() : std::min(value.find(separator, begin), value.size());
+      auto const part = use.missing->without(value.substr(begin, after - begin));
+      static_cast<void>(converted_by(own, part, &reason));
+      begin = after + 1;
+    }
+  };
+  use.how->type == ColumnType::float32 ? convert(use.how->to_float) : convert(use.how->to_int);
+  return reason;
+}
+
 [[noreturn]] void refuse_value(TextPlan const& plan,
                                std::int64_t line,
                                FieldUse const& use,
                                std::string_view value) {
-  throw DataError(fmt::format("{}:{}: column {} ({}): expected {}, found {}",
+  auto const reason = reason_of(use, value);
+  throw DataError(fmt::format("{}:{}: column {} ({}): expected {}, found {}{}{}",
                               plan.file,
                               line,
                               use.field + 1,
                               plan.names[use.field],
                               expected_of(*use.how),
-                              shown(value)));
+                              shown(value),
+                              reason.empty() ? "" : ": ",
+                              reason));
 }
 
 [[noreturn]] void refuse_count(TextPlan const& plan, std::int64_t line, std::size_t found) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/text/parse_records.hpp"
+
 #include <msstream/data/detail/line_chunks.hpp>
 #include <msstream/data/text_reader.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +19,11 @@ namespace msstream::data::detail {
 /// file_.
 class TextFiles {
  public:
-  TextFiles(std::vector<TextFile> files, std::size_t chunk_bytes, std::optional<Quoting> quoting);
+  /// Leaves out bad rows if `max_bad_rows` is not 0.
+  TextFiles(std::vector<TextFile> files,
+            std::size_t chunk_bytes,
+            std::int64_t max_bad_rows,
+            std::optional<Quoting> quoting);
   TextFiles(TextFiles const&) = delete;
   TextFiles& operator=(TextFiles const&) = delete;
   virtual ~TextFiles() = default;
@@ -33,6 +40,10 @@ class TextFiles {
   virtual void begin_file(std::size_t file, std::optional<LineChunk>& first) = 0;
   /// Returns the task that parses records of a file.
   [[nodiscard]] virtual Reader::Task task_of(std::size_t file, LineChunk records) = 0;
+  /// Returns what the parsing of records of a file needs to know.
+  [[nodiscard]] RecordsOf records_of(std::size_t file) const {
+    return {static_cast<std::int64_t>(file), name_of(file), quoting_, leaves_out_bad_};
+  }
   /// Opens the next file. A constructor calls it, to report early what is wrong.
   void open();
 
@@ -41,6 +52,7 @@ class TextFiles {
 
   std::vector<TextFile> files_;
   std::size_t chunk_bytes_;
+  bool leaves_out_bad_;
   std::optional<Quoting> quoting_;
   std::vector<bool> began_;  ///< whether begin_file() was called for each file
   std::size_t file_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text_files.hpp"
-#include "data/text_plan.hpp"
+#include "data/bad_row_log.hpp"
+#include "data/text/text_files.hpp"
+#include "data/text/text_plan.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>
@@ -37,7 +38,7 @@ std::string take_header(LineChunk& chunk, TextRules const& rules) {
 class TextRows final : public TextFiles {
  public:
   TextRows(std::vector<TextFile> files, TextOptions options, TextRules rules)
-      : TextFiles(std::move(files), options.chunk_bytes, rules.quoting()),
+      : TextFiles(std::move(files), options.chunk_bytes, options.max_bad_rows, rules.quoting()),
         schema_(schema_of(options)),
         columns_(with_missing(std::move(options.columns))),
         missing_(std::make_shared<MissingWords>(std::move(options.missing))),
@@ -89,8 +90,13 @@ class TextRows final : public TextFiles {
   }
 
   [[nodiscard]] Reader::Task task_of(std::size_t file, LineChunk records) override {
-    return [plan = plans_[file], text = std::make_shared<LineChunk const>(std::move(records))](
-               Chunk& rows) { parse_rows(*plan, *text, rows); };
+    return [plan = plans_[file],
+            of = records_of(file),
+            text = std::make_shared<LineChunk const>(std::move(records))](Chunk& rows) {
+      parse_records(of, *text, rows, [&](LineChunk const& some, Chunk& chunk) {
+        parse_rows(*plan, some, chunk);
+      });
+    };
   }
 
   Schema schema_;
@@ -109,6 +115,7 @@ TextFile::TextFile(std::filesystem::path path)
 
 TextReader::TextReader(detail::TextKind kind, std::vector<TextFile> files, TextOptions options)
     : rows_([&] {
+        detail::BadRowLog::attach(*this, options.max_bad_rows);
         bool const is_csv = kind == detail::TextKind::csv;
         auto const separator = options.separator != '\0' ? options.separator : is_csv ? ',' : '\t';
         require(std::string_view("\"\r\n").find(separator) == std::string_view::npos &&
@@ -131,6 +138,7 @@ bool TextReader::next(Chunk& chunk) {
     return false;
   }
   task(chunk);
+  detail::BadRowLog::add(*this, chunk);
   return true;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text_files.hpp"
+#include "data/text/text_files.hpp"
 
 #include <msstream/base/detail/require.hpp>
 
@@ -22,9 +22,11 @@ std::optional<LineChunk> next_with_text(LineChunks& chunks) {
 
 TextFiles::TextFiles(std::vector<TextFile> files,
                      std::size_t chunk_bytes,
+                     std::int64_t max_bad_rows,
                      std::optional<Quoting> quoting)
     : files_(std::move(files)),
       chunk_bytes_(chunk_bytes),
+      leaves_out_bad_(max_bad_rows > 0),
       quoting_(quoting),
       began_(files_.size()) {
   require(!files_.empty(), "expected at least one file to read");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text_plan.hpp"
+#include "data/text/text_plan.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>
@@ -62,7 +62,7 @@ Schema schema_of(TextOptions const& options) {
         column.value_separator != '\0'
             ? kJagged
             : std::max<std::int64_t>(1, static_cast<std::int64_t>(column.fields.size()));
-    columns.push_back({column.name, column.type, width, column.transforms});
+    columns.push_back({column.name, column.type, width, column.transforms, column.aligned_with});
   }
   return Schema(std::move(columns));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text_files.hpp"
-#include "data/text_numbers.hpp"
+#include "data/bad_row_log.hpp"
+#include "data/text/text_files.hpp"
+#include "data/text/text_numbers.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>
@@ -117,7 +118,7 @@ class LibSvmLines {
 class LibSvmReader::Rows final : public detail::TextFiles {
  public:
   Rows(std::vector<TextFile> files, LibSvmOptions options)
-      : TextFiles(std::move(files), options.chunk_bytes, std::nullopt),
+      : TextFiles(std::move(files), options.chunk_bytes, options.max_bad_rows, std::nullopt),
         schema_(schema_of_libsvm(options)),
         options_(std::make_shared<LibSvmOptions>(std::move(options))) {
     open();
@@ -129,9 +130,11 @@ class LibSvmReader::Rows final : public detail::TextFiles {
   void begin_file(std::size_t, std::optional<detail::LineChunk>&) override {}
   [[nodiscard]] Task task_of(std::size_t file, detail::LineChunk records) override {
     return [options = options_,
-            name = name_of(file),
+            of = records_of(file),
             text = std::make_shared<detail::LineChunk const>(std::move(records))](Chunk& rows) {
-      LibSvmLines(*options, name, rows).parse(*text);
+      parse_records(of, *text, rows, [&](detail::LineChunk const& some, Chunk& chunk) {
+        LibSvmLines(*options, of.name, chunk).parse(some);
+      });
     };
   }
 
@@ -140,7 +143,10 @@ class LibSvmReader::Rows final : public detail::TextFiles {
 };
 
 LibSvmReader::LibSvmReader(std::vector<TextFile> files, LibSvmOptions options)
-    : rows_(std::make_unique<Rows>(std::move(files), std::move(options))) {}
+    : rows_([&] {
+        detail::BadRowLog::attach(*this, options.max_bad_rows);
+        return std::make_unique<Rows>(std::move(files), std::move(options));
+      }()) {}
 LibSvmReader::~LibSvmReader() = default;
 
 Schema const& LibSvmReader::schema() const {
@@ -153,6 +159,7 @@ bool LibSvmReader::next(Chunk& chunk) {
     return false;
   }
   task(chunk);
+  detail::BadRowLog::add(*this, chunk);
   return true;
 }
 

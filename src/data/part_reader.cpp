@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/bad_row_log.hpp"
+#include "data/keep_rows.hpp"
+#include "data/reader_use.hpp"
+#include "data/row_error.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/data/detail/counter_random.hpp>
+#include <msstream/data/part_reader.hpp>
+
+#include <utility>
+
+namespace msstream::data {
+
+namespace {
+
+std::optional<std::size_t> key_of(Schema const& schema, std::string const& name) {
+  if (name.empty()) {
+    return std::nullopt;
+  }
+  auto const key = schema.index_of(name);
+  auto const& column = schema.columns()[key];
+  require(
+      !column.is_float() && column.width == 1,
+      "part: column '{}' has values of type {}{}; expected a key of integers or strings, one in "
+      "each row",
+      name,
+      to_string(column.type),
+      column.width == 1 ? "" : ", not one in each row");
+  return key;
+}
+
+}  // namespace
+
+bool Part::contains(std::int64_t value) const noexcept {
+  // Another function than that of ids and of the order of rows, so that they are independent.
+  constexpr std::uint64_t own = 0x70617274'6f66'726fULL;
+  auto const hash = detail::mix64(static_cast<std::uint64_t>(value) ^ detail::mix64(seed + own));
+  auto const place = static_cast<double>(hash >> 11U) * 0x1p-53;
+  return place >= begin && place < end;
+}
+
+PartReader::PartReader(std::shared_ptr<Reader> rows, Part part)
+    : rows_(std::move(rows)), part_(std::move(part)) {
+  require(rows_ != nullptr, "part: there is no reader");
+  require(part_.begin >= 0 && part_.begin < part_.end && part_.end <= 1,
+          "part: from {} to {}; expected a range within [0, 1], which is not empty",
+          part_.begin,
+          part_.end);
+  key_ = key_of(rows_->schema(), part_.key);
+  auto const* const inner = dynamic_cast<PartReader const*>(rows_.get());
+  require(key_ || inner == nullptr || inner->key_,
+          "part: rows by number of a reader that gives a part by number; expected a key, or one "
+          "part with a range of its own");
+  use_ = std::make_unique<detail::ReaderUse>(*rows_, "a PartReader");
+  bad_rows_ = rows_->bad_rows_;
+  use_->begin();
+}
+
+PartReader::PartReader(Reader& rows, Part part)
+    : PartReader(std::shared_ptr<Reader>(std::shared_ptr<Reader>(), &rows), std::move(part)) {}
+
+PartReader::~PartReader() {
+  rows_->words_.clear();
+}
+
+Schema const& PartReader::schema() const {
+  return rows_->schema();
+}
+
+bool PartReader::next(Chunk& chunk) {
+  auto const task = next_task();
+  if (!task) {
+    return false;
+  }
+  task(chunk);
+  detail::BadRowLog::add(*this, chunk);
+  return true;
+}
+
+Reader::Position PartReader::position() const {
+  auto position = rows_->position();
+  position.row = key_ ? position.row : row_;
+  return position;
+}
+
+void PartReader::seek(Position const& position) {
+  rows_->seek(position);
+  row_ = position.row;
+}
+
+Reader::Task PartReader::next_task() {
+  rows_->words_ = words_;
+  auto const before = rows_->position();
+  auto task = rows_->next_task();
+  if (!task) {
+    return {};
+  }
+  if (key_) {
+    return [task = std::move(task), part = part_, key = *key_](Chunk& chunk) {
+      task(chunk);
+      detail::ChunkAccess::check(chunk);
+      auto const& keys = chunk.ints(key);
+      detail::keep_rows(chunk, [&](std::int64_t row) {
+        return part.contains(keys[static_cast<std::size_t>(row)]);
+      });
+    };
+  }
+  // A task is a std::function, which must be copyable, so that it shares the rows.
+  auto const read = std::make_shared<Chunk>(schema());
+  detail::ChunkAccess::keep_words(*read, words_);
+  try {
+    task(*read);
+    detail::ChunkAccess::check(*read);
+  } catch (detail::RowError const& error) {
+    auto const begin = detail::place_of_rows(before, rows_->position());
+    throw detail::with_place(error, *rows_, begin);
+  }
+  auto const first = std::exchange(row_, row_ + read->rows());
+  detail::keep_rows(*read, [&](std::int64_t row) { return part_.contains(first + row); });
+  return [read](Chunk& chunk) { chunk = std::move(*read); };
+}
+
+std::string PartReader::file_name(std::int64_t file) const {
+  return rows_->file_name(file);
+}
+
+}  // namespace msstream::data

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/message_of.hpp"
+#include "base/temporary_folder.hpp"
+#include "data/loaded.hpp"
+
+#include <msstream/data/data_error.hpp>
+#include <msstream/data/loader.hpp>
+#include <msstream/data/part_reader.hpp>
+#include <msstream/data/text_reader.hpp>
+#include <msstream/data/transforms.hpp>
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace msstream::data {
+namespace {
+
+using msstream::testing::message_of;
+using msstream::testing::TemporaryFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using enum ColumnType;
+
+std::vector<std::int64_t> ids_in(Reader& reader, LoaderOptions options = {}) {
+  std::vector<std::int64_t> ids;
+  options.batch_size = 64;
+  Loader loader(reader, options);
+  for (auto const& batch : all_of(loader)) {
+    ids.insert(ids.end(), batch.ids.begin(), batch.ids.end());
+  }
+  return ids;
+}
+
+std::vector<std::int64_t> part_of_counting(Part const& part, std::int64_t chunk_rows, int threads) {
+  CountingReader rows(5'000, chunk_rows);
+  PartReader reader(rows, part);
+  return ids_in(reader, {.threads = threads});
+}
+
+TEST(PartReader, parts_are_disjoint_and_together_everything) {
+  for (std::string const key : {"", "id"}) {
+    std::vector<std::int64_t> all;
+    for (auto const& [begin, end] :
+         std::vector<std::pair<double, double>>{{0, 0.7}, {0.7, 0.9}, {0.9, 1}}) {
+      Part const part{.begin = begin, .end = end, .seed = 3, .key = key};
+      auto const ids = part_of_counting(part, 7, 1);
+      EXPECT_NEAR(static_cast<double>(ids.size()) / 5'000, end - begin, 0.03);
+      EXPECT_TRUE(std::ranges::is_sorted(ids));
+      EXPECT_EQ(part_of_counting(part, 500, 3), ids);
+      for (auto const id : ids) {
+        EXPECT_TRUE(part.contains(id));
+      }
+      all.insert(all.end(), ids.begin(), ids.end());
+    }
+    std::ranges::sort(all);
+    std::vector<std::int64_t> expected(5'000);
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(all, expected);
+  }
+  EXPECT_NE(part_of_counting({.end = 0.5, .seed = 1}, 7, 1),
+            part_of_counting({.end = 0.5, .seed = 2}, 7, 1));
+}
+
+TEST(PartReader, the_function_of_parts_stays_the_same) {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t number = 0; number < 40; ++number) {
+    if (Part{.end = 0.2}.contains(number)) {
+      numbers.push_back(number);
+    }
+  }
+  EXPECT_THAT(numbers, ElementsAre(8, 12, 13, 20, 24, 29, 33, 37, 39));
+}
+
+TEST(PartReader, rows_of_a_user_are_in_one_part) {
+  std::string text = "user,seen,x\n";
+  for (int row = 0; row < 600; ++row) {
+    text += fmt::format("u{},{}|{},{}\n", row * 37 % 60, row, row + 1, row);
+  }
+  TemporaryFolder const folder;
+  auto const path = folder.write("rows.csv", text);
+  std::vector<std::set<std::int64_t>> users;
+  std::size_t rows = 0;
+  for (auto const& part : {Part{.end = 0.8, .key = "user"}, Part{.begin = 0.8, .key = "user"}}) {
+    CsvReader all(
+        TextFile(path),
+        {.columns = {{.name = "user", .type = hashed, .transforms = {Transform::vocabulary()}},
+                     {.name = "seen", .type = int64, .value_separator = '|'},
+                     {.name = "x"}},
+         .chunk_bytes = 100});
+    PartReader reader(all, part);
+    Transforms const transforms(reader.schema());
+    transforms.fit(reader);
+    auto& found = users.emplace_back();
+    Loader loader(reader, {.batch_size = 1'000, .transforms = transforms});
+    auto const batch = loader.next().value();
+    rows += static_cast<std::size_t>(batch.rows());
+    for (std::size_t row = 0; row < static_cast<std::size_t>(batch.rows()); ++row) {
+      auto const number = static_cast<std::int64_t>(batch.floats("x")[row]);
+      EXPECT_EQ(batch.ints("seen")[2 * row], number);
+      EXPECT_EQ(transforms.word("user", batch.ints("user")[row]),
+                fmt::format("u{}", number * 37 % 60));
+      found.insert(number * 37 % 60);
+    }
+    // Users of the other part are unknown.
+    EXPECT_EQ(transforms.id_count("user"), static_cast<std::int64_t>(found.size()) + 1);
+  }
+  EXPECT_EQ(rows, 600U);
+  EXPECT_EQ(users[0].size() + users[1].size(), 60U);
+  EXPECT_GT(users[1].size(), 3U);
+}
+
+TEST(PartReader, a_position_continues_it) {
+  for (std::string const key : {"", "id"}) {
+    Part const part{.begin = 0.2, .end = 0.6, .key = key};
+    LoaderOptions options{.batch_size = 10, .epochs = 3, .shuffle_rows = 20};
+    CountingReader all(300);
+    PartReader reader(all, part);
+    std::vector<SeenBatch> expected;
+    std::vector<std::string> positions;
+    {
+      Loader loader(reader, options);
+      positions.push_back(to_string(loader.position()));
+      while (auto const batch = loader.next()) {
+        expected.push_back(seen(*batch));
+        positions.push_back(to_string(loader.position()));
+      }
+    }
+    for (std::size_t given = 0; given <= expected.size(); ++given) {
+      CountingReader same(300);
+      PartReader later(same, part);
+      options.start = LoaderPosition::parse(positions[given]);
+      EXPECT_EQ(to_string(*options.start), positions[given]);
+      Loader loader(later, options);
+      EXPECT_EQ(all_of(loader),
+                std::vector(expected.begin() + static_cast<std::ptrdiff_t>(given), expected.end()));
+    }
+  }
+}
+
+TEST(PartReader, errors_name_the_rows_of_the_file) {
+  TemporaryFolder const folder;
+  std::string text = "x\n";
+  for (int row = 0; row < 200; ++row) {
+    text += row == 123 ? "-5\n" : "1\n";
+  }
+  auto const path = folder.write("rows.csv", text);
+  for (std::uint64_t const seed : {1, 2, 3, 4}) {
+    Part const part{.end = 0.7, .seed = seed};
+    CsvReader all(TextFile(path), {.columns = {{.name = "x", .transforms = {Transform::log1p()}}}});
+    PartReader reader(all, part);
+    Transforms const transforms(reader.schema());
+    Loader loader(reader, {.transforms = transforms});
+    if (part.contains(123)) {
+      EXPECT_THAT(message_of<DataError>([&] { static_cast<void>(loader.next()); }),
+                  HasSubstr("rows.csv, 123 rows behind line 2: column 'x': log1p() of -5"));
+    } else {
+      EXPECT_TRUE(loader.next());
+    }
+  }
+}
+
+TEST(PartReader, wrong_parts_are_refused) {
+  auto const refusal = [](Part const& part) {
+    CountingReader rows(10);
+    return message_of<std::invalid_argument>([&] { PartReader reader(rows, part); });
+  };
+  EXPECT_THAT(refusal({.begin = 0.5, .end = 0.5}), HasSubstr("part: from 0.5 to 0.5; expected"));
+  EXPECT_THAT(refusal({.end = 1.5}), HasSubstr("part: from 0 to 1.5"));
+  EXPECT_THAT(refusal({.key = "user"}),
+              HasSubstr("there is no column 'user'; the columns are pair"));
+  EXPECT_THAT(refusal({.key = "pair"}), HasSubstr("column 'pair' has values of type float32"));
+  EXPECT_THAT(refusal({.key = "bag"}), HasSubstr("column 'bag' has values of type int64, not one"));
+  CountingReader rows(100);
+  PartReader inner(rows, {.end = 0.5});
+  EXPECT_THAT(message_of<std::invalid_argument>([&] { PartReader outer(inner, {}); }),
+              HasSubstr("part: rows by number of a reader that gives a part by number"));
+  PartReader outer(inner, {.end = 0.5, .seed = 2, .key = "id"});
+  EXPECT_GT(ids_in(outer).size(), 5U);
+}
+
+}  // namespace
+}  // namespace msstream::data

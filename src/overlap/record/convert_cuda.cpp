@@ -78,9 +78,8 @@ void add_graph(CUpti_ActivityGraphTrace const& record, EventWriter& writer) {
 void add_call(Cupti const& cupti,
               CUpti_ActivityAPI const& record,
               std::uint32_t own_thread,
-              ThreadNumbers const* numbers,
               EventWriter& writer) {
-  std::uint32_t const thread = numbers == nullptr ? record.threadId : numbers->of(record.threadId);
+  std::uint32_t const thread = record.threadId;
   if (thread == own_thread) {
     return;
   }
@@ -149,7 +148,6 @@ void add_event(Cupti const& cupti, CUpti_Activity const* activity, EventWriter& 
 std::size_t convert(Cupti const& cupti,
                     Buffers::Filled buffer,
                     std::uint32_t own_thread,
-                    ThreadNumbers const* numbers,
                     EventWriter& writer) {
   std::size_t unknown = 0;
   CUpti_Activity* record = nullptr;
@@ -173,11 +171,7 @@ std::size_t convert(Cupti const& cupti,
         break;
       case CUPTI_ACTIVITY_KIND_RUNTIME:
       case CUPTI_ACTIVITY_KIND_DRIVER:
-        add_call(cupti,
-                 *reinterpret_cast<CUpti_ActivityAPI const*>(record),
-                 own_thread,
-                 numbers,
-                 writer);
+        add_call(cupti, *reinterpret_cast<CUpti_ActivityAPI const*>(record), own_thread, writer);
         break;
       case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
         add_synchronisation(cupti, record, writer);
@@ -192,7 +186,6 @@ std::size_t convert(Cupti const& cupti,
         span.kind = static_cast<std::uint32_t>(overhead.overheadKind);
         span.thread =
             overhead.objectKind == CUPTI_ACTIVITY_OBJECT_THREAD ? overhead.objectId.pt.threadId : 0;
-        span.thread = numbers == nullptr ? span.thread : numbers->of(span.thread);
         writer.add(span);
         break;
       }

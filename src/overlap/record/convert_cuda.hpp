@@ -4,7 +4,6 @@
 #include "overlap/record/buffers.hpp"
 #include "overlap/record/cupti_cuda.hpp"
 #include "overlap/record/event_writer.hpp"
-#include "overlap/record/thread_numbers.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +15,6 @@ namespace msstream::overlap::record {
 std::size_t convert(Cupti const& cupti,
                     Buffers::Filled buffer,
                     std::uint32_t own_thread,
-                    ThreadNumbers const* numbers,
                     EventWriter& writer);
 
 }  // namespace msstream::overlap::record

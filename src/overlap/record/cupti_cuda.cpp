@@ -135,9 +135,6 @@ std::string Cupti::load(std::string const& chosen) {
   find(library, "cuptiActivityEnableRuntimeApi", enable_runtime_call);
   find(library, "cuptiActivityEnableAllSyncRecords", enable_all_syncs);
   find(library, "cuptiActivityFlushAll", flush_all);
-  find(library, "cuptiActivityFlushPeriod", flush_period);
-  find(library, "cuptiActivityEnableHWTrace", enable_hardware_trace);
-  find(library, "cuptiActivityRegisterTimestampCallback", register_clock);
   find(library, "cuptiActivityGetNextRecord", get_next_record);
   find(library, "cuptiActivityGetNumDroppedRecords", get_dropped);
   find(library, "cuptiGetContextId", get_context_id);

@@ -27,9 +27,6 @@ struct Cupti {
   decltype(cuptiActivityEnableRuntimeApi)* enable_runtime_call = nullptr;
   decltype(cuptiActivityEnableAllSyncRecords)* enable_all_syncs = nullptr;
   decltype(cuptiActivityFlushAll)* flush_all = nullptr;
-  decltype(cuptiActivityFlushPeriod)* flush_period = nullptr;
-  decltype(cuptiActivityEnableHWTrace)* enable_hardware_trace = nullptr;
-  decltype(cuptiActivityRegisterTimestampCallback)* register_clock = nullptr;
   decltype(cuptiActivityGetNextRecord)* get_next_record = nullptr;
   decltype(cuptiActivityGetNumDroppedRecords)* get_dropped = nullptr;
   decltype(cuptiGetContextId)* get_context_id = nullptr;

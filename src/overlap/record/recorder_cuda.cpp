@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,14 +25,9 @@ constexpr int kTickMs = 250;
 std::atomic<Recorder*> current_recorder{nullptr};
 std::atomic<Buffers*> current_buffers{nullptr};
 std::atomic<sem_t*> current_wake{nullptr};
-std::atomic<ThreadNumbers*> current_numbers{nullptr};  ///< if CUPTI has no numbers of the system
 std::atomic<std::size_t> waking_bytes{0};  ///< with more of them in buffers, the thread is woken
 
 void CUPTIAPI buffer_requested(std::uint8_t** data, std::size_t* bytes, std::size_t* most_records) {
-  // Each thread asks for buffers of its own.
-  if (ThreadNumbers* const numbers = current_numbers.load()) {
-    numbers->note_caller();
-  }
   *data = current_buffers.load()->request();
   *bytes = *data == nullptr ? 0 : current_buffers.load()->bytes();
   *most_records = 0;
@@ -50,15 +44,8 @@ buffer_completed(CUcontext, std::uint32_t, std::uint8_t* data, std::size_t, std:
 // Never destroyed, and shared by all recordings of the process: CUPTI's threads may use them until
 // it ends.
 Buffers& buffers_of(Settings const& settings) {
-  static auto& buffers = *new Buffers(
-      settings.memory_mib << 20U,
-      settings.trial.buffer_kib > 0 ? settings.trial.buffer_kib << 10U : Buffers::kBytes);
+  static auto& buffers = *new Buffers(settings.memory_mib << 20U);
   return buffers;
-}
-
-ThreadNumbers& numbers_of_threads() {
-  static auto& numbers = *new ThreadNumbers;
-  return numbers;
 }
 
 sem_t& made_wake() {
@@ -79,7 +66,6 @@ Recorder::Recorder(Settings settings, Cupti const& cupti)
       cupti_(cupti),
       pid_(::getpid()),
       buffers_(buffers_of(settings_)),
-      numbers_(numbers_of_threads()),
       file_(settings_.folder, std::to_string(pid_), settings_.plain),
       wake_(made_wake()) {}
 
@@ -161,7 +147,7 @@ void Recorder::start() {
   }
   Cupti cupti;
   std::string error = cupti.load(settings.cupti);
-  if (error.empty() && !settings.trial.no_client) {
+  if (error.empty()) {
     error = cupti.become_client();
   }
   // Never destroyed: CUPTI's threads may call it until the process ends.
@@ -225,7 +211,6 @@ Recorder::Stopped Recorder::stop_in_program() {
   here->ask_to_finish(kStopped);
   here->thread_of_program_.join();
   std::unique_ptr<Recorder> const recorder(current_recorder.exchange(nullptr));
-  current_numbers = nullptr;
   recorder->cupti_.stop_being_client();
   recorder->buffers_.free_empty();
   return {.path = recorder->file_.path(),
@@ -241,7 +226,6 @@ std::string Recorder::begin() {
   waking_bytes = settings_.in_program ? buffers_.limit_bytes() / 2 : 2 * buffers_.bytes();
   current_buffers = &buffers_;
   current_wake = &wake_;
-  current_numbers = settings_.trial.pthread_ids ? &numbers_ : nullptr;
   set_attributes();
   if (auto const code = cupti_.register_callbacks(buffer_requested, buffer_completed);
       code != CUPTI_SUCCESS) {
@@ -262,7 +246,7 @@ std::string Recorder::begin() {
   writer_ = std::make_unique<EventWriter>(pid_, head_.start.recording);
   bool const has_windows =
       !settings_.range.empty() || settings_.skip_ms > 0 || settings_.duration_ms > 0;
-  if (has_windows && !settings_.trial.leaves_out("runtime")) {
+  if (has_windows && !settings_.leaves_out("runtime")) {
     writer_->take_graphs_of_calls_alone();
   }
   enable_always();
@@ -326,13 +310,7 @@ void Recorder::switch_by_time() {
 
 void Recorder::run() {
   thread_ = static_cast<std::uint32_t>(syscall(SYS_gettid));
-  numbers_.note_caller();
   pthread_setname_np(pthread_self(), "msstream-record");
-  if (settings_.trial.nice > 0) {
-    setpriority(PRIO_PROCESS, thread_, static_cast<int>(settings_.trial.nice));
-  }
-  auto const tick_ms =
-      settings_.trial.flush_ms > 0 ? static_cast<int>(settings_.trial.flush_ms) : kTickMs;
   std::int64_t next_tick = 0;
   if (settings_.in_program) {
     write_head(true);
@@ -340,7 +318,7 @@ void Recorder::run() {
   while (why_ == 0) {
     timespec until{};
     clock_gettime(CLOCK_REALTIME, &until);
-    int wait_ms = tick_ms;
+    int wait_ms = kTickMs;
     // Windows begin and end more exactly than ticks.
     if (settings_.duration_ms > 0 || settings_.skip_ms > 0) {
       wait_ms = 10;
@@ -357,7 +335,7 @@ void Recorder::run() {
     // A program that records itself is left alone: its thread is woken if the buffers get full.
     bool const tick = !settings_.in_program && ms >= next_tick;
     if (tick) {
-      next_tick = ms + tick_ms;
+      next_tick = ms + kTickMs;
       write_head(false);
       cupti_.flush_all(0);
     }

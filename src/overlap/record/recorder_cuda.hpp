@@ -6,7 +6,6 @@
 #include "overlap/record/event_writer.hpp"
 #include "overlap/record/frame.hpp"
 #include "overlap/record/settings.hpp"
-#include "overlap/record/thread_numbers.hpp"
 #include "overlap/record/trace_file.hpp"
 
 #include <semaphore.h>
@@ -98,7 +97,6 @@ class Recorder {
   pid_t pid_;
   std::uint32_t thread_ = 0;
   Buffers& buffers_;
-  ThreadNumbers& numbers_;
   TraceFile file_;
   std::unique_ptr<EventWriter> writer_;
   Head head_;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the recorder that tells CUPTI what to record, always and in windows.
 #include "overlap/record/calls.hpp"
-#include "overlap/record/counter_clock_cuda.hpp"
 #include "overlap/record/device_facts_cuda.hpp"
 #include "overlap/record/range_log.hpp"
 #include "overlap/record/recorder_cuda.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -13,7 +14,7 @@ namespace msstream::overlap::record {
 
 namespace {
 
-/// The kinds that windows switch, with their names in trials.
+/// The kinds that windows switch, with their names in Settings::without.
 constexpr std::pair<CUpti_ActivityKind, std::string_view> kKindsOfWindows[] = {
     {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel"},
     {CUPTI_ACTIVITY_KIND_MEMCPY, "copy"},
@@ -24,10 +25,22 @@ constexpr std::pair<CUpti_ActivityKind, std::string_view> kKindsOfWindows[] = {
     {CUPTI_ACTIVITY_KIND_CUDA_EVENT, "event"},
     {CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead"}};
 
+/// All names of kinds, those of windows too.
+constexpr std::string_view kKinds[] = {"kernel",
+                                       "copy",
+                                       "fill",
+                                       "runtime",
+                                       "driver",
+                                       "sync",
+                                       "event",
+                                       "overhead",
+                                       "graph",
+                                       "stream",
+                                       "launch-calls"};
+
 }  // namespace
 
 void Recorder::set_attributes() {
-  Trial const& trial = settings_.trial;
   auto const set = [this](CUpti_ActivityAttribute attribute, auto value) {
     std::size_t bytes = sizeof value;
     if (cupti_.set_attribute != nullptr) {
@@ -35,44 +48,19 @@ void Recorder::set_attributes() {
     }
   };
   set(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, std::uint8_t{1});
-  if (trial.device_buffer_kib > 0) {
-    set(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE, trial.device_buffer_kib << 10U);
-  }
-  if (trial.device_buffers > 0) {
-    set(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE, trial.device_buffers);
-  }
-  if (trial.pinned) {
-    set(CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED, std::uint8_t{1});
-  }
-  if (trial.one_buffer) {
-    set(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, std::uint8_t{0});
-  }
-  if (cupti_.set_thread_id_type != nullptr && !trial.pthread_ids) {
+  if (cupti_.set_thread_id_type != nullptr) {
     cupti_.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
   }
-  if (cupti_.register_clock != nullptr && trial.counter_clock) {
-    cupti_.register_clock(counter_clock());
-  }
-  if (trial.hardware_trace) {
-    auto const code = cupti_.enable_hardware_trace == nullptr ? CUPTI_ERROR_NOT_SUPPORTED
-                                                              : cupti_.enable_hardware_trace(1);
-    head_.notes.push_back("hardware trace: " + cupti_.describe(code));
-  }
-  if (cupti_.flush_period != nullptr && trial.flush_period_ms > 0) {
-    cupti_.flush_period(static_cast<std::uint32_t>(trial.flush_period_ms));
-  }
-  if (!settings_.trial_text.empty()) {
-    head_.notes.push_back("a trial of the recorder: " + settings_.trial_text);
-  }
-  for (std::string const& word : settings_.unknown_words) {
-    tell(true, "unknown word of a trial: " + word);
+  for (std::string const& kind : settings_.without) {
+    bool const is_known = std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+    head_.notes.push_back((is_known ? "recorded without: " : "unknown kind: ") + kind);
   }
 }
 
 void Recorder::enable_always() {
   // Streams and contexts are made before a window that begins later.
   for (auto const kind : {CUPTI_ACTIVITY_KIND_CONTEXT, CUPTI_ACTIVITY_KIND_STREAM}) {
-    if (settings_.trial.leaves_out("stream")) {
+    if (settings_.leaves_out("stream")) {
       break;
     }
     if (auto const code = cupti_.enable(kind); code != CUPTI_SUCCESS) {
@@ -80,7 +68,7 @@ void Recorder::enable_always() {
     }
   }
   // Switched on later, CUPTI 13.0 ends the program at the launch of a graph that exists already.
-  if (!settings_.graph_nodes && !settings_.trial.leaves_out("graph")) {
+  if (!settings_.graph_nodes && !settings_.leaves_out("graph")) {
     cupti_.enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
   }
 }
@@ -109,7 +97,7 @@ void Recorder::find_calls() {
   for (std::uint32_t number = 1; number < kMostCalls; ++number) {
     std::string_view const call = cupti_.call_name(CUPTI_CB_DOMAIN_RUNTIME_API, number);
     if (is_uninteresting(call) ||
-        (call.starts_with("cudaLaunchKernel") && settings_.trial.leaves_out("launch-calls"))) {
+        (call.starts_with("cudaLaunchKernel") && settings_.leaves_out("launch-calls"))) {
       unwanted_runtime_calls_.push_back(number);
     }
     std::string_view const of_driver = cupti_.call_name(CUPTI_CB_DOMAIN_DRIVER_API, number);
@@ -125,7 +113,7 @@ void Recorder::choose_calls() {
       cupti_.enable_runtime_call(number, 0);
     }
   }
-  if (settings_.trial.leaves_out("driver")) {
+  if (settings_.leaves_out("driver")) {
     return;
   }
   // All calls are enabled and then some disabled: single calls that are enabled after CUDA's
@@ -145,7 +133,7 @@ void Recorder::open_window() {
     return;
   }
   for (auto const& [kind, name] : kKindsOfWindows) {
-    if (settings_.trial.leaves_out(name)) {
+    if (settings_.leaves_out(name)) {
       continue;
     }
     if (auto const code = cupti_.enable(kind); code != CUPTI_SUCCESS) {

@@ -69,9 +69,7 @@ void Recorder::add_ranges(bool open) {
 
 void Recorder::drain() {
   for (Buffers::Filled const& buffer : buffers_.take()) {
-    if (!settings_.trial.discard) {
-      convert(cupti_, buffer, thread_, settings_.trial.pthread_ids ? &numbers_ : nullptr, *writer_);
-    }
+    convert(cupti_, buffer, thread_, *writer_);
     buffers_.give_back(buffer);
     if (head_is_written_ && writer_->bytes() > kPieceBytes) {
       file_.write(writer_->take());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/record/settings.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -24,6 +25,10 @@ std::int64_t number_of(char const* variable, std::int64_t otherwise) {
 
 }  // namespace
 
+bool Settings::leaves_out(std::string_view kind) const noexcept {
+  return std::find(without.begin(), without.end(), kind) != without.end();
+}
+
 Settings Settings::from_environment() {
   Settings settings;
   settings.folder = text_of(variable::kFolder);
@@ -35,8 +40,12 @@ Settings Settings::from_environment() {
   settings.memory_mib = static_cast<std::size_t>(
       number_of(variable::kMemory, static_cast<std::int64_t>(settings.memory_mib)));
   settings.cupti = text_of(variable::kCupti);
-  settings.trial_text = text_of(variable::kTrial);
-  settings.trial = Trial::from(settings.trial_text, settings.unknown_words);
+  std::string const without = text_of(variable::kWithout);
+  for (std::size_t begin = 0; begin < without.size();) {
+    std::size_t const end = std::min(without.find('+', begin), without.size());
+    settings.without.push_back(without.substr(begin, end - begin));
+    begin = end + 1;
+  }
   return settings;
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "overlap/record/trial.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// The recorder of CUDA programs. It is loaded into the processes of other people, so it uses the
@@ -22,7 +21,7 @@ inline constexpr char kRange[] = "MSSTREAM_OVERLAP_RANGE";
 inline constexpr char kGraphNodes[] = "MSSTREAM_OVERLAP_GRAPH_NODES";
 inline constexpr char kMemory[] = "MSSTREAM_OVERLAP_MEMORY_MIB";
 inline constexpr char kCupti[] = "MSSTREAM_OVERLAP_CUPTI";
-inline constexpr char kTrial[] = "MSSTREAM_OVERLAP_TRIAL";  ///< see Trial; not set by the tool
+inline constexpr char kWithout[] = "MSSTREAM_OVERLAP_WITHOUT";  ///< not set by the tool
 }  // namespace variable
 
 /// The choice of what is recorded, and the folder for the files.
@@ -38,9 +37,12 @@ struct Settings {
   std::size_t memory_mib = 256;  ///< of records that wait to be written
   std::string cupti;             ///< the file to load CUPTI from; empty: searched for
   bool in_program = false;       ///< begun and ended by the program, not by its environment
-  Trial trial;
-  std::string trial_text;                  ///< as it was written
-  std::vector<std::string> unknown_words;  ///< of the trial
+  /// Kinds that are not recorded, to measure what they cost: kernel, copy, fill, runtime, driver,
+  /// launch-calls (of the runtime), sync, event, overhead, graph, stream. In the environment, with
+  /// `+` between them.
+  std::vector<std::string> without;
+
+  [[nodiscard]] bool leaves_out(std::string_view kind) const noexcept;
 
   /// Reads the environment. `folder` is empty if the process was not started for a recording.
   [[nodiscard]] static Settings from_environment();

@@ -6,7 +6,7 @@
     record_on_gpu.py --tool build/cuda/tools/overlap/msstream-overlap --table [--seconds 60]
     record_on_gpu.py --tool build/cuda/tools/overlap/msstream-overlap --pairs [--seconds 150]
 
-With --table, it measures PyTorch's eager loop and then launches and graphs with other ways to record (trials),
+With --table, it measures PyTorch's eager loop and then launches and graphs with less recorded,
 each in turn, until the time is over, and prints one table. With --pairs, it measures a few ways in rounds, each beside
 a run that is not recorded, and prints the medians of the differences within rounds, which a machine that gets slower
 and faster does not change. Nothing is checked.
@@ -49,51 +49,30 @@ for _ in range(5):
 print(sorted(rounds)[2])
 """
 TORCH_SECONDS = 20
-# How to record, as text, and the value of MSSTREAM_OVERLAP_TRIAL. The most telling ones come first.
-TRIALS = [
+# How to record, as text, and the value of MSSTREAM_OVERLAP_WITHOUT. The most telling ones come first.
+WAYS = [
     ("as it is", ""),
-    ("kernels alone", "without=copy+fill+runtime+driver+sync+event+overhead+graph+stream"),
-    ("calls alone", "without=kernel+copy+fill+driver+sync+event+overhead+graph+stream"),
-    ("thread numbers without gettid()", "pthread-ids"),
-    ("records thrown away", "discard"),
-    ("without driver calls", "without=driver"),
-    ("without launches' calls", "without=launch-calls"),
-    ("buffers of 2 MiB", "buffer-kib=2048"),
-    ("the processor's counter as clock", "counter-clock"),
-    ("recorder's thread at nice 10", "nice=10"),
-    ("16 device buffers of 16 MiB", "device-buffer-kib=16384,device-buffers=16"),
-    ("device buffers in pinned memory", "pinned"),
-    ("one buffer for all threads", "one-buffer"),
-    ("without synchronisations and events", "without=sync+event"),
-    ("without overheads", "without=overhead"),
-    ("without whole graphs", "without=graph"),
-    ("without streams", "without=stream"),
-    ("without a subscriber", "no-client"),
-    ("records taken each second", "flush-ms=1000"),
-    ("CUPTI's own period of 1 s", "flush-period-ms=1000"),
-    ("hardware trace (Blackwell)", "hardware-trace"),
-    ("all cheap ones", "pthread-ids,buffer-kib=2048,counter-clock,without=overhead"),
+    ("kernels alone", "copy+fill+runtime+driver+sync+event+overhead+graph+stream"),
+    ("calls alone", "kernel+copy+fill+driver+sync+event+overhead+graph+stream"),
+    ("without driver calls", "driver"),
+    ("without launches' calls", "launch-calls"),
+    ("without synchronisations and events", "sync+event"),
+    ("without overheads", "overhead"),
+    ("without whole graphs", "graph"),
+    ("without streams", "stream"),
 ]
-CHEAP = ("pthread-ids,device-buffer-kib=16384,device-buffers=16,nice=10,buffer-kib=4096,"
-         "flush-ms=1000")
 # The ways of --pairs: of launches, of graphs and of PyTorch.
 PAIRS = {
-    "a launch": [("as it is", ""), ("thread numbers without gettid()", "pthread-ids"),
-                 ("16 device buffers of 16 MiB", "device-buffer-kib=16384,device-buffers=16"),
-                 ("recorder's thread at nice 10", "nice=10"),
-                 ("buffers of 4 MiB, taken each second", "buffer-kib=4096,flush-ms=1000"),
-                 ("all of these", CHEAP),
-                 ("kernels alone", "without=copy+fill+runtime+driver+sync+event+overhead+graph+stream")],
-    "a graph's kernel": [("as it is", ""), ("all of these", CHEAP),
-                         ("whole graphs alone", "without=kernel+copy+fill+runtime+driver+sync+event+overhead+stream")],
-    "PyTorch's eager step": [("as it is", ""), ("all of these", CHEAP)],
+    "a launch": [("as it is", ""), ("kernels alone", "copy+fill+runtime+driver+sync+event+overhead+graph+stream")],
+    "a graph's kernel": [("as it is", ""),
+                         ("whole graphs alone", "kernel+copy+fill+runtime+driver+sync+event+overhead+stream")],
+    "PyTorch's eager step": [("as it is", "")],
 }
 TORCH_STEPS = 350  # of TORCH, in total
-FIRST_TRIALS = 9  # of launches; the others follow those of graphs
-# The trials that also run with the static runtime, and with graphs.
-STATIC_TRIALS = ("as it is", "thread numbers without gettid()", "records thrown away", "kernels alone")
-GRAPH_TRIALS = ("as it is", "kernels alone", "without launches' calls", "without whole graphs",
-                "thread numbers without gettid()", "buffers of 2 MiB", "without overheads")
+FIRST_WAYS = 5  # of launches; the others follow those of graphs
+# The ways that also run with the static runtime, and with graphs.
+STATIC_WAYS = ("as it is", "kernels alone")
+GRAPH_WAYS = ("as it is", "kernels alone", "without launches' calls", "without whole graphs", "without overheads")
 
 
 def skip(reason):
@@ -183,9 +162,9 @@ def print_table(options, nvcc, folder):
                          stdout=subprocess.PIPE, text=True).stdout.strip(), os.cpu_count(), "processors")
     file = folder / "recording.json.gz"
 
-    def recorded(command, trial, *arguments):
+    def recorded(command, without, *arguments):
         return run([options.tool, "run", "--output", file, "--force", *arguments, "--", *command],
-                   {"MSSTREAM_OVERLAP_TRIAL": trial} if trial else None)
+                   {"MSSTREAM_OVERLAP_WITHOUT": without} if without else None)
 
     if has_torch():
         script = folder / "eager.py"
@@ -209,12 +188,12 @@ def print_table(options, nvcc, folder):
     programs = {"a launch, shared runtime": (shared, []), "a launch, static runtime": (static, []),
                 "a graph's kernel": (graph, []), "a graph's kernel, each recorded": (graph, ["--graph-nodes"])}
     of_shared, of_static, of_graph, of_nodes = programs
-    trials = dict(TRIALS)
-    jobs = [(of_shared, way) for way in [None, *list(trials)[:FIRST_TRIALS]]]
-    jobs += [(of_static, way) for way in (None, *STATIC_TRIALS)]
-    jobs += [(of_graph, way) for way in (None, *GRAPH_TRIALS)]
+    ways = dict(WAYS)
+    jobs = [(of_shared, way) for way in [None, *list(ways)[:FIRST_WAYS]]]
+    jobs += [(of_static, way) for way in (None, *STATIC_WAYS)]
+    jobs += [(of_graph, way) for way in (None, *GRAPH_WAYS)]
     jobs += [(of_nodes, way) for way in (None, "as it is")]
-    jobs += [(of_shared, way) for way in list(trials)[FIRST_TRIALS:]]
+    jobs += [(of_shared, way) for way in list(ways)[FIRST_WAYS:]]
     results = {job: [] for job in jobs}
     # Each pass runs everything once, so that all meet the same machine.
     longest = 0
@@ -225,8 +204,8 @@ def print_table(options, nvcc, folder):
             command, arguments = programs[name]
             started = time.monotonic()
             try:
-                results[name, way].append(run(command) if way is None else recorded(command, trials[way], *arguments))
-            except SystemExit as failure:  # CUPTI may not bear a trial
+                results[name, way].append(run(command) if way is None else recorded(command, ways[way], *arguments))
+            except SystemExit as failure:  # CUPTI may not bear it
                 print(f"{name}, {way}: {failure}")
             longest = max(longest, time.monotonic() - started)
     for (name, way), ns in sorted(results.items(), key=lambda item: list(programs).index(item[0][0])):
@@ -282,13 +261,13 @@ def print_pairs(options, nvcc, folder):
                 continue
             started, started_any = time.monotonic(), True
             times = {None: run(command)}
-            for way, trial in PAIRS[name][::-1 if turn % 2 else 1]:
+            for way, without in PAIRS[name][::-1 if turn % 2 else 1]:
                 try:
                     times[way] = run([options.tool, "run", "--output", file, "--force", "--", *command],
-                                     {"MSSTREAM_OVERLAP_TRIAL": trial} if trial else None)
-                except SystemExit as failure:  # CUPTI may not bear a trial
+                                     {"MSSTREAM_OVERLAP_WITHOUT": without} if without else None)
+                except SystemExit as failure:  # CUPTI may not bear it
                     print(f"{name}, {way}: {failure}")
-                if name.startswith("PyTorch") and not trial and not rounds[name]:
+                if name.startswith("PyTorch") and not without and not rounds[name]:
                     describe_torch(read(file))
             rounds[name].append(times)
             longest[name] = max(longest[name], time.monotonic() - started)

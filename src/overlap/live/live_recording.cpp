@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/live/live_recording.hpp"
 
+#include "overlap/recording/duration_text.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -221,10 +223,9 @@ class LiveBuilder {
 
   void add_notes() {
     recording_.notes.push_back(fmt::format(
-        "Recorded in the program, {} step{}. Each operation took two timed events, and the host "
+        "Recorded in the program, {}. Each operation took two timed events, and the host "
         "issued one at a time, so that it was slower than usual.",
-        watched_.steps.size(),
-        watched_.steps.size() == 1 ? "" : "s"));
+        count_text(watched_.steps.size(), "step", "steps")));
     if (replays_ != 0) {
       recording_.notes.push_back(
           fmt::format("{} of {} operations are replays of captured steps, whose contents are not "

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/live/live_recording.hpp"
+#include "overlap/recording/duration_text.hpp"
 
 #include <fmt/core.h>
 
@@ -162,7 +163,7 @@ class TracedBuilder {
     std::vector<std::vector<Index>> parts(operations.size());
     for (std::size_t i = 0; i < operation_of_.size(); ++i) {
       unissued_ += operation_of_[i] == kNone ? 1 : 0;
-      nodes_ += recording_.activities[i].graph_node != kUnknown ? 1 : 0;
+      nodes_ += recording_.activities[i].is_graph_node ? 1 : 0;
       if (operation_of_[i] != kNone) {
         parts[operation_of_[i]].push_back(static_cast<Index>(i));
       }
@@ -225,10 +226,9 @@ class TracedBuilder {
   void add_notes() {
     std::vector<std::string> notes;
     notes.push_back(
-        fmt::format("Recorded in the program, {} step{}, by CUPTI {}. The host issued one "
+        fmt::format("Recorded in the program, {}, by CUPTI {}. The host issued one "
                     "operation at a time, so that it was slower than usual.",
-                    watched_.steps.size(),
-                    watched_.steps.size() == 1 ? "" : "s",
+                    count_text(watched_.steps.size(), "step", "steps"),
                     traced_.cupti));
     if (unissued_ != 0) {
       notes.push_back(fmt::format(

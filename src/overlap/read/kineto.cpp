@@ -2,6 +2,7 @@
 #include "overlap/read/kineto.hpp"
 
 #include "overlap/read/work_names.hpp"
+#include "overlap/recording/duration_text.hpp"
 
 #include <fmt/core.h>
 
@@ -190,9 +191,8 @@ void KinetoReader::take_work(TraceEvent const& event, Interval time) {
   builder_.recording().has_channels |= activity.channel != kUnknown;
   // Kineto writes 0 for work that is no node of a graph.
   activity.graph = std::max<std::int64_t>(event.get(Field::graph, 0), 0);
-  activity.graph_node = std::max<std::int64_t>(event.get(Field::graph_node, 0), 0);
+  activity.is_graph_node = event.get(Field::graph_node, 0) > 0;
   activity.graph = activity.graph == 0 ? kUnknown : activity.graph;
-  activity.graph_node = activity.graph_node == 0 ? kUnknown : activity.graph_node;
   auto const device = builder_.recording().streams[activity.stream].device;
   if (event.category == Category::kernel && event.is_whole_graph) {
     activity.kind = ActivityKind::graph;
@@ -370,22 +370,19 @@ void KinetoReader::add_notes() {
         "enable_cuda_sync_events=True)");
   }
   if (without_time_ != 0) {
-    notes.push_back(
-        without_time_ == 1
-            ? std::string("1 event without a time or a stream was left out")
-            : fmt::format("{} events without a time or a stream were left out", without_time_));
+    notes.push_back(count_text(without_time_,
+                               "event without a time or a stream was left out",
+                               "events without a time or a stream were left out"));
   }
   if (without_length_ != 0) {
-    notes.push_back(
-        without_length_ == 1
-            ? std::string("1 event whose duration is no number was left out")
-            : fmt::format("{} events whose duration is no number were left out", without_length_));
+    notes.push_back(count_text(without_length_,
+                               "event whose duration is no number was left out",
+                               "events whose duration is no number were left out"));
   }
   if (pairs_ != 0) {
-    notes.push_back(
-        pairs_ == 1
-            ? std::string("1 pair of begin and end events (phase B) was left out")
-            : fmt::format("{} pairs of begin and end events (phase B) were left out", pairs_));
+    notes.push_back(count_text(pairs_,
+                               "pair of begin and end events (phase B) was left out",
+                               "pairs of begin and end events (phase B) were left out"));
   }
 }
 
@@ -415,10 +412,10 @@ Recording KinetoReader::finish(TraceFacts const& facts,
   if (part) {
     recording.notes.push_back(part->note);
   }
-  recording.source = timeline                                 ? "a timeline of msstream"
-                     : facts.recorder.starts_with("msstream") ? facts.recorder
-                     : hip_calls_ != 0                        ? "Kineto (AMD ROCm)"
-                                                              : "Kineto";
+  recording.source = timeline               ? "a timeline of msstream"
+                     : facts.is_of_recorder ? kRecorderSource
+                     : hip_calls_ != 0      ? "Kineto (AMD ROCm)"
+                                            : "Kineto";
   if (!timeline) {
     builder_.find_clock_step();
     describe_devices(facts);

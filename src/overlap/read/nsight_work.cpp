@@ -103,7 +103,7 @@ void NsightReader::read_work(
     owner.devices[row.number(context, kUnknown)] = number;
     activity.stream = builder.stream(number, row.number(context, kUnknown), row.number(stream, 0));
     activity.graph = positive(row.number(graph));
-    activity.graph_node = positive(row.number(node));
+    activity.is_graph_node = positive(row.number(node)) != kUnknown;
     take(row, builder, activity);
     builder.add(activity, row.number(correlation, 0));
   });

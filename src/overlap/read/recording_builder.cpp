@@ -2,6 +2,7 @@
 #include "overlap/read/recording_builder.hpp"
 
 #include "overlap/read/call_names.hpp"
+#include "overlap/recording/duration_text.hpp"
 
 #include <fmt/core.h>
 
@@ -270,7 +271,7 @@ void RecordingBuilder::add_missing_calls() {
   for (Index i = 0; i < recording_.activities.size(); ++i) {
     auto const& activity = recording_.activities[i];
     if (activity.call == kNone && issued_by_[i] > 0 && activity.graph == kUnknown &&
-        activity.graph_node == kUnknown && activity.kind != ActivityKind::graph) {
+        !activity.is_graph_node && activity.kind != ActivityKind::graph) {
       missing.emplace_back(issued_by_[i], i);
     }
   }
@@ -315,10 +316,9 @@ void RecordingBuilder::add_missing_calls() {
   }
   if (added > 0) {
     recording_.notes.push_back(fmt::format(
-        "The trace lacks the calls that issued {} {}; they count as made between the calls before "
-        "and after them.",
-        added,
-        added == 1 ? "activity" : "activities"));
+        "The trace lacks the calls that issued {}; they count as made between the calls before and "
+        "after them.",
+        count_text(added, "activity", "activities")));
   }
 }
 
@@ -367,10 +367,9 @@ Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns, std::opt
     recording_.start_unix_ns = *unix_ns + first;
   }
   if (backwards_ != 0) {
-    recording_.notes.push_back(
-        backwards_ == 1
-            ? std::string("1 record ends before it begins, and was left out")
-            : fmt::format("{} records end before they begin, and were left out", backwards_));
+    recording_.notes.push_back(count_text(backwards_,
+                                          "record ends before it begins, and was left out",
+                                          "records end before they begin, and were left out"));
   }
   recording_.sort();
   return std::move(recording_);

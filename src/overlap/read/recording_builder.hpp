@@ -80,7 +80,7 @@ class RecordingBuilder {
       auto const& stream = recording_.streams[recording_.activities[i].stream];
       take(issued_by_[i],
            recording_.devices[stream.device].number,
-           recording_.activities[i].graph_node != kUnknown);
+           recording_.activities[i].is_graph_node);
     }
   }
   /// The first time of all; 0 without any.

@@ -114,8 +114,8 @@ struct TraceEvent {
 /// The facts that a trace states outside its events.
 struct TraceFacts {
   std::vector<Device> devices;
-  std::string format;  ///< of msstream's own files
-  std::string recorder;
+  std::string format;           ///< of msstream's own files
+  bool is_of_recorder = false;  ///< msstream's, not PyTorch's profiler, wrote the trace
   std::string program;
   std::vector<std::string> notes;
   std::optional<std::int64_t> base_ns;

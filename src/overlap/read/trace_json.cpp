@@ -76,6 +76,9 @@ class Handler {
       case Place::distributed:
         meaning_ = meaning_of(kDistributedKeys, key);
         break;
+      case Place::recorder:
+        meaning_ = meaning_of(kRecorderKeys, key);
+        break;
       default:
         break;
     }
@@ -96,6 +99,9 @@ class Handler {
       next = Place::arguments;
     } else if (place() == Place::file && meaning_.read == Read::distributed) {
       next = Place::distributed;
+    } else if (place() == Place::file && meaning_.read == Read::recorder) {
+      next = Place::recorder;
+      facts_->is_of_recorder = true;
     }
     return enter(next);
   }
@@ -112,7 +118,8 @@ class Handler {
       facts_->has_events = true;
     } else if (place() == Place::file && meaning_.read == Read::devices) {
       next = Place::devices;
-    } else if (place() == Place::file && meaning_.read == Read::notes) {
+    } else if ((place() == Place::file || place() == Place::recorder) &&
+               meaning_.read == Read::notes) {
       meaning_.read = Read::note;
       next = Place::list;
     } else if (place() == Place::arguments &&
@@ -239,9 +246,6 @@ class Handler {
       case Read::format:
         facts_->format.assign(value);
         is_step_trace_ = value == kStepTraceFormat;
-        break;
-      case Read::recorder:
-        facts_->recorder.assign(value);
         break;
       case Read::program:
         facts_->program.assign(value);

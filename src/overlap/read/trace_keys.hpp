@@ -21,6 +21,7 @@ enum class Place : std::uint8_t {
   devices,
   device,
   distributed,
+  recorder,  ///< what msstream's recorder says about itself
 };
 
 /// How the value of a key is read.
@@ -136,8 +137,13 @@ inline constexpr KeyMeaning kFileKeys[] = {
     {.key = "distributedInfo", .read = Read::distributed},
     {.key = "baseTimeNanoseconds", .read = Read::base_ns},
     {.key = "format", .read = Read::format},
-    {.key = "recorder", .read = Read::recorder},
+    {.key = "msstream_overlap", .read = Read::recorder},
+    {.key = "msstream_overlap_end", .read = Read::recorder},
     {.key = "program", .read = Read::program},
+    {.key = "notes", .read = Read::notes},
+};
+
+inline constexpr KeyMeaning kRecorderKeys[] = {
     {.key = "notes", .read = Read::notes},
 };
 

@@ -34,4 +34,9 @@ std::string share_text(Ns part, Ns whole) {
   return report::fixed(percent, percent < 1 ? 1 : 0) + "%";
 }
 
+std::string count_text(std::uint64_t count, std::string_view one, std::string_view several) {
+  return fmt::format(
+      "{} {}", report::grouped(static_cast<std::int64_t>(count)), count == 1 ? one : several);
+}
+
 }  // namespace msstream::overlap

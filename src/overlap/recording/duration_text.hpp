@@ -3,7 +3,9 @@
 
 #include "overlap/recording/recording.hpp"
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace msstream::overlap {
 
@@ -13,5 +15,10 @@ namespace msstream::overlap {
 
 /// Formats a share of a whole in percent, such as `8%` or `0.9%`; `0.0%` of nothing.
 [[nodiscard]] std::string share_text(Ns part, Ns whole);
+
+/// Formats a count with its noun, such as `1 activity` or `1,234 activities`.
+[[nodiscard]] std::string count_text(std::uint64_t count,
+                                     std::string_view one,
+                                     std::string_view several);
 
 }  // namespace msstream::overlap

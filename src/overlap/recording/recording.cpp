@@ -22,11 +22,11 @@ std::vector<Index> sort_by_time(std::vector<Element>& elements) {
     auto const& second = elements[b].time;
     return first.begin != second.begin ? first.begin < second.begin : first.end > second.end;
   };
-  std::vector<Index> places(elements.size());
   if (std::is_sorted(order.begin(), order.end(), before)) {
     return order;
   }
   std::stable_sort(order.begin(), order.end(), before);
+  std::vector<Index> places(elements.size());
   std::vector<Element> sorted;
   sorted.reserve(elements.size());
   for (std::size_t i = 0; i < order.size(); ++i) {

@@ -33,6 +33,13 @@ struct Interval {
   friend bool operator==(Interval const&, Interval const&) = default;
 };
 
+/// Returns whether a time has a part in a window. One without length counts at both edges, and is
+/// in each of two windows that meet there.
+[[nodiscard]] inline bool is_in(Interval const& time, Interval const& window) noexcept {
+  return time.begin == time.end ? time.begin >= window.begin && time.begin <= window.end
+                                : time.begin < window.end && time.end > window.begin;
+}
+
 /// A GPU. Limits are kUnknown where the source does not tell.
 struct Device {
   int number = 0;  ///< the driver's number of it; kUnknown without a driver
@@ -111,13 +118,13 @@ struct Activity {
   CopyDirection direction = CopyDirection::unknown;  ///< of copies
   MemoryKind source = MemoryKind::unknown;           ///< of copies
   MemoryKind target = MemoryKind::unknown;           ///< of copies and fills
+  bool is_graph_node = false;                        ///< a single node of a graph
   Index call = kNone;        ///< the call that issued it; kNone for nodes of graphs without one
   Index shape = kNone;       ///< of kernels
   Index collective = kNone;  ///< if it is one of a collective
+  int channel = kUnknown;    ///< the hardware queue
   std::int64_t bytes = kUnknown;  ///< of copies and fills
-  int channel = kUnknown;         ///< the hardware queue
   std::int64_t graph = kUnknown;  ///< of nodes of graphs: equal for nodes of one graph
-  std::int64_t graph_node = kUnknown;
 };
 
 enum class CallKind : std::uint8_t {
@@ -214,6 +221,9 @@ struct Range {
 
 /// The source of a recording in the program itself on the host runtime, whose streams are threads.
 inline constexpr char const* kHostSource = "msstream on the runtime host";
+
+/// The source of a recording of `msstream-overlap run`.
+inline constexpr char const* kRecorderSource = "msstream-overlap run";
 
 /// The recorded work of one process. Vectors that have times are ordered by their begin, after
 /// sort().

@@ -151,7 +151,7 @@ void Simulation::step(Index number, Ns now) {
         item.stream = step.stream;
         item.channel = -1;
         item.activity.graph = graphs_;
-        item.activity.graph_node = static_cast<std::int64_t>(i);
+        item.activity.is_graph_node = true;
         nodes.push_back(add_item(
             std::move(item), call, now + step.cost + gpu_.launch_latency, std::move(after)));
       }

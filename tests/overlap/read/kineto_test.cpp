@@ -30,7 +30,7 @@ TEST_F(KinetoTest, a_kernel_has_what_the_file_says) {
   EXPECT_EQ(recording.names[kernel.name], "gemm");
   EXPECT_EQ(kernel.channel, 3);
   EXPECT_EQ(kernel.graph, 4);
-  EXPECT_EQ(kernel.graph_node, 17179869185);
+  EXPECT_TRUE(kernel.is_graph_node);
   EXPECT_EQ(kernel.kind, ActivityKind::kernel);
   LaunchShape const shape{
       .grid = {64, 2, 1}, .block = {128, 1, 1}, .registers_per_thread = 90, .shared_bytes = 49152};
@@ -260,6 +260,18 @@ TEST_F(KinetoTest, fields_of_msstreams_recorder_are_read) {
   EXPECT_EQ(recording.event_records[0].stream, recording.activities[1].stream);
   EXPECT_EQ(recording.ranges.at(0).kind, RangeKind::nvtx);
   EXPECT_EQ(recording.names[recording.ranges[0].domain], "mine");
+}
+
+TEST_F(KinetoTest, the_source_is_the_tool_that_recorded_and_its_notes_are_read) {
+  std::string const work = R"({"traceEvents": [
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"stream": 7}}])";
+  EXPECT_EQ(read_one(work + "}").source, "Kineto");
+  auto const recording =
+      read_one(work + R"(, "msstream_overlap": {"version": 1, "notes": ["first"]},
+    "msstream_overlap_end": {"complete": true, "notes": ["the limit of memory was reached"]}})");
+  EXPECT_EQ(recording.source, kRecorderSource);
+  EXPECT_THAT(recording.notes,
+              ::testing::IsSupersetOf({"first", "the limit of memory was reached"}));
 }
 
 }  // namespace

@@ -287,6 +287,7 @@ void compare_files(Chosen const& chosen) {
     cli::print(terminal_text(comparisons, TextStyle::of_stdout()));
   }
   cli::write_output("--json", chosen.json, json_text(comparisons));
+  cli::write_output("--html", chosen.html, html_text(comparisons));
 }
 
 void check(Chosen const& chosen) {
@@ -296,9 +297,6 @@ void check(Chosen const& chosen) {
   if (chosen.compare && chosen.files.size() != 2) {
     throw cli::UsageError(
         fmt::format("--compare: expected two files, found {}", chosen.files.size()));
-  }
-  if (chosen.compare && !chosen.html.empty()) {
-    throw cli::UsageError("--html: a comparison has no page; write one for each file");
   }
   if (chosen.compare && !chosen.svg.empty()) {
     throw cli::UsageError("--svg: a comparison has no picture; write one for each file");

@@ -125,7 +125,7 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "Both need the same bandwidth or multiprocessors: overlap work that computes with work that "
      "moves data, or run them one after the other.",
      "Overlap compute-bound work with transfers, not two memory-bound kernels."},
-    {Cause::unknown, "Record more, see the notes."},
+    {Cause::unknown, ""},  // what to record, by record_text()
 }};
 
 constexpr bool advice_in_order() {
@@ -148,6 +148,9 @@ Framework framework_of(Recording const& recording) {
     }
     operations = operations || range.kind == RangeKind::operation;
   }
+  for (NameId name = 0; name < recording.names.size() && !operations; ++name) {
+    operations = recording.names[name].find("at::native::") != std::string_view::npos;
+  }
   if (recording.has_dependencies) {
     return Framework::msstream;  // only step traces declare them
   }
@@ -167,20 +170,30 @@ std::string record_text(Missing missing, std::string const& source) {
     return "Streams of the host runtime are threads: the work may have waited for a processor.";
   }
   bool const nsight = source.find("Nsight") != std::string::npos;
+  bool const ours = source == kRecorderSource;
   switch (missing) {
     case Missing::nothing:
-      return "Nothing that was recorded explains it: work of another process on the device, or "
-             "calls that no tool records. `msstream-overlap run` also records hardware queues, "
-             "events and waits.";
+      return std::string(
+                 "Nothing that was recorded explains it: work of another process on the "
+                 "device, or calls that no tool records.") +
+             (ours ? ""
+                   : " `msstream-overlap run` also records hardware queues, events and waits.");
     case Missing::calls:
-      return "Record the calls of the CUDA runtime as well: `msstream-overlap run`, or `nsys "
-             "profile --trace=cuda`.";
+      return ours
+                 ? "The calls that issued the work are not in the recording: they were made before "
+                   "it began, or by a library in a way that no tool records. Record from an "
+                   "earlier moment on."
+                 : "Record the calls of the CUDA runtime as well: `msstream-overlap run`, or `nsys "
+                   "profile --trace=cuda`.";
     case Missing::waits:
-      return nsight ? "Record events and waits: `nsys profile --cuda-event-trace=true`, or "
-                      "`msstream-overlap run`."
-                    : "Record waits of streams: torch.profiler with "
-                      "_ExperimentalConfig(enable_cuda_sync_events=True), or `msstream-overlap "
-                      "run`.";
+      return ours ? "The recording has no waits of streams: they were made before it began, or are "
+                    "inside a graph. Record from an earlier moment on, or with "
+                    "--graph-nodes."
+             : nsight ? "Record events and waits: `nsys profile --cuda-event-trace=true`, or "
+                        "`msstream-overlap run`."
+                      : "Record waits of streams: torch.profiler with "
+                        "_ExperimentalConfig(enable_cuda_sync_events=True), or `msstream-overlap "
+                        "run`.";
     case Missing::channels:
       return "Record the hardware queue of each kernel: `msstream-overlap run`, which has the "
              "channel that Nsight Systems and older PyTorch leave out.";

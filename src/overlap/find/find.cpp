@@ -265,7 +265,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
           "{}device {}: {}", i == 0 ? "" : "; ", recording.devices[device].number, words);
     }
   }
-  add_notes(report, program, ledgers);
+  add_notes(report, program, host, ledgers);
   if (!options.window && options.windows.empty()) {
     add_note_of_start(report);
   }

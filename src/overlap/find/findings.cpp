@@ -32,12 +32,13 @@ double least_share(Cause cause, LeastShares const& least) {
 }
 
 Finding finding_of(
-    Program const& program, Cause cause, CauseSum const& sum, Index device, Interval window) {
+    Program const& program, Ledger& ledger, Cause cause, Index device, Interval window) {
+  auto const& sum = sum_of(ledger, cause);
   Finding finding;
   finding.cause = cause;
   finding.device = device;
   finding.lost = sum.time();
-  finding.intervals = sum.intervals;
+  finding.intervals = ledger.take_intervals(cause);
   finding.occurrences = sum.occurrences;
   finding.summary = summary(program, cause, sum, window);
   finding.advice = advice(cause, framework_of(program.recording()));
@@ -99,7 +100,7 @@ CauseSum const& sum_of(Ledger const& ledger, Cause cause) {
 }
 
 std::vector<Finding> findings_of(Program const& program,
-                                 Ledger const& ledger,
+                                 Ledger& ledger,
                                  Index device,
                                  Interval window,
                                  LeastShares const& least) {
@@ -111,15 +112,16 @@ std::vector<Finding> findings_of(Program const& program,
   };
   for (auto const& text : cause_texts()) {
     if (text.cause != Cause::true_dependency && enough(text.cause)) {
-      auto const& sum = sum_of(ledger, text.cause);
-      findings.push_back(finding_of(program, text.cause, sum, device, window));
+      findings.push_back(finding_of(program, ledger, text.cause, device, window));
+      if (text.cause == Cause::unknown) {
+        findings.back().advice = record_text(ledger.mostly_missing(), program.recording().source);
+      }
     }
   }
   // A chain of work is no fault. It is a finding if nothing else limits the window.
-  auto const& chain = ledger.dependent();
   if (enough(Cause::true_dependency) && findings.empty() &&
       !is_one_stream(work_of_streams(program, device, window))) {
-    findings.push_back(finding_of(program, Cause::true_dependency, chain, device, window));
+    findings.push_back(finding_of(program, ledger, Cause::true_dependency, device, window));
   }
   std::ranges::stable_sort(findings, std::ranges::greater(), &Finding::lost);
   return findings;

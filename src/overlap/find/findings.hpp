@@ -22,9 +22,10 @@ struct LeastShares {
   double chain = 0.2;
 };
 
-/// Returns the findings of a device, the largest first.
+/// Returns the findings of a device, the largest first, with the intervals of the ledger, which
+/// then has no more.
 [[nodiscard]] std::vector<Finding> findings_of(Program const& program,
-                                               Ledger const& ledger,
+                                               Ledger& ledger,
                                                Index device,
                                                Interval window,
                                                LeastShares const& least);

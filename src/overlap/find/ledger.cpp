@@ -105,6 +105,21 @@ void Ledger::close() {
   end(dependent_);
 }
 
+Missing Ledger::mostly_missing() const {
+  auto most = Missing::nothing;
+  Ns time = 0;
+  Ns rest = of(Cause::unknown).time();
+  for (int i = 1; i < kMissing; ++i) {
+    auto const what = static_cast<Missing>(i);
+    rest -= missing(what);
+    if (missing(what) > time) {
+      most = what;
+      time = missing(what);
+    }
+  }
+  return time >= rest ? most : Missing::nothing;
+}
+
 std::vector<ClassTime> Ledger::times() const {
   std::vector<ClassTime> times;
   for (auto const& span : spans_) {

@@ -77,12 +77,20 @@ class Ledger {
   [[nodiscard]] std::vector<ClassSpan> const& spans() const noexcept { return spans_; }
   /// Returns the spans, which the ledger has no more; times() needs them.
   [[nodiscard]] std::vector<ClassSpan> take_spans() noexcept { return std::move(spans_); }
+  /// Returns the intervals of a cause's sum, which the ledger has no more.
+  [[nodiscard]] std::vector<Interval> take_intervals(Cause cause) noexcept {
+    auto& sum =
+        cause == Cause::true_dependency ? dependent_ : sums_[static_cast<std::size_t>(cause)];
+    return std::move(sum.intervals);
+  }
   [[nodiscard]] std::vector<Ns> const& at_once() const noexcept { return at_once_; }
   [[nodiscard]] std::vector<ClassTime> times() const;
   [[nodiscard]] CauseSum const& of(Cause cause) const {
     return sums_[static_cast<std::size_t>(cause)];
   }
   [[nodiscard]] Ns missing(Missing what) const { return missing_[static_cast<std::size_t>(what)]; }
+  /// The kind of record whose lack leaves the most time unexplained.
+  [[nodiscard]] Missing mostly_missing() const;
   /// Time with one activity that all other work needed: not charged to a cause.
   [[nodiscard]] CauseSum const& dependent() const noexcept { return dependent_; }
   [[nodiscard]] Ns busy() const noexcept { return busy_; }

@@ -13,26 +13,142 @@
 namespace msstream::overlap {
 namespace {
 
-void add_note_of_recorder(Report& report, Recording const& recording) {
-  Ns overhead = 0;
-  for (auto const& part : recording.overheads) {
-    if (part.kind == OverheadKind::recording) {
-      overhead += std::max<Ns>(0,
-                               std::min(part.time.end, report.window.end) -
-                                   std::max(part.time.begin, report.window.begin));
+/// By how much a launch takes longer while `msstream-overlap run` records, where that was measured:
+/// docs/overlap.md has the programs.
+constexpr Ns kLeastPerLaunch = 1'400;
+constexpr Ns kMostPerLaunch = 7'000;
+constexpr Ns kMostPerLaunchOfPytorch = 24'000;
+/// A synchronisation that is longer waited for the device.
+constexpr Ns kWaited = 10'000;
+
+bool is_launch(Call const& call) {
+  return call.kind == CallKind::launch || call.kind == CallKind::graph_launch;
+}
+
+/// Whether a device idles for as long as the host takes.
+bool is_of_host(ClassSpan const& span) {
+  return span.kind == TimeClass::idle &&
+         (span.cause == Cause::recording_overhead || span.cause == Cause::lazy_loading ||
+          span.cause == Cause::driver_allocation || span.cause == Cause::host_synchronization ||
+          span.cause == Cause::launch_bound || span.cause == Cause::host_busy);
+}
+
+/// The time that a thread would have saved without the recorder, from an instant on.
+struct Saving {
+  Ns at = 0;
+  Ns less = 0;
+  bool waits = false;  ///< for the device: what the thread saved before is spent
+};
+
+std::vector<Saving> savings_of(
+    Program const& program, Host const& host, Index thread, Interval window, Ns per_launch) {
+  std::vector<Saving> savings;
+  auto const within = [&](Ns at) { return at >= window.begin && at < window.end; };
+  for (auto const i : host.calls_of(thread)) {
+    auto const& call = program.call(i);
+    bool const waits = call.kind == CallKind::synchronize && call.time.length() > kWaited;
+    if (within(call.time.begin) && (is_launch(call) || waits)) {
+      savings.push_back({call.time.begin, waits ? 0 : per_launch, waits});
     }
   }
-  if (overhead > 0) {
-    auto const launches = std::ranges::count_if(recording.calls, [&](Call const& call) {
-      return (call.kind == CallKind::launch || call.kind == CallKind::graph_launch) &&
-             call.time.begin >= report.window.begin && call.time.begin < report.window.end;
-    });
-    report.notes.push_back(fmt::format(
-        "Recording took {} of the host's time ({} of the window) to store what it recorded. Each "
-        "of the {} launches took longer for it as well, by 1.4 to 7 µs where that was measured.",
-        duration_text(overhead),
-        share_text(overhead, report.window.length()),
-        launches));
+  for (auto const& part : program.recording().overheads) {
+    if (part.kind == OverheadKind::recording && part.thread == thread && within(part.time.begin)) {
+      savings.push_back({part.time.begin, part.time.length(), false});
+    }
+  }
+  std::ranges::stable_sort(savings, {}, &Saving::at);
+  return savings;
+}
+
+/// Returns by how much a device would have ended earlier if it had idled less for the host.
+Ns saved_on(DeviceReport const& device, std::vector<Saving> const& savings) {
+  Ns saved = 0;
+  Ns ahead = 0;  // of the host, and not of the device yet
+  auto next = savings.begin();
+  for (auto const& span : device.spans) {
+    if (!is_of_host(span)) {
+      continue;
+    }
+    for (; next != savings.end() && next->at < span.time.end; ++next) {
+      ahead = next->waits ? 0 : ahead + next->less;
+    }
+    auto const less = std::min(ahead, span.time.length());
+    saved += less;
+    ahead -= less;
+  }
+  return saved;
+}
+
+/// Returns the thread with the most launches in the window; kNone without any.
+Index launching_thread(Recording const& recording, Interval window) {
+  std::vector<std::size_t> launches(recording.threads.size());
+  for (auto const& call : recording.calls) {
+    if (is_launch(call) && call.time.begin >= window.begin && call.time.begin < window.end) {
+      ++launches[call.thread];
+    }
+  }
+  auto const most = std::ranges::max_element(launches);
+  return most == launches.end() || *most == 0 ? kNone : static_cast<Index>(most - launches.begin());
+}
+
+/// Estimates the window without recording.
+void estimate(RecordingCost& cost, Report const& report, Program const& program, Host const& host) {
+  auto const& recording = program.recording();
+  cost.least_per_launch = kLeastPerLaunch;
+  cost.most_per_launch =
+      framework_of(recording) == Framework::pytorch ? kMostPerLaunchOfPytorch : kMostPerLaunch;
+  auto const thread = launching_thread(recording, report.window);
+  auto const window_with = [&](Ns per_launch) {
+    auto const savings = savings_of(program, host, thread, report.window, per_launch);
+    Ns saved = report.window.length();
+    for (auto const& device : report.devices) {
+      saved = std::min(saved, saved_on(device, savings));
+    }
+    return report.window.length() - saved;
+  };
+  cost.least_window = window_with(cost.most_per_launch);
+  cost.most_window = window_with(cost.least_per_launch);
+}
+
+void add_note_of_recorder(Report& report, Program const& program, Host const& host) {
+  auto const& recording = program.recording();
+  auto const& window = report.window;
+  RecordingCost cost;
+  for (auto const& part : recording.overheads) {
+    if (part.kind == OverheadKind::recording) {
+      cost.overhead += std::max<Ns>(
+          0, std::min(part.time.end, window.end) - std::max(part.time.begin, window.begin));
+    }
+  }
+  cost.launches =
+      static_cast<std::uint64_t>(std::ranges::count_if(recording.calls, [&](Call const& call) {
+        return is_launch(call) && call.time.begin >= window.begin && call.time.begin < window.end;
+      }));
+  std::string note;
+  if (cost.overhead > 0) {
+    note = fmt::format(
+        "Recording took {} of the host's time ({} of the window) to store what it "
+        "recorded. ",
+        duration_text(cost.overhead),
+        share_text(cost.overhead, window.length()));
+  }
+  if (cost.launches > 0 && recording.source == kRecorderSource) {
+    estimate(cost, report, program, host);
+    report.recording_cost = cost;
+    note += fmt::format(
+        "While recorded, {} took longer, by {} to {} each where that was measured. Without "
+        "recording, the window would take an estimated {}; gains are predicted from the recorded "
+        "window.",
+        count_text(cost.launches, "launch", "launches"),
+        duration_text(cost.least_per_launch),
+        duration_text(cost.most_per_launch),
+        unrecorded_text(cost));
+  } else if (cost.overhead > 0) {
+    note += fmt::format("Each of {} took longer for it as well.",
+                        count_text(cost.launches, "launch", "launches"));
+  }
+  if (!note.empty()) {
+    report.notes.push_back(note);
   }
 }
 
@@ -51,16 +167,18 @@ void add_note_of_streams(Report& report, Program const& program) {
   }
   if (count > 0) {
     report.notes.push_back(
-        fmt::format("{} {} before the work ahead in the same stream had ended: by programmatic "
+        fmt::format("{} before the work ahead in the same stream had ended: by programmatic "
                     "dependent launches, or the recorded streams or times are wrong.",
-                    count,
-                    count == 1 ? "activity began" : "activities began"));
+                    count_text(count, "activity began", "activities began")));
   }
 }
 
 }  // namespace
 
-void add_notes(Report& report, Program const& program, std::span<Ledger const> ledgers) {
+void add_notes(Report& report,
+               Program const& program,
+               Host const& host,
+               std::span<Ledger const> ledgers) {
   auto const& recording = program.recording();
   Ns unexplained = 0;
   for (auto const& ledger : ledgers) {
@@ -80,7 +198,7 @@ void add_notes(Report& report, Program const& program, std::span<Ledger const> l
                                          record_text(missing, recording.source)));
     }
   }
-  add_note_of_recorder(report, recording);
+  add_note_of_recorder(report, program, host);
   add_note_of_streams(report, program);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "overlap/find/cause.hpp"
+#include "overlap/find/host.hpp"
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
 #include "overlap/find/report.hpp"
@@ -11,9 +12,12 @@
 
 namespace msstream::overlap {
 
-/// Says what a recording lacks, for time that it does not explain; what recording cost; and what
-/// contradicts the order of streams.
-void add_notes(Report& report, Program const& program, std::span<Ledger const> ledgers);
+/// Says what a recording lacks, for time that it does not explain; what recording cost, which it
+/// estimates; and what contradicts the order of streams.
+void add_notes(Report& report,
+               Program const& program,
+               Host const& host,
+               std::span<Ledger const> ledgers);
 
 /// Says where the program's start ends, if the window contains it and much of the time went there.
 void add_note_of_start(Report& report);

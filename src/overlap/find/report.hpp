@@ -80,6 +80,17 @@ struct DeviceReport {
   std::vector<Index> critical_path;  ///< activities, in order
 };
 
+/// The cost of recording, and the window without it: an estimate from the cost of launches where it
+/// was measured.
+struct RecordingCost {
+  std::uint64_t launches = 0;  ///< in the window
+  Ns overhead = 0;             ///< of the host, to store what was recorded
+  Ns least_per_launch = 0;     ///< by which a launch takes longer
+  Ns most_per_launch = 0;
+  Ns least_window = 0;  ///< without recording
+  Ns most_window = 0;
+};
+
 /// The explanation of one file or run.
 struct Report {
   Interval window;
@@ -90,6 +101,7 @@ struct Report {
   /// The verdict in one sentence, such as "one stream, launch-bound: 8% busy".
   std::string verdict;
   std::optional<Prediction> together;  ///< after the fixes of all findings, if there are several
+  std::optional<RecordingCost> recording_cost;  ///< of recordings of msstream-overlap run
 };
 
 }  // namespace msstream::overlap

@@ -34,6 +34,13 @@ std::string call_text(Program const& program, Index call) {
                      duration_text(program.call(call).time.length()));
 }
 
+std::string stream_text(Program const& program, Index stream) {
+  auto const& recording = program.recording();
+  auto const& what = recording.streams[stream];
+  auto const name = recording.names[what.name];
+  return name.empty() ? fmt::format("stream {}", what.number) : shortened(name);
+}
+
 /// Returns the innermost range in which a call was made, as " in NAME (SOURCE)"; empty if there is
 /// none.
 std::string range_text(Program const& program, Index call) {
@@ -91,17 +98,20 @@ std::string activity_text(Program const& program, Index activity) {
   auto const& recording = program.recording();
   auto const& what = program.activity(activity);
   auto const name = recording.names[what.name];
-  auto const& stream = recording.streams[what.stream];
-  auto const stream_name = recording.names[stream.name];
-  return fmt::format(
-      "{} on {}",
-      name.empty() ? std::string("work") : shortened(name),
-      stream_name.empty() ? fmt::format("stream {}", stream.number) : shortened(stream_name));
+  return fmt::format("{} on {}",
+                     name.empty() ? std::string("work") : shortened(name),
+                     stream_text(program, what.stream));
 }
 
 std::string room_text() {
   return "The kernels leave room for each other on the multiprocessors: it depends on whether they "
          "are as fast side by side.";
+}
+
+std::string unrecorded_text(RecordingCost const& cost) {
+  auto const least = duration_text(cost.least_window);
+  auto const most = duration_text(cost.most_window);
+  return least == most ? least : fmt::format("{} to {}", least, most);
 }
 
 std::string range_text(Cause cause) {
@@ -127,7 +137,7 @@ std::string range_text(Cause cause) {
 std::string summary(Program const& program, Cause cause, CauseSum const& sum, Interval window) {
   auto const amount = fmt::format(
       "{} ({} of the window)", duration_text(sum.time()), share_text(sum.time(), window.length()));
-  auto const times = fmt::format("{} time{}", sum.occurrences, sum.occurrences == 1 ? "" : "s");
+  auto const times = count_text(sum.occurrences, "time", "times");
   auto const of_activity = [&](Index i) { return activity_text(program, i); };
   auto const& first = sum.largest.front();
   auto const with_call = [&](std::string_view text) {
@@ -139,13 +149,14 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
                        of_activity(first.held));
   };
   auto const between = [&](std::string_view text) {
-    return fmt::format("{}: {}, {}, longest {}: {} while {} ran.",
-                       text,
-                       amount,
-                       times,
-                       duration_text(first.time.length()),
-                       of_activity(first.held),
-                       of_activity(first.holder));
+    auto const longest = duration_text(first.time.length());
+    auto const what =
+        first.held == kNone
+            ? fmt::format("{} ran until the window ended", of_activity(first.holder))
+        : first.holder == kNone
+            ? of_activity(first.held)
+            : fmt::format("{} while {} ran", of_activity(first.held), of_activity(first.holder));
+    return fmt::format("{}: {}, {}, longest {}: {}.", text, amount, times, longest, what);
   };
   switch (cause) {
     case Cause::recording_overhead:
@@ -215,8 +226,12 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
                            : "; the host was in " + call_text(program, charge.call));
   }
   auto text = fmt::format("{}: ", length);
-  if (charge.held == charge.holder) {
-    text += fmt::format("{}{} ran alone", held, range_of_activity(program, charge.held));
+  if (charge.held == kNone || charge.holder == kNone || charge.held == charge.holder) {
+    auto const running = charge.holder == kNone ? charge.held : charge.holder;
+    text += fmt::format("{}{} ran alone{}",
+                        activity_text(program, running),
+                        range_of_activity(program, running),
+                        charge.held == kNone ? " until the window ended" : "");
   } else {
     text += fmt::format("{}{} could not run beside {}",
                         held,
@@ -232,9 +247,15 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
   }
   if (charge.wait != kNone) {
     auto const& sync = program.recording().syncs[charge.wait];
+    text += ", by a wait for an event";
     if (sync.record_call != kNone) {
-      text +=
-          fmt::format(", by a wait for an event recorded{}", range_text(program, sync.record_call));
+      text += fmt::format(
+          " recorded{}{}",
+          sync.record_stream == kNone ? std::string()
+                                      : " on " + stream_text(program, sync.record_stream),
+          fmt::format(" at {:.3f} ms{}",
+                      static_cast<double>(program.call(sync.record_call).time.begin) / 1e6,
+                      range_text(program, sync.record_call)));
     }
   }
   return text;

@@ -3,6 +3,7 @@
 
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
+#include "overlap/find/report.hpp"
 #include "overlap/recording/duration_text.hpp"
 
 #include <cstdint>
@@ -20,11 +21,13 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 /// Returns an activity's name and stream, such as "gemm on stream 7".
 [[nodiscard]] std::string activity_text(Program const& program, Index activity);
 
-/// Returns what was lost to a cause in one sentence.
 /// Returns what the gain of a fix depends on, of causes whose predictions are ranges.
 [[nodiscard]] std::string range_text(Cause cause);
 /// Returns the same for kernels that leave room for each other.
 [[nodiscard]] std::string room_text();
+/// Returns the window without recording, such as `1.20 ms to 1.40 ms`.
+[[nodiscard]] std::string unrecorded_text(RecordingCost const& cost);
+/// Returns what was lost to a cause in one sentence.
 [[nodiscard]] std::string summary(Program const& program,
                                   Cause cause,
                                   CauseSum const& sum,

@@ -30,6 +30,9 @@ function describeAccounts(report) {
         `busy ${share(device.busy, window)}; activities at once: ${atOnce.join(", ")}`),
       ...describeFigures(device, window)));
   }
+  if (report.unrecorded) {
+    section.append(make("p", {class: "faint"}, report.unrecorded));
+  }
   if (report.leftOut > 0) {
     section.append(make("p", {class: "faint"},
       `The page shows the longest activities and calls; ${grouped(report.leftOut)} shorter ones are left out. ` +
@@ -37,10 +40,8 @@ function describeAccounts(report) {
   }
 }
 
-function gain(title, [before, after, least, most, why]) {
-  const factor = after > 0 ? `, ${(before / after).toFixed(2)}x` : "";
-  const range = why ? [make("br"), `between ${duration(least)} and ${duration(most)}: `, text(why)] : [];
-  return make("p", {}, title, make("span", {class: "gain"}, `${duration(before)} → ${duration(after)}${factor}`), ...range);
+function gain(title, [words, range]) {
+  return make("p", {}, title, make("span", {class: "gain"}, words), ...(range ? [make("br"), text(range)] : []));
 }
 
 // How long the kinds of work and the streams were busy, where there are several.
@@ -70,22 +71,25 @@ function describeFindings(report) {
   const section = document.getElementById("findings");
   section.replaceChildren();
   const window = report.end - report.begin;
-  section.append(make("h2", {}, report.findings.length === 0 ? "No findings"
-    : report.findings.length === 1 ? "1 finding" : `${report.findings.length} findings, the largest loss first`));
-  if (report.together) section.append(gain("After all these fixes, predicted: ", report.together));
+  const count = report.findings.length;
+  section.append(make("h2", {}, count === 0 ? "No findings"
+    : counted(count, "finding", "findings, the largest loss first")));
+  if (report.order) section.append(make("p", {class: "faint"}, report.order));
+  if (report.together) section.append(gain("Gain of all these fixes, predicted: ", report.together));
   report.findings.forEach((finding, number) => {
     const cause = causes[finding.cause - 1];
     const card = make("article", {class: "card finding", style: {borderLeftColor: kCauseColours[finding.cause]}});
     const where = report.devices.length > 1 ? `, GPU ${finding.device}` : "";
-    const times = finding.occurrences > 0 ? `, ${grouped(finding.occurrences)} ${finding.occurrences === 1 ? "time" : "times"}` : "";
+    const times = finding.occurrences > 0 ? `, ${counted(finding.occurrences, "time", "times")}` : "";
     card.append(make("button", {type: "button", "data-finding": number, title: "Show its largest loss",
       onclick: () => chooseFinding(number)},
       make("span", {class: "name"}, make("span", {}, `${number + 1}. ${cause.title}`),
         make("span", {class: "loss"}, share(finding.lost, window))),
-      make("span", {class: "faint"}, `${cause.id}: ${duration(finding.lost)} lost${times}${where}`)));
-    const body = make("div", {class: "body"}, make("p", {}, text(finding.summary)));
+      make("span", {class: "faint"}, `${cause.id}, lost: ${duration(finding.lost)}${times}${where}`)));
+    const body = make("div", {class: "body"});
+    if (finding.prediction) body.append(gain("Gain, predicted: ", finding.prediction));
+    body.append(make("p", {}, text(finding.summary)));
     if (finding.advice) body.append(make("p", {class: "advice"}, text(finding.advice)));
-    if (finding.prediction) body.append(gain("After the fix, predicted: ", finding.prediction));
     if (finding.overlaps.length > 0) {
       body.append(make("p", {class: "faint"}, "Its gain is in part that of finding " +
         `${finding.overlaps.map((other) => other + 1).join(", ")}: do not add them.`));
@@ -94,7 +98,7 @@ function describeFindings(report) {
       body.append(make("div", {class: "steps"},
         make("button", {type: "button", "aria-label": "Larger loss", onclick: () => stepLoss(number, -1)}, "‹"),
         make("button", {type: "button", "aria-label": "Next smaller loss", onclick: () => stepLoss(number, 1)}, "›"),
-        make("span", {class: "faint", id: `loss-${number}`}, `${grouped(finding.intervals)} ${finding.intervals === 1 ? "loss" : "losses"}`)));
+        make("span", {class: "faint", id: `loss-${number}`}, counted(finding.intervals, "loss", "losses"))));
     }
     if (finding.evidence.length > 0) {
       body.append(make("ul", {class: "evidence"}, ...finding.evidence.map((evidence) =>

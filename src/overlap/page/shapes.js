@@ -27,6 +27,11 @@ function duration(ns) {
   return `${value.toFixed(Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2)} ${unit}`;
 }
 
+// A count with its noun.
+function counted(number, one, several) {
+  return `${grouped(number)} ${number === 1 ? one : several}`;
+}
+
 function grouped(number) {
   return String(number).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }

@@ -21,6 +21,9 @@ using detail::JsonWriter;
 using Layout = JsonWriter::Layout;
 using Look = TextLines::Look;
 
+/// The kernels whose launches differ that a comparison shows.
+constexpr std::size_t kShownKernels = 5;
+
 /// The classes of time, ordered as in reports.
 using TimeKey = std::pair<TimeClass, std::optional<Cause>>;
 
@@ -114,6 +117,7 @@ class ComparisonText {
         fmt::format(
             "{}: {}", printable(comparison.after.title), printable(comparison.after.verdict)));
     lines_.paragraph("window: ", window_text(before_, after_), look_of_change(before_, after_));
+    write(comparison.work);
     for (auto const& device : comparison.devices) {
       write(device);
     }
@@ -122,6 +126,31 @@ class ComparisonText {
   void blank_line() { lines_.line(); }
 
  private:
+  /// Writes whether both did equal work, and the largest differences.
+  void write(WorkComparison const& work) {
+    bool const is_equal = work.verdict == WorkComparison::Verdict::equal ||
+                          work.verdict == WorkComparison::Verdict::similar;
+    lines_.paragraph("work:   ", printable(work.text), is_equal ? Look::plain : Look::bad);
+    if (work.steps && work.steps->before.count != work.steps->after.count) {
+      auto const& [name, before, after] = *work.steps;
+      lines_.paragraph("        ",
+                       fmt::format("window per range {}: {}",
+                                   printable(name),
+                                   window_text(before_ / static_cast<Ns>(before.count),
+                                               after_ / static_cast<Ns>(after.count))));
+    }
+    auto kernels = work.differences;
+    std::erase_if(kernels, [](auto const& one) { return one.what != "kernel"; });
+    auto const shown = std::min(kernels.size(), kShownKernels);
+    for (std::size_t i = 0; i < shown; ++i) {
+      lines_.line(fit_to("        " + printable(text_of(kernels[i])), lines_.width()));
+    }
+    if (kernels.size() > shown) {
+      lines_.line(fmt::format("        and {} more",
+                              count_text(kernels.size() - shown, "kernel", "kernels")));
+    }
+  }
+
   static Look look_of_change(Ns before, Ns after) {
     return after < before ? Look::good : after > before ? Look::bad : Look::plain;
   }
@@ -207,6 +236,27 @@ void write_side(JsonWriter& json, std::string_view name, Summary const& side) {
   json.end_object();
 }
 
+void write_work(JsonWriter& json, WorkComparison const& work) {
+  json.key("work");
+  json.begin_object(Layout::lines);
+  json.member("verdict", id_of(work.verdict));
+  json.member("text", work.text);
+  json.member("kernels_before", work.kernels_before);
+  json.member("kernels_after", work.kernels_after);
+  json.key("differences");
+  json.begin_array(Layout::lines);
+  for (auto const& one : work.differences) {
+    json.begin_object();
+    json.member("what", one.what);
+    json.member("name", one.name);
+    json.member("before", one.before);
+    json.member("after", one.after);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+}
+
 }  // namespace
 
 std::vector<Comparison> compare(std::span<Summary const> before, std::span<Summary const> after) {
@@ -216,7 +266,8 @@ std::vector<Comparison> compare(std::span<Summary const> before, std::span<Summa
           after.size());
   std::vector<Comparison> out;
   for (std::size_t i = 0; i < before.size(); ++i) {
-    auto& comparison = out.emplace_back(Comparison{before[i], after[i], {}});
+    auto& comparison = out.emplace_back(
+        Comparison{before[i], after[i], compare_work(before[i].work, after[i].work), {}});
     auto const devices = std::min(before[i].devices.size(), after[i].devices.size());
     for (std::size_t d = 0; d < devices; ++d) {
       auto const& old = before[i].devices[d];
@@ -257,6 +308,7 @@ std::string json_text(std::span<Comparison const> comparisons) {
     json.begin_object(Layout::lines);
     write_side(json, "before", comparison.before);
     write_side(json, "after", comparison.after);
+    write_work(json, comparison.work);
     json.key("devices");
     json.begin_array(Layout::lines);
     for (auto const& device : comparison.devices) {

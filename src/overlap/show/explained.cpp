@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/show/explained.hpp"
 
+#include "overlap/find/words.hpp"
 #include "overlap/show/text.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -87,22 +88,57 @@ std::vector<std::string> notes_of(Explained const& explained) {
   return notes;
 }
 
-std::string speedup_text(Prediction const& prediction) {
-  if (prediction.after <= 0) {
-    return "";
-  }
-  auto const factor =
-      static_cast<double>(prediction.before) / static_cast<double>(prediction.after);
-  return report::fixed(factor, 2) + "x";
+namespace {
+
+std::string gain_of(Ns before, Ns after) {
+  return after >= before ? std::string("nothing") : duration_text(before - after);
 }
 
+}  // namespace
+
 std::string gain_text(Prediction const& prediction) {
-  auto const& range = prediction.range;
-  return range ? fmt::format("{}, between {} and {}",
-                             speedup_text(prediction),
-                             duration_text(range->least),
-                             duration_text(range->most))
-               : speedup_text(prediction);
+  auto const& [before, after, range] = prediction;
+  auto const factor =
+      after > 0
+          ? fmt::format(", {}x",
+                        report::fixed(static_cast<double>(before) / static_cast<double>(after), 2))
+          : std::string();
+  return fmt::format("{} ({} → {}{})",
+                     gain_of(before, after),
+                     duration_text(before),
+                     duration_text(after),
+                     factor);
+}
+
+std::string gain_range_text(Prediction const& prediction) {
+  if (!prediction.range) {
+    return {};
+  }
+  auto const& [before, after, range] = prediction;
+  return fmt::format(
+      "between {} and {}", gain_of(before, range->most), gain_of(before, range->least));
+}
+
+std::string order_text(std::vector<Finding> const& findings) {
+  if (findings.empty()) {
+    return {};
+  }
+  std::string text =
+      "Lost is the time of the window that a cause had. Gain is what its fix alone is predicted to "
+      "take off the window.";
+  auto const best = std::ranges::max_element(findings, {}, [](Finding const& finding) {
+    return finding.prediction ? finding.prediction->before - finding.prediction->after : Ns{0};
+  });
+  if (best != findings.begin()) {
+    text += fmt::format(" Finding {} has the largest gain.", best - findings.begin() + 1);
+  }
+  return text;
+}
+
+std::string unrecorded_window_text(Report const& report) {
+  auto const& cost = report.recording_cost;
+  bool const is_long = cost && 50 * cost->least_window < 49 * report.window.length();
+  return is_long ? "the window without recording, an estimate: " + unrecorded_text(*cost) : "";
 }
 
 DeviceCounts counts_of(Explained const& explained, Index device) {
@@ -110,9 +146,8 @@ DeviceCounts counts_of(Explained const& explained, Index device) {
   DeviceCounts counts;
   std::vector<bool> used(recording.streams.size());
   for (auto const& activity : recording.activities) {
-    bool const within =
-        activity.time.begin < report.window.end && activity.time.end > report.window.begin;
-    if (within && recording.streams.at(activity.stream).device == device) {
+    if (is_in(activity.time, report.window) &&
+        recording.streams.at(activity.stream).device == device) {
       ++counts.activities;
       used[activity.stream] = true;
     }

@@ -30,10 +30,16 @@ struct Explained {
 [[nodiscard]] std::string title_of(Recording const& recording, Stream const& stream);
 /// Returns the notes of the report, and then those of the recording, as sentences.
 [[nodiscard]] std::vector<std::string> notes_of(Explained const& explained);
-/// Returns the factor by which the time becomes shorter, such as `1.63x`.
-[[nodiscard]] std::string speedup_text(Prediction const& prediction);
-/// Returns the factor and, if there is one, the range of the time after the fix.
+/// Returns what a fix takes off the window, such as `30.0 µs (100 µs → 70.0 µs, 1.43x)`.
 [[nodiscard]] std::string gain_text(Prediction const& prediction);
+/// Returns the least and the largest gain, such as `between nothing and 40.0 µs`; empty without a
+/// range.
+[[nodiscard]] std::string gain_range_text(Prediction const& prediction);
+/// Returns what the findings' losses and gains mean, how the findings are ordered, and which of
+/// several has the largest gain.
+[[nodiscard]] std::string order_text(std::vector<Finding> const& findings);
+/// Returns the estimated window without recording; empty if it would be about as long.
+[[nodiscard]] std::string unrecorded_window_text(Report const& report);
 
 /// Returns the number of a device's activities in the report's window, and of the streams that have
 /// any.

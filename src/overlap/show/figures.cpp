@@ -154,10 +154,10 @@ Figures figures_of(Recording const& recording, Interval window, Index device) {
     auto const& activity = recording.activities[i];
     Interval const time{std::max(activity.time.begin, window.begin),
                         std::min(activity.time.end, window.end)};
-    if (activity.time.begin >= window.end) {
+    if (activity.time.begin > window.end) {
       break;
     }
-    if (activity.time.end <= window.begin || recording.streams[activity.stream].device != device) {
+    if (!is_in(activity.time, window) || recording.streams[activity.stream].device != device) {
       continue;
     }
     sweep.count(activity);

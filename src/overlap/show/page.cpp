@@ -35,7 +35,25 @@ std::string causes_json() {
   return out;
 }
 
+/// Returns the page up to the begin of its body.
+std::string head_of(std::string_view title) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
+      kPolicy,
+      detail::xml_text(title),
+      page::style());
+}
+
 }  // namespace
+
+std::string html_text(std::span<Comparison const> comparisons) {
+  return head_of("Overlap: a comparison") +
+         fmt::format("<pre class=\"card\">\n{}</pre>\n</body>\n</html>\n",
+                     detail::xml_text(terminal_text(comparisons, {})));
+}
 
 std::string html_text(std::span<Explained const> reports, PageOptions const& options) {
   std::string title = "Overlap";
@@ -44,17 +62,9 @@ std::string html_text(std::span<Explained const> reports, PageOptions const& opt
     title += fmt::format("{} {}", title == "Overlap" ? ":" : ",", title_of(explained.recording));
     plain += terminal_text(explained, {}) + "\n";
   }
-  std::string out = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{}<noscript><pre>\n{}</pre>"
-      "</noscript>\n",
-      kPolicy,
-      detail::xml_text(title),
-      page::style(),
-      page::body(),
-      detail::xml_text(plain));
+  std::string out = head_of(title);
+  out += fmt::format(
+      "{}<noscript><pre>\n{}</pre></noscript>\n", page::body(), detail::xml_text(plain));
   out +=
       fmt::format("<script type=\"application/json\" id=\"causes\">{}</script>\n", causes_json());
   out +=

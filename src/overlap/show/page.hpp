@@ -2,6 +2,7 @@
 #pragma once
 
 #include "overlap/show/explained.hpp"
+#include "overlap/show/summary.hpp"
 
 #include <cstddef>
 #include <span>
@@ -20,5 +21,7 @@ struct PageOptions {
 /// Equal reports give equal bytes.
 [[nodiscard]] std::string html_text(std::span<Explained const> reports,
                                     PageOptions const& options = {});
+/// Returns comparisons as a page without a timeline.
+[[nodiscard]] std::string html_text(std::span<Comparison const> comparisons);
 
 }  // namespace msstream::overlap

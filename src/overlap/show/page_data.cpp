@@ -10,6 +10,8 @@
 #include "overlap/show/text.hpp"
 #include "overlap/show/wait_arrows.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -209,6 +211,7 @@ class DataWriter {
     json_.member("rows", rows_.row_count());
     json_.member("calls", rows_.call_count());
     json_.member("leftOut", rows_.left_out());
+    json_.member("unrecorded", unrecorded_window_text(report_));
     describe_devices();
     describe_lanes();
     describe_shapes();
@@ -347,6 +350,7 @@ class DataWriter {
   }
 
   void describe_findings() {
+    json_.member("order", order_text(report_.findings));
     describe("together", report_.together);
     json_.key("findings");
     json_.begin_array();
@@ -377,12 +381,10 @@ class DataWriter {
     if (prediction) {
       json_.key(name);
       json_.begin_array();
-      json_.value(prediction->before);
-      json_.value(prediction->after);
-      if (auto const& range = prediction->range) {
-        json_.value(range->least);
-        json_.value(range->most);
-        json_.value(range->why);
+      json_.value(gain_text(*prediction));
+      if (prediction->range) {
+        json_.value(
+            fmt::format("gain {}: {}", gain_range_text(*prediction), prediction->range->why));
       }
       json_.end_array();
     }

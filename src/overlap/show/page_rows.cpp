@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/show/page_rows.hpp"
 
+#include "overlap/find/tolerances.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,10 +12,6 @@
 
 namespace msstream::overlap {
 namespace {
-
-bool meets(Interval const& time, Interval const& window) {
-  return time.begin <= window.end && time.end >= window.begin;
-}
 
 /// Keeps at most `most` rows: those that are marked in `needed`, and the longest ones. Returns how
 /// many were dropped.
@@ -95,7 +93,7 @@ PageRows::PageRows(Explained const& explained, std::size_t most_rows)
   std::vector<Index> rows;
   for (std::size_t i = 0; i < recording.activities.size(); ++i) {
     auto const& activity = recording.activities[i];
-    if (device_of(activity.stream) != kNone && (needed[i] || meets(activity.time, report.window))) {
+    if (device_of(activity.stream) != kNone && (needed[i] || is_in(activity.time, report.window))) {
       rows.push_back(static_cast<Index>(i));
     }
   }
@@ -115,7 +113,7 @@ PageRows::PageRows(Explained const& explained, std::size_t most_rows)
   }
   std::vector<Index> calls;
   for (std::size_t i = 0; i < recording.calls.size(); ++i) {
-    if (needed_calls[i] || meets(recording.calls[i].time, report.window)) {
+    if (needed_calls[i] || is_in(recording.calls[i].time, report.window)) {
       calls.push_back(static_cast<Index>(i));
     }
   }
@@ -133,7 +131,7 @@ PageRows::PageRows(Explained const& explained, std::size_t most_rows)
   for (std::size_t i = 0; i < recording.ranges.size(); ++i) {
     auto const& range = recording.ranges[i];
     if (range.kind != RangeKind::on_device && range.thread != kNone &&
-        meets(range.time, report.window)) {
+        is_in(range.time, report.window)) {
       ranges.push_back(static_cast<Index>(i));
     }
   }
@@ -181,9 +179,16 @@ std::vector<PageStart> starts_of(Explained const& explained) {
       if (span == device.spans.begin()) {
         continue;
       }
-      auto const& ended = *std::prev(span);
-      if (ended.time.end == activity.time.begin && ended.cause) {
-        starts[i] = {ended.cause, ended.time.end - lost_since};
+      auto const ended = std::prev(span);
+      if (ended->time.end != activity.time.begin || !ended->cause) {
+        continue;
+      }
+      starts[i] = {ended->cause, ended->time.end - lost_since};
+      // The latency between two activities hides what held the second one until then.
+      if (auto const before = ended == device.spans.begin() ? ended : std::prev(ended);
+          starts[i].charged <= tolerance::of_order(recording) && before->time.end == lost_since &&
+          before->cause && before->time.length() > starts[i].charged) {
+        starts[i] = {before->cause, before->time.length()};
       }
     }
   }

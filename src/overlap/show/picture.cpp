@@ -193,9 +193,7 @@ class ReportPicture {
     std::string_view name_;
   };
 
-  [[nodiscard]] bool is_inside(Interval const& time) const {
-    return time.end > report_.window.begin && time.begin < report_.window.end;
-  }
+  [[nodiscard]] bool is_inside(Interval const& time) const { return is_in(time, report_.window); }
 
   /// Returns the streams of a device that have activities in the window, in their order; the
   /// busiest if there are too many.
@@ -439,8 +437,8 @@ class ReportPicture {
                                duration_text(finding.lost),
                                share_text(finding.lost, report_.window.length()),
                                finding.summary);
-      if (finding.prediction) {
-        words += fmt::format(" After the fix: {}.", gain_text(*finding.prediction));
+      if (auto const& gain = finding.prediction) {
+        words += fmt::format(" Gain, predicted: {} {}", gain_text(*gain), gain_range_text(*gain));
       }
       auto const room =
           static_cast<std::size_t>(std::max(20.0, (right_ - kMargin - 10) / kWideLetter));

@@ -3,6 +3,7 @@
 
 #include "base/json_writer.hpp"
 #include "overlap/show/figures.hpp"
+#include "overlap/show/work.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -66,12 +67,15 @@ class ReportWriter {
     json_.end_object();
     json_.member("verdict", report_.verdict);
     write("together", report_.together);
+    write(report_.recording_cost);
     json_.key("devices");
     json_.begin_array(Layout::lines);
     for (auto const& device : report_.devices) {
       write(device);
     }
     json_.end_array();
+    json_.key("work_done");
+    write(work_of({recording_, report_}));
     json_.key("findings");
     json_.begin_array(Layout::lines);
     for (auto const& finding : report_.findings) {
@@ -153,6 +157,39 @@ class ReportWriter {
     }
     json_.end_array();
   }
+  void write(WorkDone const& work) {
+    json_.begin_object(Layout::lines);
+    json_.key("kernels");
+    json_.begin_array(Layout::lines);
+    for (auto const& [name, launches] : work.kernels) {
+      json_.begin_object();
+      json_.member("name", name);
+      json_.member("launches", launches);
+      json_.end_object();
+    }
+    json_.end_array();
+    json_.member("graphs", work.graphs);
+    json_.key("copies");
+    json_.begin_array(Layout::lines);
+    for (auto const& [direction, bytes] : work.copied) {
+      json_.begin_object();
+      json_.member("direction", direction);
+      member_if_known(json_, "bytes", bytes);
+      json_.end_object();
+    }
+    json_.end_array();
+    json_.key("ranges");
+    json_.begin_array(Layout::lines);
+    for (auto const& [name, ranges] : work.ranges) {
+      json_.begin_object();
+      json_.member("name", name);
+      json_.member("count", ranges.count);
+      json_.member("time_ns", ranges.time);
+      json_.end_object();
+    }
+    json_.end_array();
+    json_.end_object();
+  }
   void members(WorkTime const& time) {
     json_.member("activities", time.activities);
     json_.member("busy_ns", time.busy);
@@ -217,6 +254,22 @@ class ReportWriter {
       json_.member("most_ns", range->most);
       json_.member("why", range->why);
     }
+    json_.end_object();
+  }
+
+  void write(std::optional<RecordingCost> const& cost) {
+    if (!cost) {
+      null_member(json_, "recording_cost");
+      return;
+    }
+    json_.key("recording_cost");
+    json_.begin_object();
+    json_.member("launches", cost->launches);
+    json_.member("overhead_ns", cost->overhead);
+    json_.member("least_per_launch_ns", cost->least_per_launch);
+    json_.member("most_per_launch_ns", cost->most_per_launch);
+    json_.member("least_window_ns", cost->least_window);
+    json_.member("most_window_ns", cost->most_window);
     json_.end_object();
   }
 

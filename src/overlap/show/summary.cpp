@@ -34,6 +34,24 @@ std::optional<Cause> cause_in(nlohmann::json const& value) {
   return cause;
 }
 
+WorkDone work_in(nlohmann::json const& entry) {
+  WorkDone work;
+  for (auto const& kernel : entry.at("kernels")) {
+    work.kernels[kernel.at("name").get<std::string>()] += kernel.at("launches").get<std::int64_t>();
+  }
+  work.graphs = entry.at("graphs").get<std::int64_t>();
+  for (auto const& copy : entry.at("copies")) {
+    auto const& bytes = copy.at("bytes");
+    work.copied[copy.at("direction").get<std::string>()] =
+        bytes.is_null() ? kUnknown : bytes.get<std::int64_t>();
+  }
+  for (auto const& range : entry.at("ranges")) {
+    work.ranges[range.at("name").get<std::string>()] = {range.at("count").get<std::uint64_t>(),
+                                                        range.at("time_ns").get<Ns>()};
+  }
+  return work;
+}
+
 Summary summary_in(nlohmann::json const& report) {
   Summary summary;
   Recording titled;
@@ -64,6 +82,9 @@ Summary summary_in(nlohmann::json const& report) {
                                 entry.at("occurrences").get<std::uint64_t>(),
                                 entry.at("summary").get<std::string>()});
   }
+  if (report.contains("work_done")) {
+    summary.work = work_in(report.at("work_done"));
+  }
   return summary;
 }
 
@@ -93,6 +114,7 @@ Summary summary_of(Explained const& explained) {
                                 finding.occurrences,
                                 finding.summary});
   }
+  summary.work = work_of(explained);
   return summary;
 }
 

@@ -3,6 +3,7 @@
 
 #include "overlap/show/explained.hpp"
 #include "overlap/show/terminal.hpp"
+#include "overlap/show/work.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -40,6 +41,7 @@ struct Summary {
   Ns window = 0;
   std::vector<Device> devices;
   std::vector<Finding> findings;
+  std::optional<WorkDone> work;  ///< empty if an older version wrote the report
 };
 
 [[nodiscard]] Summary summary_of(Explained const& explained);
@@ -70,6 +72,7 @@ struct Comparison {
   };
   Summary before;
   Summary after;
+  WorkComparison work;
   std::vector<Device> devices;
 };
 

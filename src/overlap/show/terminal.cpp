@@ -76,6 +76,9 @@ class TerminalReport {
       lines_.line();
       write(device);
     }
+    if (auto const estimate = unrecorded_window_text(report_); !estimate.empty()) {
+      lines_.paragraph("  ", estimate, Look::warning);
+    }
     write_findings();
     write_together();
     write_notes();
@@ -93,12 +96,10 @@ class TerminalReport {
   void write(DeviceReport const& report) {
     auto const counts = counts_of({recording_, report_}, report.device);
     lines_.paragraph("",
-                     fmt::format("{} · {} {} · {} {}",
+                     fmt::format("{} · {} · {}",
                                  title_of(recording_.devices.at(report.device)),
-                                 report::grouped(static_cast<std::int64_t>(counts.streams)),
-                                 counts.streams == 1 ? "stream" : "streams",
-                                 report::grouped(static_cast<std::int64_t>(counts.activities)),
-                                 counts.activities == 1 ? "activity" : "activities"),
+                                 count_text(counts.streams, "stream", "streams"),
+                                 count_text(counts.activities, "activity", "activities")),
                      Look::strong);
     write_times(rows_of(report));
     write_at_once(report);
@@ -270,11 +271,10 @@ class TerminalReport {
       lines_.line(lines_.in(Look::good, "No findings."));
       return;
     }
+    auto const count = count_text(report_.findings.size(), "finding", "findings");
     lines_.line(lines_.in(
-        Look::title,
-        report_.findings.size() == 1
-            ? "1 finding"
-            : fmt::format("{} findings, the largest loss first", report_.findings.size())));
+        Look::title, count + (report_.findings.size() == 1 ? "" : ", the largest loss first")));
+    lines_.paragraph("", order_text(report_.findings), Look::faint);
     for (std::size_t i = 0; i < report_.findings.size(); ++i) {
       write(report_.findings[i], i + 1);
     }
@@ -286,13 +286,11 @@ class TerminalReport {
     auto const indent = spaces(width_of(lead));
     lines_.line();
     lines_.paragraph(lead, fmt::format("{} [{}]", text.title, text.id), Look::strong);
-    auto loss = fmt::format("{} lost, {} of the window",
+    auto loss = fmt::format("lost: {}, {} of the window",
                             duration_text(finding.lost),
                             share_text(finding.lost, report_.window.length()));
     if (finding.occurrences > 0) {
-      loss += fmt::format(", {} {}",
-                          report::grouped(static_cast<std::int64_t>(finding.occurrences)),
-                          finding.occurrences == 1 ? "time" : "times");
+      loss += ", " + count_text(finding.occurrences, "time", "times");
     }
     if (report_.devices.size() > 1) {
       loss += fmt::format(", GPU {}", recording_.devices.at(finding.device).number);
@@ -300,20 +298,12 @@ class TerminalReport {
     lines_.paragraph(indent, loss, Look::bad);
     if (finding.prediction) {
       auto const& prediction = *finding.prediction;
-      lines_.paragraph(indent,
-                       fmt::format("after the fix, predicted: {} → {}, {}",
-                                   duration_text(prediction.before),
-                                   duration_text(prediction.after),
-                                   speedup_text(prediction)),
-                       Look::good);
+      lines_.paragraph(indent, "gain, predicted: " + gain_text(prediction), Look::good);
       if (prediction.range) {
-        auto const& range = *prediction.range;
-        lines_.paragraph(indent,
-                         fmt::format("between {} and {}: {}",
-                                     duration_text(range.least),
-                                     duration_text(range.most),
-                                     range.why),
-                         Look::good);
+        lines_.paragraph(
+            indent,
+            fmt::format("gain {}: {}", gain_range_text(prediction), prediction.range->why),
+            Look::good);
       }
     }
     lines_.paragraph(indent, printable(finding.summary));
@@ -347,12 +337,8 @@ class TerminalReport {
   void write_together() {
     if (report_.together) {
       lines_.line();
-      lines_.paragraph("",
-                       fmt::format("after all these fixes, predicted: {} → {}, {}",
-                                   duration_text(report_.together->before),
-                                   duration_text(report_.together->after),
-                                   speedup_text(*report_.together)),
-                       Look::good);
+      lines_.paragraph(
+          "", "gain of all these fixes, predicted: " + gain_text(*report_.together), Look::good);
     }
   }
 

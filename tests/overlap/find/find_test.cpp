@@ -69,6 +69,23 @@ TEST(FindTest, counts_activities_at_once) {
   expect_adds_up(report);
 }
 
+TEST(FindTest, counts_each_instant_once_at_the_edges_of_the_window) {
+  HandMade program(3);
+  program.kernel(0, 0, 10, 100);  // spans the window
+  program.kernel(1, 2, 20, 20);   // at its begin, without length
+  program.kernel(1, 4, 30, 40);
+  program.kernel(2, 6, 30, 40);  // at the same time
+  program.kernel(1, 8, 80, 80);  // at its end
+  program.recording.sort();
+  FindOptions options;
+  options.window = Interval{20'000, 80'000};
+  auto const report = find(program.recording, options);
+  EXPECT_EQ(report.devices.at(0).at_once, (std::vector<Ns>{0, 50'000, 0, 10'000}));
+  EXPECT_EQ(report.devices.at(0).busy, 60'000);
+  EXPECT_EQ(time_of(report, TimeClass::overlapped), 10'000);
+  expect_adds_up(report);
+}
+
 TEST(FindTest, adds_up_for_random_recordings_and_repeats_itself) {
   std::mt19937 random(7);
   auto const below = [&](int bound) {

@@ -41,6 +41,26 @@ Recording four_streams(std::vector<Activity> activities) {
   return recording;
 }
 
+TEST(OverlapFigures, the_edges_of_the_window_belong_to_it) {
+  // The window is [10, 60). Of stream 0, only the last one has no part in it.
+  auto const recording = four_streams({work_at(0, 100, 1),
+                                       work_at(10, 10, 0),
+                                       work_at(20, 30, 0),
+                                       work_at(20, 30, 0),
+                                       work_at(60, 60, 0),
+                                       work_at(60, 70, 0),
+                                       work_at(0, 10, 2)});
+  auto const figures = figures_of(recording, {10, 60}, 0);
+  EXPECT_EQ(figures.of(WorkKind::kernels).activities, 5U);
+  EXPECT_EQ(figures.of(WorkKind::kernels).busy, 50);
+  ASSERT_EQ(figures.streams.size(), 2U);
+  EXPECT_EQ(figures.streams[0].activities, 4U);
+  EXPECT_EQ(figures.streams[0].busy, 10);
+  EXPECT_EQ(figures.streams[0].alone, 0);
+  EXPECT_EQ(figures.streams[1].busy, 50);
+  EXPECT_EQ(figures.streams[1].alone, 40);
+}
+
 TEST(OverlapFigures, each_kind_hides_those_after_it) {
   // Time in ns:  0    10   20   30   40   50   60   70
   // stream 0          [ kernel  ]              [k ]

@@ -83,13 +83,42 @@ TEST(OverlapPage, the_description_names_what_the_columns_have) {
   EXPECT_EQ(description["findings"][0]["evidence"][0]["row"], 1);
 }
 
+TEST(OverlapPage, a_latency_does_not_hide_what_held_an_activity) {
+  Example example;
+  using enum TimeClass;
+  auto& spans = example.report.devices[0].spans;
+  spans[4] = {{60'000, 76'000}, lost, Cause::false_dependency};
+  spans.insert(spans.begin() + 5, ClassSpan{{76'000, 80'000}, idle, Cause::true_dependency});
+  auto const late = starts_of(example.explained()).at(2);
+  EXPECT_EQ(late.cause, Cause::false_dependency);
+  EXPECT_EQ(late.charged, 16'000);
+}
+
+TEST(OverlapPage, rows_are_those_of_the_window) {
+  Example example;
+  auto& activities = example.recording.activities;
+  example.report.window = {30'000, 80'000};  // the copy has ended, and "late" begins
+  example.report.findings.clear();
+  auto const rows = [&] {
+    return nlohmann::json::parse(page_data(example.explained(), {}).description)["rows"];
+  };
+  EXPECT_EQ(rows(), 1);
+  activities[0].time = {0, 90'000};  // spans the window
+  EXPECT_EQ(rows(), 2);
+  activities[2].time = {80'000, 80'000};
+  EXPECT_EQ(rows(), 3);
+  EXPECT_EQ(counts_of(example.explained(), 0).activities, 3U);
+}
+
 TEST(OverlapPage, a_prediction_has_its_range_and_the_reason) {
   Example example;
   example.report.findings[0].prediction = Prediction{
       100, 60, PredictedRange{.least = 40, .most = 90, .why = "It depends on the weather."}};
   auto const data = page_data(example.explained(), {});
   auto const finding = nlohmann::json::parse(data.description)["findings"][0];
-  EXPECT_EQ(finding["prediction"], nlohmann::json({100, 60, 40, 90, "It depends on the weather."}));
+  EXPECT_EQ(finding["prediction"],
+            nlohmann::json({"40 ns (100 ns → 60 ns, 1.67x)",
+                            "gain between 10 ns and 60 ns: It depends on the weather."}));
 }
 
 TEST(OverlapPage, an_activity_is_charged_with_the_time_before_it) {

@@ -33,13 +33,34 @@ TEST(OverlapTerminal, findings_say_cause_loss_gain_evidence_and_advice) {
   Example const example;
   auto const text = terminal_text(example.explained(), {});
   EXPECT_THAT(text, HasSubstr("1. The host did something else [host-busy]"));
-  EXPECT_THAT(text, HasSubstr("30.0 µs lost, 30% of the window, 2 times"));
-  EXPECT_THAT(text, HasSubstr("after the fix, predicted: 100 µs → 70.0 µs, 1.43x"));
+  EXPECT_THAT(text, HasSubstr("lost: 30.0 µs, 30% of the window, 2 times"));
+  EXPECT_THAT(text, HasSubstr("gain, predicted: 30.0 µs (100 µs → 70.0 µs, 1.43x)"));
   EXPECT_THAT(text, HasSubstr("· at 0.060 ms: 20 us idle before late"));
   EXPECT_THAT(text, HasSubstr("→ Prepare input ahead."));
   EXPECT_THAT(text, HasSubstr("Its gain is in part that of finding 2: do not add them."));
   EXPECT_THAT(text, HasSubstr("· a note"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+}
+
+TEST(OverlapTerminal, the_order_and_the_largest_gain_are_said_in_one_place) {
+  Example example;
+  auto const order = [&] { return terminal_text(example.explained(), {.width = 160}); };
+  EXPECT_THAT(order(), HasSubstr("2 findings, the largest loss first\nLost is the time"));
+  EXPECT_THAT(order(), Not(HasSubstr("has the largest gain")));
+  example.report.findings[1].prediction =
+      Prediction{100'000, 60'000, PredictedRange{50'000, 100'000, "It depends."}};
+  EXPECT_THAT(order(), HasSubstr("Finding 2 has the largest gain."));
+  EXPECT_THAT(order(), HasSubstr("gain between nothing and 50.0 µs: It depends."));
+}
+
+TEST(OverlapTerminal, an_estimate_without_recording_is_marked_as_one) {
+  Example example;
+  example.report.recording_cost =
+      RecordingCost{.launches = 2, .least_window = 80'000, .most_window = 90'000};
+  EXPECT_THAT(terminal_text(example.explained(), {}),
+              HasSubstr("  the window without recording, an estimate: 80.0 µs to 90.0 µs\n"));
+  example.report.recording_cost->least_window = 99'000;
+  EXPECT_THAT(terminal_text(example.explained(), {}), Not(HasSubstr("an estimate")));
 }
 
 TEST(OverlapTerminal, notes_of_the_recording_follow_those_of_the_report) {

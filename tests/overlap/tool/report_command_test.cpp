@@ -26,11 +26,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// Returns a trace of 20 kernels of 10 us, each launched `gap_us` after the one before: the host
+/// Returns a trace of kernels of 10 us, each launched `gap_us` after the one before: the host
 /// does something else in between.
-std::string trace_with_gaps(int gap_us, int rank = 0) {
+std::string trace_with_gaps(int gap_us, int rank = 0, int kernels = 20) {
   std::string events;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < kernels; ++i) {
     int const at = i * gap_us;
     events += fmt::format(
         R"(,
@@ -125,8 +125,14 @@ TEST_F(OverlapTool, a_comparison_reads_recordings_and_reports) {
   EXPECT_THAT(mixed.out, HasSubstr("x as fast"));
   EXPECT_THAT(msstream::testing::read_all(path("c.json")),
               HasSubstr("\"msstream-overlap-comparison\""));
+  EXPECT_THAT(ended.out, HasSubstr("Equal: 20 kernels"));
+  EXPECT_THAT(mixed.out, HasSubstr("Equal: 20 kernels"));
+  auto const half = run({"--compare", slow_, write("half.json", trace_with_gaps(500, 0, 10))});
+  EXPECT_THAT(half.out, HasSubstr("20 → 10 kernels, 0.50x. The times are not comparable."));
   expect_refusal({"--compare", slow_}, "expected two files, found 1");
-  expect_refusal({"--compare", slow_, fast_, "--html", path("c.html")}, "--html");
+  EXPECT_EQ(run({"--compare", slow_, fast_, "--quiet", "--html", path("c.html")}).status, 0);
+  EXPECT_THAT(msstream::testing::read_all(path("c.html")), HasSubstr("Equal: 20 kernels"));
+  expect_refusal({"--compare", slow_, fast_, "--svg", path("c.svg")}, "--svg");
   expect_refusal({"--compare", slow_, fast_, "--fail-on", "any"}, "--fail-on");
 }
 

@@ -11,6 +11,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace msstream::overlap {
@@ -35,6 +36,17 @@ std::string causes_json() {
   return out;
 }
 
+/// Returns a text of several lines for an element `pre`.
+std::string lines_of(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    auto const end = std::min(text.find('\n'), text.size());
+    out += detail::xml_text(text.substr(0, end)) + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
 /// Returns the page up to the begin of its body.
 std::string head_of(std::string_view title) {
   return fmt::format(
@@ -52,7 +64,7 @@ std::string head_of(std::string_view title) {
 std::string html_text(std::span<Comparison const> comparisons) {
   return head_of("Overlap: a comparison") +
          fmt::format("<pre class=\"card\">\n{}</pre>\n</body>\n</html>\n",
-                     detail::xml_text(terminal_text(comparisons, {})));
+                     lines_of(terminal_text(comparisons, {})));
 }
 
 std::string html_text(std::span<Explained const> reports, PageOptions const& options) {
@@ -63,8 +75,7 @@ std::string html_text(std::span<Explained const> reports, PageOptions const& opt
     plain += terminal_text(explained, {}) + "\n";
   }
   std::string out = head_of(title);
-  out += fmt::format(
-      "{}<noscript><pre>\n{}</pre></noscript>\n", page::body(), detail::xml_text(plain));
+  out += fmt::format("{}<noscript><pre>\n{}</pre></noscript>\n", page::body(), lines_of(plain));
   out +=
       fmt::format("<script type=\"application/json\" id=\"causes\">{}</script>\n", causes_json());
   out +=

@@ -58,6 +58,13 @@ TEST(OverlapPage, the_page_needs_no_network) {
   }
 }
 
+TEST(OverlapPage, texts_without_a_script_keep_their_lines) {
+  EXPECT_THAT(html_text(Example().all()), HasSubstr("\n2 findings, the largest loss first\n"));
+  auto const summary = summary_of(Example().explained());
+  auto const comparison = html_text(compare({&summary, 1}, {&summary, 1}));
+  EXPECT_THAT(comparison, HasSubstr("\nwork:   Equal: 2 kernels, and as many bytes copied.\n"));
+}
+
 TEST(OverlapPage, names_cannot_leave_their_place) {
   auto const harmless = html_text(Example().all());
   auto const hostile = html_text(Example(hostile_name(), hostile_name()).all());

@@ -95,8 +95,8 @@ TYPED_TEST(PrefetchTest, work_on_a_batch_does_not_wait_for_the_next_copies) {
   auto& tracker = *this->device().tracker();
   auto& compute = pool[0].compute().engine().slot();
   auto& copies = pool[0].h2d().engine().slot();
-  static_cast<void>(ops::scale(this->upload(4), 2.0F));  // loads the kernel
-  Gate gate;                                             // keeps later work incomplete
+  static_cast<void>(ops::scale(*this->upload(4), 2.0F));  // loads the kernel
+  Gate gate;                                              // keeps later work incomplete
   // The queue of the h2d stream is [wait for the test's gate, copy of batch 0, copy of batch 1];
   // that of the compute stream is [work on batch 0].
   gate.hold(pool[0].h2d());

@@ -288,7 +288,7 @@ std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& op
     programs.emplace_back(recording);
     collectives.emplace_back(programs.back());
   }
-  align(programs, collectives);
+  auto const doubts = align(ranks, collectives);
   std::vector<Report> reports;
   reports.reserve(ranks.size());
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
@@ -297,6 +297,7 @@ std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& op
       of_rank.window = options.windows.at(rank);
     }
     reports.push_back(explain(programs[rank], collectives[rank], of_rank));
+    std::ranges::copy(doubts, std::back_inserter(reports.back().notes));
   }
   return reports;
 }

@@ -52,6 +52,7 @@ void AloneTime::charge(Interval time, Index running, Ledger& ledger) {
   }
   offer_own_stream(time, running);
   offer_peers(time, running);
+  std::erase_if(offers_, [&](Charge const& offered) { return waits_for_held(offered); });
   Charge const rest{.time = time, .kind = TimeClass::alone, .cause = {}, .holder = running};
   if (offers_.empty()) {
     ledger.add(rest);
@@ -91,6 +92,29 @@ void AloneTime::charge(Interval time, Index running, Ledger& ledger) {
     charge.time = part;
     ledger.add(charge);
   }
+}
+
+/// Whether the host waited, in an offered call, for work that a queue of the device keeps back:
+/// then the queue counts.
+bool AloneTime::waits_for_held(Charge const& offered) const {
+  if (offered.cause != Cause::host_synchronization || offered.call == kNone) {
+    return false;
+  }
+  auto const& call = program_.call(offered.call);
+  auto const sync = program_.sync_of(offered.call);
+  auto stream = kNone;
+  if (sync != kNone) {
+    auto const& made = program_.recording().syncs[sync];
+    stream = made.kind == SyncKind::event ? made.record_stream : made.stream;
+  }
+  return std::ranges::any_of(offers_, [&](Charge const& other) {
+    bool const is_queue = other.cause == Cause::copy_engine || other.cause == Cause::hardware_queue;
+    return is_queue && other.time.begin <= offered.time.begin &&
+           other.time.end >= offered.time.end &&
+           (program_.activity(other.held).call == offered.call ||
+            (program_.activity(other.held).stream == stream &&
+             program_.called(other.held) < call.time.begin));
+  });
 }
 
 /// Finds the next activity of each stream that begins at `end` or later.

@@ -29,6 +29,7 @@ class AloneTime {
 
  private:
   void find_queued(Ns end);
+  [[nodiscard]] bool waits_for_held(Charge const& offered) const;
   void offer_stream(Interval time, Index running, Index held);
   void offer_without_calls(Interval time, Index running, Index held);
   void offer_host(Interval time, Index running, Index held);

@@ -2,6 +2,9 @@
 #include "overlap/find/collectives.hpp"
 
 #include "overlap/find/tolerances.hpp"
+#include "overlap/recording/collective_matches.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -94,40 +97,40 @@ void Collectives::set_waited(Index activity, Ns waited) {
   waited_[activity] = waited;
 }
 
-void align(std::span<Program const> programs, std::span<Collectives> collectives) {
-  struct Part {
-    std::size_t rank;
-    Index activity;
+std::vector<std::string> align(std::span<Recording const> ranks,
+                               std::span<Collectives> collectives) {
+  auto matches = match_collectives(ranks);
+  auto const time_of = [&](CollectivePart const& part) {
+    return ranks[part.rank].activities[part.activity].time;
   };
-  std::map<std::tuple<std::string, std::string, std::int64_t>, std::vector<Part>> groups;
-  for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    auto const& recording = programs[rank].recording();
-    for (Index i = 0; i < recording.activities.size(); ++i) {
-      if (auto const index = recording.activities[i].collective; index != kNone) {
-        auto const& collective = recording.collectives[index];
-        if (collective.sequence != kUnknown) {
-          groups[{std::string(recording.names[collective.group]),
-                  std::string(recording.names[collective.name]),
-                  collective.sequence}]
-              .push_back({rank, i});
-        }
-      }
+  std::size_t by_order = 0;
+  std::size_t apart = 0;
+  for (auto const& [parts, is_by_order] : matches.collectives) {
+    Ns latest = time_of(parts.front()).begin;
+    Ns earliest_end = time_of(parts.front()).end;
+    for (auto const& part : parts) {
+      latest = std::max(latest, time_of(part).begin);
+      earliest_end = std::min(earliest_end, time_of(part).end);
     }
-  }
-  for (auto const& [key, parts] : groups) {
-    if (parts.size() < 2) {
+    by_order += is_by_order ? 1 : 0;
+    if (is_by_order && latest > earliest_end + tolerance::kLongGap) {
+      ++apart;  // a collective that ends before another rank begins it is another one
       continue;
     }
-    Ns latest = programs[parts.front().rank].activity(parts.front().activity).time.begin;
     for (auto const& part : parts) {
-      latest = std::max(latest, programs[part.rank].activity(part.activity).time.begin);
-    }
-    for (auto const& part : parts) {
-      auto const& time = programs[part.rank].activity(part.activity).time;
-      collectives[part.rank].set_waited(part.activity,
-                                        std::clamp<Ns>(latest - time.begin, 0, time.length()));
+      collectives[part.rank].set_waited(
+          part.activity, std::clamp<Ns>(latest - time_of(part).begin, 0, time_of(part).length()));
     }
   }
+  if (apart > 0) {
+    matches.doubts.push_back(fmt::format(
+        "{} of {} collectives without sequence numbers ended on one rank before another one began "
+        "them: whether they waited for another rank cannot be told. Record the same steps on all "
+        "ranks.",
+        apart,
+        by_order));
+  }
+  return std::move(matches.doubts);
 }
 
 }  // namespace msstream::overlap

@@ -4,6 +4,7 @@
 #include "overlap/find/program.hpp"
 
 #include <span>
+#include <string>
 #include <vector>
 
 namespace msstream::overlap {
@@ -32,7 +33,9 @@ class Collectives {
   std::vector<Ns> waited_;  ///< empty without collectives
 };
 
-/// Finds by the recordings of several ranks how long each collective waited, for all of them.
-void align(std::span<Program const> programs, std::span<Collectives> collectives);
+/// Finds by the recordings of several ranks how long each collective waited, for all of them, and
+/// returns in sentences what cannot be told.
+[[nodiscard]] std::vector<std::string> align(std::span<Recording const> ranks,
+                                             std::span<Collectives> collectives);
 
 }  // namespace msstream::overlap

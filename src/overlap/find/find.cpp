@@ -68,6 +68,8 @@ Interval replayed_part(Program const& program, Interval window) {
 
 /// A fix gains something if it is at least the window divided by this.
 constexpr Ns kLeastGain = 100;
+/// Likewise, of leaving out waits that the program may need.
+constexpr Ns kLeastChainGain = 50;
 
 /// Predicts the window after the fix of each finding, and returns whether each has something to
 /// gain, alone or beside the fixes of the others.
@@ -80,24 +82,27 @@ std::vector<bool> predict(Report& report,
   if (report.findings.empty()) {
     return gains;
   }
-  Replay const replay(program, host, collectives, replayed_part(program, report.window));
-  double const before = replay.makespan_ns({});
+  auto const part = replayed_part(program, report.window);
+  Replay const replay(program, host, collectives, part);
+  double const before = replay.run({}).makespan_ns;
   if (before <= 0) {
     return gains;
   }
   auto const window = report.window.length();
-  auto const after = [&](Fix const& fix) {
-    double const ratio = std::min(replay.makespan_ns(fix) / before, 1.0);
+  auto const scaled = [&](Replayed const& fixed, double without) {
+    // The part of the window that was replayed has the least time of its own work.
+    double const least = fixed.least_ns / static_cast<double>(std::max<Ns>(part.length(), 1));
+    double const ratio = std::min(std::max(fixed.makespan_ns / without, least), 1.0);
     return static_cast<Ns>(ratio * static_cast<double>(window));
   };
+  auto const after = [&](Fix const& fix) { return scaled(replay.run(fix), before); };
   // Kernels that leave room on the multiprocessors may run beside each other at full speed.
   Fix room;
   room.leaves_room = true;
-  double const before_with_room = replay.makespan_ns(room);
+  double const before_with_room = replay.run(room).makespan_ns;
   auto const after_with_room = [&](Fix fix) {
     fix.add(room);
-    double const ratio = std::min(replay.makespan_ns(fix) / before_with_room, 1.0);
-    return static_cast<Ns>(ratio * static_cast<double>(window));
+    return scaled(replay.run(fix), before_with_room);
   };
   Fix all;
   int fixes = 0;
@@ -171,7 +176,7 @@ std::vector<bool> predict(Report& report,
       continue;
     }
     auto const least = prediction->range ? prediction->range->least : prediction->after;
-    gains[i] = least < window - window / kLeastGain;
+    gains[i] = least < window - window / (is_chain ? kLeastChainGain : kLeastGain);
     if (!gains[i] && fixes > 1 && own[i]) {
       // Another cause may hide what this one would gain.
       Fix others;
@@ -233,13 +238,15 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
       auto found = findings_of(program, ledger, device, report.window, least);
       std::ranges::move(found, std::back_inserter(report.findings));
     }
-    std::ranges::stable_sort(report.findings, std::ranges::greater(), &Finding::lost);
+    sort_findings(report.findings);
     auto const gains = predict(report, program, host, collectives, ledgers);
     std::vector<Finding> kept;
     for (std::size_t i = 0; i < gains.size(); ++i) {
       auto& finding = report.findings[i];
       auto& known = harmless[finding.device][static_cast<std::size_t>(finding.cause)];
-      auto const lost = gains[i] ? 0 : lost_beside(report, finding);
+      auto const lost = gains[i]                                 ? 0
+                        : finding.cause == Cause::hardware_queue ? finding.lost
+                                                                 : lost_beside(report, finding);
       if (lost > 0 && !known && finding.cause != Cause::true_dependency) {
         report.notes.push_back(
             harmless_text(recording, finding.device, finding.cause, lost, report.window));
@@ -288,7 +295,7 @@ std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& op
     programs.emplace_back(recording);
     collectives.emplace_back(programs.back());
   }
-  align(programs, collectives);
+  auto const doubts = align(ranks, collectives);
   std::vector<Report> reports;
   reports.reserve(ranks.size());
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
@@ -297,6 +304,7 @@ std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& op
       of_rank.window = options.windows.at(rank);
     }
     reports.push_back(explain(programs[rank], collectives[rank], of_rank));
+    std::ranges::copy(doubts, std::back_inserter(reports.back().notes));
   }
   return reports;
 }

@@ -118,13 +118,26 @@ std::vector<Finding> findings_of(Program const& program,
       }
     }
   }
-  // A chain of work is no fault. It is a finding if nothing else limits the window.
-  if (enough(Cause::true_dependency) && findings.empty() &&
-      !is_one_stream(work_of_streams(program, device, window))) {
+  // A chain of work is no fault, and comes last. Beside other findings, its waits are worth a look
+  // also if they take less time.
+  auto const& chain = ledger.dependent();
+  auto of_chain = least;
+  of_chain.chain = findings.empty() ? least.chain : least.chain_beside;
+  if (static_cast<double>(chain.time()) >=
+          least_share(Cause::true_dependency, of_chain) * static_cast<double>(window.length()) &&
+      chain.time() > 0 && !is_one_stream(work_of_streams(program, device, window))) {
     findings.push_back(finding_of(program, ledger, Cause::true_dependency, device, window));
   }
-  std::ranges::stable_sort(findings, std::ranges::greater(), &Finding::lost);
+  sort_findings(findings);
   return findings;
+}
+
+void sort_findings(std::vector<Finding>& findings) {
+  std::ranges::stable_sort(findings, [](Finding const& a, Finding const& b) {
+    bool const a_is_chain = a.cause == Cause::true_dependency;
+    bool const b_is_chain = b.cause == Cause::true_dependency;
+    return a_is_chain != b_is_chain ? b_is_chain : a.lost > b.lost;
+  });
 }
 
 void mark_shared_gains(std::vector<Finding>& findings) {

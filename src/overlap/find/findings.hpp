@@ -20,6 +20,7 @@ struct LeastShares {
   double unknown = 0.05;
   /// Chains of work that needs each other.
   double chain = 0.2;
+  double chain_beside = 0.05;  ///< likewise, if there are other findings
 };
 
 /// Returns the findings of a device, the largest first, with the intervals of the ledger, which
@@ -29,6 +30,9 @@ struct LeastShares {
                                                Index device,
                                                Interval window,
                                                LeastShares const& least);
+
+/// Orders findings: the largest loss first, and chains of work that needs each other last.
+void sort_findings(std::vector<Finding>& findings);
 
 /// Returns the sum behind a finding.
 [[nodiscard]] CauseSum const& sum_of(Ledger const& ledger, Cause cause);

@@ -24,13 +24,25 @@ std::unordered_set<Index> overtaking(Program const& program, CauseSum const& sum
   return small;
 }
 
-/// Returns all waits for some activities, also those that were charged to no time: of several
-/// streams that wait for one activity, one is charged.
+/// Whether an activity surely needs what it waits for: a kernel its upload, a download its kernel.
+bool surely_needs(Program const& program, Index after, Index before) {
+  auto const& first = program.activity(before);
+  auto const& second = program.activity(after);
+  auto const is = [](Activity const& one, CopyDirection direction) {
+    return one.kind == ActivityKind::copy && one.direction == direction;
+  };
+  return (is(first, CopyDirection::h2d) && second.kind != ActivityKind::copy) ||
+         (first.kind != ActivityKind::copy && is(second, CopyDirection::d2h));
+}
+
+/// Returns all waits for some activities that may not be needed, also those that were charged to no
+/// time: of several streams that wait for one activity, one is charged.
 std::unordered_set<Index> waits_for(Program const& program, std::vector<Index> const& activities) {
   std::unordered_set<Index> waits;
   for (Index i = 0; i < program.recording().activities.size(); ++i) {
     for (auto const& wait : program.waits_of(i)) {
-      if (std::ranges::binary_search(activities, wait.target)) {
+      if (std::ranges::binary_search(activities, wait.target) &&
+          !surely_needs(program, i, wait.target)) {
         waits.insert(wait.sync);
       }
     }
@@ -149,6 +161,9 @@ std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& s
         return std::nullopt;
       }
       fix.waits = waits_for(program, sum.holders);
+      if (fix.waits.empty()) {
+        return std::nullopt;
+      }
       break;
     case Cause::collective_order:
     case Cause::bandwidth_shared:

@@ -75,7 +75,7 @@ std::optional<Hold> Holds::by_waits(Index held, Index running, Ns at) const {
     if (!wait.known || wait.target == kNone || program_.activity(wait.target).time.end <= at) {
       continue;
     }
-    std::optional<Hold> hold = Hold{};
+    std::optional<Hold> hold = Hold{.cause = {}, .wait = wait.sync};
     if (wait.target == running) {
       hold = by_wait(wait, held, running);
     } else if (program_.activity(wait.target).stream == program_.activity(running).stream) {

@@ -120,6 +120,9 @@ void Host::judge_calls() {
       } else {
         thread.blocking.push_back({time, cause, call});
       }
+      if (recording.calls[call].kind == CallKind::query) {
+        polls_[call] = thread.blocking.back().call;
+      }
     }
   }
 }
@@ -243,7 +246,9 @@ bool Host::asks_again(Index before, Index call) const {
   auto const asks = [&](Index i) {
     return program_.call(i).kind == CallKind::query && causes_[i] == Cause::host_synchronization;
   };
-  return asks(before) && asks(call);
+  return asks(before) && asks(call) &&
+         program_.call(call).time.begin - program_.call(before).time.end <=
+             tolerance::kLongOperation;
 }
 
 bool Host::queue_is_full(Index call) const {
@@ -302,7 +307,8 @@ void Host::append_calls(Index thread, Interval time, std::vector<HostState>& sta
   Ns done = time.begin;
   for (; at != calls.end() && begin_of(*at) < time.end; ++at) {
     auto const part = clipped(program_.call(*at).time, {done, time.end});
-    append(states, {part, causes_[*at], *at});
+    auto const poll = poll_of(*at);
+    append(states, {part, causes_[*at], poll == kNone ? *at : poll});
     done = std::max(done, part.end);
   }
   lay_overheads(thread, time, states);
@@ -360,7 +366,7 @@ void Host::append_gap(Index thread, Interval time, std::vector<HostState>& state
     gap.begin = std::min(time.begin, program_.call(*(after - 1)).time.end);
   }
   if (after != calls.begin() && after != calls.end() && asks_again(*(after - 1), *after)) {
-    append(states, {time, Cause::host_synchronization, *(after - 1)});
+    append(states, {time, Cause::host_synchronization, poll_of(*after)});
     return;
   }
   if (!is_long_gap(thread, gap)) {

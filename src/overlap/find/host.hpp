@@ -5,6 +5,7 @@
 #include "overlap/find/program.hpp"
 
 #include <cstddef>
+#include <unordered_map>
 #include <vector>
 
 namespace msstream::overlap {
@@ -40,6 +41,12 @@ class Host {
 
   /// Returns the cause of time that a device lost while a call went on.
   [[nodiscard]] Cause cause_of_call(Index call) const { return causes_[call]; }
+  /// Returns the first query of the loop in which a query waits by asking again; kNone if the call
+  /// belongs to none.
+  [[nodiscard]] Index poll_of(Index call) const {
+    auto const found = polls_.find(call);
+    return found == polls_.end() ? kNone : found->second;
+  }
   /// Returns the calls of a thread by their begin.
   [[nodiscard]] std::vector<Index> const& calls_of(Index thread) const {
     return threads_[thread].calls;
@@ -70,7 +77,8 @@ class Host {
 
   Program const& program_;
   std::vector<ThreadTime> threads_;
-  std::vector<Cause> causes_;  ///< of calls
+  std::vector<Cause> causes_;               ///< of calls
+  std::unordered_map<Index, Index> polls_;  ///< by query, the first one of its loop
   std::vector<bool> first_launches_;
   std::vector<Ns> issue_times_;  ///< of all activities, ascending
   Ns usual_launch_ = 0;          ///< the median length of a launch's call

@@ -55,6 +55,12 @@ void Ledger::add(Charge const& charge) {
   }
 }
 
+void Ledger::add_beside(Charge const& charge) {
+  if (charge.time.length() > 0) {
+    gather(sums_[static_cast<std::size_t>(*charge.cause)], charge);
+  }
+}
+
 void Ledger::gather(CauseSum& sum, Charge const& charge) {
   auto const length = charge.time.length();
   (charge.kind == TimeClass::idle ? sum.idle : sum.lost) += length;

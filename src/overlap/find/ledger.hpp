@@ -67,6 +67,8 @@ class Ledger {
   void reserve(std::size_t spans) { spans_.reserve(spans); }
   /// Adds a charge that begins where the one before ended.
   void add(Charge const& charge);
+  /// Adds to a cause time that has another class already, after what the cause has.
+  void add_beside(Charge const& charge);
   /// Adds time in which `count` activities run.
   void add_at_once(std::size_t count, Ns time);
   /// Takes a sum of time that has another class already.

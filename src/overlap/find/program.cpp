@@ -17,6 +17,7 @@ Program::Program(Recording const& recording) : recording_(recording) {
   order_streams();
   find_issues();
   join_calls();
+  find_graphs_at_once();
   join_waits();
   if (recording_.has_dependencies) {
     needs_begin_.assign(recording_.activities.size() + 1, 0);
@@ -122,6 +123,30 @@ void Program::join_calls() {
     if (auto const call = recording_.syncs[i].call; call != kNone && sync_of_call_[call] == kNone) {
       sync_of_call_[call] = i;
     }
+  }
+}
+
+void Program::find_graphs_at_once() {
+  struct Run {
+    Index call = kNone;
+    Ns end = 0;
+  };
+  std::map<std::pair<Index, std::int64_t>, Run> latest;
+  auto const& activities = recording_.activities;
+  for (Index i = 0; i < activities.size(); ++i) {
+    auto const& activity = activities[i];
+    if (activity.graph == kUnknown || activity.call == kNone) {
+      continue;
+    }
+    auto const graph = std::pair(device_of(i), activity.graph);
+    auto& run = latest[graph];
+    if (run.call != activity.call) {
+      if (run.call != kNone && activity.time.begin + 2 * recording_.clock_step < run.end) {
+        graphs_at_once_.insert(graph);
+      }
+      run.call = activity.call;
+    }
+    run.end = std::max(run.end, activity.time.end);
   }
 }
 

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -81,12 +83,14 @@ class Program {
   }
 
   /// Whether two activities are, or belong to, two launches of one executable graph, which run one
-  /// after the other in whatever streams.
+  /// after the other in whatever streams. Graphs of which launches were seen at once are several
+  /// with one number.
   [[nodiscard]] bool are_runs_of_one_graph(Index first, Index second) const {
     auto const& a = activity(first);
     auto const& b = activity(second);
     return a.graph != kUnknown && a.graph == b.graph && a.call != kNone && b.call != kNone &&
-           a.call != b.call && device_of(first) == device_of(second);
+           a.call != b.call && device_of(first) == device_of(second) &&
+           !graphs_at_once_.contains({device_of(first), a.graph});
   }
 
   /// Whether the activity `after` needs what `before` wrote, directly or through others: as the
@@ -98,6 +102,7 @@ class Program {
   void find_issues();
   void join_waits();
   void join_calls();
+  void find_graphs_at_once();
 
   Recording const& recording_;
   std::vector<std::vector<Index>> by_device_;
@@ -110,6 +115,7 @@ class Program {
   std::vector<Index> issued_begin_;  ///< of each call, the first of issued_activities_
   std::vector<Index> issued_activities_;
   std::vector<Index> sync_of_call_;
+  std::set<std::pair<Index, std::int64_t>> graphs_at_once_;  ///< devices and graphs
   std::vector<Index> needs_begin_;  ///< of each activity, the first of needs_
   std::vector<Index> needs_;
 };

@@ -107,9 +107,13 @@ void Replay::take_steps() {
     if (!issues[made.thread]) {
       continue;
     }
+    auto const poll = host_.poll_of(call);
+    if (poll != kNone && poll != call && poll >= first) {
+      continue;  // a loop of queries is one wait
+    }
     Step step{.call = call, .cost = made.time.length(), .after = previous[made.thread]};
     auto const end_of = [&](Index place) {
-      return place == 0 ? start_ : recording.calls[steps_[place - 1].call].time.end;
+      return place == 0 ? start_ : time_of(steps_[place - 1].call).end;
     };
     Interval gap{end_of(step.after), made.time.begin};
     step.long_gap = host_.is_long_gap(made.thread, gap);
@@ -125,16 +129,36 @@ void Replay::take_steps() {
     steps_.push_back(step);
     auto const place = static_cast<Index>(steps_.size());
     previous[made.thread] = place;
-    if (ended_last == 0 || made.time.end >= end_of(ended_last)) {
+    if (ended_last == 0 || time_of(call).end >= end_of(ended_last)) {
       ended_last = place;
     }
   }
 }
 
+/// Returns the time of a call; of the first query of a loop, that of the loop.
+Interval Replay::time_of(Index call) const {
+  auto const& made = program_.call(call);
+  auto time = made.time;
+  if (host_.poll_of(call) == call) {
+    auto const* const loop = host_.last_blocking(made.thread, time.begin + 1);
+    time.end = loop == nullptr ? time.end : std::max(time.end, loop->time.end);
+  }
+  return time;
+}
+
+/// Returns the last activity of a stream that had ended at a time; kNone if none had.
+Index Replay::last_ended(Index stream, Ns at) const {
+  auto const activities = program_.of_stream(stream);
+  auto const after = std::ranges::upper_bound(
+      activities, at, {}, [&](Index i) { return program_.activity(i).time.end; });
+  return after == activities.begin() ? kNone : *(after - 1);
+}
+
 /// Finds the activities that a call waited for: of each stream, the last one that had ended.
 void Replay::find_targets(Step& step) {
   auto const& recording = program_.recording();
-  auto const& call = recording.calls[step.call];
+  auto call = recording.calls[step.call];
+  call.time = time_of(step.call);
   step.first_target = static_cast<std::uint32_t>(targets_.size());
   auto const add = [&](Index i) {
     if (i != kNone && is_inside(i) && program_.activity(i).time.end > call.time.begin &&
@@ -147,6 +171,17 @@ void Replay::find_targets(Step& step) {
     for (auto const i : issued) {
       add(i);
     }
+  } else if (call.kind == CallKind::query && host_.poll_of(step.call) != kNone) {
+    // The host asked for what ended last before the last query.
+    Index asked = kNone;
+    for (Index s = 0; s < recording.streams.size(); ++s) {
+      auto const i = last_ended(s, call.time.end);
+      if (i != kNone &&
+          (asked == kNone || program_.activity(i).time.end > program_.activity(asked).time.end)) {
+        asked = i;
+      }
+    }
+    add(asked);
   } else if (call.kind == CallKind::synchronize || call.kind == CallKind::release) {
     auto const sync = program_.sync_of(step.call);
     auto stream = sync == kNone ? kNone : recording.syncs[sync].stream;
@@ -157,12 +192,7 @@ void Replay::find_targets(Step& step) {
       if (stream != kNone && s != stream) {
         continue;
       }
-      auto const activities = program_.of_stream(s);
-      auto const end_of = [&](Index i) { return program_.activity(i).time.end; };
-      auto const after = std::ranges::upper_bound(activities, call.time.end, {}, end_of);
-      if (after != activities.begin()) {
-        add(*(after - 1));
-      }
+      add(last_ended(s, call.time.end));
     }
   }
   step.targets = static_cast<std::uint32_t>(targets_.size()) - step.first_target;

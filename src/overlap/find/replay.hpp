@@ -7,9 +7,11 @@
 #include "overlap/find/program.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -43,6 +45,14 @@ struct Fix {
 /// replay knows.
 [[nodiscard]] std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& sum);
 
+/// The outcome of a replay.
+struct Replayed {
+  double makespan_ns = 0;  ///< from the first call or activity to the end of the last activity
+  /// The time that no order of the work can go below: the calls of each thread, the work of each
+  /// stream, the copies of each engine, and what the kernels take of the multiprocessors.
+  double least_ns = 0;
+};
+
 /// Replays a part of a program, as it was or with a fix. Threads make their calls, with the time
 /// that each took and the gaps between; streams run their work in order and wait as they did; the
 /// multiprocessors and copy engines of each device are shared as in the simulated runtime.
@@ -50,8 +60,7 @@ class Replay {
  public:
   Replay(Program const& program, Host const& host, Collectives const& collectives, Interval window);
 
-  /// Returns the time from the first call or activity to the end of the last activity.
-  [[nodiscard]] double makespan_ns(Fix const& fix) const;
+  [[nodiscard]] Replayed run(Fix const& fix) const;
 
  private:
   class Run;
@@ -82,7 +91,15 @@ class Replay {
   void take_work();
   void find_pinned_rates();
   void find_targets(Step& step);
+  [[nodiscard]] Interval time_of(Index call) const;
+  [[nodiscard]] Index last_ended(Index stream, Ns at) const;
   [[nodiscard]] Ns measured_ready(Index activity) const;
+  // The recorded times, as a fix changes them.
+  [[nodiscard]] std::pair<double, double> gap_and_cost(Step const& step, Fix const& fix) const;
+  [[nodiscard]] double device_ns(std::size_t activity, Fix const& fix) const;
+  [[nodiscard]] static bool is_divided(Work const& work, Fix const& fix);
+  [[nodiscard]] int sms_of(std::size_t activity, Fix const& fix) const;
+  [[nodiscard]] double least_ns(Fix const& fix) const;
   [[nodiscard]] bool is_inside(Index activity) const { return places_[activity] != kNone; }
 
   Program const& program_;

@@ -20,7 +20,6 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kAfterWait = 2'000;  ///< the host's reaction to the end of work
-constexpr double kGraphStep = 300;    ///< the host's part of a launch inside a graph
 /// From the end of a kernel to the begin of the next one in a graph: 0.67 and 0.71 us for two
 /// chains of kernels on an H200.
 constexpr double kGraphGap = 700;
@@ -136,13 +135,32 @@ class Replay::Run {
     }
   }
 
+  /// Returns the last work before a moved kernel in its old stream that it still follows: that of
+  /// its thread, or what the program declares that it needs. kNone if there is none.
+  [[nodiscard]] Index before_moved_kernel(Index i) const {
+    constexpr int kMostSteps = 64;
+    auto const& program = replay_.program_;
+    auto before = program.previous(i);
+    for (int step = 0; step < kMostSteps && before != kNone; ++step) {
+      auto const declared = program.declared(before, i);
+      if (declared ? *declared : program.thread_of(before) == program.thread_of(i)) {
+        return before;
+      }
+      before = program.previous(before);
+    }
+    return kNone;
+  }
+
   /// Returns whether a moved activity is needed by what followed it in its stream.
   [[nodiscard]] bool is_needed_after(Index moved, Index next) const {
     if (auto const declared = replay_.program_.declared(moved, next)) {
       return *declared;
     }
     auto const& copy = replay_.program_.activity(moved);
-    return copy.kind == ActivityKind::copy && copy.direction != CopyDirection::d2h;
+    if (copy.kind != ActivityKind::copy) {
+      return replay_.program_.thread_of(moved) == replay_.program_.thread_of(next);
+    }
+    return copy.direction != CopyDirection::d2h;
   }
 
   /// Returns the place, plus 1, of the first step that a thread took after it last waited.
@@ -177,6 +195,9 @@ class Replay::Run {
         ready_[a] = static_cast<double>(std::max<Ns>(program.issued(i) - replay_.start_, 0));
       }  // otherwise a call that was not recorded issued it, soon after the work before it
       auto before = program.previous(i);
+      while (before != kNone && runs_beside(before, i)) {
+        before = program.previous(before);
+      }
       bool const needs_before = !is_moved(i) || (activity(a).kind == ActivityKind::copy &&
                                                  activity(a).direction == CopyDirection::d2h);
       if (needs_before) {
@@ -190,6 +211,9 @@ class Replay::Run {
           before = program.previous(before);
         }
         link(before, a);
+      }
+      if (is_moved(i) && activity(a).kind != ActivityKind::copy) {
+        link(before_moved_kernel(i), a);
       }
       for (auto const& wait : program.waits_of(i)) {
         if (wait.target != kNone && !fix_.waits.contains(wait.sync)) {
@@ -219,30 +243,43 @@ class Replay::Run {
     }
   }
 
-  /// Links an activity of a graph: a run with the run before it, and nodes with those that had
-  /// ended before them, since recordings do not have the edges.
+  /// Whether two activities of one stream ran at once: nodes of a graph, or programmatic launches.
+  [[nodiscard]] bool runs_beside(Index before, Index i) const {
+    auto const& program = replay_.program_;
+    return program.activity(before).time.end >
+           program.activity(i).time.begin + 2 * program.recording().clock_step;
+  }
+
+  /// Links an activity of a graph: a run with the run before it, if they are not seen at once, and
+  /// nodes with those of their run that had ended before them, since recordings do not have the
+  /// edges.
   void link_graph(std::size_t a) {
-    auto const& time = activity(a).time;
-    auto& run = runs_[{device_of(a), activity(a).graph}];
-    bool const is_new_run =
-        !run.nodes.empty() && activity(run.nodes.back()).call != activity(a).call;
-    if (is_new_run) {
-      run.before.swap(run.nodes);
-      run.nodes.clear();
+    auto const i = replay_.activities_[a];
+    auto& runs = runs_[{device_of(a), activity(a).graph}];
+    constexpr std::size_t kMostRuns = 64;  // at once
+    auto run = runs.rbegin();
+    auto const end = runs.rbegin() + static_cast<std::ptrdiff_t>(std::min(runs.size(), kMostRuns));
+    while (run != end && activity(run->back()).call != activity(a).call) {
+      ++run;
     }
-    if (run.nodes.empty()) {
-      for (auto const node : run.before) {
-        link(replay_.activities_[node], a);
+    if (run == end) {
+      if (!runs.empty() &&
+          replay_.program_.are_runs_of_one_graph(replay_.activities_[runs.back().back()], i)) {
+        for (auto const node : runs.back()) {
+          link(replay_.activities_[node], a);
+        }
       }
+      runs.push_back({a});
+      return;
     }
     constexpr std::size_t kMostNodes = 16;
-    auto const count = std::min(run.nodes.size(), kMostNodes);
-    for (auto place = run.nodes.size() - count; place < run.nodes.size(); ++place) {
-      if (activity(run.nodes[place]).time.end <= time.begin) {
-        link(replay_.activities_[run.nodes[place]], a);
+    for (auto place = run->size() - std::min(run->size(), kMostNodes); place < run->size();
+         ++place) {
+      if (activity((*run)[place]).time.end <= activity(a).time.begin) {
+        link(replay_.activities_[(*run)[place]], a);
       }
     }
-    run.nodes.push_back(a);
+    run->push_back(a);
   }
 
   /// Links work of the legacy stream with that of blocking streams which was issued before.
@@ -268,24 +305,7 @@ class Replay::Run {
 
   void begin_step(std::size_t s) {
     auto const& step = replay_.steps_[s];
-    double gap = static_cast<double>(step.gap);
-    if (fix_.no_gaps && step.long_gap) {
-      gap = std::min<double>(gap, tolerance::kIssue);
-    }
-    auto const kind = replay_.program_.call(step.call).kind;
-    bool const issues = kind != CallKind::synchronize && kind != CallKind::release &&
-                        kind != CallKind::allocate && kind != CallKind::load_module;
-    double cost = static_cast<double>(step.cost);
-    // Calls that took long for another cause do so in a graph as well.
-    bool const is_usual = cost <= tolerance::kLongGap &&
-                          replay_.host_.cause_of_call(step.call) == Cause::launch_bound;
-    if (fix_.graph && issues && is_usual) {
-      gap = step.long_gap ? gap : 0;
-      cost = std::min(cost, replay_.program_.issued_by(step.call).empty() ? 0.0 : kGraphStep);
-    }
-    if (is_freed(step) || (fix_.no_gaps && kind == CallKind::other)) {
-      cost = std::min<double>(cost, tolerance::kIssue);
-    }
+    auto const [gap, cost] = replay_.gap_and_cost(step, fix_);
     step_begun_[s] = step_ready_[s] + gap;
     step_ready_[s] = step_begun_[s] + cost;
     bool const waits = step.waits && !is_freed(step);
@@ -330,38 +350,7 @@ class Replay::Run {
     }
   }
 
-  [[nodiscard]] double device_ns(std::size_t a) const {
-    auto const i = replay_.activities_[a];
-    double time = static_cast<double>(replay_.work_[a].device_ns);
-    if (fix_.no_skew) {
-      time -= std::min(time, static_cast<double>(replay_.collectives_.waited(i)));
-    }
-    if (fix_.pinned.contains(i)) {
-      auto const bytes = activity(a).bytes;
-      time = bytes > 0
-                 ? std::min(time, static_cast<double>(bytes) / replay_.pinned_rates_[device_of(a)])
-                 : time / 2;
-    }
-    return time;
-  }
-
-  /// Whether a kernel has a part of its blocks, for others to run beside it.
-  [[nodiscard]] bool is_divided(Work const& work) const {
-    return fix_.parts_of_sms > 1 && work.one_wave && work.fills &&
-           (!work.computes || fix_.divides_all);
-  }
-  [[nodiscard]] bool fills(Work const& work) const { return work.fills && !is_divided(work); }
-
-  /// Returns the multiprocessors that a kernel wants.
-  [[nodiscard]] int sms_of(std::size_t a) const {
-    auto const& work = replay_.work_[a];
-    if (fix_.small_collectives && replay_.collectives_.is_one(replay_.activities_[a])) {
-      constexpr int kFewBlocks = 16;
-      return std::clamp(work.sms, 1, kFewBlocks);
-    }
-    int const parts = is_divided(work) ? fix_.parts_of_sms : 1;
-    return std::max((fix_.leaves_room ? work.filled_sms : work.sms) / parts, 1);
-  }
+  [[nodiscard]] bool fills(Work const& work) const { return work.fills && !is_divided(work, fix_); }
 
   void start_waiting(std::size_t device) {
     auto& waiting = waiting_[device];
@@ -377,15 +366,15 @@ class Replay::Run {
       auto const number = static_cast<sim::StreamNumber>(a);
       if (activity(a).kind == ActivityKind::copy) {
         if (fix_.overtaking.contains(replay_.activities_[a])) {
-          loads_[device].start_kernel(number, device_ns(a), 0);
+          loads_[device].start_kernel(number, replay_.device_ns(a, fix_), 0);
         } else {
           auto const engine = activity(a).direction == CopyDirection::h2d   ? CopyKind::h2d
                               : activity(a).direction == CopyDirection::d2h ? CopyKind::d2h
                                                                             : CopyKind::d2d;
-          loads_[device].start_copy(number, engine, device_ns(a));
+          loads_[device].start_copy(number, engine, replay_.device_ns(a, fix_));
         }
       } else {
-        loads_[device].start_kernel(number, device_ns(a), sms_of(a));
+        loads_[device].start_kernel(number, replay_.device_ns(a, fix_), replay_.sms_of(a, fix_));
         full_[device] += fills(work) ? 1 : 0;
       }
     }
@@ -419,12 +408,8 @@ class Replay::Run {
   std::vector<double> step_begun_;  ///< later: the cost of a call after its wait
   std::vector<Index> missing_;      ///< of activities; kDone when they have ended
   std::vector<double> ready_;
-  /// The last two runs of an executable graph.
-  struct GraphRuns {
-    std::vector<std::size_t> before;
-    std::vector<std::size_t> nodes;
-  };
-  std::map<std::pair<std::size_t, std::int64_t>, GraphRuns> runs_;
+  /// The nodes of each launch, by device and graph.
+  std::map<std::pair<std::size_t, std::int64_t>, std::vector<std::vector<std::size_t>>> runs_;
   std::vector<std::vector<Index>> after_step_;
   std::vector<std::vector<Index>> works_of_step_;
   std::vector<std::vector<Index>> waiters_;  ///< steps that wait for an activity
@@ -437,8 +422,8 @@ class Replay::Run {
   double latest_ = 0;
 };
 
-double Replay::makespan_ns(Fix const& fix) const {
-  return Run(*this, fix).makespan();
+Replayed Replay::run(Fix const& fix) const {
+  return {Run(*this, fix).makespan(), least_ns(fix)};
 }
 
 }  // namespace msstream::overlap

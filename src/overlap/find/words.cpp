@@ -2,6 +2,7 @@
 #include "overlap/find/words.hpp"
 
 #include "overlap/find/occupancy.hpp"
+#include "overlap/find/tolerances.hpp"
 
 #include <fmt/format.h>
 
@@ -27,7 +28,52 @@ std::string shortened(std::string_view name) {
   return std::string(name.substr(0, end)) + "...";
 }
 
+/// Returns the loop in which a host asked for something by queries, as "a loop of 12
+/// cudaEventQuery() in 80.0 us, until gemm on stream 7 had ended". `first` is its first query.
+std::string poll_text(Program const& program, Index first) {
+  auto const& recording = program.recording();
+  auto time = program.call(first).time;
+  int count = 0;
+  for (Index i = first; i < recording.calls.size(); ++i) {
+    auto const& call = program.call(i);
+    if (call.thread != program.call(first).thread) {
+      continue;
+    }
+    if (call.kind != CallKind::query || call.time.begin - time.end > tolerance::kLongOperation) {
+      break;
+    }
+    time.end = call.time.end;
+    ++count;
+  }
+  // The host asked for what ended last before the last query.
+  constexpr Index kMostSteps = 256;
+  auto const after =
+      std::ranges::lower_bound(recording.activities, time.end, {}, [](Activity const& activity) {
+        return activity.time.begin;
+      });
+  Index ended = kNone;
+  auto const place = static_cast<Index>(after - recording.activities.begin());
+  for (Index i = place; i > 0 && place - i < kMostSteps;) {
+    auto const end = program.activity(--i).time.end;
+    if (end > time.begin && end <= time.end &&
+        (ended == kNone || end > program.activity(ended).time.end)) {
+      ended = i;
+    }
+  }
+  auto const name = recording.names[program.call(first).name];
+  return fmt::format("a loop of {} {}() in {}{}",
+                     count,
+                     name.empty() ? std::string("queries") : shortened(name),
+                     duration_text(time.length()),
+                     ended == kNone
+                         ? std::string()
+                         : fmt::format(", until {} had ended", activity_text(program, ended)));
+}
+
 std::string call_text(Program const& program, Index call) {
+  if (program.call(call).kind == CallKind::query) {
+    return poll_text(program, call);
+  }
   auto const name = program.recording().names[program.call(call).name];
   return fmt::format("{}() of {}",
                      name.empty() ? std::string("a call") : shortened(name),
@@ -61,6 +107,13 @@ std::string range_text(Program const& program, Index call) {
     }
   }
   return {};
+}
+
+/// Returns where a call was made, as " at 1.234 ms (in range NAME)".
+std::string made_text(Program const& program, Index call) {
+  return fmt::format(" at {:.3f} ms{}",
+                     static_cast<double>(program.call(call).time.begin) / 1e6,
+                     range_text(program, call));
 }
 
 std::string range_of_activity(Program const& program, Index activity) {
@@ -200,7 +253,10 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
     case Cause::one_stream_two_roles:
       return between("Work that does not need each other shared a stream");
     case Cause::true_dependency:
-      return between("Other streams had only work that needs what ran");
+      return between(sum.waits.empty()
+                         ? "Other streams had only work that needs what ran"
+                         : "Other streams had only work that waited for what ran, and only you can "
+                           "tell whether it needs that");
     case Cause::bandwidth_shared:
       return between("Work at once was as slow as one after the other");
     case Cause::unknown:
@@ -247,15 +303,14 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
   }
   if (charge.wait != kNone) {
     auto const& sync = program.recording().syncs[charge.wait];
-    text += ", by a wait for an event";
+    text += fmt::format(", by a wait{} for an event",
+                        sync.call == kNone ? std::string() : made_text(program, sync.call));
     if (sync.record_call != kNone) {
-      text += fmt::format(
-          " recorded{}{}",
-          sync.record_stream == kNone ? std::string()
-                                      : " on " + stream_text(program, sync.record_stream),
-          fmt::format(" at {:.3f} ms{}",
-                      static_cast<double>(program.call(sync.record_call).time.begin) / 1e6,
-                      range_text(program, sync.record_call)));
+      text += fmt::format(" recorded{}{}",
+                          sync.record_stream == kNone
+                              ? std::string()
+                              : " on " + stream_text(program, sync.record_stream),
+                          made_text(program, sync.record_call));
     }
   }
   return text;

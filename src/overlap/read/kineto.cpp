@@ -236,6 +236,7 @@ Index KinetoReader::collective_of_kernel(TraceEvent const& event) {
   auto& collectives = builder_.recording().collectives;
   collectives.push_back({.name = builder_.name(name),
                          .group = builder_.name(event[Text::group]),
+                         .members = builder_.name(event[Text::group_members]),
                          .ranks = int_or_unknown(event, Field::group_size),
                          .sequence = event.get(Field::sequence, kUnknown),
                          .bytes = collective_bytes(event)});

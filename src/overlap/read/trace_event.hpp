@@ -63,6 +63,7 @@ enum class Text : std::uint8_t {
   sync_kind,
   collective,
   group,
+  group_members,
   dtype,
   label,
   flag,

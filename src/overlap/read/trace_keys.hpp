@@ -113,6 +113,7 @@ inline constexpr KeyMeaning kArgumentKeys[] = {
     text("Collective name", Text::collective),
     text("dtype", Text::dtype),
     text("Process Group Name", Text::group),
+    text("Process Group Ranks", Text::group_members),
     number("In msg nelems", Field::input_elements),
     number("Out msg nelems", Field::output_elements),
     number("Group size", Field::group_size),

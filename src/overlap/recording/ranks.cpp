@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/recording/ranks.hpp"
 
+#include "overlap/recording/collective_matches.hpp"
 #include "overlap/recording/duration_text.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
-#include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace msstream::overlap {
@@ -20,34 +18,25 @@ namespace {
 constexpr std::size_t kFewestShared = 3;
 constexpr Ns kEqualEnds = 20'000;
 
-/// The group, name and number of a collective, which are equal on all ranks.
-using CollectiveKey = std::tuple<std::string, std::string, std::int64_t>;
-
-std::map<CollectiveKey, Ns> ends_of_collectives(Recording const& recording) {
-  std::map<CollectiveKey, Ns> ends;
-  for (auto const& activity : recording.activities) {
-    if (activity.collective == kNone) {
-      continue;
-    }
-    auto const& collective = recording.collectives[activity.collective];
-    if (collective.sequence != kUnknown) {
-      auto& end = ends[{std::string(recording.names[collective.group]),
-                        std::string(recording.names[collective.name]),
-                        collective.sequence}];
-      end = std::max(end, activity.time.end);
-    }
-  }
-  return ends;
-}
-
-/// Returns by how much later shared collectives end in the second recording, by the median; empty
-/// if there are too few.
-std::optional<Ns> later_ends(std::map<CollectiveKey, Ns> const& first,
-                             std::map<CollectiveKey, Ns> const& second) {
+/// Returns by how much later the collectives that a rank shares with the first one end in it, by
+/// the median; empty if there are too few.
+std::optional<Ns> later_ends(std::span<Recording const> ranks,
+                             CollectiveMatches const& matches,
+                             std::size_t rank) {
   std::vector<Ns> differences;
-  for (auto const& [key, end] : second) {
-    if (auto const found = first.find(key); found != first.end()) {
-      differences.push_back(end - found->second);
+  for (auto const& collective : matches.collectives) {
+    std::optional<Ns> first;
+    std::optional<Ns> own;
+    for (auto const& part : collective.parts) {
+      auto const end = ranks[part.rank].activities[part.activity].time.end;
+      if (part.rank == 0) {
+        first = std::max(first.value_or(end), end);
+      } else if (part.rank == rank) {
+        own = std::max(own.value_or(end), end);
+      }
+    }
+    if (first && own) {
+      differences.push_back(*own - *first);
     }
   }
   if (differences.size() < kFewestShared) {
@@ -82,10 +71,7 @@ bool align_ranks(std::span<Recording> ranks) {
     return true;
   }
   auto const& first = ranks.front();
-  std::vector<std::map<CollectiveKey, Ns>> ends;
-  for (auto const& rank : ranks) {
-    ends.push_back(ends_of_collectives(rank));
-  }
+  auto const matches = match_collectives(ranks);
   std::vector<Ns> moves(ranks.size());
   std::vector<std::string> notes(ranks.size(),
                                  "on the clock to which the other ranks were aligned");
@@ -99,7 +85,7 @@ bool align_ranks(std::span<Recording> ranks) {
     moves[i] = has_clock ? apart : 0;
     notes[i] = same_file ? "its clock is that of the other ranks in its file"
                          : "its clock was aligned by Unix times, which differ between machines";
-    auto const later = later_ends(ends.front(), ends[i]);
+    auto const later = later_ends(ranks, matches, i);
     if (later && (!has_clock || std::abs(*later + moves[i]) > kEqualEnds)) {
       notes[i] = fmt::format("its clock was moved by {} such that collectives end together",
                              duration_text(-*later - moves[i]));

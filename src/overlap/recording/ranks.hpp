@@ -15,8 +15,9 @@ namespace msstream::overlap {
 /// by the median, if that is more than 20 us: clocks of machines differ, a collective's ends do
 /// not.
 ///
-/// Returns false, without a change, if a recording has neither a Unix time nor 3 collectives (with
-/// their numbers) in common with the first: then what ranks waited for each other is unknown.
+/// Returns false, without a change, if a recording has neither a Unix time nor 3 collectives in
+/// common with the first (see match_collectives()): then what ranks waited for each other is
+/// unknown.
 bool align_ranks(std::span<Recording> ranks);
 
 /// Moves all times of a recording by the same time.

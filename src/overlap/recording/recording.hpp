@@ -104,6 +104,8 @@ struct LaunchShape {
 struct Collective {
   NameId name = 0;   ///< such as "allreduce"
   NameId group = 0;  ///< the process group or communicator
+  /// The ranks of the group, as the source writes them: groups of different ranks may share a name.
+  NameId members = 0;
   int ranks = kUnknown;
   std::int64_t sequence = kUnknown;  ///< equal for one collective on all ranks of the group
   std::int64_t bytes = kUnknown;

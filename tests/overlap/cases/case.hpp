@@ -46,6 +46,7 @@ struct Healthy {
 };
 std::vector<Healthy> healthy_cases();
 std::vector<Healthy> healthy_wait_cases();
+std::vector<Healthy> healthy_later_cases();
 
 /// Puts one recording into a vector, as they cannot be copied into one.
 inline std::vector<Recording> one(Recording recording) {

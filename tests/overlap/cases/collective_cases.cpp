@@ -147,6 +147,17 @@ std::vector<Recording> early_participant(bool fixed) {
   return two_ranks(fixed ? 0 : 600 * us, 6);
 }
 
+/// Like early_participant(), as traces without sequence numbers have it. Fixed: equal work.
+std::vector<Recording> early_without_numbers(bool fixed) {
+  auto ranks = early_participant(fixed);
+  for (auto& rank : ranks) {
+    for (auto& collective : rank.collectives) {
+      collective.sequence = kUnknown;
+    }
+  }
+  return ranks;
+}
+
 /// Data parallel training of half batches: the second half's forward could run beside the first
 /// half's all-reduce, but one stream and one communicator order them. Fixed: two of each.
 std::vector<Recording> half_batches(bool fixed) {
@@ -230,6 +241,7 @@ std::vector<Case> collective_cases() {
        {},
        serialised_collectives},
       {"early_participant", "NVIDIA/nccl 146", Cause::peer_skew, {}, early_participant},
+      {"early_without_numbers", "", Cause::peer_skew, {}, early_without_numbers},
       {"half_batches", "", Cause::one_stream_two_roles, {}, half_batches},
   };
 }

@@ -77,7 +77,139 @@ std::vector<Recording> uploads_by_default(bool fixed) {
   return one(program.run());
 }
 
+/// The host waits for a small download, which stands behind a large one on the engine. Fixed: the
+/// small one comes first.
+std::vector<Recording> small_download_behind(bool fixed) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const large = program.stream();
+  auto const small = program.stream();
+  for (int i = 0; i < 10; ++i) {
+    auto const computed = program.event();
+    auto const read = program.event();
+    auto& thread = program.thread();
+    thread.launch(compute, later_kernel("step", 300 * us, 100))
+        .record(computed, compute)
+        .wait(large, computed)
+        .wait(small, computed);
+    if (!fixed) {
+      thread.copy(large, CopyDirection::d2h, 20'000'000);
+    }
+    thread.copy(small, CopyDirection::d2h, 10'000).record(read, small);
+    if (fixed) {
+      thread.copy(large, CopyDirection::d2h, 20'000'000);
+    }
+    thread.sync_event(read);
+  }
+  return one(program.run());
+}
+
+/// The host asks again and again whether a step has ended, and prepares the next one after it.
+/// Fixed: it prepares meanwhile.
+std::vector<Recording> polls_for_the_step(bool fixed) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  for (int i = 0; i < 10; ++i) {
+    auto const ended = program.event();
+    auto& thread = program.thread();
+    thread.launch(compute, later_kernel("step", 200 * us)).record(ended, compute);
+    if (!fixed) {
+      thread.poll_event(ended, 20 * us);
+    }
+    thread.busy(90 * us);
+  }
+  return one(program.run());
+}
+
+/// Uploads into two buffers beside the kernels of the batch before: as much at once as there can
+/// be, whichever side is longer.
+std::vector<Recording> double_buffers(std::int64_t bytes) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const uploads = program.stream();
+  std::vector<EventNumber> trained;
+  for (std::size_t batch = 0; batch < 8; ++batch) {
+    auto const uploaded = program.event();
+    auto& thread = program.thread();
+    if (batch >= 2) {
+      thread.wait(uploads, trained[batch - 2]);
+    }
+    trained.push_back(program.event());
+    thread.copy(uploads, CopyDirection::h2d, bytes)
+        .record(uploaded, uploads)
+        .wait(compute, uploaded)
+        .launch(compute, later_kernel("train", 200 * us, 100))
+        .record(trained.back(), compute);
+  }
+  return one(program.run());
+}
+
+std::vector<Recording> double_buffers_of_long_uploads() {
+  return double_buffers(13'000'000);
+}
+std::vector<Recording> double_buffers_of_short_uploads() {
+  return double_buffers(5'000'000);
+}
+
+/// Streams share hardware queues, and get their kernels in turn: none stands behind another.
+std::vector<Recording> queues_in_turn() {
+  Gpu gpu;
+  gpu.channels = 2;
+  TraceBuilder program(gpu);
+  std::vector<StreamNumber> streams;
+  for (int i = 0; i < 8; ++i) {
+    streams.push_back(program.stream());
+  }
+  for (int j = 0; j < 12; ++j) {
+    for (auto const stream : streams) {
+      program.thread().launch(stream, later_kernel("score", 300 * us, 6));
+    }
+  }
+  return one(program.run());
+}
+
+/// Streams share hardware queues, and the kernels that run leave no room for others.
+std::vector<Recording> full_beside_shared_queues() {
+  Gpu gpu;
+  gpu.channels = 2;
+  TraceBuilder program(gpu);
+  for (int i = 0; i < 4; ++i) {
+    auto const stream = program.stream();
+    for (int j = 0; j < 4; ++j) {
+      program.thread().launch(stream, later_kernel("wide", 300 * us, 132 * 4));
+    }
+  }
+  return one(program.run());
+}
+
+/// Replicas answer by graphs of one number, at once in their streams.
+std::vector<Recording> graphs_at_once() {
+  TraceBuilder program;
+  std::vector<StreamNumber> const streams{program.stream(), program.stream(), program.stream()};
+  for (int i = 0; i < 20; ++i) {
+    for (auto const stream : streams) {
+      program.thread().launch_graph(stream,
+                                    {{later_kernel("embed", 30 * us, 8), {}},
+                                     {later_kernel("dense", 60 * us, 8), {0}},
+                                     {later_kernel("score", 20 * us, 8), {1}}},
+                                    8 * us,
+                                    5);
+    }
+  }
+  return one(program.run());
+}
+
 }  // namespace
+
+std::vector<Healthy> healthy_later_cases() {
+  return {
+      {"double_buffers_of_long_uploads", double_buffers_of_long_uploads},
+      {"double_buffers_of_short_uploads", double_buffers_of_short_uploads},
+      {"queues_in_turn", queues_in_turn},
+      {"full_beside_shared_queues", full_beside_shared_queues},
+      {"graphs_at_once", graphs_at_once},
+  };
+}
 
 std::vector<Case> later_cases() {
   return {
@@ -89,6 +221,8 @@ std::vector<Case> later_cases() {
        {},
        waits_for_the_upload_first},
       {"uploads_by_default", "", Cause::legacy_stream, {}, uploads_by_default},
+      {"small_download_behind", "", Cause::copy_engine, {}, small_download_behind},
+      {"polls_for_the_step", "", Cause::host_synchronization, {}, polls_for_the_step},
   };
 }
 

@@ -83,6 +83,21 @@ std::vector<Recording> streams_in_one_queue(bool fixed) {
   return one(program.run());
 }
 
+/// Eight streams on two hardware queues, each filled before the next one: two run at once, and the
+/// others stand behind them. Fixed: a queue for each.
+std::vector<Recording> streams_in_two_queues(bool fixed) {
+  Gpu gpu;
+  gpu.channels = fixed ? 32 : 2;
+  TraceBuilder program(gpu);
+  for (int i = 0; i < 8; ++i) {
+    auto const stream = program.stream();
+    for (int j = 0; j < 6; ++j) {
+      program.thread().launch(stream, ordered_kernel("score", 300 * us, 6));
+    }
+  }
+  return one(program.run());
+}
+
 /// Adds the independence of pieces: each piece's activities depend on those before of the piece.
 void depend_in_pieces(Recording& recording, std::vector<std::string> const& pieces) {
   recording.has_dependencies = true;
@@ -218,6 +233,7 @@ std::vector<Case> order_cases() {
        Cause::hardware_queue,
        {},
        streams_in_one_queue},
+      {"streams_in_two_queues", "", Cause::hardware_queue, {}, streams_in_two_queues},
       {"aliased_streams",
        "pytorch/pytorch 173729",
        Cause::one_stream_two_roles,

@@ -206,6 +206,10 @@ INSTANTIATE_TEST_SUITE_P(Waits,
                          HealthyProgram,
                          testing::ValuesIn(healthy_wait_cases()),
                          [](auto const& tested) { return std::string(tested.param.name); });
+INSTANTIATE_TEST_SUITE_P(Later,
+                         HealthyProgram,
+                         testing::ValuesIn(healthy_later_cases()),
+                         [](auto const& tested) { return std::string(tested.param.name); });
 
 /// Kernels have other names, and nothing else: the report says the same.
 TEST(PublicReports, names_do_not_matter) {

@@ -9,6 +9,7 @@ namespace {
 
 /// The shortest time of any synchronising call, and the time that it takes to notice.
 constexpr Ns kWakeUp = 1500;
+constexpr Ns kQuery = 600;
 
 void append(std::vector<Index>& to, std::vector<Index> const& from) {
   to.insert(to.end(), from.begin(), from.end());
@@ -150,7 +151,7 @@ void Simulation::step(Index number, Ns now) {
         item.kernel = step.nodes[i].kernel;
         item.stream = step.stream;
         item.channel = -1;
-        item.activity.graph = graphs_;
+        item.activity.graph = step.graph == kUnknown ? 1'000 + graphs_ : step.graph;
         item.activity.is_graph_node = true;
         nodes.push_back(add_item(
             std::move(item), call, now + step.cost + gpu_.launch_latency, std::move(after)));
@@ -215,6 +216,13 @@ void Simulation::step(Index number, Ns now) {
                   CallKind::synchronize,
                   0);
       return;
+    case Do::poll_event: {
+      bool const is_done = are_done(events_[step.event].items);
+      add_call(number, "cudaEventQuery", CallKind::query, now, now + kQuery);
+      thread.free_at = now + kQuery + (is_done ? 0 : step.cost);
+      thread.next -= is_done ? 0 : 1;
+      return;
+    }
     case Do::allocate:
       add_call(number, step.name.c_str(), CallKind::allocate, now, now + step.cost);
       return;

@@ -26,8 +26,15 @@ HostThread& HostThread::launch_first(StreamNumber stream, Kernel kernel, Ns load
               .drains = drains});
 }
 
-HostThread& HostThread::launch_graph(StreamNumber stream, std::vector<Node> nodes, Ns cost) {
-  return add({.what = Do::graph, .cost = cost, .stream = stream, .nodes = std::move(nodes)});
+HostThread& HostThread::launch_graph(StreamNumber stream,
+                                     std::vector<Node> nodes,
+                                     Ns cost,
+                                     std::int64_t graph) {
+  return add({.what = Do::graph,
+              .cost = cost,
+              .stream = stream,
+              .nodes = std::move(nodes),
+              .graph = graph});
 }
 
 HostThread& HostThread::copy(StreamNumber stream,
@@ -64,6 +71,10 @@ HostThread& HostThread::sync_event(EventNumber event) {
 
 HostThread& HostThread::sync_device() {
   return add({.what = Do::sync_device, .cost = 2 * us});
+}
+
+HostThread& HostThread::poll_event(EventNumber event, Ns pause) {
+  return add({.what = Do::poll_event, .cost = pause, .event = event});
 }
 
 HostThread& HostThread::allocate(Ns cost, std::string_view name) {

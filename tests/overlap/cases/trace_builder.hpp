@@ -75,7 +75,11 @@ class HostThread {
   /// The first launch of a kernel whose module is not loaded yet: loading it holds the context's
   /// lock, waits until the device is idle if `drains`, and takes `load` more.
   HostThread& launch_first(StreamNumber stream, Kernel kernel, Ns load, bool drains);
-  HostThread& launch_graph(StreamNumber stream, std::vector<Node> nodes, Ns cost = 8 * us);
+  /// Launches an executable graph: one of its own, or `graph`, by a number below 1,000.
+  HostThread& launch_graph(StreamNumber stream,
+                           std::vector<Node> nodes,
+                           Ns cost = 8 * us,
+                           std::int64_t graph = kUnknown);
   /// A copy between host and device by cudaMemcpyAsync(). From or to pageable memory, the call
   /// returns when the copy is complete.
   HostThread& copy(StreamNumber stream,
@@ -88,6 +92,8 @@ class HostThread {
   HostThread& sync_stream(StreamNumber stream);
   HostThread& sync_event(EventNumber event);
   HostThread& sync_device();
+  /// Asks for an event by cudaEventQuery(), again after each `pause`, until it is complete.
+  HostThread& poll_event(EventNumber event, Ns pause);
   /// cudaMalloc(), or another allocation by the driver such as cudaHostAlloc().
   HostThread& allocate(Ns cost, std::string_view name = "cudaMalloc");
   /// cudaFree(), which waits until the device is idle.
@@ -110,6 +116,7 @@ class HostThread {
     sync_stream,
     sync_event,
     sync_device,
+    poll_event,
     allocate,
     release,
     recorder,
@@ -130,6 +137,7 @@ class HostThread {
     Ns load = 0;
     bool drains = false;
     std::string name = {};
+    std::int64_t graph = kUnknown;
   };
   HostThread& add(Step step) {
     steps_.push_back(std::move(step));

@@ -113,7 +113,7 @@ TEST_F(KinetoTest, copies_and_collectives_are_understood) {
     {"ph": "X", "cat": "Memset", "name": "Memset (Device)", "pid": 0, "tid": 7, "ts": 2, "dur": 1, "args": {}},
     {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllGather_RING_LL(x)", "pid": 0, "tid": 8, "ts": 3, "dur": 1,
      "args": {"Collective name": "_allgather_base", "In msg nelems": 10, "Out msg nelems": 80, "dtype": "BFloat16",
-     "Group size": 8, "Process Group Name": "3", "Seq": 12}},
+     "Group size": 8, "Process Group Name": "3", "Process Group Ranks": "[0, 1]", "Seq": 12}},
     {"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)", "pid": 0, "tid": 8,
      "ts": 4, "dur": 1}, )json"));
   ASSERT_EQ(recording.activities.size(), 4U);
@@ -128,6 +128,7 @@ TEST_F(KinetoTest, copies_and_collectives_are_understood) {
   auto const& gather = recording.collectives.at(recording.activities[2].collective);
   EXPECT_EQ(recording.names[gather.name], "_allgather_base");
   EXPECT_EQ(recording.names[gather.group], "3");
+  EXPECT_EQ(recording.names[gather.members], "[0, 1]");
   EXPECT_EQ(gather.ranks, 8);
   EXPECT_EQ(gather.sequence, 12);
   EXPECT_EQ(gather.bytes, 160);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/recording/ranks.hpp"
 
+#include "overlap/recording/collective_matches.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,9 +70,79 @@ TEST(OverlapRanks, nothing_in_common_leaves_them_as_they_are) {
   for (auto& collective : ranks[1].collectives) {
     collective.sequence = kUnknown;
   }
+  ranks[1].activities.resize(3);
   EXPECT_FALSE(align_ranks(ranks));
   EXPECT_EQ(ranks[1].activities[0].time.end, 1'500'000);
   EXPECT_TRUE(ranks[1].notes.empty());
+}
+
+/// Returns recordings of two ranks without sequence numbers, the second one late by 3 ms.
+std::vector<Recording> ranks_without_numbers() {
+  std::vector<Recording> ranks;
+  ranks.push_back(rank_with_collectives(0, 0, 10'000));
+  ranks.push_back(rank_with_collectives(1, 3'000'000, 200'000));
+  for (auto& rank : ranks) {
+    for (auto& collective : rank.collectives) {
+      collective.sequence = kUnknown;
+    }
+  }
+  return ranks;
+}
+
+TEST(OverlapRanks, collectives_without_numbers_match_by_their_order) {
+  auto ranks = ranks_without_numbers();
+  auto const matches = match_collectives(ranks);
+  ASSERT_EQ(matches.collectives.size(), 4U);
+  EXPECT_TRUE(matches.doubts.empty());
+  for (Index i = 0; i < 4; ++i) {
+    auto const& match = matches.collectives[i];
+    EXPECT_TRUE(match.by_order);
+    ASSERT_EQ(match.parts.size(), 2U);
+    EXPECT_EQ(match.parts[0].activity, i);
+    EXPECT_EQ(match.parts[1].activity, i);
+  }
+  ASSERT_TRUE(align_ranks(ranks));
+  EXPECT_EQ(ranks[0].activities[3].time.end, ranks[1].activities[3].time.end);
+}
+
+TEST(OverlapRanks, collectives_of_other_counts_kinds_or_bytes_do_not_match) {
+  for (int const what : {0, 1, 2}) {
+    auto ranks = ranks_without_numbers();
+    if (what == 0) {
+      ranks[1].activities.resize(3);
+    } else if (what == 1) {
+      ranks[1].collectives[2].name = ranks[1].names.id_of("allgather");
+    } else {
+      ranks[0].collectives[2].bytes = 4'000;
+      ranks[1].collectives[2].bytes = 8'000;
+    }
+    auto const matches = match_collectives(ranks);
+    EXPECT_TRUE(matches.collectives.empty()) << what;
+    EXPECT_THAT(matches.doubts, Contains(HasSubstr("which are one cannot be told"))) << what;
+  }
+}
+
+TEST(OverlapRanks, each_communicator_matches_by_itself) {
+  auto ranks = ranks_without_numbers();
+  for (auto& rank : ranks) {
+    rank.collectives[1].group = rank.collectives[3].group = rank.names.id_of("tensor parallel");
+  }
+  ranks[1].activities.resize(3);  // one of "tensor parallel" is missing
+  auto const matches = match_collectives(ranks);
+  ASSERT_EQ(matches.collectives.size(), 2U);
+  EXPECT_EQ(matches.collectives[1].parts[1].activity, 2U);
+  ASSERT_EQ(matches.doubts.size(), 1U);
+  EXPECT_THAT(matches.doubts[0], HasSubstr("the process group tensor parallel, rank 0 recorded 2"));
+}
+
+TEST(OverlapRanks, groups_of_one_name_with_other_members_are_others) {
+  auto ranks = ranks_without_numbers();
+  for (auto& rank : ranks) {
+    for (auto& collective : rank.collectives) {
+      collective.members = rank.names.id_of(rank.rank == 0 ? "[0, 1]" : "[2, 3]");
+    }
+  }
+  EXPECT_TRUE(match_collectives(ranks).collectives.empty());
 }
 
 TEST(OverlapRanks, one_file_has_one_clock) {

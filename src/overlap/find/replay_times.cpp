@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/occupancy.hpp"
+#include "overlap/find/replay.hpp"
+#include "overlap/find/tolerances.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace msstream::overlap {
+namespace {
+
+constexpr double kGraphStep = 300;  ///< the host's part of a launch inside a graph
+
+/// The stream that a moved activity gets: work of one thread and kind moves together.
+using NewStream = std::tuple<Index, Index, ActivityKind, CopyDirection>;
+
+NewStream new_stream_of(Program const& program, Index i) {
+  auto const& moved = program.activity(i);
+  return {moved.stream, program.thread_of(i), moved.kind, moved.direction};
+}
+
+}  // namespace
+
+/// Returns the time that a thread lets pass before a step, and the step's apart from waiting.
+std::pair<double, double> Replay::gap_and_cost(Step const& step, Fix const& fix) const {
+  double gap = static_cast<double>(step.gap);
+  if (fix.no_gaps && step.long_gap) {
+    gap = std::min<double>(gap, tolerance::kIssue);
+  }
+  auto const kind = program_.call(step.call).kind;
+  bool const issues = kind != CallKind::synchronize && kind != CallKind::release &&
+                      kind != CallKind::allocate && kind != CallKind::load_module;
+  double cost = static_cast<double>(step.cost);
+  // Calls that took long for another cause do so in a graph as well.
+  bool const is_usual =
+      cost <= tolerance::kLongGap && host_.cause_of_call(step.call) == Cause::launch_bound;
+  if (fix.graph && issues && is_usual) {
+    gap = step.long_gap ? gap : 0;
+    cost = std::min(cost, program_.issued_by(step.call).empty() ? 0.0 : kGraphStep);
+  }
+  if (fix.calls.contains(step.call) || (fix.no_gaps && kind == CallKind::other)) {
+    cost = std::min<double>(cost, tolerance::kIssue);
+  }
+  return {gap, cost};
+}
+
+/// Returns the time of an activity, alone on the device.
+double Replay::device_ns(std::size_t a, Fix const& fix) const {
+  auto const i = activities_[a];
+  double time = static_cast<double>(work_[a].device_ns);
+  if (fix.no_skew) {
+    time -= std::min(time, static_cast<double>(collectives_.waited(i)));
+  }
+  if (fix.pinned.contains(i)) {
+    auto const bytes = program_.activity(i).bytes;
+    time = bytes > 0
+               ? std::min(time, static_cast<double>(bytes) / pinned_rates_[program_.device_of(i)])
+               : time / 2;
+  }
+  return time;
+}
+
+/// Whether a kernel has a part of its blocks, for others to run beside it.
+bool Replay::is_divided(Work const& work, Fix const& fix) {
+  return fix.parts_of_sms > 1 && work.one_wave && work.fills && (!work.computes || fix.divides_all);
+}
+
+/// Returns the multiprocessors that a kernel wants.
+int Replay::sms_of(std::size_t a, Fix const& fix) const {
+  auto const& work = work_[a];
+  if (fix.small_collectives && collectives_.is_one(activities_[a])) {
+    constexpr int kFewBlocks = 16;
+    return std::clamp(work.sms, 1, kFewBlocks);
+  }
+  int const parts = is_divided(work, fix) ? fix.parts_of_sms : 1;
+  return std::max((fix.leaves_room ? work.filled_sms : work.sms) / parts, 1);
+}
+
+/// Returns the least time of any order: the longest of what cannot run at once.
+double Replay::least_ns(Fix const& fix) const {
+  double least = 0;
+  std::vector<double> path(steps_.size(), 0);
+  for (std::size_t s = 0; s < path.size(); ++s) {
+    auto const& step = steps_[s];
+    auto const [gap, cost] = gap_and_cost(step, fix);
+    path[s] = (step.after == 0 ? 0 : path[step.after - 1]) + gap + cost;
+    least = std::max(least, path[s]);
+  }
+  struct Sum {
+    double ns = 0;
+    Ns end = 0;
+  };
+  std::map<std::pair<Index, CopyDirection>, double> engines;
+  std::map<Index, double> rooms;
+  std::map<NewStream, Sum> streams;
+  for (std::size_t a = 0; a < activities_.size(); ++a) {
+    auto const i = activities_[a];
+    auto const& work = program_.activity(i);
+    auto const device = program_.device_of(i);
+    auto const time = device_ns(a, fix);
+    if (work.kind == ActivityKind::copy) {
+      least = std::max(least, engines[{device, work.direction}] += time);
+    } else {
+      auto const sms = program_.recording().devices[device].sms;
+      auto const share = static_cast<double>(sms_of(a, fix)) / (sms > 0 ? sms : kAssumedSms);
+      least = std::max(least, rooms[device] += time * std::min(share, 1.0));
+    }
+    if (work.graph == kUnknown) {
+      // Work at once in one stream was launched such that it may run so.
+      auto& sum = fix.moved.contains(i) ? streams[new_stream_of(program_, i)]
+                                        : streams[{work.stream, kNone, {}, {}}];
+      auto const alone = work.time.end - std::max(work.time.begin, sum.end);
+      sum.ns += std::clamp(static_cast<double>(alone), 0.0, time);
+      sum.end = std::max(sum.end, work.time.end);
+      least = std::max(least, sum.ns);
+    }
+  }
+  return least;
+}
+
+}  // namespace msstream::overlap

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a prediction may not promise, and how well a replay without a fix repeats the recording.
+#include "overlap/cases/trace_builder.hpp"
+#include "overlap/find/find.hpp"
+#include "overlap/find/replay.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace msstream::overlap::cases {
+namespace {
+
+using ::testing::HasSubstr;
+
+Finding const* predicted(Report const& report, Cause cause) {
+  auto const found = std::ranges::find(report.findings, cause, &Finding::cause);
+  return found == report.findings.end() ? nullptr : &*found;
+}
+
+/// Each of two threads would have a stream, in which its kernels follow each other.
+TEST(PredictionsTest, two_threads_in_one_stream_gain_at_most_two_streams) {
+  TraceBuilder program;
+  auto const stream = program.stream();
+  for (int i = 0; i < 100; ++i) {
+    program.thread().launch(stream, {.name = "a", .duration = 20 * us, .blocks = 8});
+    program.second_thread().launch(stream, {.name = "b", .duration = 20 * us, .blocks = 8});
+  }
+  auto const report = find(program.run());
+  auto const* const finding = predicted(report, Cause::one_stream_two_roles);
+  ASSERT_NE(finding, nullptr);
+  ASSERT_TRUE(finding->prediction);
+  EXPECT_GE(finding->prediction->after, 100 * 20 * us);
+  EXPECT_LE(finding->prediction->after, finding->prediction->before * 11 / 20);
+  EXPECT_FALSE(finding->prediction->range);
+}
+
+/// The least time is that of the longest of: a thread's calls, a stream's work, a copy engine's,
+/// and what the kernels take of the multiprocessors.
+TEST(PredictionsTest, the_least_time_is_that_of_what_cannot_run_at_once) {
+  auto const least = [](TraceBuilder const& program) {
+    auto const recording = program.run();
+    Program const order(recording);
+    Host const host(order);
+    Collectives const collectives(order);
+    return Replay(order, host, collectives, *recording.extent()).run({}).least_ns;
+  };
+  TraceBuilder calls;
+  TraceBuilder work;
+  TraceBuilder copies;
+  TraceBuilder room;
+  auto const in_calls = calls.stream();
+  auto const in_work = work.stream();
+  for (int i = 0; i < 10; ++i) {
+    calls.thread().launch(in_calls, {.name = "short", .duration = 1 * us}, 50 * us);
+    work.thread().launch(in_work, {.name = "long", .duration = 100 * us});
+    copies.thread().copy(copies.stream(), CopyDirection::d2h, 5'000'000);
+    room.thread().launch(room.stream(), {.name = "half", .duration = 200 * us, .blocks = 66});
+  }
+  EXPECT_NEAR(least(calls), 10 * 50 * us, 50 * us);
+  EXPECT_NEAR(least(work), 10 * 100 * us, 5 * us);
+  EXPECT_NEAR(least(copies), 10 * 101 * us, 10 * us);
+  EXPECT_NEAR(least(room), 10 * 200 * us / 2, 300 * us);
+}
+
+/// Replicas launch graphs of one number at once, the nodes of each in turn with those of others.
+TEST(PredictionsTest, graphs_at_once_do_not_wait_for_each_other_in_a_replay) {
+  TraceBuilder program;
+  std::vector<StreamNumber> const streams{program.stream(), program.stream(), program.stream()};
+  for (int i = 0; i < 20; ++i) {
+    for (auto const stream : streams) {
+      std::vector<Node> nodes;
+      for (std::size_t node = 0; node < 6; ++node) {
+        nodes.push_back({{.name = "node", .duration = 15 * us, .blocks = 8}, {}});
+        if (node > 0) {
+          nodes.back().after.push_back(node - 1);
+        }
+      }
+      program.thread().launch_graph(stream, nodes, 8 * us, 5);
+    }
+  }
+  auto const recording = program.run();
+  Program const order(recording);
+  Host const host(order);
+  Collectives const collectives(order);
+  auto const window = *recording.extent();
+  auto const replayed = Replay(order, host, collectives, window).run({}).makespan_ns;
+  EXPECT_NEAR(replayed / static_cast<double>(window.length()), 1, 0.05);
+}
+
+TEST(PredictionsTest, a_loop_of_queries_is_a_wait_and_says_for_what) {
+  TraceBuilder program;
+  auto const stream = program.stream();
+  for (int i = 0; i < 10; ++i) {
+    auto const ended = program.event();
+    program.thread()
+        .launch(stream, {.name = "step", .duration = 200 * us})
+        .record(ended, stream)
+        .poll_event(ended, 20 * us)
+        .busy(90 * us);
+  }
+  auto const report = find(program.run());
+  ASSERT_FALSE(report.findings.empty());
+  auto const& finding = report.findings.front();
+  EXPECT_EQ(finding.cause, Cause::host_synchronization);
+  EXPECT_THAT(finding.evidence.front().text, HasSubstr("a loop of "));
+  EXPECT_THAT(finding.evidence.front().text, HasSubstr("cudaEventQuery()"));
+  EXPECT_THAT(finding.evidence.front().text, HasSubstr("until step on stream 13 had ended"));
+  ASSERT_TRUE(finding.prediction);
+  // Without the loop, the steps of 200 us follow each other, and the host prepares meanwhile.
+  EXPECT_LT(finding.prediction->after, finding.prediction->before * 8 / 10);
+  EXPECT_GE(finding.prediction->after, 10 * 200 * us);
+}
+
+/// Two halves of a batch on two streams, and one communicator. Each half waits for the reduction of
+/// the other one, without need; no recording tells that.
+TEST(PredictionsTest, waits_that_may_not_be_needed_come_last_with_their_places) {
+  TraceBuilder program;
+  std::vector<StreamNumber> const compute{program.stream(), program.stream()};
+  auto const reduce = program.stream();
+  std::optional<EventNumber> reduced;
+  for (int step = 0; step < 8; ++step) {
+    for (std::size_t half = 0; half < 2; ++half) {
+      auto& thread = program.thread();
+      if (reduced) {
+        thread.begin_range("wait of half " + std::to_string(half))
+            .wait(compute[half], *reduced)
+            .end_range();
+      }
+      auto const ready = program.event();
+      reduced = program.event();
+      thread.launch(compute[half], {.name = "forward", .duration = 300 * us, .blocks = 40})
+          .record(ready, compute[half])
+          .wait(reduce, ready)
+          .launch(reduce,
+                  {.name = "ncclDevKernel_AllReduce",
+                   .duration = 200 * us,
+                   .blocks = 16,
+                   .collective = CollectiveOf{"allreduce", "dp", -1, 8'000'000}})
+          .begin_range("reduced")
+          .record(*reduced, reduce)
+          .end_range()
+          .busy(half == 0 ? 400 * us : 0);
+    }
+  }
+  auto const report = find(program.run());
+  ASSERT_FALSE(report.findings.empty());
+  auto const& last = report.findings.back();
+  EXPECT_EQ(last.cause, Cause::true_dependency);
+  ASSERT_TRUE(last.prediction);
+  ASSERT_TRUE(last.prediction->range);
+  EXPECT_EQ(last.prediction->after, last.prediction->before);
+  EXPECT_THAT(last.summary, HasSubstr("only you can tell whether it needs that"));
+  auto const names_places = [](Evidence const& evidence) {
+    return evidence.text.find("(in range wait of half ") != std::string::npos &&
+           evidence.text.find("(in range reduced)") != std::string::npos;
+  };
+  EXPECT_TRUE(std::ranges::any_of(last.evidence, names_places)) << last.evidence.front().text;
+}
+
+}  // namespace
+}  // namespace msstream::overlap::cases

@@ -117,12 +117,15 @@ class CommunicatorsOfDevice {
   }
 #if MSSTREAM_CUDA
   if (traits.ref_kind == StreamRefKind::cuda && has_nccl()) {
-    auto peers = WorldAccess::threads(world) != nullptr
-                     ? make_thread_peers(WorldAccess::threads(world)->join(
-                                             world.rank(), options.name, options.timeout, made_at),
-                                         world.rank(),
-                                         options.timeout)
-                     : make_process_peers(world, options.name, options.timeout, made_at);
+    auto const& [name, timeout] = options;
+    auto peers =
+        WorldAccess::threads(world) != nullptr
+            ? make_thread_peers(
+                  WorldAccess::threads(world)->join(world.rank(), name, timeout, made_at),
+                  world.rank(),
+                  timeout)
+            : make_process_peers(
+                  store_of_this_process(world, name, timeout), world, name, timeout, made_at);
     return make_nccl(runtime, std::move(peers), options.timeout);
   }
 #endif

@@ -60,12 +60,20 @@ class MeetingPlace;
 [[nodiscard]] std::shared_ptr<Peers> make_thread_peers(std::shared_ptr<MeetingPlace> place,
                                                        int rank,
                                                        std::chrono::nanoseconds timeout);
+class ProcessStore;
+
 /// Returns the peers of a rank that is a process, when all ranks make a communicator of this name.
 /// The n-th communicators of a name belong together. Throws PeerLost if a rank does not come within
 /// the timeout.
-[[nodiscard]] std::shared_ptr<Peers> make_process_peers(World const& world,
+[[nodiscard]] std::shared_ptr<Peers> make_process_peers(std::shared_ptr<ProcessStore> process,
+                                                        World const& world,
                                                         std::string const& name,
                                                         std::chrono::nanoseconds timeout,
                                                         std::source_location made_at);
+/// Returns the store that the processes share. Throws std::invalid_argument if the environment does
+/// not say where it is, and PeerLost if rank 0 does not serve it within the timeout.
+[[nodiscard]] std::shared_ptr<ProcessStore> store_of_this_process(World const& world,
+                                                                  std::string const& name,
+                                                                  std::chrono::nanoseconds timeout);
 
 }  // namespace msstream::comm::detail

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/peers.hpp"
-#include "comm/tcp_store.hpp"
+#include "comm/process_store.hpp"
 #include "comm/timeout.hpp"
 
-#include <msstream/base/detail/env.hpp>
-#include <msstream/base/detail/require.hpp>
 #include <msstream/comm/world.hpp>
 
 #include <fmt/core.h>
 
 #include <atomic>
 #include <charconv>
-#include <map>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -22,76 +20,12 @@
 namespace msstream::comm::detail {
 namespace {
 
-constexpr int kMostPort = 65535;
-
-/// Returns the host and port of the store. Throws std::invalid_argument, naming the variables,
-/// unless they say both.
-[[nodiscard]] std::pair<std::string, int> address_of_store(World const& world) {
-  std::string const host(env::value_of("MASTER_ADDR"));
-  auto const port_text = env::value_of("MASTER_PORT");
-  auto const own = env::integer("MSSTREAM_COMM_PORT", 0, 0, kMostPort);
-  require(!host.empty() && (own != 0 || !port_text.empty()),
-          "{}: MASTER_ADDR is '{}' and MASTER_PORT is '{}'; expected the host of rank 0, and a port "
-          "after which the next one is free there, or MSSTREAM_COMM_PORT",
-          to_string(world),
-          host,
-          port_text);
-  if (own != 0) {
-    return {host, static_cast<int>(own)};
-  }
-  int port = 0;
-  auto const [end, error] =
-      std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
-  require(error == std::errc() && end == port_text.data() + port_text.size() && port > 0 &&
-              port <= kMostPort,
-          "MASTER_PORT: expected a number from 1 to {}, found '{}'",
-          kMostPort,
-          port_text);
-  // Launchers have a server of their own at MASTER_PORT.
-  return {host, port < kMostPort ? port + 1 : port - 1};
-}
-
-/// What this process has of the store: rank 0 serves it. Made by the first communicator, and kept
-/// until exit.
-class ProcessStore {
- public:
-  ProcessStore(World const& world, std::chrono::nanoseconds timeout) {
-    auto const [host, port] = address_of_store(world);
-    if (world.rank() == 0) {
-      server_.emplace(port);
-    }
-    store_.emplace(host, port, world.rank(), timeout);
-  }
-  [[nodiscard]] TcpStore& store() noexcept { return *store_; }
-  /// Returns how many communicators of this name the process has made before.
-  [[nodiscard]] int next_generation(std::string const& name) {
-    std::lock_guard const guard(mutex_);
-    return generations_[name]++;
-  }
-
-  [[nodiscard]] static std::shared_ptr<ProcessStore> get(World const& world,
-                                                         std::chrono::nanoseconds timeout) {
-    static std::mutex mutex;
-    static std::shared_ptr<ProcessStore> made;
-    std::lock_guard const guard(mutex);
-    if (made == nullptr) {
-      made = std::make_shared<ProcessStore>(world, timeout);
-    }
-    return made;
-  }
-
- private:
-  std::optional<TcpStoreServer> server_;
-  std::optional<TcpStore> store_;
-  std::mutex mutex_;
-  std::map<std::string, int> generations_;
-};
-
 /// The ranks as processes. Each tells the others by the store whether it has collectives in flight,
 /// and the first failure. A process that dies is noticed by the end of its connection.
 class ProcessPeers final : public Peers {
  public:
-  ProcessPeers(World const& world,
+  ProcessPeers(std::shared_ptr<ProcessStore> process,
+               World const& world,
                std::string const& name,
                std::chrono::nanoseconds timeout,
                std::source_location made_at)
@@ -99,7 +33,7 @@ class ProcessPeers final : public Peers {
         size_(world.size()),
         name_(name),
         timeout_(timeout),
-        process_(store_of(world)),
+        process_(std::move(process)),
         prefix_(fmt::format("{}/{}/", name, process_->next_generation(name))) {
     set(fmt::format("made/{}", rank_), "");
     auto const constructor = fmt::format("the constructor of the communicator, in which rank {} "
@@ -220,18 +154,6 @@ class ProcessPeers final : public Peers {
   }
 
  private:
-  [[nodiscard]] std::shared_ptr<ProcessStore> store_of(World const& world) const {
-    try {
-      return ProcessStore::get(world, timeout_);
-    } catch (std::invalid_argument const&) {
-      throw;
-    } catch (std::runtime_error const& error) {
-      throw PeerLost(
-          0,
-          fmt::format("communicator '{}', rank {} of {}: {}", name_, rank_, size_, error.what()));
-    }
-  }
-
   void set(std::string const& key, std::string const& value) {
     process_->store().set(prefix_ + key, value);
   }
@@ -323,11 +245,27 @@ class ProcessPeers final : public Peers {
 
 }  // namespace
 
-std::shared_ptr<Peers> make_process_peers(World const& world,
+std::shared_ptr<Peers> make_process_peers(std::shared_ptr<ProcessStore> process,
+                                          World const& world,
                                           std::string const& name,
                                           std::chrono::nanoseconds timeout,
                                           std::source_location made_at) {
-  return std::make_shared<ProcessPeers>(world, name, timeout, made_at);
+  return std::make_shared<ProcessPeers>(std::move(process), world, name, timeout, made_at);
+}
+
+std::shared_ptr<ProcessStore> store_of_this_process(World const& world,
+                                                    std::string const& name,
+                                                    std::chrono::nanoseconds timeout) {
+  try {
+    return ProcessStore::of_this_process(world, timeout);
+  } catch (std::runtime_error const& error) {
+    throw PeerLost(0,
+                   fmt::format("communicator '{}', rank {} of {}: rank 0 is lost: {}",
+                               name,
+                               world.rank(),
+                               world.size(),
+                               error.what()));
+  }
 }
 
 }  // namespace msstream::comm::detail

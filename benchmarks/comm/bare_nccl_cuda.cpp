@@ -70,11 +70,9 @@ void BareNccl::all_to_all(float const* input, float* output, std::size_t count) 
   check(ncclGroupStart(), "ncclGroupStart");
   for (int other = 0; other < state_->ranks; ++other) {
     auto const at = static_cast<std::size_t>(other) * part;
-    check(ncclSend(
-              input + at, part, ncclFloat32, other, state_->communicator, state_->stream),
+    check(ncclSend(input + at, part, ncclFloat32, other, state_->communicator, state_->stream),
           "ncclSend");
-    check(ncclRecv(
-              output + at, part, ncclFloat32, other, state_->communicator, state_->stream),
+    check(ncclRecv(output + at, part, ncclFloat32, other, state_->communicator, state_->stream),
           "ncclRecv");
   }
   check(ncclGroupEnd(), "ncclGroupEnd");

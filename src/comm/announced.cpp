@@ -95,9 +95,8 @@ std::string MeetingPlace::share(int rank,
       shared_ = value_of_first;
       changed_.notify_all();
     }
-    bool const in_time = changed_.wait_until(lock, deadline_after(timeout), [&] {
-      return shared_.has_value() || failure_.has_value();
-    });
+    bool const in_time = changed_.wait_until(
+        lock, deadline_after(timeout), [&] { return shared_.has_value() || failure_.has_value(); });
     if (!in_time) {
       fail(0, fmt::format("it did not make the communicator within {}", timeout_text(timeout)));
     }

@@ -129,12 +129,12 @@ class CommunicatorsOfDevice {
     return make_nccl(runtime, std::move(peers), options.timeout);
   }
 #endif
-  msstream::detail::throw_invalid_argument(
-      fmt::format("communicator '{}': {} on the runtime {}: several ranks need the host runtime, or "
-                  "CUDA in a build that has found NCCL",
-                  options.name,
-                  to_string(world),
-                  traits.name));
+  msstream::detail::throw_invalid_argument(fmt::format(
+      "communicator '{}': {} on the runtime {}: several ranks need the host runtime, or "
+      "CUDA in a build that has found NCCL",
+      options.name,
+      to_string(world),
+      traits.name));
 }
 
 [[nodiscard]] StreamGroupOptions group_options(std::string const& name) {

@@ -33,10 +33,10 @@ using Parts = std::span<Part const* const>;
 /// States: a place is open until all ranks have joined, then sound until its first failure, which
 /// stays. A rank is absent, waits in a collective, or carries it out together with the other ranks
 /// of it; each rank carries out one collective at a time. If another library carries collectives
-/// out, ranks only announce them, and may be many collectives ahead of each other. Ownership: shared by the ranks'
-/// communicators and by their collectives in flight. Memory ordering: what a rank's stream wrote
-/// before it came is visible to the others while they carry the collective out, and what they wrote
-/// then is visible to it afterwards.
+/// out, ranks only announce them, and may be many collectives ahead of each other. Ownership:
+/// shared by the ranks' communicators and by their collectives in flight. Memory ordering: what a
+/// rank's stream wrote before it came is visible to the others while they carry the collective out,
+/// and what they wrote then is visible to it afterwards.
 class MeetingPlace {
  public:
   MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name);

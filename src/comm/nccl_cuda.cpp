@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl.hpp"
-
 #include "comm/peers.hpp"
 #include "comm/timeout.hpp"
 
@@ -217,8 +216,7 @@ class Nccl final : public Transport {
     std::memcpy(id.internal, text.data(), std::min(text.size(), sizeof(id.internal)));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    auto result =
-        ncclCommInitRankConfig(&comm_, peers_->size(), id, peers_->rank(), &config);
+    auto result = ncclCommInitRankConfig(&comm_, peers_->size(), id, peers_->rank(), &config);
     if (result == ncclInProgress || result == ncclSuccess) {
       result = settled(deadline);
     }
@@ -305,8 +303,11 @@ class Nccl final : public Transport {
   }
 
   /// Exchanges equal parts of two tensors of `count` elements.
-  [[nodiscard]] ncclResult_t exchange(
-      cudaStream_t stream, void const* input, void* output, std::size_t count, ncclDataType_t type) {
+  [[nodiscard]] ncclResult_t exchange(cudaStream_t stream,
+                                      void const* input,
+                                      void* output,
+                                      std::size_t count,
+                                      ncclDataType_t type) {
     auto const ranks = static_cast<std::size_t>(peers_->size());
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
     return ncclAlltoAll(input, output, count / ranks, type, comm_, stream);
@@ -345,8 +346,7 @@ class Nccl final : public Transport {
       auto const at = static_cast<std::size_t>(other) * count * element_bytes;
       result = worse_of(
           result,
-          ncclSend(
-              static_cast<std::byte const*>(input) + at, count, type, other, comm_, stream));
+          ncclSend(static_cast<std::byte const*>(input) + at, count, type, other, comm_, stream));
       result = worse_of(
           result,
           ncclRecv(static_cast<std::byte*>(output) + at, count, type, other, comm_, stream));
@@ -449,10 +449,10 @@ class Nccl final : public Transport {
 
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
   [[nodiscard]] static std::size_t bytes_of_type(ncclDataType_t type) {
-    return type == ncclUint8                               ? 1
+    return type == ncclUint8                             ? 1
            : type == ncclFloat16 || type == ncclBfloat16 ? 2
-           : type == ncclInt64                             ? 8
-                                                           : 4;
+           : type == ncclInt64                           ? 8
+                                                         : 4;
   }
 #endif
 

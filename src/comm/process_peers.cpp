@@ -36,11 +36,12 @@ class ProcessPeers final : public Peers {
         process_(std::move(process)),
         prefix_(fmt::format("{}/{}/", name, process_->next_generation(name))) {
     set(fmt::format("made/{}", rank_), "");
-    auto const constructor = fmt::format("the constructor of the communicator, in which rank {} "
-                                         "waits at {}:{}",
-                                         rank_,
-                                         made_at.file_name(),
-                                         made_at.line());
+    auto const constructor = fmt::format(
+        "the constructor of the communicator, in which rank {} "
+        "waits at {}:{}",
+        rank_,
+        made_at.file_name(),
+        made_at.line());
     for (int other = 0; other < size_; ++other) {
       static_cast<void>(await(fmt::format("made/{}", other), other, constructor));
     }
@@ -77,7 +78,8 @@ class ProcessPeers final : public Peers {
         // Collectives that it has taken part in end soon.
         constexpr int kLooks = 10;
         if (++looks_since_left_ > kLooks) {
-          lose(rank_of(*left), "it has ended its communicator, and a collective in flight needs it");
+          lose(rank_of(*left),
+               "it has ended its communicator, and a collective in flight needs it");
         }
       } else {
         looks_since_left_ = 0;

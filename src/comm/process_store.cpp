@@ -18,12 +18,13 @@ std::pair<std::string, int> address_of_store(World const& world) {
   std::string const host(env::value_of("MASTER_ADDR"));
   auto const port_text = env::value_of("MASTER_PORT");
   auto const own = env::integer("MSSTREAM_COMM_PORT", 0, 0, kMostPort);
-  require(!host.empty() && (own != 0 || !port_text.empty()),
-          "{}: MASTER_ADDR is '{}' and MASTER_PORT is '{}'; expected the host of rank 0, and a port "
-          "after which the next one is free there, or MSSTREAM_COMM_PORT",
-          to_string(world),
-          host,
-          port_text);
+  require(
+      !host.empty() && (own != 0 || !port_text.empty()),
+      "{}: MASTER_ADDR is '{}' and MASTER_PORT is '{}'; expected the host of rank 0, and a port "
+      "after which the next one is free there, or MSSTREAM_COMM_PORT",
+      to_string(world),
+      host,
+      port_text);
   if (own != 0) {
     return {host, static_cast<int>(own)};
   }

@@ -6,7 +6,6 @@
 #include <msstream/base/detail/start_thread.hpp>
 
 #include <fmt/core.h>
-
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -31,7 +30,7 @@ namespace {
 /// A request is the kMagic, one letter of What, and the lengths of key and value, then both. An
 /// answer is 1 or 0 for a value or none, the length of the value, then the value. Numbers have 4
 /// bytes in network order.
-constexpr std::uint32_t kMagic = 0x6d735331;
+constexpr std::uint32_t kMagic = 0x6d535331;
 constexpr std::size_t kRequestHead = 4 + 1 + 4 + 4;
 constexpr std::size_t kAnswerHead = 1 + 4;
 /// The most bytes of a key or a value: a peer that sends more is none of ours.
@@ -234,9 +233,8 @@ TcpStoreServer::TcpStoreServer(int port) {
   }
   port_ = ntohs(is_v6 ? v6.sin6_port : v4.sin_port);
   try {
-    thread_ = msstream::detail::start_thread("the store of rank 0", [this] {
-      Connections().serve(listener_, stop_[0]);
-    });
+    thread_ = msstream::detail::start_thread("the store of rank 0",
+                                             [this] { Connections().serve(listener_, stop_[0]); });
   } catch (...) {
     for (int const open : {listener_, stop_[0], stop_[1]}) {
       ::close(open);
@@ -285,10 +283,11 @@ TcpStore::TcpStore(std::string host, int port, int rank, std::chrono::nanosecond
   std::string why;
   while ((socket_ = connected(host, port, why)) < 0) {
     if (std::chrono::steady_clock::now() > deadline) {
-      throw std::runtime_error(fmt::format("no connection to the store of rank 0 at {} within {}: {}",
-                                           address_,
-                                           timeout_text(timeout),
-                                           why));
+      throw std::runtime_error(
+          fmt::format("no connection to the store of rank 0 at {} within {}: {}",
+                      address_,
+                      timeout_text(timeout),
+                      why));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

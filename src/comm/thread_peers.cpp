@@ -20,9 +20,7 @@ class ThreadPeers final : public Peers {
   }
   void announce(Part const& part) override { place_->announce(rank_, part); }
   void look(bool is_in_flight) override { place_->set_in_flight(rank_, is_in_flight); }
-  void time_out(std::chrono::nanoseconds timeout) override {
-    place_->fail_stalled(rank_, timeout);
-  }
+  void time_out(std::chrono::nanoseconds timeout) override { place_->fail_stalled(rank_, timeout); }
   void lose(int rank, std::string const& why) override { place_->lose(rank, why); }
   void leave() override { place_->leave(rank_); }
   [[nodiscard]] bool has_failed() override { return place_->has_failed(); }

@@ -49,10 +49,9 @@ void Progress::look(order::PositionSet latest) {
   if (seen_.empty()) {
     progress_at_ = std::chrono::steady_clock::now();
   }
-  bool const is_new = seen_.empty() || !std::equal(latest.begin(),
-                                                   latest.end(),
-                                                   seen_.back().begin(),
-                                                   seen_.back().end());
+  bool const is_new =
+      seen_.empty() ||
+      !std::equal(latest.begin(), latest.end(), seen_.back().begin(), seen_.back().end());
   if (is_new) {
     seen_.push_back(latest);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
 #include "comm/meeting_place.hpp"
+#include "comm/part.hpp"
 #include "comm/thread_world.hpp"
 
 #include <msstream/comm/communicator.hpp>
@@ -22,17 +23,11 @@ using comm::CollectiveError;
 using comm::PeerLost;
 using comm::detail::CollectiveKind;
 using comm::detail::MeetingPlace;
-using comm::detail::Part;
 using comm::detail::ThreadWorld;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr auto kNever = std::chrono::hours(1);
-
-Part part(CollectiveKind kind, std::int64_t count = 8, int peer = 0) {
-  return {.what = {.kind = kind, .dtype = DType::float32, .count = count, .peer = peer},
-          .issued_at = std::source_location::current()};
-}
 
 /// A place where ranks announce collectives that nothing carries out.
 class Announced : public ::testing::Test {
@@ -99,9 +94,9 @@ TEST_F(Announced, a_rank_that_has_left_is_lost_to_those_that_need_it) {
   place->announce(1, part(CollectiveKind::all_reduce));
   EXPECT_FALSE(place->has_failed());
   place->announce(1, part(CollectiveKind::broadcast));
-  EXPECT_THAT(message_of<PeerLost>([&] { place->rethrow_failure(1, nullptr); }),
-              AllOf(HasSubstr("in broadcast"),
-                    HasSubstr("rank 0 is lost: it has ended its communicator")));
+  EXPECT_THAT(
+      message_of<PeerLost>([&] { place->rethrow_failure(1, nullptr); }),
+      AllOf(HasSubstr("in broadcast"), HasSubstr("rank 0 is lost: it has ended its communicator")));
 }
 
 TEST_F(Announced, a_rank_that_leaves_is_lost_to_those_that_wait) {
@@ -157,9 +152,9 @@ TEST_F(Announced, all_ranks_get_the_value_of_rank_0) {
     EXPECT_EQ(place->share(0, "the value", kNever), "the value");
   }
   open(2);
-  EXPECT_THAT(message_of<PeerLost>(
-                  [&] { (void)place->share(1, "", std::chrono::milliseconds(1)); }),
-              HasSubstr("rank 0 is lost: it did not make the communicator within 0.001 s"));
+  EXPECT_THAT(
+      message_of<PeerLost>([&] { (void)place->share(1, "", std::chrono::milliseconds(1)); }),
+      HasSubstr("rank 0 is lost: it did not make the communicator within 0.001 s"));
 }
 
 }  // namespace

@@ -186,8 +186,7 @@ TYPED_TEST(Collectives, reduce_scatter_gives_each_rank_its_part) {
       auto const input = rank.tensor(inputs[self]);
       auto const output = rank.template poisoned<T>(static_cast<std::int64_t>(count));
       reduce_scatter(rank.communicator, input, output, reduction);
-      expect_reduced(
-          to_host(output), inputs, reduction, self * count, this->roundings(rank));
+      expect_reduced(to_host(output), inputs, reduction, self * count, this->roundings(rank));
       ASSERT_EQ(bits_of(to_host(input)), bits_of(inputs[self]));
     }
   });

@@ -78,7 +78,9 @@ TYPED_TEST(Failure, a_rank_that_throws_is_named_to_the_others_and_to_the_caller)
             self.communicator.synchronize();
           });
           EXPECT_EQ(lost, thrower);
-          EXPECT_THAT(text, AllOf(HasSubstr("all_reduce"), HasSubstr("rank " + std::to_string(thrower) + " is lost")));
+          EXPECT_THAT(text,
+                      AllOf(HasSubstr("all_reduce"),
+                            HasSubstr("rank " + std::to_string(thrower) + " is lost")));
           expect_usable(self);
           told.fetch_add(1);
         },
@@ -269,7 +271,8 @@ TYPED_TEST(Failure, a_rank_that_waits_in_another_communicator_is_found_there) {
                                }
                                own.synchronize();
                              }).second;
-        if (self.rank() == 0 && !is_by_nccl<TypeParam>) {  // all are issued, which NCCL's ranks tell
+        if (self.rank() == 0 &&
+            !is_by_nccl<TypeParam>) {  // all are issued, which NCCL's ranks tell
           EXPECT_THAT(message,
                       AllOf(HasSubstr("communicator 'short'"),
                             HasSubstr("rank 1: waits in all_reduce of 1 float32 (sum)"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
+#include "comm/part.hpp"
 #include "comm/peers.hpp"
 #include "comm/process_store.hpp"
 #include "comm/world_access.hpp"
@@ -8,7 +9,6 @@
 #include <msstream/comm/world.hpp>
 
 #include <gmock/gmock.h>
-
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,6 +21,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace msstream::testing {
@@ -29,7 +30,6 @@ namespace {
 using comm::PeerLost;
 using comm::World;
 using comm::detail::CollectiveKind;
-using comm::detail::Part;
 using comm::detail::Peers;
 using comm::detail::ProcessStore;
 using comm::detail::TcpStore;
@@ -88,9 +88,9 @@ TEST(TcpStoreTest, names_host_and_port_if_nobody_listens) {
 
 TEST(TcpStoreTest, names_the_port_that_is_in_use) {
   TcpStoreServer const server(0);
-  EXPECT_THAT(message_of<std::runtime_error>([&] { TcpStoreServer const other(server.port()); }),
-              AllOf(HasSubstr("port " + std::to_string(server.port())),
-                    HasSubstr("MSSTREAM_COMM_PORT")));
+  EXPECT_THAT(
+      message_of<std::runtime_error>([&] { TcpStoreServer const other(server.port()); }),
+      AllOf(HasSubstr("port " + std::to_string(server.port())), HasSubstr("MSSTREAM_COMM_PORT")));
 }
 
 TEST(TcpStoreTest, tells_that_the_server_has_ended) {
@@ -162,11 +162,6 @@ TEST(TcpStoreTest, a_client_that_sends_something_else_is_cut_off) {
   EXPECT_EQ(store.get("key"), "value");
 }
 
-Part part(CollectiveKind kind) {
-  return {.what = {.kind = kind, .dtype = DType::float32, .count = 8},
-          .issued_at = std::source_location::current()};
-}
-
 /// Ranks that share a store over TCP, as processes do. Each has a ProcessStore of its own.
 class ProcessPeersTest : public ::testing::Test {
  protected:
@@ -182,8 +177,7 @@ class ProcessPeersTest : public ::testing::Test {
   }
 
   [[nodiscard]] std::shared_ptr<Peers> join(int rank, std::chrono::nanoseconds timeout = kLong) {
-    auto const world =
-        comm::detail::WorldAccess::make(rank, kRanks, rank, World::Launch::torchrun);
+    auto const world = comm::detail::WorldAccess::make(rank, kRanks, rank, World::Launch::torchrun);
     return comm::detail::make_process_peers(processes[static_cast<std::size_t>(rank)],
                                             world,
                                             "world",

@@ -3,11 +3,12 @@
 #include "comm/thread_world.hpp"
 #include "comm/timeout.hpp"
 
+#include <msstream/base/detail/inline_vector.hpp>
+
 #include <fmt/core.h>
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 // The functions of MeetingPlace for collectives that another library carries out.
 namespace msstream::comm::detail {
@@ -23,10 +24,10 @@ void MeetingPlace::announce(int rank, Part const& part) {
     return;  // an earlier one waits for other ranks
   }
   // The ranks whose first collective ahead is new.
-  std::vector<int> new_first{rank};
-  while (!new_first.empty() && !failure_) {
-    int const self = new_first.back();
-    new_first.pop_back();
+  msstream::detail::InlineVector<int, 16> new_first;
+  new_first.push_back(rank);
+  for (std::size_t i = 0; i < new_first.size(); ++i) {
+    int const self = new_first[i];
     auto& seat = seats_[static_cast<std::size_t>(self)];
     if (seat.ahead.empty() || seat.waits_in != nullptr) {
       continue;

@@ -189,6 +189,7 @@ void MeetingPlace::fail(int lost_rank, std::string why) {
     }
   }
   failure_ = Failure{lost_rank, std::move(why), std::move(missed)};
+  has_failed_.store(true, std::memory_order_release);
   changed_.notify_all();
 }
 
@@ -217,21 +218,16 @@ void MeetingPlace::leave(int rank) {
   }
 }
 
-bool MeetingPlace::has_failed() const {
-  std::lock_guard const guard(world_->mutex_);
-  return failure_.has_value();
-}
-
 bool MeetingPlace::is_own_loss(int rank) const {
   std::lock_guard const guard(world_->mutex_);
   return failure_ && failure_->lost_rank == rank;
 }
 
 void MeetingPlace::rethrow_failure(int rank, Part const* issued) const {
-  std::lock_guard const guard(world_->mutex_);
-  if (!failure_) {
+  if (!has_failed()) {
     return;
   }
+  std::lock_guard const guard(world_->mutex_);
   if (failure_->lost_rank < 0) {
     throw CollectiveError(fmt::format("communicator '{}': {}", name_, failure_->why));
   }

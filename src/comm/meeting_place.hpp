@@ -3,6 +3,7 @@
 
 #include "comm/collective.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -78,7 +79,9 @@ class MeetingPlace {
   /// Marks that a rank has ended its communicator. The place fails only if another rank needs it.
   void leave(int rank);
 
-  [[nodiscard]] bool has_failed() const;
+  [[nodiscard]] bool has_failed() const noexcept {
+    return has_failed_.load(std::memory_order_acquire);
+  }
   /// Throws the failure of the place, if there is one, to a rank: PeerLost or CollectiveError. The
   /// message names the rank's collective that has failed, otherwise `issued`, unless it is null.
   void rethrow_failure(int rank, Part const* issued) const;
@@ -127,7 +130,8 @@ class MeetingPlace {
   std::string const name_;
   std::vector<Seat> seats_;
   std::optional<Failure> failure_;
-  std::optional<std::string> shared_;  ///< what rank 0 has passed to share()
+  std::atomic<bool> has_failed_{false};  ///< whether there is a failure, without the lock
+  std::optional<std::string> shared_;    ///< what rank 0 has passed to share()
   std::condition_variable changed_;
 };
 

@@ -142,7 +142,7 @@ class Nccl final : public Transport {
       result = enqueue(static_cast<cudaStream_t>(stream), part);
     }
     if (result == ncclInProgress) {  // more connections between the GPUs are made
-      result = settled(deadline_after(timeout_));
+      result = settled(deadline_after(timeout_), [] {});
       if (result == ncclInProgress && !peers_->has_failed()) {
         peers_->time_out(timeout_);
       }
@@ -218,7 +218,7 @@ class Nccl final : public Transport {
     config.blocking = 0;
     auto result = ncclCommInitRankConfig(&comm_, peers_->size(), id, peers_->rank(), &config);
     if (result == ncclInProgress || result == ncclSuccess) {
-      result = settled(deadline);
+      result = settled_or_failed(deadline);
     }
     if (result == ncclSuccess) {
       return;
@@ -247,7 +247,7 @@ class Nccl final : public Transport {
                             CollectiveKind::all_to_all}) {
       auto result = enqueue(static_cast<cudaStream_t>(lane.stream), part(kind));
       if (result == ncclInProgress) {
-        result = settled(deadline);
+        result = settled_or_failed(deadline);
       }
       if (result != ncclSuccess) {
         peers_->rethrow_failure(nullptr);
@@ -372,8 +372,11 @@ class Nccl final : public Transport {
   }
 
   /// Waits for the call in progress. Returns its result, or ncclInProgress if it has none at the
-  /// deadline, or when the peers fail. The caller holds `mutex_`, or has not shared the object.
-  [[nodiscard]] ncclResult_t settled(std::chrono::steady_clock::time_point deadline) {
+  /// deadline, or when the peers fail. Calls `look()` now and then. The caller holds `mutex_`, or
+  /// has not shared the object.
+  template <class Look>
+  [[nodiscard]] ncclResult_t settled(std::chrono::steady_clock::time_point deadline,
+                                     Look const& look) {
     auto state = ncclInProgress;
     for (;;) {
       if (auto const result = ncclCommGetAsyncError(comm_, &state); result != ncclSuccess) {
@@ -383,8 +386,13 @@ class Nccl final : public Transport {
           std::chrono::steady_clock::now() > deadline) {
         return state;
       }
+      look();
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
+  }
+  /// Waits as settled() does, before a thread watches the peers.
+  [[nodiscard]] ncclResult_t settled_or_failed(std::chrono::steady_clock::time_point deadline) {
+    return settled(deadline, [this] { peers_->look(true); });
   }
 
   /// Fails if NCCL has noticed an error, such as the loss of a rank. First gives the ranks time to

@@ -2,6 +2,8 @@
 #include "comm/communicator_state.hpp"
 
 #include "comm/host_threads.hpp"
+#include "comm/nccl.hpp"
+#include "comm/peers.hpp"
 #include "comm/thread_world.hpp"
 #include "comm/world_access.hpp"
 #include "memory/blocks/block.hpp"
@@ -16,6 +18,8 @@
 #include <msstream/runtime/detail/runtime_thread.hpp>
 #include <msstream/stream/detail/work_ref.hpp>
 
+#include <fmt/core.h>
+
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -27,6 +31,7 @@ namespace msstream::comm::detail {
 
 using msstream::detail::AnyUses;
 using msstream::detail::DeviceState;
+using msstream::detail::HomeProcess;
 using msstream::detail::InsideWork;
 using msstream::detail::NativeStream;
 using msstream::detail::RuntimeThread;
@@ -107,12 +112,29 @@ class CommunicatorsOfDevice {
     auto place = threads->join(world.rank(), options.name, options.timeout, made_at);
     return make_host_threads(runtime, std::move(place), world.rank(), options.timeout);
   }
-  require(world.size() == 1,
-          "communicator '{}': {} on the runtime {}: several ranks need the host runtime",
-          options.name,
-          to_string(world),
-          traits.name);
-  return make_copies(runtime);
+  if (world.size() == 1) {
+    return make_copies(runtime);
+  }
+#if MSSTREAM_CUDA
+  if (traits.ref_kind == StreamRefKind::cuda && has_nccl()) {
+    auto const& [name, timeout] = options;
+    auto peers =
+        WorldAccess::threads(world) != nullptr
+            ? make_thread_peers(
+                  WorldAccess::threads(world)->join(world.rank(), name, timeout, made_at),
+                  world.rank(),
+                  timeout)
+            : make_process_peers(
+                  store_of_this_process(world, name, timeout), world, name, timeout, made_at);
+    return make_nccl(runtime, std::move(peers), options.timeout);
+  }
+#endif
+  msstream::detail::throw_invalid_argument(fmt::format(
+      "communicator '{}': {} on the runtime {}: several ranks need the host runtime, or "
+      "CUDA in a build that has found NCCL",
+      options.name,
+      to_string(world),
+      traits.name));
 }
 
 [[nodiscard]] StreamGroupOptions group_options(std::string const& name) {
@@ -155,13 +177,20 @@ CommunicatorState::CommunicatorState(msstream::detail::AnyDevice device,
       order_in_captures_(
           device_.state()->attachment<CommunicatorsOfDevice>().order_in_captures(device_.state())),
       told_(std::make_shared<Told>()),
-      exceptions_at_begin_(std::uncaught_exceptions()) {
+      exceptions_at_begin_(std::uncaught_exceptions()),
+      progress_(device_.context()->tracker) {
   told_->transport = make_transport(device_, world_, options, made_at);
+  if (auto const interval = told_->transport->watch_interval(); interval.count() > 0) {
+    watch_ = std::make_shared<Watch>(interval, [this] { look(); });
+  }
   device_.state()->attachment<CommunicatorsOfDevice>().add(told_);
 }
 
 CommunicatorState::~CommunicatorState() {
   if (device_.context()->home.is_left()) {
+    if (HomeProcess::is_forked()) {
+      HomeProcess::keep(std::move(watch_));  // its thread is in the parent process alone
+    }
     return;
   }
   auto& transport = *told_->transport;
@@ -173,6 +202,7 @@ CommunicatorState::~CommunicatorState() {
     device_.context()->tracker->finish(collective);
   }
   group_->finish();
+  watch_.reset();  // until now, it ends collectives that wait for a lost rank
   transport.leave();
   device_.state()->attachment<CommunicatorsOfDevice>().remove(told_);
 }
@@ -183,6 +213,14 @@ order::PositionSet CommunicatorState::collectives_in_flight() const {
   std::lock_guard const guard(record.lock);
   record.add_hazards(AccessMode::read, latest);
   return latest;
+}
+
+void CommunicatorState::look() noexcept {
+  try {
+    progress_.look(collectives_in_flight());
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory, so that the next call looks again
+  }
+  told_->transport->watch(progress_.is_in_flight(), progress_.stalled());
 }
 
 void CommunicatorState::rethrow_failure(Part const* issued) {

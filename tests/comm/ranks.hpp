@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "comm/nccl.hpp"
+
 #include <msstream/base/dtype.hpp>
 #include <msstream/comm/collectives.hpp>
 #include <msstream/runtime/checked.hpp>
+#include <msstream/runtime/cuda.hpp>
 #include <msstream/runtime/host.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -21,13 +25,49 @@
 
 namespace msstream::testing {
 
-/// The runtimes on which several ranks are threads.
+/// The runtimes on which several ranks meet as threads of the host.
 using ThreadRuntimes = ::testing::Types<Host, Checked<Host>>;
+/// The runtimes on which several ranks have collectives: ThreadRuntimes, and GPUs with NCCL.
+#if MSSTREAM_CUDA
+using RankRuntimes = ::testing::Types<Host, Checked<Host>, Cuda>;
+#else
+using RankRuntimes = ThreadRuntimes;
+#endif
 
 struct RuntimeNamesOfRanks {
   template <class R>
   static std::string GetName(int index) {
-    return index == 0 ? "host" : "checked";
+    return index == 0 ? "host" : index == 1 ? "checked" : "cuda";
+  }
+};
+
+/// Whether NCCL carries out the collectives of a runtime.
+template <Runtime R>
+inline constexpr bool is_by_nccl = false;
+#if MSSTREAM_CUDA
+template <>
+inline constexpr bool is_by_nccl<Cuda> = true;
+#endif
+
+/// Returns how many ranks this machine has devices for.
+template <Runtime R>
+[[nodiscard]] int most_ranks() {
+#if MSSTREAM_CUDA
+  if constexpr (is_by_nccl<R>) {
+    return comm::detail::has_nccl() ? Cuda::device_count() : 1;
+  }
+#endif
+  return 8;
+}
+
+/// A fixture that skips the test with a message if there are no two devices.
+template <Runtime R>
+class RanksTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (most_ranks<R>() < 2) {
+      GTEST_SKIP() << R::name << ": several ranks need a build with NCCL, and two GPUs";
+    }
   }
 };
 
@@ -53,11 +93,12 @@ struct Rank {
   }
 };
 
-/// Calls `body(rank)` on each of `ranks` ranks, which are threads.
+/// Calls `body(rank)` on each of `ranks` ranks, which are threads; on fewer if the machine has
+/// fewer GPUs.
 template <Runtime R, class Body>
 void on_ranks(int ranks, Body const& body, comm::CommunicatorOptions const& options = {}) {
-  comm::run_as_threads(ranks, [&](comm::World const& world) {
-    Device<R> const device;
+  comm::run_as_threads(std::min(ranks, most_ranks<R>()), [&](comm::World const& world) {
+    auto const device = comm::device_of<R>(world);
     body(Rank<R>{world, device, comm::Communicator<R>(device, world, options)});
   });
 }

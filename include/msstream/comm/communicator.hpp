@@ -52,8 +52,9 @@ class Communicator {
 
   /// Blocks the host until all ranks of the world make a communicator of this name. Throws PeerLost
   /// if one does not within the timeout, and std::invalid_argument if the ranks of the world cannot
-  /// reach each other: several ranks must be threads of one process (run_as_threads()), on the host
-  /// runtime.
+  /// reach each other. On the host runtime, several ranks must be threads of one process
+  /// (run_as_threads()). On CUDA, each must have a GPU of its own (device_of()), and the build
+  /// NCCL; ranks that are processes find each other at MASTER_ADDR, at the port after MASTER_PORT.
   explicit Communicator(Device<R> const& device,
                         World const& world = {},
                         CommunicatorOptions const& options = {},
@@ -76,5 +77,16 @@ class Communicator {
  private:
   detail::AnyCommunicator body_;
 };
+
+/// Returns a device for the rank. On CUDA, its GPU is the one whose number is the rank's local
+/// rank, or the only one that the rank's process sees.
+template <Runtime R = DefaultRuntime>
+[[nodiscard]] Device<R> device_of(World const& world, DeviceOptions<R> options = {}) {
+  if constexpr (requires { options.runtime.ordinal = R::device_count(); }) {
+    bool const is_only = world.launch() != World::Launch::threads && R::device_count() == 1;
+    options.runtime.ordinal = is_only ? 0 : world.local_rank();
+  }
+  return Device<R>(options);
+}
 
 }  // namespace msstream::comm

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/peers.hpp"
+#include "comm/process_store.hpp"
+#include "comm/timeout.hpp"
+
+#include <msstream/comm/world.hpp>
+
+#include <fmt/core.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+namespace msstream::comm::detail {
+namespace {
+
+/// The ranks as processes. Each tells the others by the store whether it has collectives in flight,
+/// and the first failure. A process that dies is noticed by the end of its connection.
+class ProcessPeers final : public Peers {
+ public:
+  ProcessPeers(std::shared_ptr<ProcessStore> process,
+               World const& world,
+               std::string const& name,
+               std::chrono::nanoseconds timeout,
+               std::source_location made_at)
+      : rank_(world.rank()),
+        size_(world.size()),
+        name_(name),
+        timeout_(timeout),
+        process_(std::move(process)),
+        prefix_(fmt::format("{}/{}/", name, process_->next_generation(name))) {
+    set(fmt::format("made/{}", rank_), "");
+    auto const constructor = fmt::format(
+        "the constructor of the communicator, in which rank {} "
+        "waits at {}:{}",
+        rank_,
+        made_at.file_name(),
+        made_at.line());
+    for (int other = 0; other < size_; ++other) {
+      static_cast<void>(await(fmt::format("made/{}", other), other, constructor));
+    }
+  }
+
+  [[nodiscard]] int rank() const noexcept override { return rank_; }
+  [[nodiscard]] int size() const noexcept override { return size_; }
+  [[nodiscard]] std::string const& name() const noexcept override { return name_; }
+
+  [[nodiscard]] std::string share(std::string const& value_of_first) override {
+    if (rank_ == 0) {
+      set("shared", value_of_first);
+      return value_of_first;
+    }
+    return await("shared", 0, "the constructor of the communicator");
+  }
+
+  void announce(Part const& part) override {
+    std::lock_guard const guard(mutex_);
+    ++issued_;
+    latest_ = part;
+  }
+
+  void look(bool is_in_flight) override {
+    try {
+      tell(is_in_flight);
+      if (auto const lost = get("lost")) {
+        adopt(*lost);
+      }
+      if (auto const gone = process_->store().get(TcpStoreServer::kGone)) {
+        look_at_gone(*gone);
+      }
+      if (auto const left = is_in_flight ? get("left") : std::nullopt) {
+        // Collectives that it has taken part in end soon.
+        constexpr int kLooks = 10;
+        if (++looks_since_left_ > kLooks) {
+          lose(rank_of(*left),
+               "it has ended its communicator, and a collective in flight needs it");
+        }
+      } else {
+        looks_since_left_ = 0;
+      }
+      looks_without_store_ = 0;
+    } catch (std::runtime_error const& error) {
+      // Rank 0, which serves the store, may have ended before this one.
+      constexpr int kLooks = 3;
+      looks_without_store_ = is_in_flight ? looks_without_store_ + 1 : 0;
+      if (looks_without_store_ == kLooks) {
+        fail(0, error.what());
+      }
+    }
+  }
+
+  void time_out(std::chrono::nanoseconds timeout) override {
+    int lost = rank_ == 0 ? 1 : 0;
+    std::string others;
+    bool is_found = false;
+    for (int other = 0; other < size_; ++other) {
+      if (other == rank_) {
+        continue;
+      }
+      auto const told = get(fmt::format("flight/{}", other)).value_or("0 none");
+      bool const is_absent = told.front() == '0';
+      if (is_absent && !is_found) {
+        lost = other;
+        is_found = true;
+      }
+      others += fmt::format("; rank {}: {}, the latest issued {}",
+                            other,
+                            is_absent ? "no collective in flight" : "collectives in flight",
+                            told.substr(2));
+    }
+    lose(lost,
+         fmt::format("no collective of rank {} has ended within {}, the latest issued {}{}",
+                     rank_,
+                     timeout_text(timeout),
+                     latest_text(),
+                     others));
+  }
+
+  void lose(int rank, std::string const& why) override {
+    auto told = fmt::format("{} {}", rank, why);
+    try {
+      told = process_->store().set_first(prefix_ + "lost", told);
+    } catch (std::runtime_error const&) {  // NOLINT(bugprone-empty-catch): own failure stays
+    }
+    adopt(told);
+  }
+  void leave() override {
+    set(fmt::format("left/{}", rank_), "");
+    static_cast<void>(process_->store().set_first(prefix_ + "left", std::to_string(rank_)));
+  }
+
+  [[nodiscard]] bool has_failed() override { return has_failed_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool is_own_loss() override {
+    std::lock_guard const guard(mutex_);
+    return lost_rank_ == rank_;
+  }
+  void rethrow_failure(Part const* issued) override {
+    if (!has_failed()) {
+      return;
+    }
+    std::lock_guard const guard(mutex_);
+    throw PeerLost(lost_rank_,
+                   fmt::format("communicator '{}', rank {} of {}{}: rank {} is lost: {}",
+                               name_,
+                               rank_,
+                               size_,
+                               issued != nullptr ? ", in " + to_string(*issued) : "",
+                               lost_rank_,
+                               why_));
+  }
+
+ private:
+  void set(std::string const& key, std::string const& value) {
+    process_->store().set(prefix_ + key, value);
+  }
+  [[nodiscard]] std::optional<std::string> get(std::string const& key) {
+    return process_->store().get(prefix_ + key);
+  }
+  /// Returns the key's value when it has one. Fails with the loss of `rank` after the timeout.
+  [[nodiscard]] std::string await(std::string const& key, int rank, std::string const& why) {
+    auto const deadline = deadline_after(timeout_);
+    try {
+      for (;;) {
+        if (auto value = get(key)) {
+          return *value;
+        }
+        look(false);
+        if (std::chrono::steady_clock::now() > deadline) {
+          lose(rank, fmt::format("it did not come within {} to {}", timeout_text(timeout_), why));
+        }
+        rethrow_failure(nullptr);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    } catch (PeerLost const&) {
+      throw;
+    } catch (std::runtime_error const& error) {
+      fail(0, error.what());
+      rethrow_failure(nullptr);
+      throw;
+    }
+  }
+
+  /// Returns the number and text of the latest collective that this rank has issued.
+  [[nodiscard]] std::string latest_text() {
+    std::lock_guard const guard(mutex_);
+    return latest_ ? fmt::format("number {}, {}", issued_, to_string(*latest_)) : "none";
+  }
+  /// Tells the others about this rank, if anything has changed.
+  void tell(bool is_in_flight) {
+    auto text = (is_in_flight ? "1 " : "0 ") + latest_text();
+    if (text != told_) {
+      set(fmt::format("flight/{}", rank_), text);
+      told_ = std::move(text);
+    }
+  }
+  /// Fails if the rank whose process is gone has not ended its communicator before.
+  void look_at_gone(std::string const& gone) {
+    if (!get("left/" + gone)) {
+      lose(rank_of(gone), "its process has ended");
+    }
+  }
+
+  [[nodiscard]] static int rank_of(std::string_view text) {
+    int rank = 0;
+    std::from_chars(text.data(), text.data() + text.size(), rank);
+    return rank;
+  }
+  /// Takes over a failure, told as the lost rank and the reason.
+  void adopt(std::string const& told) {
+    auto const space = told.find(' ');
+    fail(rank_of(told), space == std::string::npos ? std::string() : told.substr(space + 1));
+  }
+  void fail(int lost_rank, std::string why) {
+    std::lock_guard const guard(mutex_);
+    if (!has_failed_.load(std::memory_order_relaxed)) {
+      lost_rank_ = lost_rank;
+      why_ = std::move(why);
+      has_failed_.store(true, std::memory_order_release);
+    }
+  }
+
+  int const rank_;
+  int const size_;
+  std::string const name_;
+  std::chrono::nanoseconds const timeout_;
+  std::shared_ptr<ProcessStore> const process_;
+  std::string const prefix_;  ///< of the keys of this communicator
+
+  // Used by the thread that looks alone.
+  std::string told_;
+  int looks_since_left_ = 0;
+  int looks_without_store_ = 0;
+
+  std::mutex mutex_;  ///< protects the members below
+  std::atomic<bool> has_failed_{false};
+  int lost_rank_ = -1;
+  std::string why_;
+  std::uint64_t issued_ = 0;
+  std::optional<Part> latest_;
+};
+
+}  // namespace
+
+std::shared_ptr<Peers> make_process_peers(std::shared_ptr<ProcessStore> process,
+                                          World const& world,
+                                          std::string const& name,
+                                          std::chrono::nanoseconds timeout,
+                                          std::source_location made_at) {
+  return std::make_shared<ProcessPeers>(std::move(process), world, name, timeout, made_at);
+}
+
+std::shared_ptr<ProcessStore> store_of_this_process(World const& world,
+                                                    std::string const& name,
+                                                    std::chrono::nanoseconds timeout) {
+  try {
+    return ProcessStore::of_this_process(world, timeout);
+  } catch (std::runtime_error const& error) {
+    throw PeerLost(0,
+                   fmt::format("communicator '{}', rank {} of {}: rank 0 is lost: {}",
+                               name,
+                               world.rank(),
+                               world.size(),
+                               error.what()));
+  }
+}
+
+}  // namespace msstream::comm::detail

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/message_of.hpp"
+#include "comm/part.hpp"
+#include "comm/peers.hpp"
+#include "comm/process_store.hpp"
+#include "comm/world_access.hpp"
+
+#include <msstream/comm/communicator.hpp>
+#include <msstream/comm/world.hpp>
+
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+using comm::PeerLost;
+using comm::World;
+using comm::detail::CollectiveKind;
+using comm::detail::Peers;
+using comm::detail::ProcessStore;
+using comm::detail::TcpStore;
+using comm::detail::TcpStoreServer;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr auto kLong = std::chrono::hours(1);
+constexpr auto kLocal = "127.0.0.1";
+
+TEST(TcpStoreTest, keeps_values_by_their_keys) {
+  TcpStoreServer const server(0);
+  TcpStore one(kLocal, server.port(), 0, kLong);
+  TcpStore two(kLocal, server.port(), 1, kLong);
+  EXPECT_FALSE(one.get("key"));
+  one.set("key", "value");
+  EXPECT_EQ(two.get("key"), "value");
+  two.set("key", std::string(100'000, 'x') + '\0');
+  EXPECT_EQ(one.get("key"), std::string(100'000, 'x') + '\0');
+  EXPECT_EQ(one.set_first("key", "other"), std::string(100'000, 'x') + '\0');
+  EXPECT_EQ(one.set_first("first", "1"), "1");
+  EXPECT_EQ(two.set_first("first", "2"), "1");
+  two.set("empty", "");
+  EXPECT_EQ(one.get("empty"), "");
+  EXPECT_FALSE(one.wait("never", std::chrono::milliseconds(1)));
+  std::jthread const setting([&] { two.set("later", "yes"); });
+  EXPECT_EQ(one.wait("later", kLong), "yes");
+}
+
+TEST(TcpStoreTest, threads_share_a_connection) {
+  TcpStoreServer const server(0);
+  TcpStore store(kLocal, server.port(), 0, kLong);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&store, i] {
+      for (int round = 0; round < 50; ++round) {
+        auto const key = std::to_string(i);
+        store.set(key, key + "/" + std::to_string(round));
+        EXPECT_EQ(store.get(key), key + "/" + std::to_string(round));
+      }
+    });
+  }
+}
+
+TEST(TcpStoreTest, names_host_and_port_if_nobody_listens) {
+  int port = 0;
+  {
+    TcpStoreServer const server(0);
+    port = server.port();
+  }
+  EXPECT_THAT(message_of<std::runtime_error>(
+                  [&] { TcpStore(kLocal, port, 1, std::chrono::milliseconds(1)); }),
+              AllOf(HasSubstr("127.0.0.1:" + std::to_string(port) + " within 0.001 s"),
+                    HasSubstr("refused")));
+}
+
+TEST(TcpStoreTest, names_the_port_that_is_in_use) {
+  TcpStoreServer const server(0);
+  EXPECT_THAT(
+      message_of<std::runtime_error>([&] { TcpStoreServer const other(server.port()); }),
+      AllOf(HasSubstr("port " + std::to_string(server.port())), HasSubstr("MSSTREAM_COMM_PORT")));
+}
+
+TEST(TcpStoreTest, tells_that_the_server_has_ended) {
+  auto server = std::make_unique<TcpStoreServer>(0);
+  int const port = server->port();
+  TcpStore store(kLocal, port, 1, kLong);
+  server.reset();
+  EXPECT_THAT(message_of<std::runtime_error>([&] { store.set("key", "value"); }),
+              HasSubstr("127.0.0.1:" + std::to_string(port) + " has ended"));
+}
+
+/// A connection to the port of this machine, which is closed without a farewell.
+class RawConnection {
+ public:
+  explicit RawConnection(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ~RawConnection() { ::close(socket_); }
+  RawConnection(RawConnection const&) = delete;
+  RawConnection& operator=(RawConnection const&) = delete;
+
+  void send(std::string const& bytes) const {
+    EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  /// Waits for an answer, or the end.
+  void await() const {
+    char byte = 0;
+    static_cast<void>(::recv(socket_, &byte, 1, 0));
+  }
+
+ private:
+  int socket_;
+};
+
+/// The bytes by which a client tells its rank.
+std::string hello_of(char rank) {
+  return std::string("mSS1h\0\0\0\1\0\0\0\0", 13) + rank;
+}
+
+TEST(TcpStoreTest, a_client_that_ends_without_farewell_is_gone) {
+  TcpStoreServer const server(0);
+  TcpStore store(kLocal, server.port(), 0, kLong);
+  { TcpStore const orderly(kLocal, server.port(), 2, kLong); }
+  EXPECT_FALSE(store.get(TcpStoreServer::kGone));
+  {
+    RawConnection const killed(server.port());
+    killed.send(hello_of('1'));
+    killed.await();
+  }
+  EXPECT_EQ(store.wait(TcpStoreServer::kGone, kLong), "1");
+}
+
+TEST(TcpStoreTest, a_client_that_sends_something_else_is_cut_off) {
+  TcpStoreServer const server(0);
+  TcpStore store(kLocal, server.port(), 0, kLong);
+  for (auto const& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"),
+                            std::string("mSS1s\xff\xff\xff\xff\0\0\0\0", 13),
+                            std::string("mSS1?\0\0\0\0\0\0\0\0", 13)}) {
+    RawConnection const stranger(server.port());
+    stranger.send(bytes);
+    stranger.await();  // would never return if the server waited for more
+  }
+  store.set("key", "value");
+  EXPECT_EQ(store.get("key"), "value");
+}
+
+/// Ranks that share a store over TCP, as processes do. Each has a ProcessStore of its own.
+class ProcessPeersTest : public ::testing::Test {
+ protected:
+  static constexpr int kRanks = 3;
+
+  void SetUp() override {
+    processes.push_back(
+        std::make_shared<ProcessStore>(std::pair(std::string(kLocal), 0), 0, kLong));
+    for (int rank = 1; rank < kRanks; ++rank) {
+      processes.push_back(std::make_shared<ProcessStore>(
+          std::pair(std::string(kLocal), processes[0]->port()), rank, kLong));
+    }
+  }
+
+  [[nodiscard]] std::shared_ptr<Peers> join(int rank, std::chrono::nanoseconds timeout = kLong) {
+    auto const world = comm::detail::WorldAccess::make(rank, kRanks, rank, World::Launch::torchrun);
+    return comm::detail::make_process_peers(processes[static_cast<std::size_t>(rank)],
+                                            world,
+                                            "world",
+                                            timeout,
+                                            std::source_location::current());
+  }
+  /// Calls `body(peers)` on a thread for each rank.
+  void on_all(std::function<void(Peers&)> const& body) {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([this, rank, &body] { body(*join(rank)); });
+    }
+  }
+  /// Looks until the peers have failed, and returns the rank and the message of the loss.
+  [[nodiscard]] static std::pair<int, std::string> loss_of(Peers& peers, bool is_in_flight) {
+    while (!peers.has_failed()) {
+      peers.look(is_in_flight);
+    }
+    try {
+      peers.rethrow_failure(nullptr);
+    } catch (PeerLost const& error) {
+      return {error.rank(), error.what()};
+    }
+    return {-1, {}};
+  }
+
+  std::vector<std::shared_ptr<ProcessStore>> processes;
+};
+
+TEST_F(ProcessPeersTest, all_ranks_get_the_value_of_rank_0_in_each_generation) {
+  for (int generation = 0; generation < 3; ++generation) {
+    auto const value = "value " + std::to_string(generation);
+    on_all([&](Peers& peers) {
+      EXPECT_EQ(peers.share(peers.rank() == 0 ? value : ""), value);
+      EXPECT_FALSE(peers.has_failed());
+      peers.leave();
+    });
+  }
+}
+
+TEST_F(ProcessPeersTest, the_first_loss_counts_on_all_ranks) {
+  on_all([](Peers& peers) {
+    if (peers.rank() == 2) {
+      peers.lose(2, "an exception has ended its communicator");
+      peers.lose(1, "too late");
+      EXPECT_TRUE(peers.is_own_loss());
+    }
+    auto const [rank, message] = loss_of(peers, false);
+    EXPECT_EQ(rank, 2);
+    EXPECT_THAT(message,
+                AllOf(HasSubstr("communicator 'world', rank " + std::to_string(peers.rank())),
+                      HasSubstr("rank 2 is lost: an exception has ended its communicator")));
+  });
+}
+
+TEST_F(ProcessPeersTest, a_process_that_dies_is_lost) {
+  std::jthread const dying([&] {
+    auto const peers = join(1);
+    RawConnection const killed(processes[0]->port());
+    killed.send(hello_of('1'));
+    killed.await();
+  });
+  std::jthread const third([&] { EXPECT_EQ(loss_of(*join(2), false).first, 1); });
+  auto const [rank, message] = loss_of(*join(0), true);
+  EXPECT_EQ(rank, 1);
+  EXPECT_THAT(message, HasSubstr("its process has ended"));
+}
+
+TEST_F(ProcessPeersTest, a_rank_that_has_left_is_lost_to_those_that_need_it) {
+  on_all([](Peers& peers) {
+    if (peers.rank() == 1) {
+      peers.leave();
+    } else {
+      peers.announce(part(CollectiveKind::all_reduce));
+      EXPECT_THAT(loss_of(peers, true).second, HasSubstr("rank 1 is lost: it has ended its comm"));
+    }
+  });
+}
+
+TEST_F(ProcessPeersTest, a_stall_names_the_rank_with_nothing_in_flight_and_what_all_have_issued) {
+  on_all([&](Peers& peers) {
+    if (peers.rank() != 1) {
+      peers.announce(part(CollectiveKind::all_reduce));
+    }
+    peers.look(peers.rank() != 1);
+    static_cast<void>(peers.share("all have told"));
+    if (peers.rank() == 0) {
+      peers.time_out(std::chrono::milliseconds(250));
+    }
+    auto const [rank, message] = loss_of(peers, peers.rank() != 1);
+    EXPECT_EQ(rank, 1);
+    EXPECT_THAT(message,
+                AllOf(HasSubstr("no collective of rank 0 has ended within 0.25 s"),
+                      HasSubstr("the latest issued number 1, all_reduce of 8 float32 (sum) at"),
+                      HasSubstr("rank 1: no collective in flight, the latest issued none")));
+  });
+}
+
+TEST_F(ProcessPeersTest, the_constructor_names_a_rank_that_does_not_come) {
+  std::jthread const one([&] { EXPECT_THROW((void)join(1), PeerLost); });
+  EXPECT_THAT(message_of<PeerLost>([&] { (void)join(0, std::chrono::milliseconds(250)); }),
+              AllOf(HasSubstr("did not come within 0.25 s to the constructor"),
+                    HasSubstr("process_peers_test.cpp:")));
+}
+
+TEST_F(ProcessPeersTest, the_end_of_rank_0_is_a_loss_only_to_collectives_in_flight) {
+  std::shared_ptr<Peers> first;
+  std::shared_ptr<Peers> second;
+  {
+    std::jthread const zero([&] { join(0)->leave(); });
+    std::jthread const one([&] { first = join(1); });
+    std::jthread const two([&] { second = join(2); });
+  }
+  processes[0] = nullptr;
+  for (int i = 0; i < 20; ++i) {
+    first->look(false);
+  }
+  EXPECT_FALSE(first->has_failed());
+  EXPECT_EQ(loss_of(*second, true).first, 0);
+}
+
+/// Sets variables of the environment for a test.
+class AddressOfStore : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    for (auto const* const variable : {"MASTER_ADDR", "MASTER_PORT", "MSSTREAM_COMM_PORT"}) {
+      ::unsetenv(variable);
+    }
+  }
+  [[nodiscard]] static std::pair<std::string, int> address() {
+    return comm::detail::address_of_store(
+        comm::detail::WorldAccess::make(1, 2, 1, World::Launch::torchrun));
+  }
+};
+
+TEST_F(AddressOfStore, is_at_the_port_after_that_of_the_launcher_or_at_its_own) {
+  ::setenv("MASTER_ADDR", "node7", 1);
+  ::setenv("MASTER_PORT", "29500", 1);
+  EXPECT_EQ(address(), std::pair(std::string("node7"), 29501));
+  ::setenv("MASTER_PORT", "65535", 1);
+  EXPECT_EQ(address().second, 65534);
+  ::setenv("MSSTREAM_COMM_PORT", "4000", 1);
+  EXPECT_EQ(address().second, 4000);
+}
+
+TEST_F(AddressOfStore, needs_the_variables_and_names_them) {
+  EXPECT_THAT(message_of<std::invalid_argument>([] { (void)address(); }),
+              AllOf(HasSubstr("rank 1 of 2 (torchrun"),
+                    HasSubstr("MASTER_ADDR"),
+                    HasSubstr("MASTER_PORT"),
+                    HasSubstr("MSSTREAM_COMM_PORT")));
+  ::setenv("MASTER_ADDR", "node7", 1);
+  ::setenv("MASTER_PORT", "eighty", 1);
+  EXPECT_THAT(message_of<std::invalid_argument>([] { (void)address(); }),
+              AllOf(HasSubstr("MASTER_PORT"), HasSubstr("1 to 65535"), HasSubstr("'eighty'")));
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl.hpp"
+#include "comm/nccl_types_cuda.hpp"
 #include "comm/peers.hpp"
 #include "comm/timeout.hpp"
 
@@ -29,38 +30,6 @@ namespace {
 using msstream::detail::NativeStream;
 
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0), "msstream needs NCCL 2.19 or newer");
-
-[[nodiscard]] ncclDataType_t type_of(DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-      return ncclFloat32;
-    case DType::float16:
-      return ncclFloat16;
-    case DType::bfloat16:
-      return ncclBfloat16;
-    case DType::int32:
-      return ncclInt32;
-    case DType::int64:
-      return ncclInt64;
-    case DType::uint8:
-      break;
-  }
-  return ncclUint8;
-}
-
-[[nodiscard]] ncclRedOp_t operation_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::mean:
-      return ncclAvg;
-    case Reduction::max:
-      return ncclMax;
-    case Reduction::min:
-      return ncclMin;
-    case Reduction::sum:
-      break;
-  }
-  return ncclSum;
-}
 
 /// Returns the lock for calls that put work of any communicator on a GPU. NCCL does not promise
 /// that several threads may do so at once.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/host_device.hpp"
+#include "common/is_finite.hpp"
 #include "metrics/metric_update.hpp"
 
 #include <bit>
@@ -199,9 +200,6 @@ MSSTREAM_HOST_DEVICE inline float weight_of(MetricUpdate const& update, std::int
 MSSTREAM_HOST_DEVICE inline bool is_weight(float weight) {
   return weight >= 0.0F && weight <= kMostWeight;
 }
-MSSTREAM_HOST_DEVICE inline bool is_finite(float number) {
-  return number - number == 0.0F;
-}
 
 /// The place of one item of a list among the others: how many have a higher value, and how many the
 /// same, itself included.
@@ -241,6 +239,12 @@ struct Target {
   MSSTREAM_HOST_DEVICE void meet(float other) {
     standing.meet(other, score);
     nans += other == other ? 0 : 1;
+  }
+  /// Returns the mean discount of the ranks that the target may have; 0 if -infinity takes it out
+  /// of the ranking.
+  [[nodiscard]] MSSTREAM_HOST_DEVICE double merit(MetricUpdate const& update) const {
+    bool const is_ranked = is_finite(score) || score > 0.0F;
+    return is_ranked ? standing.discount(update) : 0.0;
   }
 };
 
@@ -338,7 +342,7 @@ struct TallyWords {
     at[Tally::bad_labels] += target.exists ? 0 : 1;
     at[Tally::bad_weights] += weight_is_good ? 0 : 1;
     if (target.nans == 0 && target.exists && weight_is_good) {
-      add(Tally::terms, times(target.weight, target.standing.discount(update)));
+      add(Tally::terms, times(target.weight, target.merit(update)));
       add(Tally::weights, target.weight);
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/host_device.hpp"
+#include "common/is_finite.hpp"
 #include "common/long_sum.hpp"
 #include "normalize/batch_norm.hpp"
 
@@ -31,10 +32,6 @@ struct ColumnNorm {
     return mean.deviation_of(x) * reciprocal;
   }
 };
-
-[[nodiscard]] MSSTREAM_HOST_DEVICE inline bool is_finite(float value) {
-  return value - value == 0.0F;
-}
 
 /// Returns the number from which a column's deviations are summed: its first element, if there is
 /// one and it is finite. The row of that element need not count.

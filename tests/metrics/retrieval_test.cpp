@@ -130,6 +130,16 @@ TYPED_TEST(RetrievalTest, known_ranks) {
   EXPECT_EQ(mrr.value(), 1.0);
 }
 
+TYPED_TEST(RetrievalTest, a_target_out_of_the_ranking_is_a_miss) {
+  RecallAtK const recall(this->device(), {.k = 3});
+  MeanReciprocalRank const mrr(this->device());
+  MetricSet(recall, mrr).update(
+      {.scores = this->put(Floats{-kInfinity, 1, -kInfinity, 2, 1, -kInfinity}, {2, 3}),
+       .targets = this->put(Integers{0, 0})});
+  EXPECT_EQ(recall.value(), 0.5);
+  EXPECT_EQ(mrr.value(), 0.5);
+}
+
 TYPED_TEST(RetrievalTest, rows_of_weight_0_do_not_count) {
   auto const nan = std::nanf("");
   RecallAtK const recall(this->device(), {.k = 1});

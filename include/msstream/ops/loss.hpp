@@ -163,9 +163,9 @@ struct CrossEntropyOptions {
   LossReduction reduction = LossReduction::mean;
   /// For a softmax over sampled candidates, such as the items of the batch: the id of the item of
   /// each class, [classes]. Classes with the id of an example's class are accidental hits, which
-  /// are no negatives: they are left out of the example's softmax, with gradients of 0, whatever
-  /// their logits are (remove_accidental_hits of TensorFlow Recommenders). Without label smoothing
-  /// only.
+  /// are no negatives: they are left out of the example's softmax, with gradients of 0 if the
+  /// others' logits give a softmax (remove_accidental_hits of TensorFlow Recommenders). Without
+  /// label smoothing only.
   std::optional<Tensor<std::int64_t, R>> candidate_ids = {};
 
   /// Converts to options without a runtime type. For use by the library only.

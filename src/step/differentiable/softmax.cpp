@@ -60,6 +60,9 @@ Floats mean_softmax_cross_entropy(AnyTape* tape,
             ? sum_of_weights(*counted, 1.0F, issued_at)
             : clamp(sum(*counted, issued_at), 1.0F, std::numeric_limits<float>::max(), issued_at);
   }
+  if (tape != nullptr && options.sample_weight) {
+    tape->note_inputs(*options.sample_weight);
+  }
   return recorded_mean(
       tape, kOperation, logits, {result.losses, result.gradients}, divisor, issued_at);
 }

@@ -133,9 +133,9 @@ TYPED_TEST(RetrievalTest, known_ranks) {
 TYPED_TEST(RetrievalTest, a_target_out_of_the_ranking_is_a_miss) {
   RecallAtK const recall(this->device(), {.k = 3});
   MeanReciprocalRank const mrr(this->device());
-  MetricSet(recall, mrr).update(
-      {.scores = this->put(Floats{-kInfinity, 1, -kInfinity, 2, 1, -kInfinity}, {2, 3}),
-       .targets = this->put(Integers{0, 0})});
+  MetricSet(recall, mrr)
+      .update({.scores = this->put(Floats{-kInfinity, 1, -kInfinity, 2, 1, -kInfinity}, {2, 3}),
+               .targets = this->put(Integers{0, 0})});
   EXPECT_EQ(recall.value(), 0.5);
   EXPECT_EQ(mrr.value(), 0.5);
 }

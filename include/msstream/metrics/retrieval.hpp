@@ -15,9 +15,10 @@ namespace msstream::metrics {
 /// A batch has scores [rows, columns], of each user for each item, and `targets` [rows], the column
 /// of the item that the user chose; weights are of rows. No sort is needed: the rank of the target
 /// is the number of better scores, plus 1. Among equal scores, the target has the mean of their
-/// ranks' terms, so that scores that are all equal are no better than chance. A score of -infinity takes
-/// an item out of the ranking; a target that is out is a miss. Rows with NaN, and targets outside the columns, are counted on the
-/// device, and value() throws std::invalid_argument with their number until reset().
+/// ranks' terms, so that scores that are all equal are no better than chance. A score of -infinity
+/// takes an item out of the ranking; a target that is out is a miss. Rows with NaN, and targets
+/// outside the columns, are counted on the device, and value() throws std::invalid_argument with
+/// their number until reset().
 ///
 ///     recall.update({.scores = ops::matmul(users, catalogue), .targets = items});
 template <Runtime R = DefaultRuntime>

@@ -78,6 +78,8 @@ TYPED_TEST(NonFiniteLocatorTest, names_the_input_that_was_not_finite_before) {
   auto const table = this->put(Floats{0, 1, 2, 3}, {2, 2});
   auto const features = this->put(Floats{1, 2, 3, 4}, {2, 2});
   auto const labels = this->put(Floats{0, 1}, {2, 1});
+  auto const classes = this->put(Integers{1, 0});
+  auto const of_rows = this->put(Floats{1, 2});
   GradientTape tape(this->device());
   NonFiniteLocator locator(tape);
   auto const run = [&] {
@@ -86,7 +88,10 @@ TYPED_TEST(NonFiniteLocatorTest, names_the_input_that_was_not_finite_before) {
     auto const rows = ops::embedding_lookup(tape, table, {this->put(Integers{0, 1})});
     auto const mixed = ops::add(tape, std::vector{rows, features});
     auto const logits = ops::dense(tape, mixed, weight, bias);
-    tape.backward(ops::mean_bce_with_logits(tape, logits, labels));
+    auto const of_logits = ops::mean_bce_with_logits(tape, logits, labels);
+    auto const of_classes =
+        ops::mean_softmax_cross_entropy(tape, mixed, classes, {.sample_weight = of_rows});
+    tape.backward(ops::add(tape, std::vector{of_logits, of_classes}));
     return locator.first();
   };
   EXPECT_FALSE(run());
@@ -101,7 +106,8 @@ TYPED_TEST(NonFiniteLocatorTest, names_the_input_that_was_not_finite_before) {
         Case{weight, {1, -INFINITY}, "tower/dense", 1},
         Case{bias, {nan}, "tower/dense", 0},
         Case{table, {0, nan, 2, 3}, "tower/embedding_lookup", 1},
-        Case{labels, {0, nan}, "tower/mean_bce_with_logits", 1}}) {
+        Case{labels, {0, nan}, "tower/mean_bce_with_logits", 1},
+        Case{of_rows, {1, nan}, "tower/mean_softmax_cross_entropy", 1}}) {
     SCOPED_TRACE(operation);
     auto const own = to_host(input);
     copy(input, this->put(values, input.shape()));

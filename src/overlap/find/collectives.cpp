@@ -122,6 +122,13 @@ std::vector<std::string> align(std::span<Recording const> ranks,
           part.activity, std::clamp<Ns>(latest - time_of(part).begin, 0, time_of(part).length()));
     }
   }
+  constexpr std::size_t kShownGroups = 2;
+  if (matches.doubts.size() > kShownGroups + 1) {
+    auto const others = matches.doubts.size() - kShownGroups;
+    matches.doubts.resize(kShownGroups);
+    matches.doubts.push_back(fmt::format(
+        "Likewise, it cannot be told of {} other process groups whether they waited.", others));
+  }
   if (apart > 0) {
     matches.doubts.push_back(fmt::format(
         "{} of {} collectives without sequence numbers ended on one rank before another one began "

@@ -90,9 +90,7 @@ std::vector<bool> predict(Report& report,
   }
   auto const window = report.window.length();
   auto const scaled = [&](Replayed const& fixed, double without) {
-    // The part of the window that was replayed has the least time of its own work.
-    double const least = fixed.least_ns / static_cast<double>(std::max<Ns>(part.length(), 1));
-    double const ratio = std::min(std::max(fixed.makespan_ns / without, least), 1.0);
+    double const ratio = std::min(std::max(fixed.makespan_ns, fixed.least_ns) / without, 1.0);
     return static_cast<Ns>(ratio * static_cast<double>(window));
   };
   auto const after = [&](Fix const& fix) { return scaled(replay.run(fix), before); };

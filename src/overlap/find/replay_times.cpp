@@ -80,6 +80,36 @@ int Replay::sms_of(std::size_t a, Fix const& fix) const {
   return std::max((fix.leaves_room ? work.filled_sms : work.sms) / parts, 1);
 }
 
+namespace {
+
+/// The part of a device that kernels took when they were recorded, at the times of its changes.
+class TakenRoom {
+ public:
+  void add(Interval const& recorded, double part) {
+    changes_.emplace_back(recorded.begin, part);
+    changes_.emplace_back(recorded.end, -part);
+  }
+  /// Returns the time that the same work needs on the whole device. Where kernels that ran at once
+  /// want more than the device, they have shown that they fit.
+  [[nodiscard]] double least_ns() {
+    std::ranges::sort(changes_);
+    double least = 0;
+    double taken = 0;
+    Ns at = 0;
+    for (auto const& [time, change] : changes_) {
+      least += static_cast<double>(time - at) * std::clamp(taken, 0.0, 1.0);
+      taken += change;
+      at = time;
+    }
+    return least;
+  }
+
+ private:
+  std::vector<std::pair<Ns, double>> changes_;
+};
+
+}  // namespace
+
 /// Returns the least time of any order: the longest of what cannot run at once.
 double Replay::least_ns(Fix const& fix) const {
   double least = 0;
@@ -90,12 +120,19 @@ double Replay::least_ns(Fix const& fix) const {
     path[s] = (step.after == 0 ? 0 : path[step.after - 1]) + gap + cost;
     least = std::max(least, path[s]);
   }
+  // What was recorded at once can run at once, and counts once.
   struct Sum {
     double ns = 0;
     Ns end = 0;
+
+    double add(Interval const& recorded, double time) {
+      auto const alone = static_cast<double>(recorded.end - std::max(recorded.begin, end));
+      end = std::max(end, recorded.end);
+      return ns += std::clamp(alone, 0.0, time);
+    }
   };
-  std::map<std::pair<Index, CopyDirection>, double> engines;
-  std::map<Index, double> rooms;
+  std::map<std::pair<Index, CopyDirection>, Sum> engines;
+  std::map<Index, TakenRoom> rooms;
   std::map<NewStream, Sum> streams;
   for (std::size_t a = 0; a < activities_.size(); ++a) {
     auto const i = activities_[a];
@@ -103,21 +140,21 @@ double Replay::least_ns(Fix const& fix) const {
     auto const device = program_.device_of(i);
     auto const time = device_ns(a, fix);
     if (work.kind == ActivityKind::copy) {
-      least = std::max(least, engines[{device, work.direction}] += time);
+      least = std::max(least, engines[{device, work.direction}].add(work.time, time));
     } else {
       auto const sms = program_.recording().devices[device].sms;
       auto const share = static_cast<double>(sms_of(a, fix)) / (sms > 0 ? sms : kAssumedSms);
-      least = std::max(least, rooms[device] += time * std::min(share, 1.0));
+      auto const length = static_cast<double>(std::max<Ns>(work.time.length(), 1));
+      rooms[device].add(work.time, std::min(share, 1.0) * std::min(time / length, 1.0));
     }
     if (work.graph == kUnknown) {
-      // Work at once in one stream was launched such that it may run so.
       auto& sum = fix.moved.contains(i) ? streams[new_stream_of(program_, i)]
                                         : streams[{work.stream, kNone, {}, {}}];
-      auto const alone = work.time.end - std::max(work.time.begin, sum.end);
-      sum.ns += std::clamp(static_cast<double>(alone), 0.0, time);
-      sum.end = std::max(sum.end, work.time.end);
-      least = std::max(least, sum.ns);
+      least = std::max(least, sum.add(work.time, time));
     }
+  }
+  for (auto& [device, room] : rooms) {
+    least = std::max(least, room.least_ns());
   }
   return least;
 }

@@ -95,7 +95,7 @@ struct RecordingCost {
 struct Report {
   Interval window;
   std::vector<DeviceReport> devices;
-  std::vector<Finding> findings;  ///< the largest loss first
+  std::vector<Finding> findings;  ///< the largest loss first, a chain of work last
   std::vector<std::string>
       notes;  ///< what could not be told and what to record for it; what recording cost
   /// The verdict in one sentence, such as "one stream, launch-bound: 8% busy".

@@ -19,12 +19,17 @@ constexpr std::size_t kFewestShared = 3;
 constexpr Ns kEqualEnds = 20'000;
 
 /// Returns by how much later the collectives that a rank shares with the first one end in it, by
-/// the median; empty if there are too few.
+/// the median; empty if there are too few. Matches by order count only if nothing else tells the
+/// clock: if a rank was recorded a step later, they are of different steps.
 std::optional<Ns> later_ends(std::span<Recording const> ranks,
                              CollectiveMatches const& matches,
-                             std::size_t rank) {
+                             std::size_t rank,
+                             bool has_clock) {
   std::vector<Ns> differences;
   for (auto const& collective : matches.collectives) {
+    if (has_clock && collective.by_order) {
+      continue;
+    }
     std::optional<Ns> first;
     std::optional<Ns> own;
     for (auto const& part : collective.parts) {
@@ -85,7 +90,7 @@ bool align_ranks(std::span<Recording> ranks) {
     moves[i] = has_clock ? apart : 0;
     notes[i] = same_file ? "its clock is that of the other ranks in its file"
                          : "its clock was aligned by Unix times, which differ between machines";
-    auto const later = later_ends(ranks, matches, i);
+    auto const later = later_ends(ranks, matches, i, has_clock);
     if (later && (!has_clock || std::abs(*later + moves[i]) > kEqualEnds)) {
       notes[i] = fmt::format("its clock was moved by {} such that collectives end together",
                              duration_text(-*later - moves[i]));

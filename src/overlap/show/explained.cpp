@@ -132,6 +132,9 @@ std::string order_text(std::vector<Finding> const& findings) {
   if (best != findings.begin()) {
     text += fmt::format(" Finding {} has the largest gain.", best - findings.begin() + 1);
   }
+  if (findings.size() > 1 && findings.back().cause == Cause::true_dependency) {
+    text += " A chain of work comes last, whatever its length.";
+  }
   return text;
 }
 

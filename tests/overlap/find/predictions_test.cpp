@@ -67,6 +67,42 @@ TEST(PredictionsTest, the_least_time_is_that_of_what_cannot_run_at_once) {
   EXPECT_NEAR(least(room), 10 * 200 * us / 2, 300 * us);
 }
 
+/// A first call that loads code takes long before the window begins, at its first kernel.
+TEST(PredictionsTest, calls_before_the_window_hide_no_gain) {
+  TraceBuilder program;
+  auto const stream = program.stream();
+  program.thread().launch(stream, {.name = "first", .duration = 5 * us}, 40'000 * us);
+  for (int i = 0; i < 500; ++i) {
+    program.thread().launch(stream, {.name = "short", .duration = 2 * us}, 40 * us);
+  }
+  auto const report = find(program.run());
+  auto const* const finding = predicted(report, Cause::launch_bound);
+  ASSERT_NE(finding, nullptr);
+  ASSERT_TRUE(finding->prediction);
+  EXPECT_LT(finding->prediction->after, finding->prediction->before * 9 / 10);
+}
+
+/// Kernels of as many blocks as there are multiprocessors, which were recorded at once, fit.
+TEST(PredictionsTest, what_was_recorded_at_once_can_run_at_once) {
+  TraceBuilder program;
+  std::vector<StreamNumber> const streams{
+      program.stream(), program.stream(), program.stream(), program.stream()};
+  for (int i = 0; i < 10; ++i) {
+    for (auto const stream : streams) {
+      program.thread().launch(stream, {.name = "wide", .duration = 100 * us, .blocks = 132});
+    }
+    program.thread().sync_device().busy(100 * us);
+  }
+  auto const recording = program.run();
+  auto const report = find(recording);
+  Program const order(recording);
+  Host const host(order);
+  Collectives const collectives(order);
+  auto const window = *recording.extent();
+  EXPECT_LE(Replay(order, host, collectives, window).run({}).least_ns,
+            static_cast<double>(window.length()));
+}
+
 /// Replicas launch graphs of one number at once, the nodes of each in turn with those of others.
 TEST(PredictionsTest, graphs_at_once_do_not_wait_for_each_other_in_a_replay) {
   TraceBuilder program;

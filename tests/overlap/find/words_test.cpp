@@ -49,9 +49,9 @@ TEST(OverlapWords, a_wait_says_where_and_when_its_event_was_recorded) {
   auto const text = [&] {
     return evidence_text(Program(made.recording), Cause::false_dependency, charge);
   };
-  EXPECT_THAT(text(), HasSubstr(", by a wait for an event recorded on stream 0 at 0.003 ms"));
+  EXPECT_THAT(text(), HasSubstr(", by a wait at 0.004 ms for an event recorded on stream 0 at 0.003 ms"));
   made.recording.syncs[0].record_call = kNone;
-  EXPECT_TRUE(text().ends_with(", by a wait for an event")) << text();
+  EXPECT_TRUE(text().ends_with(", by a wait at 0.004 ms for an event")) << text();
 }
 
 TEST(OverlapWords, an_unknown_cause_says_what_to_record) {

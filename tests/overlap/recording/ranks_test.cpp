@@ -105,6 +105,17 @@ TEST(OverlapRanks, collectives_without_numbers_match_by_their_order) {
   EXPECT_EQ(ranks[0].activities[3].time.end, ranks[1].activities[3].time.end);
 }
 
+TEST(OverlapRanks, collectives_without_numbers_move_no_clock_that_is_known) {
+  auto ranks = ranks_without_numbers();
+  // Rank 1 was recorded a step later: its first collective is the second one of rank 0.
+  move_times(ranks[1], 1'000'000);
+  ranks[0].start_unix_ns = ranks[1].start_unix_ns = 1'800'000'000'000'000'000;
+  auto const end = ranks[1].activities[0].time.end;
+  ASSERT_TRUE(align_ranks(ranks));
+  EXPECT_EQ(ranks[1].activities[0].time.end, end);
+  EXPECT_THAT(ranks[1].notes, Contains(HasSubstr("its clock was aligned by Unix times")));
+}
+
 TEST(OverlapRanks, collectives_of_other_counts_kinds_or_bytes_do_not_match) {
   for (int const what : {0, 1, 2}) {
     auto ranks = ranks_without_numbers();

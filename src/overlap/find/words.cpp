@@ -29,7 +29,7 @@ std::string shortened(std::string_view name) {
 }
 
 /// Returns the loop in which a host asked for something by queries, as "a loop of 12
-/// cudaEventQuery() in 80.0 us, until gemm on stream 7 had ended". `first` is its first query.
+/// cudaEventQuery() in 80.0 us, in which gemm on stream 7 ended". `first` is its first query.
 std::string poll_text(Program const& program, Index first) {
   auto const& recording = program.recording();
   auto time = program.call(first).time;
@@ -67,7 +67,7 @@ std::string poll_text(Program const& program, Index first) {
                      duration_text(time.length()),
                      ended == kNone
                          ? std::string()
-                         : fmt::format(", until {} had ended", activity_text(program, ended)));
+                         : fmt::format(", in which {} ended", activity_text(program, ended)));
 }
 
 std::string call_text(Program const& program, Index call) {

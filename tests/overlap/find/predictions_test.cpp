@@ -145,7 +145,7 @@ TEST(PredictionsTest, a_loop_of_queries_is_a_wait_and_says_for_what) {
   EXPECT_EQ(finding.cause, Cause::host_synchronization);
   EXPECT_THAT(finding.evidence.front().text, HasSubstr("a loop of "));
   EXPECT_THAT(finding.evidence.front().text, HasSubstr("cudaEventQuery()"));
-  EXPECT_THAT(finding.evidence.front().text, HasSubstr("until step on stream 13 had ended"));
+  EXPECT_THAT(finding.evidence.front().text, HasSubstr(", in which step on stream 13 ended"));
   ASSERT_TRUE(finding.prediction);
   // Without the loop, the steps of 200 us follow each other, and the host prepares meanwhile.
   EXPECT_LT(finding.prediction->after, finding.prediction->before * 8 / 10);

@@ -49,7 +49,8 @@ TEST(OverlapWords, a_wait_says_where_and_when_its_event_was_recorded) {
   auto const text = [&] {
     return evidence_text(Program(made.recording), Cause::false_dependency, charge);
   };
-  EXPECT_THAT(text(), HasSubstr(", by a wait at 0.004 ms for an event recorded on stream 0 at 0.003 ms"));
+  EXPECT_THAT(text(),
+              HasSubstr(", by a wait at 0.004 ms for an event recorded on stream 0 at 0.003 ms"));
   made.recording.syncs[0].record_call = kNone;
   EXPECT_TRUE(text().ends_with(", by a wait at 0.004 ms for an event")) << text();
 }

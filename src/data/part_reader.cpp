@@ -8,6 +8,8 @@
 #include <msstream/data/detail/counter_random.hpp>
 #include <msstream/data/part_reader.hpp>
 
+#include <fmt/core.h>
+
 #include <utility>
 
 namespace msstream::data {
@@ -123,6 +125,14 @@ Reader::Task PartReader::next_task() {
 
 std::string PartReader::file_name(std::int64_t file) const {
   return rows_->file_name(file);
+}
+
+std::string PartReader::part() const {
+  auto const range = fmt::format("{} to {} of seed {}", part_.begin, part_.end, part_.seed);
+  return fmt::format("{} by {} of {}",
+                     range,
+                     key_ ? fmt::format("column '{}'", part_.key) : "number",
+                     rows_->part());
 }
 
 }  // namespace msstream::data

@@ -47,4 +47,8 @@ std::string Reader::file_name(std::int64_t) const {
   return "the reader";
 }
 
+std::string Reader::part() const {
+  return "all";
+}
+
 }  // namespace msstream::data

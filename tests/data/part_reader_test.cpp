@@ -146,6 +146,46 @@ TEST(PartReader, a_position_continues_it) {
   }
 }
 
+TEST(PartReader, a_position_of_another_part_is_refused) {
+  auto const position_of = [](Reader& reader) { return to_string(Loader(reader).position()); };
+  auto const refusal = [](Reader& reader, std::string const& position) {
+    return message_of<std::invalid_argument>(
+        [&] { Loader(reader, {.start = LoaderPosition::parse(position)}).stop(); });
+  };
+  Part const training{.end = 0.9, .key = "id"};
+  CountingReader rows(100);
+  CountingReader others(100);
+  auto const of_all = position_of(rows);
+  std::string saved;
+  {
+    PartReader reader(rows, training);
+    saved = position_of(reader);
+    EXPECT_THAT(refusal(reader, of_all),
+                HasSubstr("of another part of the rows: all; the reader gives the part: 0 to 0.9 of "
+                          "seed 1 by column 'id' of all"));
+    EXPECT_THAT(refusal(reader, of_all + " more=1"), HasSubstr("expected nothing more, found"));
+  }
+  EXPECT_THAT(refusal(rows, saved),
+              HasSubstr("of another part of the rows: 0 to 0.9 of seed 1 by column 'id' of all; the "
+                        "reader gives the part: all"));
+  for (auto const& part : {Part{.begin = 0.9, .key = "id"},
+                           Part{.end = 0.91, .key = "id"},
+                           Part{.end = 0.9, .seed = 2, .key = "id"},
+                           Part{.end = 0.9}}) {
+    PartReader reader(others, part);
+    EXPECT_THAT(refusal(reader, saved), HasSubstr("of another part of the rows: 0 to 0.9 of seed 1"));
+    // Text of former versions does not have the part.
+    Loader(reader, {.start = LoaderPosition::parse(saved.substr(0, saved.find(" part=")))}).stop();
+  }
+  PartReader inner(others, {.end = 0.5, .seed = 3});
+  PartReader outer(inner, training);
+  EXPECT_THAT(refusal(outer, saved),
+              HasSubstr("0 to 0.9 of seed 1 by column 'id' of 0 to 0.5 of seed 3 by number of all"));
+  PartReader same(rows, training);
+  EXPECT_EQ(Loader(same, {.start = LoaderPosition::parse(saved)}).position(),
+            LoaderPosition::parse(saved));
+}
+
 TEST(PartReader, errors_name_the_rows_of_the_file) {
   TemporaryFolder const folder;
   std::string text = "x\n";

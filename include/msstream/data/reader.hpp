@@ -79,6 +79,10 @@ class Reader {
   /// also while the reader reads.
   [[nodiscard]] virtual std::string file_name(std::int64_t file) const;
 
+  /// Returns the part of the rows that the reader gives, or "all". A saved position names the part,
+  /// and continues no other. A reader that passes on the rows of another one returns its part.
+  [[nodiscard]] virtual std::string part() const;
+
   /// Returns the bad rows among those that have been read, each once, however often its file is
   /// read: see TextOptions::max_bad_rows. Other readers leave out none. Thread-safe.
   [[nodiscard]] BadRows bad_rows() const;

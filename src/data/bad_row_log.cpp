@@ -9,20 +9,16 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
-namespace msstream::data {
+namespace msstream::data::detail {
 
-namespace detail {
-
-void BadRowLog::attach(Reader& reader, std::int64_t most) {
+BadRowLog::BadRowLog(std::int64_t most) : most_(most) {
   require(most >= 0, "max_bad_rows: expected at least 0, found {}", most);
-  if (most > 0) {
-    reader.bad_rows_ = std::make_shared<BadRowLog>(most);
-  }
 }
 
-void BadRowLog::add(Reader& reader, Chunk& chunk) {
+void BadRowLog::add_from(Chunk& chunk) {
+  auto const log = std::exchange(ChunkAccess::bad_row_log(chunk), nullptr);
   for (auto& bad : std::exchange(ChunkAccess::bad_rows(chunk), {})) {
-    reader.bad_rows_->add(std::move(bad));
+    log->add(std::move(bad));
   }
 }
 
@@ -50,10 +46,4 @@ BadRows BadRowLog::rows() const {
   return rows_;
 }
 
-}  // namespace detail
-
-BadRows Reader::bad_rows() const {
-  return bad_rows_ ? bad_rows_->rows() : BadRows();
-}
-
-}  // namespace msstream::data
+}  // namespace msstream::data::detail

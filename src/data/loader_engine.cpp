@@ -413,7 +413,7 @@ void LoaderEngine::join_chunks() {
         std::rethrow_exception(entry->failure);
       }
       if (entry->chunk) {
-        BadRowLog::add(*reader_, *entry->chunk);
+        BadRowLog::add_from(*entry->chunk);
         rows_per_chunk_ = std::max<std::int64_t>(1, entry->chunk->rows());
         windows_.add(entry->chunk, entry->begin);
         continue;

@@ -75,7 +75,7 @@ void OrderedRows::work() {
       if (is_complete()) {  // what is behind the rows does not matter
         failure = nullptr;
       } else if (!failure && !failure_) {
-        BadRowLog::add(reader_, chunk);
+        BadRowLog::add_from(chunk);
         if (max_rows_ > 0 && chunk.rows() > max_rows_ - rows_) {
           keep_rows(chunk, [&](std::int64_t row) { return row < max_rows_ - rows_; });
         }

@@ -55,7 +55,6 @@ PartReader::PartReader(std::shared_ptr<Reader> rows, Part part)
           "part: rows by number of a reader that gives a part by number; expected a key, or one "
           "part with a range of its own");
   use_ = std::make_unique<detail::ReaderUse>(*rows_, "a PartReader");
-  bad_rows_ = rows_->bad_rows_;
   use_->begin();
 }
 
@@ -76,7 +75,7 @@ bool PartReader::next(Chunk& chunk) {
     return false;
   }
   task(chunk);
-  detail::BadRowLog::add(*this, chunk);
+  detail::BadRowLog::add_from(chunk);
   return true;
 }
 
@@ -125,6 +124,10 @@ Reader::Task PartReader::next_task() {
 
 std::string PartReader::file_name(std::int64_t file) const {
   return rows_->file_name(file);
+}
+
+BadRows PartReader::bad_rows() const {
+  return rows_->bad_rows();
 }
 
 std::string PartReader::part() const {

@@ -163,6 +163,37 @@ TEST(BadRows, are_none_of_the_rows_of_a_fit_and_of_a_part) {
               HasSubstr("rows.csv, 2 rows behind line 2: column 'x': log1p() of -4"));
 }
 
+/// Passes on the rows of another reader.
+class Forwarding final : public Reader {
+ public:
+  explicit Forwarding(Reader& rows) : rows_(rows) {}
+
+  [[nodiscard]] Schema const& schema() const override { return rows_.schema(); }
+  bool next(Chunk& chunk) override { return rows_.next(chunk); }
+  [[nodiscard]] Position position() const override { return rows_.position(); }
+  void seek(Position const& position) override { rows_.seek(position); }
+  [[nodiscard]] Task next_task() override { return rows_.next_task(); }
+
+ private:
+  Reader& rows_;
+};
+
+TEST(BadRows, are_counted_by_the_reader_whose_tasks_another_one_passes_on) {
+  TemporaryFolder const folder;
+  auto reader = spoiled_reader(folder, 4, 30);
+  Forwarding forwarding(reader);
+  Transforms(forwarding.schema()).fit(forwarding);
+  EXPECT_EQ(reader.bad_rows().count, 4);
+  EXPECT_THAT(Loader(forwarding).next().value().ints("id"), ElementsAre(0, 2, 4, 7));
+  PartReader part(forwarding, {.key = "id"});
+  EXPECT_THAT(Loader(part).next().value().ints("id"), ElementsAre(0, 2, 4, 7));
+  EXPECT_EQ(reader.bad_rows().count, 4);
+  auto strict = spoiled_reader(folder, 3, 30);
+  Forwarding too_many(strict);
+  EXPECT_THAT(message_of<DataError>([&] { static_cast<void>(Loader(too_many).next()); }),
+              HasSubstr("rows.csv:9: column 'b' has 1 values, column 'a' 2; more bad rows than"));
+}
+
 TEST(BadRows, of_libsvm_files_are_left_out) {
   TemporaryFolder const folder;
   auto const path = folder.write("rows.svm", "1 1:5\n0 2:x\n# nothing\n1 3:1 2:1\n0 7:1\n");

@@ -8,14 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace msstream::data {
 
 namespace detail {
-class BadRowLog;
 class ReaderUse;
 class TransformState;
 }  // namespace detail
@@ -84,17 +82,16 @@ class Reader {
   [[nodiscard]] virtual std::string part() const;
 
   /// Returns the bad rows among those that have been read, each once, however often its file is
-  /// read: see TextOptions::max_bad_rows. Other readers leave out none. Thread-safe.
-  [[nodiscard]] BadRows bad_rows() const;
+  /// read: see TextOptions::max_bad_rows. Other readers leave out none. A reader that passes on the
+  /// rows of another one returns its bad rows. Thread-safe.
+  [[nodiscard]] virtual BadRows bad_rows() const;
 
  private:
   friend PartReader;
-  friend detail::BadRowLog;
   friend detail::ReaderUse;
   friend detail::TransformState;
-  std::atomic<char const*> user_ = nullptr;      ///< the name of what uses the reader
-  bool used_ = false;                            ///< whether something has used the reader
-  std::shared_ptr<detail::BadRowLog> bad_rows_;  ///< null if bad rows are errors
+  std::atomic<char const*> user_ = nullptr;  ///< the name of what uses the reader
+  bool used_ = false;                        ///< whether something has used the reader
   std::vector<std::size_t> words_;  ///< columns whose strings a fit needs, for next_task()
 };
 

@@ -114,6 +114,7 @@ class TextReader : public Reader {
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
+  [[nodiscard]] BadRows bad_rows() const override;
 
  protected:
   TextReader(detail::TextKind kind, std::vector<TextFile> files, TextOptions options);

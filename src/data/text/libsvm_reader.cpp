@@ -143,10 +143,7 @@ class LibSvmReader::Rows final : public detail::TextFiles {
 };
 
 LibSvmReader::LibSvmReader(std::vector<TextFile> files, LibSvmOptions options)
-    : rows_([&] {
-        detail::BadRowLog::attach(*this, options.max_bad_rows);
-        return std::make_unique<Rows>(std::move(files), std::move(options));
-      }()) {}
+    : rows_(std::make_unique<Rows>(std::move(files), std::move(options))) {}
 LibSvmReader::~LibSvmReader() = default;
 
 Schema const& LibSvmReader::schema() const {
@@ -159,7 +156,7 @@ bool LibSvmReader::next(Chunk& chunk) {
     return false;
   }
   task(chunk);
-  detail::BadRowLog::add(*this, chunk);
+  detail::BadRowLog::add_from(chunk);
   return true;
 }
 
@@ -177,6 +174,10 @@ Reader::Task LibSvmReader::next_task() {
 
 std::string LibSvmReader::file_name(std::int64_t file) const {
   return rows_->name_of(static_cast<std::size_t>(file));
+}
+
+BadRows LibSvmReader::bad_rows() const {
+  return rows_->bad_rows();
 }
 
 }  // namespace msstream::data

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/bad_row_log.hpp"
 #include "data/chunk_access.hpp"
 #include "data/row_error.hpp"
 
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,12 +21,12 @@
 
 namespace msstream::data::detail {
 
-/// The file that records are from, and whether bad ones are left out.
+/// The file that records are from, and the log of those that are left out.
 struct RecordsOf {
   std::int64_t file;
   std::string name;
   std::optional<Quoting> quoting;
-  bool leaves_out_bad;
+  std::shared_ptr<BadRowLog> bad_rows;
 };
 
 /// Appends the rows of `text` to the columns of `chunk` by `parse(text, chunk)`, which throws
@@ -32,7 +34,7 @@ struct RecordsOf {
 /// and the errors.
 template <class Parse>
 void parse_records(RecordsOf const& of, LineChunk const& text, Chunk& chunk, Parse const& parse) {
-  if (!of.leaves_out_bad) {
+  if (!of.bad_rows->accepts_rows()) {
     parse(text, chunk);
     return;
   }
@@ -73,6 +75,7 @@ void parse_records(RecordsOf const& of, LineChunk const& text, Chunk& chunk, Par
   }
   ChunkAccess::set_numbers(chunk, std::move(numbers));
   ChunkAccess::bad_rows(chunk) = std::move(bad);
+  ChunkAccess::bad_row_log(chunk) = of.bad_rows;
 }
 
 }  // namespace msstream::data::detail

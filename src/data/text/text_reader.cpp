@@ -115,7 +115,6 @@ TextFile::TextFile(std::filesystem::path path)
 
 TextReader::TextReader(detail::TextKind kind, std::vector<TextFile> files, TextOptions options)
     : rows_([&] {
-        detail::BadRowLog::attach(*this, options.max_bad_rows);
         bool const is_csv = kind == detail::TextKind::csv;
         auto const separator = options.separator != '\0' ? options.separator : is_csv ? ',' : '\t';
         require(std::string_view("\"\r\n").find(separator) == std::string_view::npos &&
@@ -138,7 +137,7 @@ bool TextReader::next(Chunk& chunk) {
     return false;
   }
   task(chunk);
-  detail::BadRowLog::add(*this, chunk);
+  detail::BadRowLog::add_from(chunk);
   return true;
 }
 
@@ -156,6 +155,10 @@ Reader::Task TextReader::next_task() {
 
 std::string TextReader::file_name(std::int64_t file) const {
   return rows_->name_of(static_cast<std::size_t>(file));
+}
+
+BadRows TextReader::bad_rows() const {
+  return rows_->bad_rows();
 }
 
 std::vector<std::string> numbered_names(std::string_view prefix, int first, int last) {

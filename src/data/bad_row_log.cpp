@@ -28,14 +28,15 @@ void BadRowLog::add(BadRow bad) {
   if (places_.contains({bad.file, bad.line})) {
     return;
   }
-  if (rows_.count == most_) {
-    throw DataError(fmt::format("{}; more bad rows than max_bad_rows, which is {}; the first: {}",
+  if (bad.lines > most_ - rows_.count) {
+    throw DataError(fmt::format("{}; more bad rows than max_bad_rows, which is {}{}{}",
                                 bad.error,
                                 most_,
+                                rows_.first.empty() ? "" : "; the first: ",
                                 fmt::join(rows_.first, "; ")));
   }
   places_.emplace(bad.file, bad.line);
-  ++rows_.count;
+  rows_.count += bad.lines;
   if (rows_.first.size() < shown_rows) {
     rows_.first.push_back(std::move(bad.error));
   }

@@ -13,6 +13,8 @@
 #include <gmock/gmock.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -96,6 +98,37 @@ TEST(BadRows, one_too_many_is_an_error_with_the_first_ones) {
   EXPECT_EQ(strict.bad_rows().count, 0);
   EXPECT_THAT(message_of<std::invalid_argument>([&] { spoiled_reader(folder, -1, 100); }),
               HasSubstr("max_bad_rows: expected at least 0, found -1"));
+}
+
+TEST(BadRows, a_stray_quote_counts_all_lines_that_it_joins) {
+  TemporaryFolder const folder;
+  std::string text = "id,name,x\n";
+  for (int row = 1; row <= 902; ++row) {
+    text += row == 1     ? "1,\"b,1\n"
+            : row == 900 ? "900,\"b\",1\n"
+                         : fmt::format("{},b,1\n", row);
+  }
+  auto const path = folder.write("rows.csv", text);
+  auto const reader_of = [&](std::int64_t most) {
+    return std::make_shared<CsvReader>(
+        TextFile(path),
+        TextOptions{.columns = {{.name = "id", .type = int64}, {.name = "x"}},
+                    .max_bad_rows = most});
+  };
+  for (std::int64_t const most : {1, 899}) {
+    auto const few = reader_of(most);
+    auto const error = message_of<DataError>([&] { static_cast<void>(Loader(few).next()); });
+    EXPECT_THAT(error, HasSubstr("rows.csv:2: column 2: expected ',' or the end"));
+    EXPECT_THAT(error,
+                ::testing::EndsWith(fmt::format("; quotes join the lines 2 to 901; more bad rows "
+                                                "than max_bad_rows, which is {}",
+                                                most)));
+    EXPECT_EQ(few->bad_rows().count, 0);
+  }
+  auto const reader = reader_of(900);
+  EXPECT_THAT(Loader(reader).next().value().ints("id"), ElementsAre(901, 902));
+  EXPECT_EQ(reader->bad_rows().count, 900);
+  EXPECT_EQ(reader->bad_rows().first.size(), 1U);
 }
 
 /// Returns rows of which every seventh cannot be read, and those that remain have their number.

@@ -20,10 +20,11 @@ namespace detail {
 class BadRowLog;
 struct ChunkAccess;
 
-/// A row that a reader has left out, where it begins, and why.
+/// A row that a reader has left out, where it begins, its number of lines, and why.
 struct BadRow {
   std::int64_t file;
   std::int64_t line;
+  std::int64_t lines;
   std::string error;
 };
 }  // namespace detail

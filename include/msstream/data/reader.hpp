@@ -22,7 +22,7 @@ class PartReader;
 
 /// Rows that a reader has left out because they cannot be read.
 struct BadRows {
-  std::int64_t count = 0;
+  std::int64_t count = 0;          ///< a row whose quotes span several lines counts as so many
   std::vector<std::string> first;  ///< the errors of the first ones, at most 10
 };
 

@@ -55,6 +55,14 @@ void parse_records(RecordsOf const& of, LineChunk const& text, Chunk& chunk, Par
     static_cast<void>(take_record(rest, of.quoting));
     record.remove_suffix(rest.size());
     auto const number = static_cast<std::int64_t>(numbers.size() + bad.size());
+    auto const next_line = line + std::ranges::count(record, '\n');
+    auto const lines = next_line - line + (record.ends_with('\n') ? 0 : 1);
+    auto const leave_out = [&](std::string error) {
+      if (lines > 1) {
+        error += fmt::format("; quotes join the lines {} to {}", line, line + lines - 1);
+      }
+      bad.push_back({of.file, line, lines, std::move(error)});
+    };
     alone.clear();
     try {
       parse({.lines = std::string(record), .first_line = line, .offset = 0}, alone);
@@ -64,11 +72,11 @@ void parse_records(RecordsOf const& of, LineChunk const& text, Chunk& chunk, Par
         good.lines += record;
       }
     } catch (RowError const& error) {
-      bad.push_back({of.file, line, fmt::format("{}:{}: {}", of.name, line, error.what())});
+      leave_out(fmt::format("{}:{}: {}", of.name, line, error.what()));
     } catch (DataError const& error) {
-      bad.push_back({of.file, line, error.what()});
+      leave_out(error.what());
     }
-    line += std::ranges::count(record, '\n');
+    line = next_line;
   }
   if (!numbers.empty()) {
     parse(good, chunk);

@@ -91,10 +91,11 @@ LoaderPosition settings_of(LoaderOptions const& options,
     require(settings.transforms == learned,
             "loader: the position is of transforms that have learned other values; expected those "
             "that were saved with it");
-    require(settings.part.empty() || settings.part == part,
-            "loader: the position is of another part of the rows: {}; the reader gives the part: {}",
-            settings.part,
-            part);
+    require(
+        settings.part.empty() || settings.part == part,
+        "loader: the position is of another part of the rows: {}; the reader gives the part: {}",
+        settings.part,
+        part);
   }
   settings.seed = options.seed;
   settings.batch_size = batch_size;
@@ -386,13 +387,13 @@ bool LoaderEngine::read_chunk(Lock& lock) {
   if (task) {
     try {
       entry->chunk = std::make_shared<Chunk>(raw_schema_);
-      task(*entry->chunk);
-      ChunkAccess::check(*entry->chunk);
-      if (transforms_) {
-        transforms_->apply(*entry->chunk, schema_);
-      }
-    } catch (RowError const& error) {
-      entry->failure = std::make_exception_ptr(with_place(error, *reader_, rows_begin));
+      with_places(*reader_, rows_begin, [&] {
+        task(*entry->chunk);
+        ChunkAccess::check(*entry->chunk);
+        if (transforms_) {
+          transforms_->apply(*entry->chunk, schema_);
+        }
+      });
     } catch (...) {
       entry->failure = std::current_exception();
     }

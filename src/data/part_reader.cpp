@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/bad_row_log.hpp"
 #include "data/keep_rows.hpp"
+#include "data/next_rows.hpp"
 #include "data/reader_use.hpp"
-#include "data/row_error.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/detail/counter_random.hpp>
@@ -70,13 +69,7 @@ Schema const& PartReader::schema() const {
 }
 
 bool PartReader::next(Chunk& chunk) {
-  auto const task = next_task();
-  if (!task) {
-    return false;
-  }
-  task(chunk);
-  detail::BadRowLog::add_from(chunk);
-  return true;
+  return detail::next_rows(*this, chunk);
 }
 
 Reader::Position PartReader::position() const {
@@ -110,13 +103,10 @@ Reader::Task PartReader::next_task() {
   // A task is a std::function, which must be copyable, so that it shares the rows.
   auto const read = std::make_shared<Chunk>(schema());
   detail::ChunkAccess::keep_words(*read, words_);
-  try {
+  detail::with_places(*rows_, detail::place_of_rows(before, rows_->position()), [&] {
     task(*read);
     detail::ChunkAccess::check(*read);
-  } catch (detail::RowError const& error) {
-    auto const begin = detail::place_of_rows(before, rows_->position());
-    throw detail::with_place(error, *rows_, begin);
-  }
+  });
   auto const first = std::exchange(row_, row_ + read->rows());
   detail::keep_rows(*read, [&](std::int64_t row) { return part_.contains(first + row); });
   return [read](Chunk& chunk) { chunk = std::move(*read); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/bad_row_log.hpp"
+#include "data/next_rows.hpp"
 #include "data/text/text_files.hpp"
 #include "data/text/text_numbers.hpp"
 
@@ -151,13 +151,7 @@ Schema const& LibSvmReader::schema() const {
 }
 
 bool LibSvmReader::next(Chunk& chunk) {
-  auto const task = rows_->next_task();
-  if (!task) {
-    return false;
-  }
-  task(chunk);
-  detail::BadRowLog::add_from(chunk);
-  return true;
+  return detail::next_rows(*this, chunk);
 }
 
 Reader::Position LibSvmReader::position() const {

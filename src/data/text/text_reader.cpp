@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/bad_row_log.hpp"
+#include "data/next_rows.hpp"
 #include "data/text/text_files.hpp"
 #include "data/text/text_plan.hpp"
 
@@ -132,13 +132,7 @@ Schema const& TextReader::schema() const {
 }
 
 bool TextReader::next(Chunk& chunk) {
-  auto const task = rows_->next_task();
-  if (!task) {
-    return false;
-  }
-  task(chunk);
-  detail::BadRowLog::add_from(chunk);
-  return true;
+  return detail::next_rows(*this, chunk);
 }
 
 Reader::Position TextReader::position() const {

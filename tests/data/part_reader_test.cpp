@@ -190,6 +190,24 @@ TEST(PartReader, a_position_of_another_part_is_refused) {
             LoaderPosition::parse(saved));
 }
 
+TEST(PartReader, a_small_part_keeps_memory_for_its_rows_alone) {
+  for (std::string const key : {"", "id"}) {
+    CountingReader rows(4'000, 4'000);
+    PartReader reader(rows, {.end = 0.02, .key = key});
+    Chunk chunk(reader.schema());
+    std::size_t row_count = 0;
+    for (; reader.next(chunk); chunk = Chunk(reader.schema())) {
+      auto const count = static_cast<std::size_t>(chunk.rows());
+      row_count += count;
+      EXPECT_LE(chunk.floats("pair").capacity(), 4 * count + 1);
+      EXPECT_LE(chunk.ints("id").capacity(), 2 * count + 1);
+      EXPECT_LE(chunk.ints("bag").capacity(), 2 * chunk.ints("bag").size() + 1);
+      EXPECT_LE(chunk.offsets("bag").capacity(), 2 * count + 3);
+    }
+    EXPECT_NEAR(static_cast<double>(row_count), 80, 40);
+  }
+}
+
 TEST(PartReader, errors_name_the_rows_of_the_file) {
   TemporaryFolder const folder;
   std::string text = "x\n";

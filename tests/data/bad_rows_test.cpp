@@ -104,9 +104,7 @@ TEST(BadRows, a_stray_quote_counts_all_lines_that_it_joins) {
   TemporaryFolder const folder;
   std::string text = "id,name,x\n";
   for (int row = 1; row <= 902; ++row) {
-    text += row == 1     ? "1,\"b,1\n"
-            : row == 900 ? "900,\"b\",1\n"
-                         : fmt::format("{},b,1\n", row);
+    text += row == 1 ? "1,\"b,1\n" : row == 900 ? "900,\"b\",1\n" : fmt::format("{},b,1\n", row);
   }
   auto const path = folder.write("rows.csv", text);
   auto const reader_of = [&](std::int64_t most) {

@@ -92,7 +92,7 @@ class Reader {
   friend detail::TransformState;
   std::atomic<char const*> user_ = nullptr;  ///< the name of what uses the reader
   bool used_ = false;                        ///< whether something has used the reader
-  std::vector<std::size_t> words_;  ///< columns whose strings a fit needs, for next_task()
+  std::vector<std::size_t> words_;           ///< columns whose strings a fit needs, for next_task()
 };
 
 }  // namespace msstream::data

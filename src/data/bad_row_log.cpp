@@ -9,20 +9,16 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
-namespace msstream::data {
+namespace msstream::data::detail {
 
-namespace detail {
-
-void BadRowLog::attach(Reader& reader, std::int64_t most) {
+BadRowLog::BadRowLog(std::int64_t most) : most_(most) {
   require(most >= 0, "max_bad_rows: expected at least 0, found {}", most);
-  if (most > 0) {
-    reader.bad_rows_ = std::make_shared<BadRowLog>(most);
-  }
 }
 
-void BadRowLog::add(Reader& reader, Chunk& chunk) {
+void BadRowLog::add_from(Chunk& chunk) {
+  auto const log = std::exchange(ChunkAccess::bad_row_log(chunk), nullptr);
   for (auto& bad : std::exchange(ChunkAccess::bad_rows(chunk), {})) {
-    reader.bad_rows_->add(std::move(bad));
+    log->add(std::move(bad));
   }
 }
 
@@ -32,14 +28,15 @@ void BadRowLog::add(BadRow bad) {
   if (places_.contains({bad.file, bad.line})) {
     return;
   }
-  if (rows_.count == most_) {
-    throw DataError(fmt::format("{}; more bad rows than max_bad_rows, which is {}; the first: {}",
+  if (bad.lines > most_ - rows_.count) {
+    throw DataError(fmt::format("{}; more bad rows than max_bad_rows, which is {}{}{}",
                                 bad.error,
                                 most_,
+                                rows_.first.empty() ? "" : "; the first: ",
                                 fmt::join(rows_.first, "; ")));
   }
   places_.emplace(bad.file, bad.line);
-  ++rows_.count;
+  rows_.count += bad.lines;
   if (rows_.first.size() < shown_rows) {
     rows_.first.push_back(std::move(bad.error));
   }
@@ -50,10 +47,4 @@ BadRows BadRowLog::rows() const {
   return rows_;
 }
 
-}  // namespace detail
-
-BadRows Reader::bad_rows() const {
-  return bad_rows_ ? bad_rows_->rows() : BadRows();
-}
-
-}  // namespace msstream::data
+}  // namespace msstream::data::detail

@@ -4,7 +4,6 @@
 #include <msstream/data/reader.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -12,17 +11,18 @@
 namespace msstream::data::detail {
 
 /// The bad rows of a reader, of which it may leave out a number. Chunks carry those among their
-/// rows to the user of the reader, who adds them in the order of the chunks; so which row is one
-/// too many does not depend on the threads. Thread-safe.
+/// rows, with the log, to the user of the reader, who adds them in the order of the chunks; so
+/// which row is one too many does not depend on the threads. Thread-safe.
 class BadRowLog {
  public:
-  /// Lets a reader leave out up to `most` rows, if that is not 0.
-  static void attach(Reader& reader, std::int64_t most);
-  /// Adds the bad rows of a chunk of the reader, and takes them from the chunk. Throws DataError
-  /// for the first row that is one too many.
-  static void add(Reader& reader, Chunk& chunk);
+  /// Adds the bad rows of a chunk to their log, and takes them from the chunk. Throws DataError for
+  /// the first row that is one too many.
+  static void add_from(Chunk& chunk);
 
-  explicit BadRowLog(std::int64_t most) : most_(most) {}
+  /// Accepts up to `most` rows. Throws std::invalid_argument for less than 0.
+  explicit BadRowLog(std::int64_t most);
+  /// Returns whether the reader may leave out rows.
+  [[nodiscard]] bool accepts_rows() const noexcept { return most_ > 0; }
   [[nodiscard]] BadRows rows() const;
 
  private:

@@ -13,6 +13,8 @@ namespace msstream::data {
 
 namespace {
 
+constexpr std::string_view kPart = "part='";  ///< in front of the part, which ends with the text
+
 /// Calls `visit(name, number)` for each number that the text of each position has, in their order.
 template <class Position, class Visit>
 void visit_numbers(Position& position, Visit&& visit) {
@@ -39,7 +41,10 @@ std::string to_string(LoaderPosition const& position) {
   visit_numbers(position, [&](std::string_view name, auto number) {
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, number);
   });
-  return position.reader.row == 0 ? text : fmt::format("{} row={}", text, position.reader.row);
+  if (position.reader.row != 0) {
+    text += fmt::format(" row={}", position.reader.row);
+  }
+  return position.part.empty() ? text : fmt::format("{} {}{}'", text, kPart, position.part);
 }
 
 LoaderPosition LoaderPosition::parse(std::string_view text) {
@@ -62,8 +67,12 @@ LoaderPosition LoaderPosition::parse(std::string_view text) {
             detail::shown(text));
   };
   visit_numbers(position, take);
-  if (!rest.empty()) {
+  if (!rest.empty() && !rest.starts_with(kPart)) {
     take("row", position.reader.row);
+  }
+  if (rest.starts_with(kPart) && rest.size() > kPart.size() + 1 && rest.ends_with('\'')) {
+    position.part = rest.substr(kPart.size(), rest.size() - kPart.size() - 1);
+    rest = {};
   }
   require(rest.empty(), "position: expected nothing more, found {}", detail::shown(rest));
   return position;

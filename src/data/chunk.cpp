@@ -129,6 +129,7 @@ void Chunk::clear() noexcept {
   }
   numbers_.clear();
   bad_rows_.clear();
+  bad_row_log_.reset();
   for (auto& kept : words_) {
     if (kept) {
       kept->clear();

@@ -10,7 +10,7 @@
 
 namespace msstream::data::detail {
 
-/// The functions of a chunk that transforms alone use.
+/// The functions of a chunk that the library alone uses.
 struct ChunkAccess {
   /// Keeps the strings behind the keys of some columns, for vocabularies.
   static void keep_words(Chunk& chunk, std::vector<std::size_t> const& columns) {
@@ -44,7 +44,10 @@ struct ChunkAccess {
   static void set_numbers(Chunk& chunk, std::vector<std::int64_t> numbers) {
     chunk.numbers_ = std::move(numbers);
   }
+  /// Returns the rows that were left out in the reading of the chunk.
   static std::vector<BadRow>& bad_rows(Chunk& chunk) { return chunk.bad_rows_; }
+  /// Returns the log to which they are to be added.
+  static std::shared_ptr<BadRowLog>& bad_row_log(Chunk& chunk) { return chunk.bad_row_log_; }
   /// Releases the values of a column that are not integers.
   static void keep_ints_alone(Chunk& chunk, std::size_t column) {
     chunk.values_[column].floats = {};

@@ -11,7 +11,16 @@
 
 namespace msstream::data::detail {
 
-/// Removes the rows of a chunk for which `keep(row)` is false.
+/// Releases the memory behind the values if it is more than they need.
+template <class T>
+void release_unused(Values<T>& values) {
+  if (values.size() < values.capacity() / 2) {
+    values.shrink_to_fit();
+  }
+}
+
+/// Removes the rows of a chunk for which `keep(row)` is false. A chunk of which less than half
+/// remains has memory for the rest alone.
 template <class Keep>
 void keep_rows(Chunk& chunk, Keep const& keep) {
   std::vector<std::size_t> kept;
@@ -24,6 +33,7 @@ void keep_rows(Chunk& chunk, Keep const& keep) {
     return;
   }
   std::vector<std::int64_t> numbers;
+  numbers.reserve(kept.size());
   for (auto const row : kept) {
     numbers.push_back(ChunkAccess::number_of(chunk, static_cast<std::int64_t>(row)));
   }
@@ -46,10 +56,12 @@ void keep_rows(Chunk& chunk, Keep const& keep) {
                         end);
       }
       values.erase(end, values.end());
+      release_unused(values);
     });
     if (jagged) {
       auto& made = chunk.offsets(i);
       made.resize(kept.size() + 1);
+      release_unused(made);
       for (std::size_t row = 0; row < kept.size(); ++row) {
         made[row + 1] = made[row] + offsets[kept[row] + 1] - offsets[kept[row]];
       }

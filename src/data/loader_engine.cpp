@@ -57,8 +57,10 @@ std::string described(Schema const& schema) {
 
 /// Returns the place to start from, with the settings that determine the batches.
 LoaderPosition settings_of(LoaderOptions const& options,
-                           Schema const& schema,
+                           Reader const& reader,
                            FittedTransforms const* transforms) {
+  auto const& schema = reader.schema();
+  auto const part = reader.part();
   LoaderPosition settings = options.start.value_or(LoaderPosition());
   auto const batch_size = options.batch_size * options.ranks;
   auto const whole = kWholeEpoch / batch_size * batch_size;
@@ -89,12 +91,18 @@ LoaderPosition settings_of(LoaderOptions const& options,
     require(settings.transforms == learned,
             "loader: the position is of transforms that have learned other values; expected those "
             "that were saved with it");
+    require(
+        settings.part.empty() || settings.part == part,
+        "loader: the position is of another part of the rows: {}; the reader gives the part: {}",
+        settings.part,
+        part);
   }
   settings.seed = options.seed;
   settings.batch_size = batch_size;
   settings.window_rows = window_rows;
   settings.columns = columns;
   settings.transforms = learned;
+  settings.part = part;
   return settings;
 }
 
@@ -143,7 +151,7 @@ LoaderEngine::LoaderEngine(std::shared_ptr<Reader> reader,
       schema_(result_of(raw_schema_, transforms_.get())),
       options_(checked(options)),
       new_memory_(std::move(new_memory)),
-      settings_(settings_of(options_, *raw_schema_, transforms_.get())),
+      settings_(settings_of(options_, *reader_, transforms_.get())),
       given_(settings_),
       windows_(settings_, options_.epochs, options_.last_batch),
       shuffled_(options_.shuffle_rows > 0) {
@@ -379,13 +387,13 @@ bool LoaderEngine::read_chunk(Lock& lock) {
   if (task) {
     try {
       entry->chunk = std::make_shared<Chunk>(raw_schema_);
-      task(*entry->chunk);
-      ChunkAccess::check(*entry->chunk);
-      if (transforms_) {
-        transforms_->apply(*entry->chunk, schema_);
-      }
-    } catch (RowError const& error) {
-      entry->failure = std::make_exception_ptr(with_place(error, *reader_, rows_begin));
+      with_places(*reader_, rows_begin, [&] {
+        task(*entry->chunk);
+        ChunkAccess::check(*entry->chunk);
+        if (transforms_) {
+          transforms_->apply(*entry->chunk, schema_);
+        }
+      });
     } catch (...) {
       entry->failure = std::current_exception();
     }
@@ -406,7 +414,7 @@ void LoaderEngine::join_chunks() {
         std::rethrow_exception(entry->failure);
       }
       if (entry->chunk) {
-        BadRowLog::add(*reader_, *entry->chunk);
+        BadRowLog::add_from(*entry->chunk);
         rows_per_chunk_ = std::max<std::int64_t>(1, entry->chunk->rows());
         windows_.add(entry->chunk, entry->begin);
         continue;

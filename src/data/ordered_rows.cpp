@@ -6,10 +6,9 @@
 #include "data/keep_rows.hpp"
 #include "data/row_error.hpp"
 
-#include <memory>
+#include <optional>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace msstream::data::detail {
@@ -33,7 +32,6 @@ void OrderedRows::rethrow() const {
 }
 
 void OrderedRows::work() {
-  auto const schema = std::make_shared<Schema const>(reader_.schema());
   while (true) {
     std::int64_t number = 0;
     Reader::Position begin;
@@ -57,15 +55,16 @@ void OrderedRows::work() {
         over_ = true;
       }
     }
-    Chunk chunk(schema);
-    ChunkAccess::keep_words(chunk, words_);
+    std::optional<Chunk> chunk;
     try {
+      chunk.emplace(schema_);
+      ChunkAccess::keep_words(*chunk, words_);
       if (task) {
-        task(chunk);
-        ChunkAccess::check(chunk);
+        with_places(reader_, begin, [&] {
+          task(*chunk);
+          ChunkAccess::check(*chunk);
+        });
       }
-    } catch (RowError const& error) {
-      failure = std::make_exception_ptr(with_place(error, reader_, begin));
     } catch (...) {
       failure = std::current_exception();
     }
@@ -75,16 +74,14 @@ void OrderedRows::work() {
       if (is_complete()) {  // what is behind the rows does not matter
         failure = nullptr;
       } else if (!failure && !failure_) {
-        BadRowLog::add(reader_, chunk);
-        if (max_rows_ > 0 && chunk.rows() > max_rows_ - rows_) {
-          keep_rows(chunk, [&](std::int64_t row) { return row < max_rows_ - rows_; });
+        BadRowLog::add_from(*chunk);
+        if (max_rows_ > 0 && chunk->rows() > max_rows_ - rows_) {
+          keep_rows(*chunk, [&](std::int64_t row) { return row < max_rows_ - rows_; });
         }
-        rows_ += chunk.rows();
-        add_(chunk);
+        rows_ += chunk->rows();
+        with_places(reader_, begin, [&] { add_(*chunk); });
         over_ = over_ || is_complete();
       }
-    } catch (RowError const& error) {
-      failure = std::make_exception_ptr(with_place(error, reader_, begin));
     } catch (...) {
       failure = std::current_exception();
     }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -24,7 +25,11 @@ class OrderedRows {
               std::vector<std::size_t> words,
               std::function<void(Chunk&)> add,
               std::int64_t max_rows = 0)
-      : reader_(reader), words_(std::move(words)), add_(std::move(add)), max_rows_(max_rows) {}
+      : reader_(reader),
+        schema_(std::make_shared<Schema const>(reader.schema())),
+        words_(std::move(words)),
+        add_(std::move(add)),
+        max_rows_(max_rows) {}
 
   /// Reads to the end, or to the first error.
   void read(int threads);
@@ -38,6 +43,7 @@ class OrderedRows {
   [[nodiscard]] bool is_complete() const noexcept { return max_rows_ > 0 && rows_ == max_rows_; }
 
   Reader& reader_;
+  std::shared_ptr<Schema const> schema_;
   std::vector<std::size_t> words_;
   std::function<void(Chunk&)> add_;
   std::int64_t max_rows_;

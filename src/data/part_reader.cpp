@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/bad_row_log.hpp"
 #include "data/keep_rows.hpp"
+#include "data/next_rows.hpp"
 #include "data/reader_use.hpp"
-#include "data/row_error.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/detail/counter_random.hpp>
 #include <msstream/data/part_reader.hpp>
+
+#include <fmt/core.h>
 
 #include <utility>
 
@@ -53,7 +54,6 @@ PartReader::PartReader(std::shared_ptr<Reader> rows, Part part)
           "part: rows by number of a reader that gives a part by number; expected a key, or one "
           "part with a range of its own");
   use_ = std::make_unique<detail::ReaderUse>(*rows_, "a PartReader");
-  bad_rows_ = rows_->bad_rows_;
   use_->begin();
 }
 
@@ -69,13 +69,7 @@ Schema const& PartReader::schema() const {
 }
 
 bool PartReader::next(Chunk& chunk) {
-  auto const task = next_task();
-  if (!task) {
-    return false;
-  }
-  task(chunk);
-  detail::BadRowLog::add(*this, chunk);
-  return true;
+  return detail::next_rows(*this, chunk);
 }
 
 Reader::Position PartReader::position() const {
@@ -109,13 +103,10 @@ Reader::Task PartReader::next_task() {
   // A task is a std::function, which must be copyable, so that it shares the rows.
   auto const read = std::make_shared<Chunk>(schema());
   detail::ChunkAccess::keep_words(*read, words_);
-  try {
+  detail::with_places(*rows_, detail::place_of_rows(before, rows_->position()), [&] {
     task(*read);
     detail::ChunkAccess::check(*read);
-  } catch (detail::RowError const& error) {
-    auto const begin = detail::place_of_rows(before, rows_->position());
-    throw detail::with_place(error, *rows_, begin);
-  }
+  });
   auto const first = std::exchange(row_, row_ + read->rows());
   detail::keep_rows(*read, [&](std::int64_t row) { return part_.contains(first + row); });
   return [read](Chunk& chunk) { chunk = std::move(*read); };
@@ -123,6 +114,18 @@ Reader::Task PartReader::next_task() {
 
 std::string PartReader::file_name(std::int64_t file) const {
   return rows_->file_name(file);
+}
+
+BadRows PartReader::bad_rows() const {
+  return rows_->bad_rows();
+}
+
+std::string PartReader::part() const {
+  auto const range = fmt::format("{} to {} of seed {}", part_.begin, part_.end, part_.seed);
+  return fmt::format("{} by {} of {}",
+                     range,
+                     key_ ? fmt::format("column '{}'", part_.key) : "number",
+                     rows_->part());
 }
 
 }  // namespace msstream::data

@@ -47,4 +47,12 @@ std::string Reader::file_name(std::int64_t) const {
   return "the reader";
 }
 
+BadRows Reader::bad_rows() const {
+  return {};
+}
+
+std::string Reader::part() const {
+  return "all";
+}
+
 }  // namespace msstream::data

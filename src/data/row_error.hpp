@@ -44,4 +44,15 @@ class RowError : public DataError {
   return DataError(fmt::format("{}, {}: {}", reader.file_name(begin.file), place, error.what()));
 }
 
+/// Calls `function`, which reads or uses a chunk of rows from `begin` on. Its errors of a row get
+/// the file and the place.
+template <class Function>
+void with_places(Reader const& reader, Reader::Position const& begin, Function const& function) {
+  try {
+    function();
+  } catch (RowError const& error) {
+    throw with_place(error, reader, begin);
+  }
+}
+
 }  // namespace msstream::data::detail

@@ -176,26 +176,37 @@ void TransformState::fit(Reader& reader, FitOptions const& options) {
   }
   static_cast<void>(FittedTransforms(std::move(unfitted)).result_of(reader.schema()));
   ReaderUse const use(reader, "Transforms::fit()");
-  reader.seek({});
-  for (std::size_t i = 0; i < fits.size(); ++i) {
-    if (fits[i]->needs_words()) {
-      reader.words_.push_back(places[i]);
+  std::int64_t row_count = 0;
+  try {
+    reader.seek({});
+    for (std::size_t i = 0; i < fits.size(); ++i) {
+      if (fits[i]->needs_words()) {
+        reader.words_.push_back(places[i]);
+      }
     }
+    OrderedRows rows(
+        reader,
+        reader.words_,
+        [&](Chunk& chunk) {
+          for (std::size_t i = 0; i < fits.size(); ++i) {
+            fits[i]->add(chunk, places[i]);
+          }
+        },
+        options.max_rows);
+    rows.read(options.threads);
+    rows.rethrow();
+    row_count = rows.rows();
+  } catch (...) {
+    reader.words_.clear();
+    try {
+      reader.seek({});
+    } catch (...) {  // The first error is the one to report.
+    }
+    throw;
   }
-  OrderedRows rows(
-      reader,
-      reader.words_,
-      [&](Chunk& chunk) {
-        for (std::size_t i = 0; i < fits.size(); ++i) {
-          fits[i]->add(chunk, places[i]);
-        }
-      },
-      options.max_rows);
-  rows.read(options.threads);
   reader.words_.clear();
-  rows.rethrow();
   reader.seek({});
-  if (rows.rows() == 0) {
+  if (row_count == 0) {
     throw DataError(
         fmt::format("{}: 0 rows; expected at least 1, to fit transforms to", reader.file_name(0)));
   }

@@ -13,6 +13,8 @@
 #include <gmock/gmock.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -98,6 +100,35 @@ TEST(BadRows, one_too_many_is_an_error_with_the_first_ones) {
               HasSubstr("max_bad_rows: expected at least 0, found -1"));
 }
 
+TEST(BadRows, a_stray_quote_counts_all_lines_that_it_joins) {
+  TemporaryFolder const folder;
+  std::string text = "id,name,x\n";
+  for (int row = 1; row <= 902; ++row) {
+    text += row == 1 ? "1,\"b,1\n" : row == 900 ? "900,\"b\",1\n" : fmt::format("{},b,1\n", row);
+  }
+  auto const path = folder.write("rows.csv", text);
+  auto const reader_of = [&](std::int64_t most) {
+    return std::make_shared<CsvReader>(
+        TextFile(path),
+        TextOptions{.columns = {{.name = "id", .type = int64}, {.name = "x"}},
+                    .max_bad_rows = most});
+  };
+  for (std::int64_t const most : {1, 899}) {
+    auto const few = reader_of(most);
+    auto const error = message_of<DataError>([&] { static_cast<void>(Loader(few).next()); });
+    EXPECT_THAT(error, HasSubstr("rows.csv:2: column 2: expected ',' or the end"));
+    EXPECT_THAT(error,
+                ::testing::EndsWith(fmt::format("; quotes join the lines 2 to 901; more bad rows "
+                                                "than max_bad_rows, which is {}",
+                                                most)));
+    EXPECT_EQ(few->bad_rows().count, 0);
+  }
+  auto const reader = reader_of(900);
+  EXPECT_THAT(Loader(reader).next().value().ints("id"), ElementsAre(901, 902));
+  EXPECT_EQ(reader->bad_rows().count, 900);
+  EXPECT_EQ(reader->bad_rows().first.size(), 1U);
+}
+
 /// Returns rows of which every seventh cannot be read, and those that remain have their number.
 std::string seventh_is_bad(int rows) {
   std::string text = "id,x,a,b\n";
@@ -161,6 +192,37 @@ TEST(BadRows, are_none_of_the_rows_of_a_fit_and_of_a_part) {
   EXPECT_THAT(message_of<DataError>(
                   [&] { static_cast<void>(Loader(logarithms, {.transforms = log1p}).next()); }),
               HasSubstr("rows.csv, 2 rows behind line 2: column 'x': log1p() of -4"));
+}
+
+/// Passes on the rows of another reader.
+class Forwarding final : public Reader {
+ public:
+  explicit Forwarding(Reader& rows) : rows_(rows) {}
+
+  [[nodiscard]] Schema const& schema() const override { return rows_.schema(); }
+  bool next(Chunk& chunk) override { return rows_.next(chunk); }
+  [[nodiscard]] Position position() const override { return rows_.position(); }
+  void seek(Position const& position) override { rows_.seek(position); }
+  [[nodiscard]] Task next_task() override { return rows_.next_task(); }
+
+ private:
+  Reader& rows_;
+};
+
+TEST(BadRows, are_counted_by_the_reader_whose_tasks_another_one_passes_on) {
+  TemporaryFolder const folder;
+  auto reader = spoiled_reader(folder, 4, 30);
+  Forwarding forwarding(reader);
+  Transforms(forwarding.schema()).fit(forwarding);
+  EXPECT_EQ(reader.bad_rows().count, 4);
+  EXPECT_THAT(Loader(forwarding).next().value().ints("id"), ElementsAre(0, 2, 4, 7));
+  PartReader part(forwarding, {.key = "id"});
+  EXPECT_THAT(Loader(part).next().value().ints("id"), ElementsAre(0, 2, 4, 7));
+  EXPECT_EQ(reader.bad_rows().count, 4);
+  auto strict = spoiled_reader(folder, 3, 30);
+  Forwarding too_many(strict);
+  EXPECT_THAT(message_of<DataError>([&] { static_cast<void>(Loader(too_many).next()); }),
+              HasSubstr("rows.csv:9: column 'b' has 1 values, column 'a' 2; more bad rows than"));
 }
 
 TEST(BadRows, of_libsvm_files_are_left_out) {

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -143,6 +144,59 @@ TEST(Fit, rows_behind_max_rows_do_not_matter) {
   EXPECT_EQ(saved_arrays(transforms), saved_arrays(expected));
   EXPECT_THAT(message_of<std::invalid_argument>([&] { transforms.fit(damaged, {.max_rows = -1}); }),
               HasSubstr("fit() to -1 rows; expected at least 0"));
+}
+
+/// Two strings in each of `rows` chunks. Throws std::runtime_error at the row `broken`, and by the
+/// call number `broken_schema` of schema().
+class BrokenReader final : public Reader {
+ public:
+  [[nodiscard]] Schema const& schema() const override {
+    return ++schemas_ == broken_schema ? throw std::runtime_error("no schema") : schema_;
+  }
+  bool next(Chunk& chunk) override {
+    kept_words = chunk.words(0) != nullptr;
+    if (row_ == broken) {
+      throw std::runtime_error("no row");
+    }
+    chunk.add_text(0, "word");
+    return ++row_ <= 20;
+  }
+  [[nodiscard]] Position position() const override { return {.offset = row_}; }
+  void seek(Position const& position) override { row_ = position.offset; }
+
+  int schema_count() const { return schemas_; }
+
+  std::int64_t broken = -1;
+  int broken_schema = -1;
+  bool kept_words = false;
+
+ private:
+  Schema schema_{{{.name = "word", .type = hashed, .transforms = {Transform::vocabulary()}}}};
+  std::int64_t row_ = 0;
+  mutable std::atomic<int> schemas_ = 0;
+};
+
+TEST(Fit, that_fails_leaves_the_reader_at_its_beginning_and_without_strings) {
+  BrokenReader counted;
+  Transforms const transforms(counted.schema());
+  transforms.fit(counted, {.threads = 3});
+  EXPECT_TRUE(counted.kept_words);
+  auto const expect_restored = [&](BrokenReader& reader) {
+    EXPECT_THROW(transforms.fit(reader, {.threads = 3}), std::runtime_error);
+    EXPECT_EQ(reader.position(), Reader::Position());
+    reader.broken = -1;
+    static_cast<void>(reader.next_task());
+    EXPECT_FALSE(reader.kept_words);
+  };
+  BrokenReader reader;
+  reader.broken = 9;
+  expect_restored(reader);
+  // Any call of schema() may throw, also in the threads of a fit.
+  for (int call = 1; call < counted.schema_count(); ++call) {
+    BrokenReader other;
+    other.broken_schema = call;
+    expect_restored(other);
+  }
 }
 
 TEST(Fit, needs_a_row) {

@@ -146,6 +146,68 @@ TEST(PartReader, a_position_continues_it) {
   }
 }
 
+TEST(PartReader, a_position_of_another_part_is_refused) {
+  auto const position_of = [](Reader& reader) { return to_string(Loader(reader).position()); };
+  auto const refusal = [](Reader& reader, std::string const& position) {
+    return message_of<std::invalid_argument>(
+        [&] { Loader(reader, {.start = LoaderPosition::parse(position)}).stop(); });
+  };
+  Part const training{.end = 0.9, .key = "id"};
+  CountingReader rows(100);
+  CountingReader others(100);
+  auto const of_all = position_of(rows);
+  std::string saved;
+  {
+    PartReader reader(rows, training);
+    saved = position_of(reader);
+    EXPECT_THAT(
+        refusal(reader, of_all),
+        HasSubstr("of another part of the rows: all; the reader gives the part: 0 to 0.9 of "
+                  "seed 1 by column 'id' of all"));
+    EXPECT_THAT(refusal(reader, of_all + " more=1"), HasSubstr("expected nothing more, found"));
+  }
+  EXPECT_THAT(
+      refusal(rows, saved),
+      HasSubstr("of another part of the rows: 0 to 0.9 of seed 1 by column 'id' of all; the "
+                "reader gives the part: all"));
+  for (auto const& part : {Part{.begin = 0.9, .key = "id"},
+                           Part{.end = 0.91, .key = "id"},
+                           Part{.end = 0.9, .seed = 2, .key = "id"},
+                           Part{.end = 0.9}}) {
+    PartReader reader(others, part);
+    EXPECT_THAT(refusal(reader, saved),
+                HasSubstr("of another part of the rows: 0 to 0.9 of seed 1"));
+    // Text of former versions does not have the part.
+    Loader(reader, {.start = LoaderPosition::parse(saved.substr(0, saved.find(" part=")))}).stop();
+  }
+  PartReader inner(others, {.end = 0.5, .seed = 3});
+  PartReader outer(inner, training);
+  EXPECT_THAT(
+      refusal(outer, saved),
+      HasSubstr("0 to 0.9 of seed 1 by column 'id' of 0 to 0.5 of seed 3 by number of all"));
+  PartReader same(rows, training);
+  EXPECT_EQ(Loader(same, {.start = LoaderPosition::parse(saved)}).position(),
+            LoaderPosition::parse(saved));
+}
+
+TEST(PartReader, a_small_part_keeps_memory_for_its_rows_alone) {
+  for (std::string const key : {"", "id"}) {
+    CountingReader rows(4'000, 4'000);
+    PartReader reader(rows, {.end = 0.02, .key = key});
+    Chunk chunk(reader.schema());
+    std::size_t row_count = 0;
+    for (; reader.next(chunk); chunk = Chunk(reader.schema())) {
+      auto const count = static_cast<std::size_t>(chunk.rows());
+      row_count += count;
+      EXPECT_LE(chunk.floats("pair").capacity(), 4 * count + 1);
+      EXPECT_LE(chunk.ints("id").capacity(), 2 * count + 1);
+      EXPECT_LE(chunk.ints("bag").capacity(), 2 * chunk.ints("bag").size() + 1);
+      EXPECT_LE(chunk.offsets("bag").capacity(), 2 * count + 3);
+    }
+    EXPECT_NEAR(static_cast<double>(row_count), 80, 40);
+  }
+}
+
 TEST(PartReader, errors_name_the_rows_of_the_file) {
   TemporaryFolder const folder;
   std::string text = "x\n";
@@ -165,6 +227,29 @@ TEST(PartReader, errors_name_the_rows_of_the_file) {
     } else {
       EXPECT_TRUE(loader.next());
     }
+  }
+}
+
+TEST(PartReader, next_checks_rows_as_a_loader_does) {
+  TemporaryFolder const folder;
+  auto const path = folder.write("rows.csv", "id,a,b\n0,1,1\n1,2,2\n2,1|2,1\n");
+  TextOptions const options{
+      .columns = {{.name = "id", .type = int64},
+                  {.name = "a", .type = int64, .value_separator = '|'},
+                  {.name = "b", .value_separator = '|', .aligned_with = "a"}}};
+  auto const error = [](Reader& reader) {
+    Chunk chunk(reader.schema());
+    return message_of<DataError>([&] { reader.next(chunk); });
+  };
+  auto const expected = ::testing::EndsWith(
+      "rows.csv, 2 rows behind line 2: column 'b' has 1 values, column 'a' 2; expected equally "
+      "many, as they are aligned");
+  CsvReader reader(TextFile(path), options);
+  EXPECT_THAT(error(reader), expected);
+  for (std::string const key : {"", "id"}) {
+    reader.seek({});
+    PartReader part(reader, {.key = key});
+    EXPECT_THAT(error(part), expected);
   }
 }
 

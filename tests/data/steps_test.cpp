@@ -102,8 +102,9 @@ TEST(Steps, quantiles_have_equally_many_numbers) {
 }
 
 TEST(Steps, times_become_hours_and_days_of_the_week) {
-  constexpr double friday = 1'764'201'600;  // 2025-11-27, a Thursday, 00:00:00
-  std::vector<double> const times{0, -1, friday, friday + 3'599, friday + 3'600, friday + 86'399};
+  constexpr double thursday = 1'764'201'600;  // 2025-11-27, 00:00:00
+  std::vector<double> const times{
+      0, -1, thursday, thursday + 3'599, thursday + 3'600, thursday + 86'399};
   EXPECT_THAT(ids_of({Transform::hour_of_day()}, times), ElementsAre(0, 23, 0, 0, 1, 23));
   EXPECT_THAT(ids_of({Transform::day_of_week()}, times), ElementsAre(3, 2, 3, 3, 3, 3));
   // In China it is eight hours later.

@@ -30,6 +30,8 @@ struct LoaderPosition {
   std::int64_t batch_size = 0;   ///< of all ranks together
   std::uint64_t columns = 0;     ///< a hash of the reader's columns, with the transforms they state
   std::uint64_t transforms = 0;  ///< a hash of what the transforms have learned; 0 without any
+  /// The part of the rows, by Reader::part(). Empty in the text of former versions, which fits any.
+  std::string part = {};
 
   /// Returns the position that to_string() has written. Throws std::invalid_argument for another
   /// text.

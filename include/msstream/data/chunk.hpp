@@ -17,12 +17,14 @@
 namespace msstream::data {
 
 namespace detail {
+class BadRowLog;
 struct ChunkAccess;
 
-/// A row that a reader has left out, where it begins, and why.
+/// A row that a reader has left out, where it begins, its number of lines, and why.
 struct BadRow {
   std::int64_t file;
   std::int64_t line;
+  std::int64_t lines;
   std::string error;
 };
 }  // namespace detail
@@ -120,6 +122,7 @@ class Chunk {
   /// The numbers of the rows among those that were read at once, if some were left out; or empty.
   std::vector<std::int64_t> numbers_;
   std::vector<detail::BadRow> bad_rows_;
+  std::shared_ptr<detail::BadRowLog> bad_row_log_;  ///< of the reader that left them out
 };
 
 }  // namespace msstream::data

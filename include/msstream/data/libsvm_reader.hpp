@@ -47,6 +47,7 @@ class LibSvmReader final : public Reader {
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
+  [[nodiscard]] BadRows bad_rows() const override;
 
  private:
   class Rows;

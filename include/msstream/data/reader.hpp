@@ -8,14 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace msstream::data {
 
 namespace detail {
-class BadRowLog;
 class ReaderUse;
 class TransformState;
 }  // namespace detail
@@ -24,7 +22,7 @@ class PartReader;
 
 /// Rows that a reader has left out because they cannot be read.
 struct BadRows {
-  std::int64_t count = 0;
+  std::int64_t count = 0;          ///< a row whose quotes span several lines counts as so many
   std::vector<std::string> first;  ///< the errors of the first ones, at most 10
 };
 
@@ -79,19 +77,22 @@ class Reader {
   /// also while the reader reads.
   [[nodiscard]] virtual std::string file_name(std::int64_t file) const;
 
+  /// Returns the part of the rows that the reader gives, or "all". A saved position names the part,
+  /// and continues no other. A reader that passes on the rows of another one returns its part.
+  [[nodiscard]] virtual std::string part() const;
+
   /// Returns the bad rows among those that have been read, each once, however often its file is
-  /// read: see TextOptions::max_bad_rows. Other readers leave out none. Thread-safe.
-  [[nodiscard]] BadRows bad_rows() const;
+  /// read: see TextOptions::max_bad_rows. Other readers leave out none. A reader that passes on the
+  /// rows of another one returns its bad rows. Thread-safe.
+  [[nodiscard]] virtual BadRows bad_rows() const;
 
  private:
   friend PartReader;
-  friend detail::BadRowLog;
   friend detail::ReaderUse;
   friend detail::TransformState;
-  std::atomic<char const*> user_ = nullptr;      ///< the name of what uses the reader
-  bool used_ = false;                            ///< whether something has used the reader
-  std::shared_ptr<detail::BadRowLog> bad_rows_;  ///< null if bad rows are errors
-  std::vector<std::size_t> words_;  ///< columns whose strings a fit needs, for next_task()
+  std::atomic<char const*> user_ = nullptr;  ///< the name of what uses the reader
+  bool used_ = false;                        ///< whether something has used the reader
+  std::vector<std::size_t> words_;           ///< columns whose strings a fit needs, for next_task()
 };
 
 }  // namespace msstream::data

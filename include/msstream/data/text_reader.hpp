@@ -61,9 +61,11 @@ struct TextOptions {
   std::vector<std::string> missing = {};
   bool trim_spaces = false;  ///< ignores spaces around a value, also before its quote
   /// The rows of all files together that may be left out because they cannot be read; the row after
-  /// them is an error, and 0 makes each one an error. Reader::bad_rows() returns their number and
-  /// the first errors. Errors that are not of one row, such as those of the header, of NUL bytes
-  /// and of damaged gzip streams, and those of transforms, are always errors.
+  /// them is an error, and 0 makes each one an error. A row whose quotes span several lines counts
+  /// as so many rows, which a stray quote may have joined. Reader::bad_rows() returns their number
+  /// and the first errors. Each reader counts from 0, also one that continues at a saved position.
+  /// Errors that are not of one row, such as those of the header, of NUL bytes and of damaged gzip
+  /// streams, and those of transforms, are always errors.
   std::int64_t max_bad_rows = 0;
   /// The bytes that a task parses, at least 1. A line is never divided.
   std::size_t chunk_bytes = std::size_t{1} << 18U;
@@ -114,6 +116,7 @@ class TextReader : public Reader {
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
+  [[nodiscard]] BadRows bad_rows() const override;
 
  protected:
   TextReader(detail::TextKind kind, std::vector<TextFile> files, TextOptions options);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Part of the library msstream_parquet, which is built only with Arrow.
+#include "data/next_rows.hpp"
 #include "data/parquet/arrow_values.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -221,12 +222,7 @@ Schema const& ParquetReader::schema() const {
 }
 
 bool ParquetReader::next(Chunk& chunk) {
-  auto const task = files_->next_task();
-  if (!task) {
-    return false;
-  }
-  task(chunk);
-  return true;
+  return detail::next_rows(*this, chunk);
 }
 
 std::string ParquetReader::file_name(std::int64_t file) const {

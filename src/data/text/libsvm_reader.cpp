@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/bad_row_log.hpp"
+#include "data/next_rows.hpp"
 #include "data/text/text_files.hpp"
 #include "data/text/text_numbers.hpp"
 
@@ -143,10 +143,7 @@ class LibSvmReader::Rows final : public detail::TextFiles {
 };
 
 LibSvmReader::LibSvmReader(std::vector<TextFile> files, LibSvmOptions options)
-    : rows_([&] {
-        detail::BadRowLog::attach(*this, options.max_bad_rows);
-        return std::make_unique<Rows>(std::move(files), std::move(options));
-      }()) {}
+    : rows_(std::make_unique<Rows>(std::move(files), std::move(options))) {}
 LibSvmReader::~LibSvmReader() = default;
 
 Schema const& LibSvmReader::schema() const {
@@ -154,13 +151,7 @@ Schema const& LibSvmReader::schema() const {
 }
 
 bool LibSvmReader::next(Chunk& chunk) {
-  auto const task = rows_->next_task();
-  if (!task) {
-    return false;
-  }
-  task(chunk);
-  detail::BadRowLog::add(*this, chunk);
-  return true;
+  return detail::next_rows(*this, chunk);
 }
 
 Reader::Position LibSvmReader::position() const {
@@ -177,6 +168,10 @@ Reader::Task LibSvmReader::next_task() {
 
 std::string LibSvmReader::file_name(std::int64_t file) const {
   return rows_->name_of(static_cast<std::size_t>(file));
+}
+
+BadRows LibSvmReader::bad_rows() const {
+  return rows_->bad_rows();
 }
 
 }  // namespace msstream::data

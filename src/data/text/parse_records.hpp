@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/bad_row_log.hpp"
 #include "data/chunk_access.hpp"
 #include "data/row_error.hpp"
 
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,12 +21,12 @@
 
 namespace msstream::data::detail {
 
-/// The file that records are from, and whether bad ones are left out.
+/// The file that records are from, and the log of those that are left out.
 struct RecordsOf {
   std::int64_t file;
   std::string name;
   std::optional<Quoting> quoting;
-  bool leaves_out_bad;
+  std::shared_ptr<BadRowLog> bad_rows;
 };
 
 /// Appends the rows of `text` to the columns of `chunk` by `parse(text, chunk)`, which throws
@@ -32,7 +34,7 @@ struct RecordsOf {
 /// and the errors.
 template <class Parse>
 void parse_records(RecordsOf const& of, LineChunk const& text, Chunk& chunk, Parse const& parse) {
-  if (!of.leaves_out_bad) {
+  if (!of.bad_rows->accepts_rows()) {
     parse(text, chunk);
     return;
   }
@@ -53,6 +55,14 @@ void parse_records(RecordsOf const& of, LineChunk const& text, Chunk& chunk, Par
     static_cast<void>(take_record(rest, of.quoting));
     record.remove_suffix(rest.size());
     auto const number = static_cast<std::int64_t>(numbers.size() + bad.size());
+    auto const next_line = line + std::ranges::count(record, '\n');
+    auto const lines = next_line - line + (record.ends_with('\n') ? 0 : 1);
+    auto const leave_out = [&](std::string error) {
+      if (lines > 1) {
+        error += fmt::format("; quotes join the lines {} to {}", line, line + lines - 1);
+      }
+      bad.push_back({of.file, line, lines, std::move(error)});
+    };
     alone.clear();
     try {
       parse({.lines = std::string(record), .first_line = line, .offset = 0}, alone);
@@ -62,17 +72,18 @@ void parse_records(RecordsOf const& of, LineChunk const& text, Chunk& chunk, Par
         good.lines += record;
       }
     } catch (RowError const& error) {
-      bad.push_back({of.file, line, fmt::format("{}:{}: {}", of.name, line, error.what())});
+      leave_out(fmt::format("{}:{}: {}", of.name, line, error.what()));
     } catch (DataError const& error) {
-      bad.push_back({of.file, line, error.what()});
+      leave_out(error.what());
     }
-    line += std::ranges::count(record, '\n');
+    line = next_line;
   }
   if (!numbers.empty()) {
     parse(good, chunk);
   }
   ChunkAccess::set_numbers(chunk, std::move(numbers));
   ChunkAccess::bad_rows(chunk) = std::move(bad);
+  ChunkAccess::bad_row_log(chunk) = of.bad_rows;
 }
 
 }  // namespace msstream::data::detail

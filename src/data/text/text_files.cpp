@@ -26,7 +26,7 @@ TextFiles::TextFiles(std::vector<TextFile> files,
                      std::optional<Quoting> quoting)
     : files_(std::move(files)),
       chunk_bytes_(chunk_bytes),
-      leaves_out_bad_(max_bad_rows > 0),
+      bad_rows_(std::make_shared<BadRowLog>(max_bad_rows)),
       quoting_(quoting),
       began_(files_.size()) {
   require(!files_.empty(), "expected at least one file to read");

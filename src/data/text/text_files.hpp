@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@ namespace msstream::data::detail {
 /// file_.
 class TextFiles {
  public:
-  /// Leaves out bad rows if `max_bad_rows` is not 0.
+  /// Leaves out up to `max_bad_rows` rows that cannot be read.
   TextFiles(std::vector<TextFile> files,
             std::size_t chunk_bytes,
             std::int64_t max_bad_rows,
@@ -33,6 +34,7 @@ class TextFiles {
   void seek(Reader::Position const& position);
   /// Returns the name of the file for messages.
   [[nodiscard]] std::string const& name_of(std::size_t file) const { return files_.at(file).name; }
+  [[nodiscard]] BadRows bad_rows() const { return bad_rows_->rows(); }
 
  protected:
   /// Prepares the parsing of a file that is about to be read, and removes its header from the chunk
@@ -42,7 +44,7 @@ class TextFiles {
   [[nodiscard]] virtual Reader::Task task_of(std::size_t file, LineChunk records) = 0;
   /// Returns what the parsing of records of a file needs to know.
   [[nodiscard]] RecordsOf records_of(std::size_t file) const {
-    return {static_cast<std::int64_t>(file), name_of(file), quoting_, leaves_out_bad_};
+    return {static_cast<std::int64_t>(file), name_of(file), quoting_, bad_rows_};
   }
   /// Opens the next file. A constructor calls it, to report early what is wrong.
   void open();
@@ -52,7 +54,7 @@ class TextFiles {
 
   std::vector<TextFile> files_;
   std::size_t chunk_bytes_;
-  bool leaves_out_bad_;
+  std::shared_ptr<BadRowLog> bad_rows_;
   std::optional<Quoting> quoting_;
   std::vector<bool> began_;  ///< whether begin_file() was called for each file
   std::size_t file_ = 0;

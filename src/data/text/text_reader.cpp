@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/bad_row_log.hpp"
+#include "data/next_rows.hpp"
 #include "data/text/text_files.hpp"
 #include "data/text/text_plan.hpp"
 
@@ -115,7 +115,6 @@ TextFile::TextFile(std::filesystem::path path)
 
 TextReader::TextReader(detail::TextKind kind, std::vector<TextFile> files, TextOptions options)
     : rows_([&] {
-        detail::BadRowLog::attach(*this, options.max_bad_rows);
         bool const is_csv = kind == detail::TextKind::csv;
         auto const separator = options.separator != '\0' ? options.separator : is_csv ? ',' : '\t';
         require(std::string_view("\"\r\n").find(separator) == std::string_view::npos &&
@@ -133,13 +132,7 @@ Schema const& TextReader::schema() const {
 }
 
 bool TextReader::next(Chunk& chunk) {
-  auto const task = rows_->next_task();
-  if (!task) {
-    return false;
-  }
-  task(chunk);
-  detail::BadRowLog::add(*this, chunk);
-  return true;
+  return detail::next_rows(*this, chunk);
 }
 
 Reader::Position TextReader::position() const {
@@ -156,6 +149,10 @@ Reader::Task TextReader::next_task() {
 
 std::string TextReader::file_name(std::int64_t file) const {
   return rows_->name_of(static_cast<std::size_t>(file));
+}
+
+BadRows TextReader::bad_rows() const {
+  return rows_->bad_rows();
 }
 
 std::vector<std::string> numbered_names(std::string_view prefix, int first, int last) {

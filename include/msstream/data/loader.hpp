@@ -69,8 +69,8 @@ class Loader {
  public:
   /// Starts the threads. The loader owns the reader, or shares it if the caller keeps a pointer;
   /// nothing else may use the reader while the loader exists. Throws std::invalid_argument for
-  /// options outside their ranges, for a position of other settings, and for transforms that are
-  /// not fitted or not those that the reader's columns state.
+  /// options outside their ranges, for a position of other settings or another part of the rows,
+  /// and for transforms that are not fitted or not those that the reader's columns state.
   explicit Loader(std::shared_ptr<Reader> reader, LoaderOptions const& options = {});
   /// Uses a reader that the caller owns, and that outlives the loader.
   explicit Loader(Reader& reader, LoaderOptions const& options = {});

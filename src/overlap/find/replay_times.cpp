@@ -120,7 +120,7 @@ double Replay::least_ns(Fix const& fix) const {
     path[s] = (step.after == 0 ? 0 : path[step.after - 1]) + gap + cost;
     least = std::max(least, path[s]);
   }
-  // What was recorded at once can run at once, and counts once.
+  // Work that was recorded at once can run at once, and counts once.
   struct Sum {
     double ns = 0;
     Ns end = 0;

@@ -59,7 +59,7 @@ TEST(PredictionsTest, the_least_time_is_that_of_what_cannot_run_at_once) {
     calls.thread().launch(in_calls, {.name = "short", .duration = 1 * us}, 50 * us);
     work.thread().launch(in_work, {.name = "long", .duration = 100 * us});
     copies.thread().copy(copies.stream(), CopyDirection::d2h, 5'000'000);
-    room.thread().launch(room.stream(), {.name = "half", .duration = 200 * us, .blocks = 66});
+    room.thread().launch(room.stream(), {.name = "half", .duration = 200 * us, .blocks = 66 * 8});
   }
   EXPECT_NEAR(least(calls), 10 * 50 * us, 50 * us);
   EXPECT_NEAR(least(work), 10 * 100 * us, 5 * us);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a prediction may not promise, and how well a replay without a fix repeats the recording.
+// Tests that predictions promise nothing impossible, and that a replay without a fix takes as long
+// as the recording.
 #include "overlap/cases/trace_builder.hpp"
 #include "overlap/find/find.hpp"
 #include "overlap/find/replay.hpp"

@@ -322,17 +322,6 @@ std::string TcpStore::set_first(std::string const& key, std::string const& value
 std::optional<std::string> TcpStore::get(std::string const& key) {
   return ask(What::get, key, {});
 }
-std::optional<std::string> TcpStore::wait(std::string const& key,
-                                          std::chrono::nanoseconds timeout) {
-  auto const deadline = deadline_after(timeout);
-  for (;;) {
-    auto value = get(key);
-    if (value || std::chrono::steady_clock::now() > deadline) {
-      return value;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-}
 
 std::optional<std::string> TcpStore::ask(char what,
                                          std::string const& key,

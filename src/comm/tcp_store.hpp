@@ -52,10 +52,6 @@ class TcpStore {
   /// Stores a value unless the key has one. Returns the value that the key has then.
   std::string set_first(std::string const& key, std::string const& value);
   [[nodiscard]] std::optional<std::string> get(std::string const& key);
-  /// Returns the key's value as soon as it has one; nothing after the timeout.
-  [[nodiscard]] std::optional<std::string> wait(std::string const& key,
-                                                std::chrono::nanoseconds timeout);
-  [[nodiscard]] std::string const& address() const noexcept { return address_; }
 
  private:
   [[nodiscard]] std::optional<std::string> ask(char what,

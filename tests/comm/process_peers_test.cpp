@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -54,9 +55,7 @@ TEST(TcpStoreTest, keeps_values_by_their_keys) {
   EXPECT_EQ(two.set_first("first", "2"), "1");
   two.set("empty", "");
   EXPECT_EQ(one.get("empty"), "");
-  EXPECT_FALSE(one.wait("never", std::chrono::milliseconds(1)));
-  std::jthread const setting([&] { two.set("later", "yes"); });
-  EXPECT_EQ(one.wait("later", kLong), "yes");
+  EXPECT_FALSE(one.get("never"));
 }
 
 TEST(TcpStoreTest, threads_share_a_connection) {
@@ -145,7 +144,11 @@ TEST(TcpStoreTest, a_client_that_ends_without_farewell_is_gone) {
     killed.send(hello_of('1'));
     killed.await();
   }
-  EXPECT_EQ(store.wait(TcpStoreServer::kGone, kLong), "1");
+  std::optional<std::string> gone;
+  while (!gone) {  // the server notices the end of a connection by itself
+    gone = store.get(TcpStoreServer::kGone);
+  }
+  EXPECT_EQ(gone, "1");
 }
 
 TEST(TcpStoreTest, a_client_that_sends_something_else_is_cut_off) {

@@ -96,6 +96,22 @@ void require_value_of(std::string_view column,
           to_string(type));
 }
 
+void require_buckets(std::string_view column,
+                     ColumnType type,
+                     std::int64_t buckets,
+                     bool has_transforms) {
+  require(
+      buckets == 0 || (buckets > 0 && type == ColumnType::hashed),
+      "column '{}' has {} buckets and values of type {}; expected buckets from 1, of type hashed",
+      column,
+      buckets,
+      to_string(type));
+  require(
+      buckets == 0 || !has_transforms,
+      "column '{}' has buckets and transforms; expected the transform hash() instead of buckets",
+      column);
+}
+
 }  // namespace detail
 
 }  // namespace msstream::data

@@ -88,6 +88,12 @@ void require_value_of(std::string_view column,
                       ColumnType type,
                       std::string_view option,
                       std::optional<double> value);
+/// Throws std::invalid_argument, which names the column, for buckets other than 0 unless they are
+/// more, the values are hashed, and no transforms make ids of them.
+void require_buckets(std::string_view column,
+                     ColumnType type,
+                     std::int64_t buckets,
+                     bool has_transforms);
 
 }  // namespace detail
 

@@ -32,20 +32,11 @@ Schema schema_of_parquet(std::vector<ParquetColumn> const& columns) {
             "column '{}' is jagged and has {} fields; expected one field",
             column.name,
             column.fields.size());
-    require(
-        column.buckets == 0 || (column.buckets > 0 && column.type == ColumnType::hashed),
-        "column '{}' has {} buckets and values of type {}; expected buckets from 1, of type hashed",
-        column.name,
-        column.buckets,
-        to_string(column.type));
+    detail::require_buckets(column.name, column.type, column.buckets, !column.transforms.empty());
     detail::require_value_of(column.name, column.type, "if_null", column.if_null);
     auto const width =
         column.jagged ? kJagged
                       : std::max<std::int64_t>(1, static_cast<std::int64_t>(column.fields.size()));
-    require(
-        column.buckets == 0 || column.transforms.empty(),
-        "column '{}' has buckets and transforms; expected the transform hash() instead of buckets",
-        column.name);
     found.push_back({column.name, column.type, width, column.transforms, column.aligned_with});
   }
   return Schema(std::move(found));

@@ -20,20 +20,11 @@ void check_column(TextColumn const& column) {
           "column '{}' has a value_separator and {} fields; expected one field",
           column.name,
           column.fields.size());
-  require(
-      column.buckets == 0 || (column.buckets > 0 && column.type == ColumnType::hashed),
-      "column '{}' has {} buckets and values of type {}; expected buckets from 1, of type hashed",
-      column.name,
-      column.buckets,
-      to_string(column.type));
+  require_buckets(column.name, column.type, column.buckets, !column.transforms.empty());
   require(!column.if_empty || column.type != ColumnType::hashed,
           "column '{}' has if_empty; the key of an empty value of type hashed is string_key(\"\")",
           column.name);
   require_value_of(column.name, column.type, "if_empty", column.if_empty);
-  require(
-      column.buckets == 0 || column.transforms.empty(),
-      "column '{}' has buckets and transforms; expected the transform hash() instead of buckets",
-      column.name);
   require(!column.to_float || column.type == ColumnType::float32,
           "column '{}' has to_float, but values of type {}",
           column.name,

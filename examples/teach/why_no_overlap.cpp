@@ -17,17 +17,19 @@ int main() {
     auto const x =
         ms::to_device(device, std::vector<float>(kWidth * kWidth, 1.0F), {kWidth, kWidth});
 
+    auto const product = [&](int group) {
+      ms::StreamScope const branch(pool[group]);
+      return ms::ops::matmul(x, x);
+    };
     bool waits = true;
     auto const step = [&] {
-      {
-        ms::StreamScope const branch(pool[0]);
-        (void)ms::ops::matmul(x, x);
-      }
+      auto const left = product(0);
       if (waits) {
         pool[1].compute().wait(pool[0].compute().record());  // the second product needs only x
       }
-      ms::StreamScope const branch(pool[1]);
-      (void)ms::ops::matmul(x, x);
+      auto const right = product(1);
+      ms::StreamScope const join(pool[0]);
+      (void)ms::ops::add(std::vector{left, right});
     };
 
     auto const report = ms::overlap_report(device, [&] { step(); });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/mechanism.hpp"
+#include "base/sole_owner.hpp"
 #include "order/vector_clock.hpp"
 #include "stream/event_pool.hpp"
 
@@ -70,10 +71,7 @@ class RecentEvents {
                                           std::uint64_t completed) {
     if (count_ == kCapacity) {
       Handle left_out = remove(at(0)->position.number <= completed ? 0 : most_crowded());
-      // use_count() has no memory ordering; copying and dropping a reference synchronises with the
-      // last actions of the other former owners.
-      Handle(left_out).reset();
-      if (left_out.use_count() == 1) {
+      if (is_sole_owner(left_out)) {
         return left_out;
       }
       if (!works(Mechanism::event_recycling)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/sole_owner.hpp"
 #include "memory/pools/pools.hpp"
 
 #include <msstream/order/detail/position_set.hpp>
@@ -63,7 +64,7 @@ class CapturePools {
     over.clear();
     lock.lock();
     take_from(pools_, unneeded, [](auto const& pools) {
-      return has_no_other_owner(pools) && give_back_all(*pools);
+      return detail::is_sole_owner(pools) && give_back_all(*pools);
     });
     for (auto const& pools : unneeded) {
       counts_of_gone_ += pools->statistics();
@@ -119,12 +120,6 @@ class CapturePools {
     return std::all_of(entry.last_launch.begin(),
                        entry.last_launch.end(),
                        [this](order::Position launch) { return tracker_->is_complete(launch); });
-  }
-  [[nodiscard]] static bool has_no_other_owner(std::shared_ptr<Pools> const& pools) noexcept {
-    // Taking and dropping a reference synchronises with the last other owner; use_count() orders
-    // nothing.
-    std::shared_ptr<Pools>(pools).reset();
-    return pools.use_count() == 1;
   }
   /// Releases the free memory of the pools, and returns whether they have no memory left.
   [[nodiscard]] static bool give_back_all(Pools& pools) {

@@ -213,7 +213,11 @@ std::vector<RangeLog::Range> RangeLog::take(bool open) {
     // Logs of threads that ended have no other owner. Ranges that they left open are kept.
     threads = threads_;
     std::erase_if(threads_, [](auto const& thread) {
-      return thread.use_count() == 2 && thread->open.empty();
+      if (thread.use_count() != 2) {
+        return false;
+      }
+      std::lock_guard const lock(thread->mutex);
+      return thread->open.empty();
     });
   }
   for (auto const& thread : threads) {

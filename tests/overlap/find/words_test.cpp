@@ -20,7 +20,10 @@ TEST(OverlapWords, nothing_runs_beside_the_end_of_the_window) {
   HandMade made;
   auto const first = made.kernel(0, 0, 10, 40);
   Program const program(made.recording);
-  Charge charge{.time = {10'000, 40'000}, .kind = TimeClass::lost, .holder = first};
+  Charge charge;
+  charge.time = {10'000, 40'000};
+  charge.kind = TimeClass::lost;
+  charge.holder = first;
   auto const text = [&] { return evidence_text(program, Cause::one_stream_two_roles, charge); };
   EXPECT_EQ(text(), "30.0 µs: kernel 0 on stream 0 ran alone until the window ended");
   charge.held = first;
@@ -41,11 +44,12 @@ TEST(OverlapWords, a_wait_says_where_and_when_its_event_was_recorded) {
   made.wait(1, 0, 3, 4);
   auto const second = made.kernel(1, 5, 40, 60);
   made.recording.sort();
-  Charge const charge{.time = {10'000, 40'000},
-                      .kind = TimeClass::lost,
-                      .held = second,
-                      .holder = first,
-                      .wait = 0};
+  Charge charge;
+  charge.time = {10'000, 40'000};
+  charge.kind = TimeClass::lost;
+  charge.held = second;
+  charge.holder = first;
+  charge.wait = 0;
   auto const text = [&] {
     return evidence_text(Program(made.recording), Cause::false_dependency, charge);
   };

@@ -17,6 +17,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
            sanitizers
   tsan     every room and every example program with the thread sanitizer
   load     all tests of the host runtime three times, beside four busy processes
+  consumer a user's project that has the sources in a subdirectory, built and run
   core     all tests of the host runtime, on one processor
   fuzz     half a minute of each fuzz target
   sklearn  the recorded numbers of scikit-learn, beside those of the newest one from PyPI; left out without a network
@@ -71,6 +72,15 @@ load() {
   for _ in 1 2 3; do
     ctest --preset host --parallel "$(nproc)"
   done
+}
+
+consumer() {
+  local folder=$root/build/consumer
+  rm -rf "$folder"
+  install_missing "${build_packages[@]}"
+  quietly cmake -G Ninja -S "$root/tests/consumer_subdirectory" -B "$folder" -D MSSTREAM_SOURCE="$root"
+  quietly cmake --build "$folder" --parallel "$(nproc)" --target consumer
+  "$folder/consumer"
 }
 
 core() {
@@ -179,12 +189,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load core fuzz sklearn python captures parquet page hta gpu)
+parts=(headers tidy asan tsan load consumer core fuzz sklearn python captures parquet page hta gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | core | fuzz | sklearn | python | captures | parquet | page | hta | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | captures | parquet | page | hta | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

@@ -216,7 +216,7 @@ std::vector<RangeLog::Range> RangeLog::take(bool open) {
       if (thread.use_count() != 2) {
         return false;
       }
-      std::lock_guard const lock(thread->mutex);
+      std::lock_guard const thread_lock(thread->mutex);
       return thread->open.empty();
     });
   }

@@ -174,23 +174,9 @@ void Chunk::check_rows() const {
     }
     expect(ascend, "offsets that ascend from 0 to the number of values");
   }
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    if (auto const& other = schema_->columns()[i].aligned_with; !other.empty()) {
-      auto const& found = values_[i].offsets;
-      auto const& expected = offsets(other);
-      auto const differ = std::ranges::mismatch(found, expected).in1 - found.begin();
-      if (differ < std::ssize(found)) {
-        auto const end = static_cast<std::size_t>(differ);
-        throw detail::RowError(detail::ChunkAccess::number_of(*this, differ - 1),
-                               fmt::format("column '{}' has {} values, column '{}' {}; expected "
-                                           "equally many, as they are aligned",
-                                           schema_->columns()[i].name,
-                                           found[end] - found[end - 1],
-                                           other,
-                                           expected[end] - expected[end - 1]));
-      }
-    }
-  }
+  detail::ChunkAccess::for_each_unaligned(*this, [&](std::int64_t row, std::string const& error) {
+    throw detail::RowError(detail::ChunkAccess::number_of(*this, row), error);
+  });
 }
 
 }  // namespace msstream::data

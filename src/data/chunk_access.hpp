@@ -3,7 +3,11 @@
 
 #include <msstream/data/chunk.hpp>
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -37,6 +41,34 @@ struct ChunkAccess {
   }
   /// Throws as Chunk::check(), and RowError for lists of unequal lengths.
   static void check(Chunk const& chunk) { chunk.check_rows(); }
+  /// Calls `function(row, error)` for each row whose lists in aligned columns have unequal lengths.
+  template <class Function>
+  static void for_each_unaligned(Chunk const& chunk, Function const& function) {
+    for (std::size_t i = 0; i < chunk.values_.size(); ++i) {
+      auto const& column = chunk.schema().columns()[i];
+      if (column.aligned_with.empty()) {
+        continue;
+      }
+      auto const& found = chunk.values_[i].offsets;
+      auto const& expected = chunk.offsets(column.aligned_with);
+      auto const differ = std::ranges::mismatch(found, expected).in1 - found.begin();
+      for (auto end = static_cast<std::size_t>(differ);
+           end < std::min(found.size(), expected.size());
+           ++end) {
+        auto const count = found[end] - found[end - 1];
+        auto const other = expected[end] - expected[end - 1];
+        if (count != other) {
+          function(static_cast<std::int64_t>(end) - 1,
+                   fmt::format("column '{}' has {} values, column '{}' {}; expected equally many, "
+                               "as they are aligned",
+                               column.name,
+                               count,
+                               column.aligned_with,
+                               other));
+        }
+      }
+    }
+  }
   /// Returns the number of a row among those that were read at once, of which some were left out.
   static std::int64_t number_of(Chunk const& chunk, std::int64_t row) {
     return chunk.numbers_.empty() ? row : chunk.numbers_[static_cast<std::size_t>(row)];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
 #include "base/temporary_folder.hpp"
+#include "data_parquet/parquet_files.hpp"
 
 #include <msstream/data/data_error.hpp>
 #include <msstream/data/loader.hpp>
@@ -9,10 +10,8 @@
 #include <msstream/data/transforms.hpp>
 
 #include <arrow/api.h>
-#include <arrow/io/file.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <parquet/arrow/writer.h>
 
 #include <cmath>
 #include <cstdint>
@@ -24,73 +23,18 @@
 namespace msstream::data {
 namespace {
 
+using testing::array_of;
+using testing::dictionary_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::lists_of;
 using testing::message_of;
-
-void check(arrow::Status const& status) {
-  if (!status.ok()) {
-    throw std::runtime_error(status.ToString());
-  }
-}
-
-template <class Builder, class T>
-std::shared_ptr<arrow::Array> array_of(std::vector<std::optional<T>> const& values) {
-  Builder builder;
-  for (auto const& value : values) {
-    check(value ? builder.Append(*value) : builder.AppendNull());
-  }
-  return builder.Finish().ValueOrDie();
-}
-
-std::shared_ptr<arrow::Array> lists_of(
-    std::vector<std::optional<std::vector<std::int32_t>>> const& lists) {
-  auto const values = std::make_shared<arrow::Int32Builder>();
-  arrow::ListBuilder builder(arrow::default_memory_pool(), values);
-  for (auto const& list : lists) {
-    check(list ? builder.Append() : builder.AppendNull());
-    if (list) {
-      check(values->AppendValues(*list));
-    }
-  }
-  return builder.Finish().ValueOrDie();
-}
-
-std::shared_ptr<arrow::Array> dictionary_of(std::vector<std::string> const& words) {
-  arrow::StringDictionaryBuilder builder;
-  for (auto const& word : words) {
-    check(builder.Append(word));
-  }
-  std::shared_ptr<arrow::Array> array;
-  check(builder.Finish(&array));
-  return array;
-}
 
 class ParquetReaderTest : public ::testing::Test {
  protected:
   /// Writes a file of row groups of two rows.
-  std::filesystem::path write(
-      std::string const& name,
-      std::vector<std::pair<std::string, std::shared_ptr<arrow::Array>>> const& fields) {
-    arrow::FieldVector schema;
-    arrow::ArrayVector arrays;
-    for (auto const& [field, array] : fields) {
-      schema.push_back(arrow::field(field, array->type()));
-      arrays.push_back(array);
-    }
-    auto const table = arrow::Table::Make(arrow::schema(schema), arrays);
-    auto const path = folder_ / name;
-    auto const file = arrow::io::FileOutputStream::Open(path.string()).ValueOrDie();
-    // Keeps types that Parquet does not have, such as dictionaries.
-    auto const keeps_types = parquet::ArrowWriterProperties::Builder().store_schema()->build();
-    check(parquet::arrow::WriteTable(*table,
-                                     arrow::default_memory_pool(),
-                                     file,
-                                     2,
-                                     parquet::default_writer_properties(),
-                                     keeps_types));
-    check(file->Close());
-    return path;
+  std::filesystem::path write(std::string const& name, testing::ParquetFields const& fields) {
+    return testing::write_parquet(folder_ / name, fields, 2);
   }
   std::filesystem::path write_rows(std::string const& name = "rows.parquet") {
     return write(
@@ -187,7 +131,8 @@ TEST_F(ParquetReaderTest, transforms_get_numbers_that_are_not_rounded_and_words)
   ParquetReader strict(path, {{.name = "time", .transforms = {Transform::normalize()}}});
   EXPECT_THAT(
       message_of<DataError>([&] { Transforms(strict.schema()).fit(strict); }),
-      HasSubstr("times.parquet: column 'time': row group 2 has a null in the field 'time'"));
+      HasSubstr("times.parquet, row 0 of row group 2: column 'time': the field 'time' is null, and "
+                "the column has no if_null"));
   ParquetReader logs(path,
                      {{.name = "exact", .transforms = {Transform::log1p()}},
                       {.name = "time", .if_null = -1.0, .transforms = {Transform::log1p()}}});
@@ -225,8 +170,9 @@ TEST_F(ParquetReaderTest, files_that_do_not_fit_are_refused_by_name) {
               HasSubstr("expected integers"));
   EXPECT_THAT(failure(path, {.name = "user", .type = ColumnType::int64, .jagged = true}),
               HasSubstr("expected lists of integers"));
-  EXPECT_THAT(failure(path, {.name = "age"}),
-              HasSubstr("column 'age': row group 0 has a null in the field 'age'"));
+  EXPECT_THAT(
+      failure(path, {.name = "age"}),
+      HasSubstr("rows.parquet, row 1 of row group 0: column 'age': the field 'age' is null"));
   EXPECT_THAT(failure(folder_ / "none", {.name = "age"}), HasSubstr("none"));
   EXPECT_THAT(failure(folder_.write("text", "no parquet"), {.name = "age"}), HasSubstr("text: "));
   auto bytes = testing::read_all(path);

@@ -31,22 +31,35 @@ struct ParquetColumn {
   std::string aligned_with = {};           ///< likewise
 };
 
+struct ParquetOptions {
+  /// The number of rows that may be left out because they cannot be read: nulls without if_null,
+  /// numbers that the column does not take, and aligned lists of unequal lengths. See bad_rows().
+  std::int64_t max_bad_rows = 0;
+};
+
 /// Reads Parquet files with Arrow C++. A program that uses it links msstream::parquet, which is
 /// built if the CMake option MSSTREAM_ARROW says where Arrow is.
 ///
 /// A column of type float32 takes fields of floating-point numbers and integers, one of type int64
-/// takes integers and booleans, and one of type hashed takes strings, also as a dictionary. A task
-/// reads a row group. Other fields of a file are not read.
+/// takes integers and booleans, and one of type hashed takes strings, also as a dictionary. Both
+/// kinds of numbers take dates and timestamps, as the integers in the file. A task reads a row
+/// group. Other fields of a file are not read.
 ///
 /// Throws DataError, which names the file and the column, for a missing field, a field of another
-/// type, a null without if_null, and a file that Arrow cannot read.
+/// type and a file that Arrow cannot read; and, with the row and its row group, for a null without
+/// if_null, an integer that int64 does not have and a number that is no finite float32. A NaN is
+/// missing if a transform is fill_missing(). With transforms, numbers have the range of double.
 class ParquetReader final : public Reader {
  public:
   /// Opens the first file. Throws DataError, and std::invalid_argument for columns that cannot be
   /// satisfied.
-  ParquetReader(std::vector<std::filesystem::path> files, std::vector<ParquetColumn> columns);
-  ParquetReader(std::filesystem::path file, std::vector<ParquetColumn> columns)
-      : ParquetReader(std::vector{std::move(file)}, std::move(columns)) {}
+  ParquetReader(std::vector<std::filesystem::path> files,
+                std::vector<ParquetColumn> columns,
+                ParquetOptions const& options = {});
+  ParquetReader(std::filesystem::path file,
+                std::vector<ParquetColumn> columns,
+                ParquetOptions const& options = {})
+      : ParquetReader(std::vector{std::move(file)}, std::move(columns), options) {}
   ~ParquetReader() override;
 
   [[nodiscard]] Schema const& schema() const override;
@@ -55,7 +68,9 @@ class ParquetReader final : public Reader {
   [[nodiscard]] Position position() const override;
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
+  [[nodiscard]] std::optional<CountedTask> next_counted_task() override;
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
+  [[nodiscard]] BadRows bad_rows() const override;
 
  private:
   class Files;

@@ -5,7 +5,13 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace msstream::data::detail {
 
@@ -24,46 +30,83 @@ namespace {
                                                              : "integers"));
 }
 
-/// The values of an array that are read, one after the other, and where they go.
+/// Returns whether a column of values of type T takes a number.
+template <class T, class Number>
+bool takes(Number number, bool may_miss) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    constexpr auto most = static_cast<double>(std::numeric_limits<T>::max());
+    return std::abs(static_cast<double>(number)) <= most || (may_miss && std::isnan(number));
+  } else if constexpr (std::is_integral_v<T>) {
+    return std::in_range<T>(number);
+  } else {
+    return true;
+  }
+}
+
+/// The rows whose values are read, one after the other, and where the values go.
 template <class T>
 class ArrowSink {
  public:
-  ArrowSink(ArrowPlace const& place, T* out, std::size_t stride)
-      : place_(place), out_(out), stride_(stride) {}
+  /// With a `row`, all values are those of this row; otherwise, each is that of the next one.
+  ArrowSink(ArrowPlace const& place,
+            T* out,
+            std::size_t stride,
+            std::optional<std::int64_t> row = std::nullopt)
+      : place_(place),
+        out_(out),
+        stride_(stride),
+        row_(row.value_or(0)),
+        next_row_(row ? 0 : 1),
+        may_miss_(fills_missing(place.column.transforms)) {}
 
-  void put(T value) {
-    *out_ = value;
-    out_ += stride_;
+  template <class Number>
+  void put(Number number) {
+    if constexpr (std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>) {
+      if (!takes<T>(number, may_miss_)) [[unlikely]] {
+        refuse(fmt::format("the field '{}' is {}; expected {}",
+                           place_.field,
+                           number,
+                           std::is_integral_v<T> ? "an int64" : "a finite float32"));
+      }
+    }
+    put_value(static_cast<T>(number));
   }
   void put_null() {
     if (place_.column.type == ColumnType::hashed) {
-      put(static_cast<T>(key_of({})));
+      put_key({});
       return;
     }
     if (!place_.column.if_null) {
-      throw DataError(
-          fmt::format("{}: column '{}': row group {} has a null in the field '{}', and "
-                      "the column has no if_null",
-                      place_.file,
-                      place_.column.name,
-                      place_.group,
-                      place_.field));
+      refuse(fmt::format("the field '{}' is null, and the column has no if_null", place_.field));
     }
-    put(static_cast<T>(*place_.column.if_null));
+    put_value(static_cast<T>(place_.column.if_null.value_or(0.0)));
   }
-  [[nodiscard]] std::int64_t key_of(std::string_view text) const {
+  void put_key(std::string_view text) {
     auto const key = string_key(text);
     if (place_.words != nullptr) {
       place_.words->try_emplace(key, text);
     }
-    return place_.column.buckets > 0 ? bucket_of(key, place_.column.buckets) : key;
+    put_value(
+        static_cast<T>(place_.column.buckets > 0 ? bucket_of(key, place_.column.buckets) : key));
   }
   [[nodiscard]] ArrowPlace const& place() const noexcept { return place_; }
 
  private:
+  void put_value(T value) {
+    *out_ = value;
+    out_ += stride_;
+    row_ += next_row_;
+  }
+  void refuse(std::string const& error) {
+    place_.bad_rows.try_emplace(row_, fmt::format("column '{}': {}", place_.column.name, error));
+  }
+
   ArrowPlace const& place_;
   T* out_;
   std::size_t stride_;
+  std::int64_t row_;
+  std::int64_t next_row_;
+  bool may_miss_;
 };
 
 template <class Array, class T>
@@ -73,7 +116,7 @@ void read_numbers(arrow::Array const& array,
                   ArrowSink<T>& sink) {
   auto const& typed = static_cast<Array const&>(array);
   for (auto i = begin; i < end; ++i) {
-    typed.IsNull(i) ? sink.put_null() : sink.put(static_cast<T>(typed.Value(i)));
+    typed.IsNull(i) ? sink.put_null() : sink.put(typed.Value(i));
   }
 }
 
@@ -84,7 +127,7 @@ void read_strings(arrow::Array const& array,
                   ArrowSink<T>& sink) {
   auto const& typed = static_cast<Array const&>(array);
   for (auto i = begin; i < end; ++i) {
-    typed.IsNull(i) ? sink.put_null() : sink.put(static_cast<T>(sink.key_of(typed.GetView(i))));
+    typed.IsNull(i) ? sink.put_null() : sink.put_key(typed.GetView(i));
   }
 }
 
@@ -146,6 +189,12 @@ void read_values(arrow::Array const& array,
       return read_numbers<arrow::Int64Array>(array, begin, end, sink);
     case arrow::Type::UINT64:
       return read_numbers<arrow::UInt64Array>(array, begin, end, sink);
+    case arrow::Type::DATE32:
+      return read_numbers<arrow::Date32Array>(array, begin, end, sink);
+    case arrow::Type::DATE64:
+      return read_numbers<arrow::Date64Array>(array, begin, end, sink);
+    case arrow::Type::TIMESTAMP:
+      return read_numbers<arrow::TimestampArray>(array, begin, end, sink);
     case arrow::Type::FLOAT:
       if constexpr (std::is_floating_point_v<T>) {
         return read_numbers<arrow::FloatArray>(array, begin, end, sink);
@@ -175,7 +224,7 @@ void append_lists(ArrowPlace const& place,
       auto const count = static_cast<std::int64_t>(lists.value_length(row));
       auto const before = values.size();
       values.resize(before + static_cast<std::size_t>(count));
-      ArrowSink<T> sink(place, values.data() + before, 1);
+      ArrowSink<T> sink(place, values.data() + before, 1, std::ssize(offsets) - 1);
       read_values(*lists.values(), begin, begin + count, sink);
     }
     offsets.push_back(static_cast<std::int64_t>(values.size()));

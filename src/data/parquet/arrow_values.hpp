@@ -9,18 +9,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 
 namespace msstream::data::detail {
 
-/// The origin of values, for messages.
+/// The rows of a row group that cannot be read, with the first error of each.
+using BadGroupRows = std::map<std::int64_t, std::string>;
+
+/// The origin of values, and where to note bad ones.
 struct ArrowPlace {
   std::string const& file;
   ParquetColumn const& column;
   std::string const& field;
-  int group;
   Chunk::Words* words;  ///< to which strings are added by their keys; null if they are not kept
+  BadGroupRows& bad_rows;
 };
 
 /// Throws DataError unless the status is good.
@@ -33,7 +37,8 @@ template <class T>
   return std::move(result).ValueUnsafe();
 }
 
-/// Writes the values of a field of `rows` rows to value number `slot` of a column in each row.
+/// Writes the values of a field of `rows` rows to value number `slot` of a column in each row. A
+/// value that the column does not take makes its row a bad one.
 void append_arrow(ArrowPlace const& place,
                   arrow::ChunkedArray const& values,
                   std::size_t column,

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Part of the library msstream_parquet, which is built only with Arrow.
+#include "data/bad_row_log.hpp"
+#include "data/chunk_access.hpp"
+#include "data/keep_rows.hpp"
 #include "data/next_rows.hpp"
 #include "data/parquet/arrow_values.hpp"
 
@@ -18,7 +21,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace msstream::data {
@@ -100,15 +105,65 @@ std::vector<int> leaves_of(OpenParquet const& file, std::vector<ParquetColumn> c
   return leaves;
 }
 
+/// A row group of a file.
+struct RowGroup {
+  /// Appends the rows to a chunk, without those that the log may leave out. Throws DataError for
+  /// the first bad row if it leaves out none.
+  void read(std::vector<ParquetColumn> const& columns,
+            std::shared_ptr<detail::BadRowLog> const& log,
+            Chunk& chunk) const {
+    auto const name = path.string();
+    detail::BadGroupRows bad;
+    with_data_errors(name, [&] {
+      OpenParquet const open(path);
+      auto const table =
+          detail::value_of(open.reader->ReadRowGroup(number, leaves_of(open, columns)), name);
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        auto const fields = fields_of_parquet(columns[i]);
+        for (std::size_t slot = 0; slot < fields.size(); ++slot) {
+          detail::ArrowPlace const place{name, columns[i], fields[slot], chunk.words(i), bad};
+          detail::append_arrow(
+              place, *table->GetColumnByName(fields[slot]), i, slot, table->num_rows(), chunk);
+        }
+      }
+    });
+    detail::ChunkAccess::for_each_unaligned(
+        chunk, [&](std::int64_t row, std::string const& error) { bad.try_emplace(row, error); });
+    if (bad.empty()) {
+      return;
+    }
+    auto const error_of = [&](std::int64_t row, std::string const& error) {
+      return fmt::format("{}, row {} of row group {}: {}", name, row, number, error);
+    };
+    if (!log->accepts_rows()) {
+      throw DataError(error_of(bad.begin()->first, bad.begin()->second));
+    }
+    detail::keep_rows(chunk, [&](std::int64_t row) { return !bad.contains(row); });
+    for (auto const& [row, error] : bad) {
+      detail::ChunkAccess::bad_rows(chunk).push_back(
+          {.file = file, .line = first_row + row, .lines = 1, .error = error_of(row, error)});
+    }
+    detail::ChunkAccess::bad_row_log(chunk) = log;
+  }
+
+  std::filesystem::path path;
+  std::int64_t file;       ///< the number of the file
+  int number;              ///< of the row group in the file
+  std::int64_t first_row;  ///< the number of the first row in the file
+};
+
 }  // namespace
 
 /// The files and the row group that is read next.
 class ParquetReader::Files {
  public:
-  Files(std::vector<std::filesystem::path> paths, std::vector<ParquetColumn> columns)
+  Files(std::vector<std::filesystem::path> paths,
+        std::vector<ParquetColumn> columns,
+        ParquetOptions const& options)
       : paths_(std::move(paths)),
         schema_(schema_of_parquet(columns)),
-        columns_(with_missing(std::move(columns))) {
+        columns_(with_missing(std::move(columns))),
+        bad_rows_(std::make_shared<detail::BadRowLog>(options.max_bad_rows)) {
     require(!paths_.empty(), "expected at least one file to read");
     open();
   }
@@ -127,22 +182,31 @@ class ParquetReader::Files {
     return std::make_shared<std::vector<ParquetColumn>>(std::move(columns));
   }
 
-  [[nodiscard]] Task next_task() {
+  [[nodiscard]] std::optional<CountedTask> next_task() {
     while (file_ < paths_.size()) {
-      if (groups_ < 0) {
+      if (!group_ends_) {
         open();
       }
-      if (group_ < groups_) {
-        return [path = paths_[file_], columns = columns_, group = group_++](Chunk& chunk) {
-          read_group(path, *columns, static_cast<int>(group), chunk);
-        };
+      if (group_ < std::ssize(*group_ends_)) {
+        auto const at = static_cast<std::size_t>(group_);
+        RowGroup const group{.path = paths_[file_],
+                             .file = static_cast<std::int64_t>(file_),
+                             .number = static_cast<int>(group_++),
+                             .first_row = at == 0 ? 0 : (*group_ends_)[at - 1]};
+        return CountedTask{[group, columns = columns_, log = bad_rows_](Chunk& chunk) {
+                             group.read(*columns, log, chunk);
+                           },
+                           (*group_ends_)[at] - group.first_row};
       }
       ++file_;
       group_ = 0;
-      groups_ = -1;
+      group_ends_.reset();
     }
-    return {};
+    return std::nullopt;
   }
+
+  [[nodiscard]] bool may_leave_out_rows() const noexcept { return bad_rows_->accepts_rows(); }
+  [[nodiscard]] BadRows bad_rows() const { return bad_rows_->rows(); }
 
   [[nodiscard]] std::string name_of(std::int64_t file) const {
     return paths_.at(static_cast<std::size_t>(file)).string();
@@ -161,37 +225,23 @@ class ParquetReader::Files {
             paths_.size());
     file_ = static_cast<std::size_t>(position.file);
     group_ = position.offset;
-    groups_ = -1;
+    group_ends_.reset();
   }
 
  private:
-  /// Counts the row groups of the next file, and checks its fields.
+  /// Counts the rows of the next file, and checks its fields.
   void open() {
     auto const name = paths_[file_].string();
-    groups_ = with_data_errors(name, [&] {
+    group_ends_ = with_data_errors(name, [&] {
       OpenParquet const file(paths_[file_]);
       static_cast<void>(leaves_of(file, *columns_));
-      return file.reader->num_row_groups();
-    });
-  }
-
-  static void read_group(std::filesystem::path const& path,
-                         std::vector<ParquetColumn> const& columns,
-                         int group,
-                         Chunk& chunk) {
-    with_data_errors(path.string(), [&] {
-      OpenParquet const file(path);
-      auto const table =
-          detail::value_of(file.reader->ReadRowGroup(group, leaves_of(file, columns)), file.name);
-      for (std::size_t i = 0; i < columns.size(); ++i) {
-        auto const fields = fields_of_parquet(columns[i]);
-        for (std::size_t slot = 0; slot < fields.size(); ++slot) {
-          detail::ArrowPlace const place{
-              file.name, columns[i], fields[slot], group, chunk.words(i)};
-          detail::append_arrow(
-              place, *table->GetColumnByName(fields[slot]), i, slot, table->num_rows(), chunk);
-        }
+      auto const metadata = file.reader->parquet_reader()->metadata();
+      std::vector<std::int64_t> ends;
+      for (int group = 0; group < metadata->num_row_groups(); ++group) {
+        auto const begin = ends.empty() ? 0 : ends.back();
+        ends.push_back(begin + metadata->RowGroup(group)->num_rows());
       }
+      return ends;
     });
   }
 
@@ -200,12 +250,15 @@ class ParquetReader::Files {
   std::shared_ptr<std::vector<ParquetColumn> const> columns_;
   std::size_t file_ = 0;
   std::int64_t group_ = 0;
-  std::int64_t groups_ = -1;  ///< of the file; -1 if it was not opened yet
+  /// The rows of the file up to the end of each row group; empty if it was not opened yet.
+  std::optional<std::vector<std::int64_t>> group_ends_;
+  std::shared_ptr<detail::BadRowLog> bad_rows_;
 };
 
 ParquetReader::ParquetReader(std::vector<std::filesystem::path> files,
-                             std::vector<ParquetColumn> columns)
-    : files_(std::make_unique<Files>(std::move(files), std::move(columns))) {}
+                             std::vector<ParquetColumn> columns,
+                             ParquetOptions const& options)
+    : files_(std::make_unique<Files>(std::move(files), std::move(columns), options)) {}
 ParquetReader::~ParquetReader() = default;
 
 Schema const& ParquetReader::schema() const {
@@ -229,7 +282,16 @@ void ParquetReader::seek(Position const& position) {
 }
 
 Reader::Task ParquetReader::next_task() {
-  return files_->next_task();
+  auto counted = files_->next_task();
+  return counted ? std::move(counted->task) : Task();
+}
+
+std::optional<Reader::CountedTask> ParquetReader::next_counted_task() {
+  return files_->may_leave_out_rows() ? Reader::next_counted_task() : files_->next_task();
+}
+
+BadRows ParquetReader::bad_rows() const {
+  return files_->bad_rows();
 }
 
 }  // namespace msstream::data

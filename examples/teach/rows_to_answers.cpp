@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the rows of a file to answers: rows have strings and numbers, some of which are missing. A
-// model is trained, saved with what the transforms of its columns have learned, loaded into new
-// objects, and served. A query has raw values, and its answer the bits of the row's evaluation.
+// model is trained on a part of them, saved with what the transforms of its columns have learned,
+// loaded into new objects, and served. A query has the raw values of a row that was held out, and
+// its answer the bits of the row's evaluation.
 #include "teach.hpp"
 
 #include <msstream/checkpoint/checkpoint.hpp>
 #include <msstream/data/device_loader.hpp>
+#include <msstream/data/part_reader.hpp>
 #include <msstream/data/text_reader.hpp>
 #include <msstream/metrics/auc.hpp>
 #include <msstream/msstream.hpp>
@@ -29,6 +31,10 @@ namespace ops = ms::ops;
 namespace {
 
 constexpr std::int64_t kBatch = 256;
+
+// The rows to train on, and those that are held out.
+ms::data::Part const kTraining{.end = 0.95};
+ms::data::Part const kHeldOut{.begin = 0.95};
 
 /// A row as it is in files, and as clients send it.
 struct Row {
@@ -81,10 +87,12 @@ ms::data::Schema features() {
        {.name = "site", .type = hashed, .transforms = {Transform::hash({.buckets = 100})}}});
 }
 
-std::shared_ptr<ms::data::Reader> open_rows(std::filesystem::path const& path) {
+std::shared_ptr<ms::data::Reader> open_rows(std::filesystem::path const& path,
+                                            ms::data::Part const& part) {
   ms::data::TextOptions options{.columns = ms::data::text_columns(features())};
   options.columns.push_back({.name = "label"});
-  return std::make_shared<ms::data::CsvReader>(path, options);
+  auto const all = std::make_shared<ms::data::CsvReader>(path, options);
+  return std::make_shared<ms::data::PartReader>(all, part);
 }
 
 struct Model {
@@ -112,11 +120,12 @@ struct Model {
   ms::DenseStack<> layers;
 };
 
-/// Trains on the rows of a file, and saves the model. Returns its logits for the rows of another.
+/// Trains on a part of the rows of a file, and saves the model. Returns its logits for the other
+/// rows.
 std::vector<float> train(std::filesystem::path const& folder) {
   ms::Device<> const device;
   auto const group = device.default_group();
-  auto const reader = open_rows(folder / "train.csv");
+  auto const reader = open_rows(folder / "rows.csv", kTraining);
   ms::data::Transforms const transforms(reader->schema());
   transforms.fit(*reader);
 
@@ -143,10 +152,11 @@ std::vector<float> train(std::filesystem::path const& folder) {
 
   ms::metrics::Auc const auc(device);
   std::vector<float> evaluated;
-  ms::data::DeviceLoader held_out(device,
-                                  group,
-                                  open_rows(folder / "held_out.csv"),
-                                  {.batch_size = kBatch, .transforms = transforms});
+  ms::data::DeviceLoader held_out(
+      device,
+      group,
+      open_rows(folder / "rows.csv", kHeldOut),
+      {.batch_size = kBatch, .last_batch = ms::data::LastBatch::dropped, .transforms = transforms});
   while (auto const batch = held_out.next()) {
     auto const logits = model(*batch);
     auc.update(logits, batch->floats("label").reshaped({batch->rows(), 1}));
@@ -193,12 +203,21 @@ int main() {
     auto const folder =
         std::filesystem::temp_directory_path() / ("msstream-rows-" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder);
-    auto held_out = made_up_rows(4 * kBatch, 2);
-    held_out[0].country = "AQ";  // not in the vocabulary
-    write_csv(folder / "train.csv", made_up_rows(20'000, 1));
-    write_csv(folder / "held_out.csv", held_out);
+    auto rows = made_up_rows(21'000, 1);
+    std::int64_t first = 0;
+    while (!kHeldOut.contains(first)) {
+      ++first;
+    }
+    rows[static_cast<std::size_t>(first)].country = "AQ";  // not in the vocabulary
+    write_csv(folder / "rows.csv", rows);
 
     auto const evaluated = train(folder);
+    std::vector<Row> held_out;
+    for (std::size_t i = 0; i < rows.size() && held_out.size() < evaluated.size(); ++i) {
+      if (kHeldOut.contains(static_cast<std::int64_t>(i))) {
+        held_out.push_back(rows[i]);
+      }
+    }
     auto const answers = serve(folder / "model.safetensors", held_out);
     std::filesystem::remove_all(folder);
     teach::expect(answers == evaluated, "each answer has the bits of the row's evaluation");

@@ -326,12 +326,18 @@ Schema const& BinaryReader::schema() const {
 }
 
 Reader::Task BinaryReader::next_task() {
+  auto counted = next_counted_task();
+  return counted ? std::move(counted->task) : Task();
+}
+
+std::optional<Reader::CountedTask> BinaryReader::next_counted_task() {
   auto const count = std::min(chunk_rows_, files_->rows - row_);
   if (count == 0) {
-    return {};
+    return std::nullopt;
   }
   auto const first = std::exchange(row_, row_ + count);
-  return [files = files_, first, count](Chunk& chunk) { files->read(first, count, chunk); };
+  return CountedTask{
+      [files = files_, first, count](Chunk& chunk) { files->read(first, count, chunk); }, count};
 }
 
 std::string BinaryReader::file_name(std::int64_t) const {

@@ -85,12 +85,11 @@ void PartReader::seek(Position const& position) {
 
 Reader::Task PartReader::next_task() {
   rows_->words_ = words_;
-  auto const before = rows_->position();
-  auto task = rows_->next_task();
-  if (!task) {
-    return {};
-  }
   if (key_) {
+    auto task = rows_->next_task();
+    if (!task) {
+      return {};
+    }
     return [task = std::move(task), part = part_, key = *key_](Chunk& chunk) {
       task(chunk);
       detail::ChunkAccess::check(chunk);
@@ -100,16 +99,20 @@ Reader::Task PartReader::next_task() {
       });
     };
   }
-  // A task is a std::function, which must be copyable, so that it shares the rows.
-  auto const read = std::make_shared<Chunk>(schema());
-  detail::ChunkAccess::keep_words(*read, words_);
-  detail::with_places(*rows_, detail::place_of_rows(before, rows_->position()), [&] {
-    task(*read);
-    detail::ChunkAccess::check(*read);
-  });
-  auto const first = std::exchange(row_, row_ + read->rows());
-  detail::keep_rows(*read, [&](std::int64_t row) { return part_.contains(first + row); });
-  return [read](Chunk& chunk) { chunk = std::move(*read); };
+  auto counted = rows_->next_counted_task();
+  if (!counted) {
+    return {};
+  }
+  auto const first = std::exchange(row_, row_ + counted->rows);
+  return [counted = std::move(*counted), part = part_, first](Chunk& chunk) {
+    counted.task(chunk);
+    detail::ChunkAccess::check(chunk);
+    require(chunk.rows() == counted.rows,
+            "part: a task of the reader appended {} rows; its next_counted_task() said {}",
+            chunk.rows(),
+            counted.rows);
+    detail::keep_rows(chunk, [&](std::int64_t row) { return part.contains(first + row); });
+  };
 }
 
 std::string PartReader::file_name(std::int64_t file) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/chunk_access.hpp"
 #include "data/reader_use.hpp"
+#include "data/row_error.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/reader.hpp>
@@ -18,6 +19,22 @@ Reader::Task Reader::next_task() {
     return {};
   }
   return [read](Chunk& chunk) { chunk = std::move(*read); };
+}
+
+std::optional<Reader::CountedTask> Reader::next_counted_task() {
+  auto const before = position();
+  auto const task = next_task();
+  if (!task) {
+    return std::nullopt;
+  }
+  auto const read = std::make_shared<Chunk>(schema());
+  detail::ChunkAccess::keep_words(*read, words_);
+  detail::with_places(*this, detail::place_of_rows(before, position()), [&] {
+    task(*read);
+    detail::ChunkAccess::check(*read);
+  });
+  auto const rows = read->rows();
+  return CountedTask{[read](Chunk& chunk) { chunk = std::move(*read); }, rows};
 }
 
 detail::ReaderUse::ReaderUse(Reader& reader, char const* user) : reader_(reader) {

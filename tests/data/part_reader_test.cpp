@@ -3,7 +3,9 @@
 #include "base/temporary_folder.hpp"
 #include "data/loaded.hpp"
 
+#include <msstream/data/binary_reader.hpp>
 #include <msstream/data/data_error.hpp>
+#include <msstream/data/libsvm_reader.hpp>
 #include <msstream/data/loader.hpp>
 #include <msstream/data/part_reader.hpp>
 #include <msstream/data/text_reader.hpp>
@@ -14,11 +16,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace msstream::data {
@@ -251,6 +257,112 @@ TEST(PartReader, next_checks_rows_as_a_loader_does) {
     PartReader part(all, {.key = key});
     EXPECT_THAT(error(part), expected);
   }
+}
+
+/// Returns whether a task of the reader, and not the reading, finds the bad value in its rows, and
+/// whether a part of the rows leaves that to its task.
+bool parses_in_the_task(Reader& reader) {
+  PartReader part(reader, {.end = 0.5});
+  Chunk chunk(part.schema());
+  auto const task = part.next_task();  // does not throw
+  return !message_of<DataError>([&] { task(chunk); }).empty();
+}
+
+TEST(PartReader, threads_parse_the_rows_of_a_part_by_number) {
+  TemporaryFolder const folder;
+  CsvReader csv(TextFile(folder.write("rows.csv", "x\n1\nbad\n")), {.columns = {{"x"}}});
+  EXPECT_TRUE(parses_in_the_task(csv));
+  LibSvmReader libsvm(TextFile(folder.write("rows.svm", "1 1:2\n1 1:bad\n")));
+  EXPECT_TRUE(parses_in_the_task(libsvm));
+  std::vector<float> const values{1, std::numeric_limits<float>::infinity()};
+  std::string_view const bytes(reinterpret_cast<char const*>(values.data()), 8);
+  BinaryReader binary({{.name = "x", .path = folder.write("rows.f32", bytes)}});
+  EXPECT_TRUE(parses_in_the_task(binary));
+}
+
+TEST(PartReader, texts_are_counted_before_they_are_parsed) {
+  std::mt19937 random(5);
+  auto const one_of = [&](std::vector<std::string> const& texts) {
+    return texts[random() % texts.size()];
+  };
+  TemporaryFolder const folder;
+  for (int round = 0; round < 60; ++round) {
+    bool const is_csv = round % 2 == 0;
+    std::string text = is_csv ? "id,name\n" : "";
+    std::int64_t rows = 0;
+    for (int line = 0; line < 40; ++line) {
+      auto const id = fmt::format("{}", rows);
+      auto const row = is_csv
+                           ? id + one_of({",a", ",\"b\"", ",\"c\n\nd\"", ",\"e\r\n\"\"\n\"", ","})
+                           : id + one_of({" 1:2", " 1:2 3:4", "", " # 5", "\t"});
+      bool const none = random() % 3 == 0;
+      rows += none ? 0 : 1;
+      text += (none ? one_of(is_csv ? std::vector<std::string>{""}
+                                    : std::vector<std::string>{"", "# 1 1:2", " \t", " #"})
+                    : row) +
+              (line == 39 && round % 3 == 0 ? "" : one_of({"\n", "\r\n"}));
+    }
+    auto const path = folder.write("rows", text);
+    std::size_t const chunk_bytes = 1 + random() % 200;
+    std::unique_ptr<Reader> reader;
+    if (is_csv) {
+      reader = std::make_unique<CsvReader>(
+          TextFile(path),
+          TextOptions{.columns = {{.name = "id"}, {.name = "name", .type = hashed}},
+                      .chunk_bytes = chunk_bytes});
+    } else {
+      reader = std::make_unique<LibSvmReader>(
+          TextFile(path), LibSvmOptions{.label = "id", .chunk_bytes = chunk_bytes});
+    }
+    std::int64_t counted_rows = 0;
+    while (auto const counted = reader->next_counted_task()) {
+      Chunk chunk(reader->schema());
+      counted->task(chunk);
+      ASSERT_EQ(chunk.rows(), counted->rows) << text;
+      for (auto const id : chunk.floats("id")) {
+        EXPECT_EQ(id, static_cast<float>(counted_rows++));
+      }
+    }
+    EXPECT_EQ(counted_rows, rows);
+    reader->seek({});
+    for (int const threads : {1, 3}) {
+      PartReader part(*reader, {.end = 0.5, .seed = 9});
+      Loader loader(part, {.batch_size = 64, .threads = threads});
+      std::vector<float> expected;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        if (Part{.end = 0.5, .seed = 9}.contains(row)) {
+          expected.push_back(static_cast<float>(row));
+        }
+      }
+      EXPECT_THAT(loader.next().value().floats("id"), ::testing::ElementsAreArray(expected));
+    }
+  }
+}
+
+/// Says that its tasks append one row more than they do.
+class Miscounting final : public Reader {
+ public:
+  [[nodiscard]] Schema const& schema() const override { return rows_.schema(); }
+  bool next(Chunk& chunk) override { return rows_.next(chunk); }
+  [[nodiscard]] Position position() const override { return rows_.position(); }
+  void seek(Position const& position) override { rows_.seek(position); }
+  [[nodiscard]] std::optional<CountedTask> next_counted_task() override {
+    auto counted = Reader::next_counted_task();
+    counted->rows += 1;
+    return counted;
+  }
+
+ private:
+  CountingReader rows_{10, 1};
+};
+
+TEST(PartReader, a_wrong_count_of_rows_is_refused) {
+  Miscounting rows;
+  PartReader part(rows, {.end = 0.5});
+  Chunk chunk(part.schema());
+  EXPECT_THAT(
+      message_of<std::invalid_argument>([&] { part.next(chunk); }),
+      HasSubstr("part: a task of the reader appended 1 rows; its next_counted_task() said 2"));
 }
 
 TEST(PartReader, wrong_parts_are_refused) {

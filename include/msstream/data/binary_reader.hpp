@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,7 @@ class BinaryReader final : public Reader {
   [[nodiscard]] Position position() const override;
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
+  [[nodiscard]] std::optional<CountedTask> next_counted_task() override;
   /// Returns the name of the first column's file.
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ class LibSvmReader final : public Reader {
   /// Continues at the position. In a gzip file, everything before it is inflated again.
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
+  [[nodiscard]] std::optional<CountedTask> next_counted_task() override;
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
   [[nodiscard]] BadRows bad_rows() const override;
 

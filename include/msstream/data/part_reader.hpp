@@ -35,8 +35,9 @@ struct Part {
 };
 
 /// Gives the rows of another reader that belong to a part of them. Parts that are read at the same
-/// time need a reader each. With a key, threads parse the rows as they do those of the other
-/// reader; without, the thread that reads parses them, since it counts them.
+/// time need a reader each. Threads parse the rows as they do those of the other reader; without a
+/// key, only those of a reader that counts them by next_counted_task(), as the library's do, unless
+/// they leave out bad rows.
 class PartReader final : public Reader {
  public:
   /// Throws std::invalid_argument for a part outside its range, for a column that cannot be a key,

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,16 @@ class Reader {
   /// task. By default, calls next() now, and the task passes its rows on.
   [[nodiscard]] virtual Task next_task();
 
+  /// A task, and the number of rows that it appends.
+  struct CountedTask {
+    Task task;
+    std::int64_t rows;
+  };
+  /// Like next_task(), for a PartReader without a key, which numbers the rows. A reader that can
+  /// count rows before they are parsed overrides the function, so that threads share the parsing.
+  /// By default, parses the rows now, and the task passes them on.
+  [[nodiscard]] virtual std::optional<CountedTask> next_counted_task();
+
   /// Returns the name of the file with number Position::file, for messages. Called by any thread,
   /// also while the reader reads.
   [[nodiscard]] virtual std::string file_name(std::int64_t file) const;
@@ -82,7 +93,7 @@ class Reader {
   [[nodiscard]] virtual std::string part() const;
 
   /// Returns the bad rows among those that have been read, each once, however often its file is
-  /// read: see TextOptions::max_bad_rows. Other readers leave out none. A reader that passes on the
+  /// read: see TextOptions::max_bad_rows. By default, there are none. A reader that passes on the
   /// rows of another one returns its bad rows. Thread-safe.
   [[nodiscard]] virtual BadRows bad_rows() const;
 

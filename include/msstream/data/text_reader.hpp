@@ -115,6 +115,7 @@ class TextReader : public Reader {
   /// Continues at the position. In a gzip file, everything before it is inflated again.
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
+  [[nodiscard]] std::optional<CountedTask> next_counted_task() override;
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
   [[nodiscard]] BadRows bad_rows() const override;
 

@@ -41,6 +41,12 @@ std::string_view take_libsvm_word(std::string_view& line) {
   return word;
 }
 
+/// Returns what of a line is a row; empty if it has none.
+std::string_view without_comment(std::string_view line) {
+  line = line.substr(0, line.find('#'));
+  return line.find_first_not_of(" \t") == std::string_view::npos ? std::string_view() : line;
+}
+
 /// Parses the lines of a chunk.
 class LibSvmLines {
  public:
@@ -51,9 +57,8 @@ class LibSvmLines {
     std::string_view lines = text.lines;
     memory_ = {lines.data(), lines.data() + lines.size()};
     for (number_ = text.first_line; !lines.empty(); ++number_) {
-      auto line = detail::take_line(lines);
-      line = line.substr(0, line.find('#'));
-      if (line.find_first_not_of(" \t") != std::string_view::npos) {
+      auto const line = without_comment(detail::take_line(lines));
+      if (!line.empty()) {
         parse_line(line);
       }
     }
@@ -138,6 +143,14 @@ class LibSvmReader::Rows final : public detail::TextFiles {
     };
   }
 
+  [[nodiscard]] std::int64_t rows_of(std::string_view records) const override {
+    std::int64_t rows = 0;
+    while (!records.empty()) {
+      rows += without_comment(detail::take_line(records)).empty() ? 0 : 1;
+    }
+    return rows;
+  }
+
   Schema schema_;
   std::shared_ptr<LibSvmOptions const> options_;
 };
@@ -164,6 +177,10 @@ void LibSvmReader::seek(Position const& position) {
 
 Reader::Task LibSvmReader::next_task() {
   return rows_->next_task();
+}
+
+std::optional<Reader::CountedTask> LibSvmReader::next_counted_task() {
+  return rows_->may_leave_out_rows() ? Reader::next_counted_task() : rows_->next_counted_task();
 }
 
 std::string LibSvmReader::file_name(std::int64_t file) const {

@@ -48,19 +48,43 @@ void TextFiles::open() {
   chunks_ = std::move(chunks);
 }
 
-Reader::Task TextFiles::next_task() {
+std::optional<LineChunk> TextFiles::next_records() {
   while (chunks_ || file_ < files_.size()) {
     if (!chunks_) {
       open();
     }
-    auto chunk = first_ ? std::exchange(first_, std::nullopt) : next_with_text(*chunks_);
-    if (chunk) {
-      return task_of(file_, std::move(*chunk));
+    auto records = first_ ? std::exchange(first_, std::nullopt) : next_with_text(*chunks_);
+    if (records) {
+      return records;
     }
     chunks_.reset();
     ++file_;
   }
-  return {};
+  return std::nullopt;
+}
+
+Reader::Task TextFiles::next_task() {
+  auto records = next_records();
+  return records ? task_of(file_, std::move(*records)) : Reader::Task();
+}
+
+std::optional<Reader::CountedTask> TextFiles::next_counted_task() {
+  auto records = next_records();
+  if (!records) {
+    return std::nullopt;
+  }
+  auto const rows = rows_of(records->lines);
+  return Reader::CountedTask{task_of(file_, std::move(*records)), rows};
+}
+
+std::int64_t TextFiles::rows_of(std::string_view records) const {
+  // Most texts have no quotes, and lines are found more quickly than quoted records.
+  auto const quoting = records.find('"') == std::string_view::npos ? std::nullopt : quoting_;
+  std::int64_t rows = 0;
+  while (!records.empty()) {
+    rows += take_record(records, quoting).empty() ? 0 : 1;
+  }
+  return rows;
 }
 
 Reader::Position TextFiles::position() const {

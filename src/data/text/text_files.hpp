@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace msstream::data::detail {
@@ -30,6 +31,9 @@ class TextFiles {
   virtual ~TextFiles() = default;
 
   [[nodiscard]] Reader::Task next_task();
+  /// Like next_task(), with the number of rows, those that are left out among them.
+  [[nodiscard]] std::optional<Reader::CountedTask> next_counted_task();
+  [[nodiscard]] bool may_leave_out_rows() const noexcept { return bad_rows_->accepts_rows(); }
   [[nodiscard]] Reader::Position position() const;
   void seek(Reader::Position const& position);
   /// Returns the name of the file for messages.
@@ -42,6 +46,8 @@ class TextFiles {
   virtual void begin_file(std::size_t file, std::optional<LineChunk>& first) = 0;
   /// Returns the task that parses records of a file.
   [[nodiscard]] virtual Reader::Task task_of(std::size_t file, LineChunk records) = 0;
+  /// Returns the number of rows in records.
+  [[nodiscard]] virtual std::int64_t rows_of(std::string_view records) const;
   /// Returns what the parsing of records of a file needs to know.
   [[nodiscard]] RecordsOf records_of(std::size_t file) const {
     return {static_cast<std::int64_t>(file), name_of(file), quoting_, bad_rows_};
@@ -51,6 +57,8 @@ class TextFiles {
 
  private:
   [[nodiscard]] LineChunks chunks_of(std::size_t file) const;
+  /// Returns the next records, which are those of the file number file_; empty at the end.
+  [[nodiscard]] std::optional<LineChunk> next_records();
 
   std::vector<TextFile> files_;
   std::size_t chunk_bytes_;

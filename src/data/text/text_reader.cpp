@@ -147,6 +147,10 @@ Reader::Task TextReader::next_task() {
   return rows_->next_task();
 }
 
+std::optional<Reader::CountedTask> TextReader::next_counted_task() {
+  return rows_->may_leave_out_rows() ? Reader::next_counted_task() : rows_->next_counted_task();
+}
+
 std::string TextReader::file_name(std::int64_t file) const {
   return rows_->name_of(static_cast<std::size_t>(file));
 }

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -260,6 +261,17 @@ kernels::MetricUpdate MetricState::update_of(AnyBatch const& batch) const {
   update.tally = reinterpret_cast<kernels::Tally*>(words_.data());
   complete(update, batch);
   return update;
+}
+
+void MetricState::require_exact(kernels::Tally const& tally, unsigned bits) const {
+  auto const examples = tally.at[kernels::Tally::examples];
+  if (examples > std::uint64_t{1} << bits) {
+    throw std::length_error(fmt::format(
+        "{}: {} examples since the last reset(); expected at most 2^{}, whose sums are exact",
+        name_,
+        examples,
+        bits));
+  }
 }
 
 MetricState::Read MetricState::read(std::source_location issued_at, Faults const& faults) const {

@@ -85,6 +85,8 @@ class MetricState {
   /// Waits for the updates so far, and returns the words. Throws std::invalid_argument if examples
   /// had bad numbers.
   [[nodiscard]] Read read(std::source_location issued_at, Faults const& faults) const;
+  /// Throws std::length_error for more than 2^bits examples, whose sums may have overflowed.
+  void require_exact(kernels::Tally const& tally, unsigned bits) const;
   [[nodiscard]] std::uint64_t* words() const noexcept;
   /// Returns the number of examples of a batch. Throws std::invalid_argument for a batch that lacks
   /// what the metric needs.

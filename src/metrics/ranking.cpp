@@ -88,6 +88,7 @@ class NdcgState final : public RankingState {
         "offsets or weights since the last reset() are wrong; expected offsets that begin with 0, "
         "ascend, and end with the number of items, and weights of 0 or 1";
     auto const tally = read(issued_at, faults).tally;
+    require_exact(tally, 32);
     auto const lists = tally.at[kernels::Tally::examples];
     return lists > 0 ? std::optional(kernels::value_of(tally.at + kernels::Tally::terms) /
                                      static_cast<double>(lists))
@@ -143,6 +144,7 @@ class TargetState final : public RankingState {
     faults.scores = "rows since the last reset() have scores that are NaN";
     faults.labels = "rows since the last reset() have targets outside the columns of the scores";
     auto const tally = read(issued_at, faults).tally;
+    require_exact(tally, 32);
     double const weights = kernels::value_of(tally.at + kernels::Tally::weights);
     return weights > 0.0
                ? std::optional(kernels::value_of(tally.at + kernels::Tally::terms) / weights)

@@ -56,6 +56,7 @@ class SumsState final : public MetricState {
       faults.labels = "examples since the last reset() have labels that are not finite";
     }
     auto const tally = read(issued_at, faults).tally;
+    require_exact(tally, takes_any ? 31 : 32);
     double const terms = takes_any ? kernels::signed_value_of(tally.at)
                                    : kernels::value_of(tally.at + kernels::Tally::terms);
     double const weights = kernels::value_of(tally.at + kernels::Tally::weights);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/message_of.hpp"
 #include "metrics/metrics_fixture.hpp"
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 namespace msstream::metrics::testing {
@@ -131,6 +134,48 @@ TYPED_TEST(MergedMetricsTest, a_given_centre_has_the_finest_buckets) {
   };
   EXPECT_EQ(value_of({}), 0.75);  // the first example is far away
   EXPECT_EQ(value_of(5.00005), 1.0);
+}
+
+TYPED_TEST(MergedMetricsTest, more_examples_than_a_sum_holds_are_reported) {
+  // Merges metrics of 2^10 examples until there are 2^bits, and twice as many.
+  auto const expect_limit = [&](auto const& make, auto const& batch, int bits, double value) {
+    auto const all = make();
+    all.update(batch);
+    auto const twice = [&] {
+      auto const copy = make();
+      copy.merge(all);
+      all.merge(copy);
+    };
+    for (int merged = 10; merged < bits; ++merged) {
+      twice();
+    }
+    EXPECT_EQ(all.value(), value);
+    twice();
+    EXPECT_EQ(
+        msstream::testing::message_of<std::length_error>([&] { (void)all.value(); }),
+        fmt::format("{}: {} examples since the last reset(); expected at most 2^{}, whose sums "
+                    "are exact",
+                    all.name(),
+                    std::uint64_t{2} << static_cast<unsigned>(bits),
+                    bits));
+    all.reset();
+    all.update(batch);
+    EXPECT_EQ(all.value(), value);
+  };
+  auto const& device = this->device();
+  Floats const scores(1 << 10, -3.0e18F);
+  auto const put = this->put(scores);
+  expect_limit(
+      [&] { return Mean<TypeParam>(device); }, Batch<TypeParam>{.scores = put}, 31, scores[0]);
+  expect_limit([&] { return Accuracy<TypeParam>(device); },
+               Batch<TypeParam>{.scores = put, .labels = this->put(Floats(1 << 10, 0.0F))},
+               32,
+               1.0);
+  expect_limit([&] { return RecallAtK<TypeParam>(device, {.k = 1}); },
+               Batch<TypeParam>{.scores = put.reshaped({1 << 10, 1}),
+                                .targets = this->put(std::vector<std::int64_t>(1 << 10, 0))},
+               32,
+               1.0);
 }
 
 TYPED_TEST(MergedMetricsTest, bad_numbers_of_a_part_are_reported) {

@@ -15,7 +15,8 @@ namespace msstream::metrics {
 ///
 /// Equal to the MeanMetric of torchmetrics. In a MetricSet, the mean of the scores. Empty if the
 /// weights add up to 0. Numbers are cut to multiples of 2^-64, times their weights; numbers that
-/// are infinite or, times their weights, at least 2^64 are reported like NaN.
+/// are infinite or, times their weights, at least 2^64 are reported like NaN. Of more than 2^31
+/// numbers, value() throws std::length_error until reset().
 template <Runtime R = DefaultRuntime>
 class Mean;
 
@@ -46,7 +47,7 @@ class Mean : public Metric<R> {
 /// MSE: the weighted mean of (score - label)^2, for scores and labels of any size, or its square
 /// root, RMSE. Empty if the weights add up to 0. Squares are cut to multiples of 2^-64, times their
 /// weights; infinite numbers and squares that are, times their weights, at least 2^64 are reported
-/// like NaN.
+/// like NaN. Of more than 2^31 examples, value() throws std::length_error until reset().
 template <Runtime R = DefaultRuntime>
 class MeanSquaredError;
 

@@ -57,8 +57,8 @@ class Metric {
   /// Returns the metric of all examples so far; empty if it is undefined for them, as an AUC is
   /// without examples of both classes. Blocks the host until the updates so far are complete.
   /// Throws std::invalid_argument if examples had bad scores, labels or weights, with their number,
-  /// and std::length_error if there were more examples than the metric's capacity; both until
-  /// reset(). Throws std::logic_error in a capture.
+  /// and std::length_error if there were more examples than the metric's capacity, or than its sums
+  /// hold, 2^32; both until reset(). Throws std::logic_error in a capture.
   [[nodiscard]] std::optional<double> value(
       std::source_location issued_at = std::source_location::current()) const {
     return any_.value(issued_at);

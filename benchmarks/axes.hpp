@@ -177,10 +177,12 @@ struct Rows {
   static constexpr std::int64_t kHotness = 16;
 };
 
-/// The batches of metrics, the examples that a metric keeps (more than all updates add), and the
-/// examples of a value.
+/// The batches of metrics, those of metrics of retrieval with the items that they rank, the
+/// examples that a metric keeps (more than all updates add), and the examples of a value.
 struct Metrics {
   static constexpr std::array<std::int64_t, 3> kBatches{512, 4096, 65'536};
+  static constexpr std::array<std::int64_t, 2> kRetrievals{512, 4096};
+  static constexpr std::array<std::int64_t, 2> kColumns{128, 4096};
   static constexpr std::int64_t kCapacity = std::int64_t{1} << 25U;
   static constexpr std::int64_t kExamples = std::int64_t{1} << 20U;
 };

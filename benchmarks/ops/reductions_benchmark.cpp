@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_bench.hpp"
+#include "drawn.hpp"
 #include "suite.hpp"
 
 #include <msstream/msstream.hpp>
@@ -8,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 /// Benchmarks of reductions of rows and whole tensors, at widths from those of embeddings to those
 /// of layers. Bytes count the data that an operation must read and write.
@@ -41,6 +43,31 @@ void softmax(benchmark::State& state, DeviceBench<R>& bench, std::int64_t width)
   double const bytes = static_cast<double>(rows * width) * sizeof(float) * 2;
   bench.measure(
       state, {.bytes = bytes}, [&] { benchmark::DoNotOptimize(ms::ops::softmax(input)); });
+}
+
+/// The options of a softmax cross-entropy that are measured.
+enum class CrossEntropy : std::uint8_t { plain, sample_weight, candidate_ids };
+
+template <ms::Runtime R>
+void cross_entropy(benchmark::State& state,
+                   DeviceBench<R>& bench,
+                   std::int64_t width,
+                   CrossEntropy what) {
+  auto const& device = bench.device();
+  auto const rows = bench.rows(Sizes::kElements / width);
+  auto const logits = filled(device, {rows, width});
+  auto const classes = put_ids<std::int64_t>(device, drawn(rows, width, Draw::uniform), {rows});
+  ms::ops::CrossEntropyOptions<R> options;
+  if (what == CrossEntropy::sample_weight) {
+    options.sample_weight = filled(device, {rows});
+  } else if (what == CrossEntropy::candidate_ids) {
+    options.candidate_ids =
+        put_ids<std::int64_t>(device, drawn(width, width, Draw::power_law), {width});
+  }
+  double const bytes = static_cast<double>(rows * width) * sizeof(float) * 2;
+  bench.measure(state, {.bytes = bytes}, [&] {
+    benchmark::DoNotOptimize(ms::ops::softmax_cross_entropy(logits, classes, options));
+  });
 }
 
 template <ms::Runtime R>
@@ -77,6 +104,12 @@ void add_all(std::int64_t divisor) {
             [=](auto& state, auto& bench) { layer_norm<R>(state, bench, width, true); });
     add_one(fmt::format("softmax/width:{}", width),
             [=](auto& state, auto& bench) { softmax<R>(state, bench, width); });
+    for (auto const& [name, options] : {std::pair("plain", CrossEntropy::plain),
+                                        std::pair("sample_weight", CrossEntropy::sample_weight),
+                                        std::pair("candidate_ids", CrossEntropy::candidate_ids)}) {
+      add_one(fmt::format("cross_entropy/{}/width:{}", name, width),
+              [=](auto& state, auto& bench) { cross_entropy<R>(state, bench, width, options); });
+    }
     add_one(fmt::format("sum/rows/width:{}", width),
             [=](auto& state, auto& bench) { sum_along<R>(state, bench, width, 1); });
     add_one(fmt::format("sum/columns/width:{}", width),

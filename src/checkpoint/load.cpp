@@ -236,7 +236,8 @@ LoadPlan compare(SafetensorsFile const& file,
   };
   tell(idle, "patterns that match no tensor");
   if (options.averages && averages == 0) {
-    problems += fmt::format("{}no averages in the file", problems.empty() ? "" : "; ");
+    problems +=
+        fmt::format("{}no averages, average/<name>, in the file", problems.empty() ? "" : "; ");
   }
   tell(options.allow_missing ? std::vector<std::string>() : absent, "missing in the file");
   tell(options.allow_unexpected ? std::vector<std::string>() : loaded.unexpected,

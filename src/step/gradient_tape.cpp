@@ -163,7 +163,9 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
   auto& state = *state_;
   require(loss.count() == 1, "backward from a tensor of shape {}; expected a scalar", loss.shape());
   if (!state.recorded.contains(detail::MemoryRange::of(loss.any()))) {
-    throw std::logic_error("backward from a tensor that this tape did not record");
+    throw std::logic_error(
+        "backward from a tensor that this tape did not record, or has dropped since, as an earlier "
+        "backward() and clear() do");
   }
   ++state.backward_count;
   state.stepped.clear();

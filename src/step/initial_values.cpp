@@ -23,7 +23,7 @@ struct Fans {
 Fans fans_of(Shape const& shape, std::string const& name) {
   require(shape.rank() == 2 || shape.rank() == 3,
           "Parameters: \"{}\" of shape {}; its initializer expects [inputs, outputs] or [layers, "
-          "inputs, outputs]",
+          "inputs, outputs]; for another shape, pass one such as init::zeros()",
           name,
           shape);
   // A layer without inputs or outputs has no weights, so any positive number will do.

@@ -125,7 +125,7 @@ TYPED_TEST(ServedCheckpoint, a_checkpoint_of_a_training_is_served_with_its_avera
   EXPECT_THAT(message_of<std::invalid_argument>([&] {
                 checkpoint::load(this->folder_ / "weights", Tensors(loaded), {.averages = true});
               }),
-              HasSubstr("no averages in the file"));
+              HasSubstr("no averages, average/<name>, in the file"));
 }
 
 TYPED_TEST(ServedCheckpoint, swapped_weights_are_neither_saved_nor_loaded) {

@@ -26,7 +26,7 @@ inline constexpr std::int64_t kWholeEpoch = std::numeric_limits<std::int64_t>::m
 
 struct LoaderOptions {
   std::int64_t batch_size = 512;  ///< rows in a batch of one rank
-  std::int64_t epochs = 1;
+  std::int64_t epochs = 1;        ///< 0 gives no batch
   /// The number of consecutive rows that are shuffled among each other, rounded up to whole batches
   /// of all ranks. 0: the rows keep their order. A window of rows is in memory while it is used,
   /// and the next one while it is read. If an epoch is no longer than a window, its rows stay in

@@ -247,8 +247,8 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
   /// Computes all gradients of `loss`, a scalar that the tape has recorded, by playing the recorded
   /// operations back from it. Afterwards the tape has no recorded operations; gradients stay until
   /// clear(), and those of several calls add up. Does not block the host. Throws std::logic_error
-  /// if the tape did not record `loss`, and what the backward functions throw; after an exception
-  /// only clear() may be called.
+  /// if the tape did not record `loss`, or has dropped it since, as backward() and clear() do, and
+  /// what the backward functions throw; after an exception only clear() may be called.
   void backward(Tensor<float, R> const& loss,
                 std::source_location issued_at = std::source_location::current()) {
     Body::backward(loss, issued_at);

@@ -16,6 +16,7 @@
 namespace msstream::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -170,7 +171,8 @@ TYPED_TEST(ParametersTest, mistakes_are_refused_by_name_and_change_nothing) {
   EXPECT_THAT(this->message_of([&] { (void)parameters.dense("", {2}); }),
               HasSubstr("a name is empty"));
   EXPECT_THAT(this->message_of([&] { (void)parameters.dense("bias", {3}); }),
-              HasSubstr("\"bias\" of shape [3]; its initializer expects [inputs, outputs]"));
+              AllOf(HasSubstr("\"bias\" of shape [3]; its initializer expects [inputs, outputs]"),
+                    HasSubstr("for another shape, pass one such as init::zeros()")));
   EXPECT_THAT(this->message_of([&] { (void)parameters.table("users", {3}); }),
               HasSubstr("\"users\" of shape [3]; expected [rows, width]"));
   EXPECT_THAT(

@@ -7,6 +7,7 @@
 #include <msstream/data/loader.hpp>
 #include <msstream/data/parquet_reader.hpp>
 #include <msstream/data/part_reader.hpp>
+#include <msstream/data/string_key.hpp>
 #include <msstream/data/transforms.hpp>
 
 #include <arrow/api.h>
@@ -201,6 +202,33 @@ TEST(ParquetBadRows, dates_and_timestamps_are_the_integers_of_the_file) {
   auto const batch = Loader(reader).next().value();
   EXPECT_THAT(batch.ints("time"), ElementsAre(1'764'201'600'000'000, 5));
   EXPECT_THAT(batch.floats("day"), ElementsAre(20'419, -1));
+}
+
+TEST(ParquetBadRows, fields_of_nulls_alone_and_views_of_strings) {
+  testing::TemporaryFolder const folder;
+  // Such as pandas writes of a column of None, and polars of strings.
+  auto const nulls = arrow::MakeArrayOfNull(arrow::null(), 3).ValueOrDie();
+  auto const words = array_of<arrow::StringViewBuilder, std::string>(
+      {"a", "a string that is longer than a view", "c"});
+  auto const path = write_parquet(folder / "rows.parquet", {{"none", nulls}, {"word", words}}, 2);
+  ParquetReader reader(path,
+                       {{.name = "number", .fields = {"none"}, .if_null = 7.0},
+                        {.name = "key", .type = hashed, .fields = {"none"}},
+                        {.name = "list", .type = int64, .fields = {"none"}, .jagged = true},
+                        {.name = "word", .type = hashed}});
+  auto const batch = Loader(reader).next().value();
+  EXPECT_THAT(batch.floats("number"), ElementsAre(7, 7, 7));
+  EXPECT_THAT(batch.ints("key"), ::testing::Each(string_key("")));
+  EXPECT_THAT(batch.offsets("list"), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(
+      batch.ints("word"),
+      ElementsAre(
+          string_key("a"), string_key("a string that is longer than a view"), string_key("c")));
+  ParquetReader strict(path, {{.name = "none"}});
+  Chunk chunk(strict.schema());
+  EXPECT_THAT(message_of<DataError>([&] { strict.next(chunk); }),
+              EndsWith("row 0 of row group 0: column 'none': the field 'none' is null, and the "
+                       "column has no if_null"));
 }
 
 TEST(ParquetBadRows, random_rows_in_row_groups_of_any_size) {

@@ -145,6 +145,10 @@ void read_keys(arrow::Array const& array,
       return read_strings<arrow::LargeStringArray>(array, begin, end, sink);
     case arrow::Type::LARGE_BINARY:
       return read_strings<arrow::LargeBinaryArray>(array, begin, end, sink);
+    case arrow::Type::STRING_VIEW:
+      return read_strings<arrow::StringViewArray>(array, begin, end, sink);
+    case arrow::Type::BINARY_VIEW:
+      return read_strings<arrow::BinaryViewArray>(array, begin, end, sink);
     case arrow::Type::DICTIONARY: {
       auto const& typed = static_cast<arrow::DictionaryArray const&>(array);
       for (auto i = begin; i < end; ++i) {
@@ -167,6 +171,12 @@ void read_values(arrow::Array const& array,
                  std::int64_t begin,
                  std::int64_t end,
                  ArrowSink<T>& sink) {
+  if (array.type_id() == arrow::Type::NA) {  // a field that has nothing but nulls
+    for (auto i = begin; i < end; ++i) {
+      sink.put_null();
+    }
+    return;
+  }
   if (sink.place().column.type == ColumnType::hashed) {
     return read_keys(array, begin, end, sink);
   }
@@ -237,6 +247,9 @@ void append_jagged(ArrowPlace const& place,
                    Values<T>& values,
                    Values<std::int64_t>& offsets) {
   switch (array.type_id()) {
+    case arrow::Type::NA:
+      offsets.resize(offsets.size() + static_cast<std::size_t>(array.length()), offsets.back());
+      return;
     case arrow::Type::LIST:
       return append_lists<arrow::ListArray>(place, array, values, offsets);
     case arrow::Type::LARGE_LIST:

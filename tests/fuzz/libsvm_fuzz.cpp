@@ -41,8 +41,11 @@ Outcome read(std::string_view bytes, LibSvmOptions options, std::size_t chunk_by
   try {
     data::LibSvmReader reader(folder.write("data", bytes), options);
     Rows rows;
-    for (data::Chunk chunk(reader.schema()); reader.next(chunk); chunk.clear()) {
+    data::Chunk chunk(reader.schema());
+    for (; auto const counted = reader.next_counted_task(); chunk.clear()) {
+      counted->task(chunk);
       chunk.check();
+      expect(chunk.rows() == counted->rows, "{} rows, counted {}", chunk.rows(), counted->rows);
       append(rows.labels, chunk.floats("label"));
       append(rows.indices, chunk.ints("index"));
       append(rows.values, chunk.floats("value"));

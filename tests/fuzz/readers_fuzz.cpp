@@ -80,12 +80,23 @@ Rows rows_of(datasets::StoredRows const& stored) {
   return rows;
 }
 
+/// Checks that a reader of valid data counts its rows before it parses them.
+void expect_counted(data::Reader& reader) {
+  data::Chunk chunk(reader.schema());
+  for (; auto const counted = reader.next_counted_task(); chunk.clear()) {
+    counted->task(chunk);
+    expect(chunk.rows() == counted->rows, "{} rows, counted {}", chunk.rows(), counted->rows);
+  }
+}
+
 Outcome read(std::string_view bytes, ReaderOptions const& options) {
   static fuzz::ScratchFolder const folder;
   try {
-    auto const reader = datasets::open_data(folder.write("data", bytes), options);
+    auto const path = folder.write("data", bytes);
+    auto const reader = datasets::open_data(path, options);
     auto rows = rows_of(datasets::load_rows(*reader, 1));
     expect_whole(rows);
+    expect_counted(*datasets::open_data(path, options));
     return rows;
   } catch (data::DataError const& error) {
     expect(std::string_view(error.what()).find("/data:") != std::string_view::npos,

@@ -36,8 +36,8 @@ class QueueTime {
   Program const& program_;
   Holds const& holds_;
   Index device_;
-  bool any_shared_ = false;          ///< whether streams share a queue at all
-  std::vector<std::size_t> places_;  ///< of each stream, the first activity not yet begun
+  bool any_shared_ = false;  ///< whether streams share a queue at all
+  NextActivities next_;
   /// By held activity: whether a stream's work keeps it back.
   std::unordered_map<Index, std::pair<Index, bool>> keeps_back_;
   std::vector<Index> heads_;  ///< of streams, what could begin
@@ -45,10 +45,7 @@ class QueueTime {
 };
 
 QueueTime::QueueTime(Program const& program, Holds const& holds, Index device)
-    : program_(program),
-      holds_(holds),
-      device_(device),
-      places_(program.streams_of(device).size(), 0) {
+    : program_(program), holds_(holds), device_(device), next_(program, device) {
   std::map<int, Index> stream_of_channel;
   for (auto const i : program.of_device(device)) {
     auto const& activity = program.activity(i);
@@ -65,16 +62,9 @@ void QueueTime::charge(Interval time, std::span<Index const> running, Ledger& le
   }
   Charge charge{.time = time, .kind = TimeClass::overlapped, .cause = Cause::hardware_queue};
   heads_.clear();
-  auto const streams = program_.streams_of(device_);
-  for (std::size_t s = 0; s < streams.size(); ++s) {
-    auto const activities = program_.of_stream(streams[s]);
-    auto& place = places_[s];
-    while (place < activities.size() &&
-           program_.activity(activities[place]).time.begin < time.end) {
-      ++place;
-    }
-    if (place < activities.size() && is_ready(activities[place], time.begin)) {
-      heads_.push_back(activities[place]);
+  for (auto const next : next_.from(time.end)) {
+    if (is_ready(next, time.begin)) {
+      heads_.push_back(next);
     }
   }
   // The earliest call first: what it keeps back follows.

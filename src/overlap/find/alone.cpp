@@ -39,11 +39,11 @@ AloneTime::AloneTime(Program const& program,
       holds_(holds),
       device_(device),
       harmless_(harmless),
-      places_(program.streams_of(device).size(), 0) {}
+      next_(program, device) {}
 
 void AloneTime::charge(Interval time, Index running, Ledger& ledger) {
   offers_.clear();
-  find_queued(time.end);
+  queued_ = next_.from(time.end);
   auto const own = program_.activity(running).stream;
   for (auto const held : queued_) {
     if (program_.activity(held).stream != own) {
@@ -115,22 +115,6 @@ bool AloneTime::waits_for_held(Charge const& offered) const {
             (program_.activity(other.held).stream == stream &&
              program_.called(other.held) < call.time.begin));
   });
-}
-
-/// Finds the next activity of each stream that begins at `end` or later.
-void AloneTime::find_queued(Ns end) {
-  queued_.clear();
-  auto const streams = program_.streams_of(device_);
-  for (std::size_t s = 0; s < streams.size(); ++s) {
-    auto const activities = program_.of_stream(streams[s]);
-    auto& place = places_[s];
-    while (place < activities.size() && program_.activity(activities[place]).time.begin < end) {
-      ++place;
-    }
-    if (place < activities.size()) {
-      queued_.push_back(activities[place]);
-    }
-  }
 }
 
 void AloneTime::offer(Charge charge, Interval within) {

@@ -7,7 +7,7 @@
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
 
-#include <cstddef>
+#include <span>
 #include <vector>
 
 namespace msstream::overlap {
@@ -28,7 +28,6 @@ class AloneTime {
   void charge(Interval time, Index running, Ledger& ledger);
 
  private:
-  void find_queued(Ns end);
   [[nodiscard]] bool waits_for_held(Charge const& offered) const;
   void offer_stream(Interval time, Index running, Index held);
   void offer_without_calls(Interval time, Index running, Index held);
@@ -49,8 +48,8 @@ class AloneTime {
   Holds const& holds_;
   Index device_;
   CauseSet const& harmless_;
-  std::vector<std::size_t> places_;  ///< of each stream, the first activity not yet begun
-  std::vector<Index> queued_;        ///< the activities at places_
+  NextActivities next_;
+  std::span<Index const> queued_;  ///< the next activities of the streams
   std::vector<Charge> offers_;
   std::vector<HostState> states_;
   std::vector<Ns> borders_;

@@ -195,7 +195,7 @@ CauseSum find_shared_bandwidth(Program const& program,
   });
   sum.largest.resize(std::min(sum.largest.size(), kMostEvidence));
   sum.intervals = united(lost);
-  sum.lost = length_of(sum.intervals);
+  sum.beside = length_of(sum.intervals);
   return sum;
 }
 

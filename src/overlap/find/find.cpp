@@ -71,6 +71,92 @@ constexpr Ns kLeastGain = 100;
 /// Likewise, of leaving out waits that the program may need.
 constexpr Ns kLeastChainGain = 50;
 
+/// From which error on a replay without a fix has a note, and from which on it is not trusted.
+constexpr double kNotedError = 0.1;
+constexpr double kMostError = 0.25;
+
+/// Whether the fix of a cause only lets the host issue work earlier.
+bool is_of_host(Cause cause) {
+  switch (cause) {
+    case Cause::recording_overhead:
+    case Cause::lazy_loading:
+    case Cause::driver_allocation:
+    case Cause::host_synchronization:
+    case Cause::queue_is_full:
+    case Cause::launch_bound:
+    case Cause::host_busy:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Whether streams may have waited for each other without a record of it.
+bool lacks_waits(Recording const& recording) {
+  return !recording.has_syncs && !recording.has_dependencies &&
+         (recording.calls.empty() || std::ranges::any_of(recording.calls, [](Call const& call) {
+            return call.kind == CallKind::wait_event;
+          }));
+}
+
+/// Widens the range of a prediction, for a reason.
+void widen(Prediction& prediction, Ns least, Ns most, std::string const& why) {
+  if (!prediction.range) {
+    prediction.range = {prediction.after, prediction.after, why};
+  } else {
+    prediction.range->why += " " + why;
+  }
+  prediction.range->least = std::min(prediction.range->least, least);
+  prediction.range->most = std::max(prediction.range->most, most);
+}
+
+/// Bounds what fixes of the host gain where the recording lacks the waits of streams: work that a
+/// replay overlaps may have to wait, so that nothing but the lost time is gained for sure.
+void bound_gains(Report& report, Program const& program) {
+  if (!lacks_waits(program.recording())) {
+    return;
+  }
+  auto const window = report.window.length();
+  Ns gained = 0;
+  bool is_bounded = false;
+  for (auto& finding : report.findings) {
+    auto& prediction = finding.prediction;
+    auto const least = window - std::min(finding.lost, window);
+    if (prediction && is_of_host(finding.cause) && prediction->after < least &&
+        has_several_streams(program, finding.device, report.window)) {
+      widen(*prediction, prediction->after, least, unknown_waits_text());
+      prediction->after = least;
+      is_bounded = true;
+    }
+    gained += prediction ? window - prediction->after : 0;
+  }
+  if (is_bounded && report.together) {
+    auto& together = *report.together;
+    together.after = std::max(together.after, window - std::min(gained, window));
+  }
+}
+
+/// Compares the replay without a fix with the recorded window. Where it is far off, nothing may be
+/// gained.
+void judge_replay(Report& report) {
+  auto const& check = *report.replay;
+  bool const predicts = std::ranges::any_of(
+      report.findings, [](Finding const& finding) { return finding.prediction.has_value(); });
+  if (!predicts || check.error() < kNotedError) {
+    return;
+  }
+  bool const is_trusted = check.error() < kMostError;
+  report.notes.push_back(replay_text(check, is_trusted));
+  for (auto& finding : report.findings) {
+    if (!is_trusted && finding.prediction) {
+      widen(*finding.prediction,
+            finding.prediction->after,
+            finding.prediction->before,
+            untrusted_text());
+    }
+  }
+}
+
 /// Predicts the window after the fix of each finding, and returns whether each has something to
 /// gain, alone or beside the fixes of the others.
 std::vector<bool> predict(Report& report,
@@ -88,6 +174,7 @@ std::vector<bool> predict(Report& report,
   if (before <= 0) {
     return gains;
   }
+  report.replay = ReplayCheck{replay.recorded_ns(), static_cast<Ns>(before)};
   auto const window = report.window.length();
   auto const scaled = [&](Replayed const& fixed, double without) {
     double const ratio = std::min(std::max(fixed.makespan_ns, fixed.least_ns) / without, 1.0);
@@ -154,6 +241,7 @@ std::vector<bool> predict(Report& report,
   if (fixes > 1) {
     report.together = Prediction{window, after(all)};
   }
+  bound_gains(report, program);
   for (auto& finding : report.findings) {
     if (finding.prediction && finding.prediction->range &&
         finding.prediction->range->most - finding.prediction->range->least < window / 100) {
@@ -217,6 +305,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     report.devices.clear();
     report.findings.clear();
     report.together.reset();
+    report.replay.reset();
     for (Index device = 0; device < recording.devices.size(); ++device) {
       if (program.of_device(device).empty()) {
         continue;
@@ -255,6 +344,9 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
       }
     }
     report.findings = std::move(kept);
+  }
+  if (report.replay) {
+    judge_replay(report);
   }
   for (auto& device : report.devices) {
     device.critical_path = critical_path(program, host, device.device, report.window);

@@ -40,7 +40,8 @@ Finding finding_of(
   finding.lost = sum.time();
   finding.intervals = ledger.take_intervals(cause);
   finding.occurrences = sum.occurrences;
-  finding.summary = summary(program, cause, sum, window);
+  finding.summary = summary(program, cause, sum, window) +
+                    class_text(cause, sum, ledger.of(Cause::true_dependency).idle);
   finding.advice = advice(cause, framework_of(program.recording()));
   for (auto const& charge : sum.largest) {
     auto const is_same = charge.held == charge.holder;
@@ -95,6 +96,10 @@ bool meet(std::vector<Interval> const& a, std::vector<Interval> const& b) {
 
 }  // namespace
 
+bool has_several_streams(Program const& program, Index device, Interval window) {
+  return !is_one_stream(work_of_streams(program, device, window));
+}
+
 CauseSum const& sum_of(Ledger const& ledger, Cause cause) {
   return cause == Cause::true_dependency ? ledger.dependent() : ledger.of(cause);
 }
@@ -125,7 +130,7 @@ std::vector<Finding> findings_of(Program const& program,
   of_chain.chain = findings.empty() ? least.chain : least.chain_beside;
   if (static_cast<double>(chain.time()) >=
           least_share(Cause::true_dependency, of_chain) * static_cast<double>(window.length()) &&
-      chain.time() > 0 && !is_one_stream(work_of_streams(program, device, window))) {
+      chain.time() > 0 && has_several_streams(program, device, window)) {
     findings.push_back(finding_of(program, ledger, Cause::true_dependency, device, window));
   }
   sort_findings(findings);

@@ -34,6 +34,9 @@ struct LeastShares {
 /// Orders findings: the largest loss first, and chains of work that needs each other last.
 void sort_findings(std::vector<Finding>& findings);
 
+/// Whether more than one stream of a device has a noticeable part of its work.
+[[nodiscard]] bool has_several_streams(Program const& program, Index device, Interval window);
+
 /// Returns the sum behind a finding.
 [[nodiscard]] CauseSum const& sum_of(Ledger const& ledger, Cause cause);
 

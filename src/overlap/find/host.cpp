@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <unordered_set>
 #include <vector>
 
@@ -94,6 +95,10 @@ void Host::judge_calls() {
     if (recording.calls[activity.call].kind == CallKind::launch) {
       launches.push_back(recording.calls[activity.call].time.length());
     }
+  }
+  if (std::ranges::any_of(recording.calls,
+                          [](Call const& call) { return call.kind == CallKind::query; })) {
+    find_latest_ends();
   }
   std::ranges::sort(issue_times_);
   // The faster ones: where the queue is full, most launches wait.
@@ -195,7 +200,15 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
           break;
         }
       }
-      return run >= 3 ? Cause::host_synchronization : Cause::launch_bound;
+      if (run < 3) {
+        return Cause::launch_bound;
+      }
+      // The first query after the end of all work still belongs to the wait.
+      bool const asks_on =
+          place > 0 && program_.call(thread.calls[place - 1]).kind == CallKind::query;
+      auto const since =
+          asks_on ? program_.call(thread.calls[place - 1]).time.begin : call.time.begin;
+      return has_open_work(since) ? Cause::host_synchronization : Cause::host_busy;
     }
     case CallKind::allocate:
     case CallKind::release:
@@ -249,6 +262,23 @@ bool Host::asks_again(Index before, Index call) const {
   return asks(before) && asks(call) &&
          program_.call(call).time.begin - program_.call(before).time.end <=
              tolerance::kLongOperation;
+}
+
+void Host::find_latest_ends() {
+  std::vector<Index> by_issue(issue_times_.size());
+  std::iota(by_issue.begin(), by_issue.end(), Index{0});
+  std::ranges::stable_sort(by_issue, {}, [&](Index i) { return issue_times_[i]; });
+  latest_ends_.reserve(by_issue.size());
+  Ns latest = 0;
+  for (auto const i : by_issue) {
+    latest = std::max(latest, program_.activity(i).time.end);
+    latest_ends_.push_back(latest);
+  }
+}
+
+bool Host::has_open_work(Ns at) const {
+  auto const issued = std::ranges::upper_bound(issue_times_, at) - issue_times_.begin();
+  return issued > 0 && latest_ends_[static_cast<std::size_t>(issued - 1)] > at;
 }
 
 bool Host::queue_is_full(Index call) const {
@@ -367,6 +397,11 @@ void Host::append_gap(Index thread, Interval time, std::vector<HostState>& state
   }
   if (after != calls.begin() && after != calls.end() && asks_again(*(after - 1), *after)) {
     append(states, {time, Cause::host_synchronization, poll_of(*after)});
+    return;
+  }
+  if (after != calls.begin() && after != calls.end() &&
+      program_.call(*after).kind == CallKind::query && causes_[*after] == Cause::host_busy) {
+    append(states, {time, Cause::host_busy, kNone});  // asks, with nothing to wait for
     return;
   }
   if (!is_long_gap(thread, gap)) {

@@ -71,6 +71,9 @@ class Host {
   [[nodiscard]] Cause judge_copy(Index call) const;
   [[nodiscard]] bool asks_again(Index before, Index call) const;
   [[nodiscard]] bool queue_is_full(Index call) const;
+  /// Whether a device still had work to do that had been issued before a time.
+  [[nodiscard]] bool has_open_work(Ns at) const;
+  void find_latest_ends();
   void append_calls(Index thread, Interval time, std::vector<HostState>& states) const;
   void append_gap(Index thread, Interval time, std::vector<HostState>& states) const;
   void lay_overheads(Index thread, Interval time, std::vector<HostState>& states) const;
@@ -81,7 +84,9 @@ class Host {
   std::unordered_map<Index, Index> polls_;  ///< by query, the first one of its loop
   std::vector<bool> first_launches_;
   std::vector<Ns> issue_times_;  ///< of all activities, ascending
-  Ns usual_launch_ = 0;          ///< the median length of a launch's call
+  /// As issue_times_, of the activities issued until then; empty if nothing asks for work.
+  std::vector<Ns> latest_ends_;
+  Ns usual_launch_ = 0;  ///< the median length of a launch's call
 };
 
 /// Returns whether a copy reads or writes pageable host memory.

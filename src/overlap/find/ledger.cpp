@@ -63,7 +63,9 @@ void Ledger::add_beside(Charge const& charge) {
 
 void Ledger::gather(CauseSum& sum, Charge const& charge) {
   auto const length = charge.time.length();
-  (charge.kind == TimeClass::idle ? sum.idle : sum.lost) += length;
+  (charge.kind == TimeClass::idle   ? sum.idle
+   : charge.kind == TimeClass::lost ? sum.lost
+                                    : sum.beside) += length;
   if (!sum.intervals.empty() && sum.intervals.back().end == charge.time.begin) {
     sum.intervals.back().end = charge.time.end;
   } else {

@@ -56,8 +56,9 @@ struct CauseSum {
   std::uint64_t occurrences = 0;
   Ns idle = 0;
   Ns lost = 0;
+  Ns beside = 0;  ///< that has the class `overlapped` or `alone`
 
-  [[nodiscard]] Ns time() const noexcept { return idle + lost; }
+  [[nodiscard]] Ns time() const noexcept { return idle + lost + beside; }
 };
 
 /// Takes a device's time, charge by charge, and keeps the sums by class and cause.

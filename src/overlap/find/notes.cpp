@@ -239,6 +239,15 @@ void add_note_of_start(Report& report) {
   }
 }
 
+std::string replay_text(ReplayCheck const& check, bool is_trusted) {
+  return fmt::format(
+      "Simulated as it was, the recorded program takes {} instead of {}. {}",
+      duration_text(check.replayed),
+      duration_text(check.recorded),
+      is_trusted ? "Predictions are ratios of two simulations, applied to the recorded window."
+                 : "Predictions cannot be trusted: what they gain ranges down to nothing.");
+}
+
 std::string harmless_text(
     Recording const& recording, Index device, Cause cause, Ns time, Interval window) {
   return fmt::format(

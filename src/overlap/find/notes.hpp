@@ -22,6 +22,9 @@ void add_notes(Report& report,
 /// Says where the program's start ends, if the window contains it and much of the time went there.
 void add_note_of_start(Report& report);
 
+/// Says how far the replay of the recorded program is from the recording.
+[[nodiscard]] std::string replay_text(ReplayCheck const& check, bool is_trusted);
+
 /// Says that work waited at no loss.
 [[nodiscard]] std::string harmless_text(
     Recording const& recording, Index device, Cause cause, Ns time, Interval window);

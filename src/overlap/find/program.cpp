@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -233,6 +234,36 @@ std::optional<bool> Program::declared(Index before, Index after) const {
     }
   }
   return false;
+}
+
+NextActivities::NextActivities(Program const& program, Index device) : program_(program) {
+  for (auto const stream : program.streams_of(device)) {
+    all_.push_back(program.of_stream(stream).front());
+  }
+  std::ranges::sort(all_, std::ranges::greater());
+}
+
+std::span<Index const> NextActivities::from(Ns time) {
+  constexpr std::size_t kMostStreams = 64;
+  bool is_new = first_.empty();
+  // Activities are ordered by their begin.
+  while (!all_.empty() && program_.activity(all_.back()).time.begin < time) {
+    auto next = program_.next(all_.back());
+    all_.pop_back();
+    while (next != kNone && program_.activity(next).time.begin < time) {
+      next = program_.next(next);
+    }
+    if (next != kNone) {
+      all_.insert(std::ranges::upper_bound(all_, next, std::ranges::greater()), next);
+    }
+    is_new = true;
+  }
+  if (is_new) {
+    first_.assign(all_.end() - static_cast<std::ptrdiff_t>(std::min(all_.size(), kMostStreams)),
+                  all_.end());
+    std::ranges::sort(first_, {}, [&](Index i) { return program_.activity(i).stream; });
+  }
+  return first_;
 }
 
 }  // namespace msstream::overlap

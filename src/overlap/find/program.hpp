@@ -120,4 +120,19 @@ class Program {
   std::vector<Index> needs_;
 };
 
+/// The next activity of each stream of a device, from one instant to the next.
+class NextActivities {
+ public:
+  NextActivities(Program const& program, Index device);
+
+  /// Returns the first activity of each stream that begins at a time or later, ordered by streams.
+  /// Of many streams, only those whose activities begin first. Times must not descend.
+  [[nodiscard]] std::span<Index const> from(Ns time);
+
+ private:
+  Program const& program_;
+  std::vector<Index> all_;  ///< the first to begin last
+  std::vector<Index> first_;
+};
+
 }  // namespace msstream::overlap

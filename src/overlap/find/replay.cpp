@@ -45,6 +45,44 @@ Replay::Replay(Program const& program,
   take_steps();
   take_work();
   find_pinned_rates();
+  find_engines();
+}
+
+Ns Replay::recorded_ns() const {
+  Ns end = start_;
+  for (auto const i : activities_) {
+    end = std::max(end, program_.activity(i).time.end);
+  }
+  return end - start_;
+}
+
+/// Finds how many copies of one direction each device runs at once. There is one engine for uploads
+/// and one for downloads, whose recorded times may contain the time in the queue. Copies to several
+/// other devices, and those inside a device, have several engines: as many as were seen at work.
+/// Copies that share half of the shorter one's time ran at once; a smaller part may be due to the
+/// clock.
+void Replay::find_engines() {
+  std::array<int, kDirections> one{};
+  one.fill(1);
+  engines_.assign(program_.recording().devices.size(), one);
+  std::map<std::pair<Index, CopyDirection>, std::vector<Interval>> running;
+  for (auto const i : activities_) {
+    auto const& copy = program_.activity(i);
+    if (copy.kind != ActivityKind::copy || copy.direction == CopyDirection::h2d ||
+        copy.direction == CopyDirection::d2h) {
+      continue;
+    }
+    auto const device = program_.device_of(i);
+    auto& open = running[{device, copy.direction}];
+    std::erase_if(open, [&](Interval const& other) { return other.end <= copy.time.begin; });
+    auto const at_once = std::ranges::count_if(open, [&](Interval const& other) {
+      auto const shared = std::min(other.end, copy.time.end) - copy.time.begin;
+      return 2 * shared >= std::min(other.length(), copy.time.length());
+    });
+    auto& engines = engines_[device][static_cast<std::size_t>(copy.direction)];
+    engines = std::max(engines, static_cast<int>(at_once) + 1);
+    open.push_back(copy.time);
+  }
 }
 
 /// Finds how fast a device copies from and to pinned memory: the median of the large copies that

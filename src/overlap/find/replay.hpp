@@ -61,9 +61,14 @@ class Replay {
   Replay(Program const& program, Host const& host, Collectives const& collectives, Interval window);
 
   [[nodiscard]] Replayed run(Fix const& fix) const;
+  /// Returns the time that the recorded program took, from the instant at which a replay begins to
+  /// the end of the last activity. A replay without a fix should take as long.
+  [[nodiscard]] Ns recorded_ns() const;
 
  private:
   class Run;
+
+  static constexpr std::size_t kDirections = 6;  ///< of CopyDirection
 
   /// A call of a thread that matters to the device or takes time.
   struct Step {
@@ -90,6 +95,7 @@ class Replay {
   void take_steps();
   void take_work();
   void find_pinned_rates();
+  void find_engines();
   void find_targets(Step& step);
   [[nodiscard]] Interval time_of(Index call) const;
   [[nodiscard]] Index last_ended(Index stream, Ns at) const;
@@ -113,6 +119,8 @@ class Replay {
   std::vector<Step> steps_;        ///< by the begin of their calls
   std::vector<Index> targets_;
   std::vector<double> pinned_rates_;  ///< of each device, bytes per ns
+  /// The copies that a device was seen to run at once, at least 1: of each device, by direction.
+  std::vector<std::array<int, kDirections>> engines_;
 };
 
 }  // namespace msstream::overlap

@@ -5,6 +5,7 @@
 #include "runtime/sim/sim_load.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -41,11 +42,13 @@ class Replay::Run {
         after_step_(replay.steps_.size()),
         works_of_step_(replay.steps_.size()),
         waiters_(replay.activities_.size()),
-        after_(replay.activities_.size()) {
+        after_(replay.activities_.size()),
+        engines_(replay.engines_) {
     for (auto const& device : replay.program_.recording().devices) {
       loads_.emplace_back(device.sms > 0 ? device.sms : kAssumedSms);
       waiting_.emplace_back();
       full_.push_back(0);
+      has_changed_.push_back(false);
     }
     link_steps();
     link_activities();
@@ -93,10 +96,14 @@ class Replay::Run {
           }
         } else {
           waiting_[device_of(which)].push_back(which);
+          has_changed_[device_of(which)] = true;
         }
       }
       for (std::size_t device = 0; device < waiting_.size(); ++device) {
-        start_waiting(device);
+        if (has_changed_[device]) {
+          start_waiting(device);
+          has_changed_[device] = false;
+        }
       }
     }
   }
@@ -352,6 +359,11 @@ class Replay::Run {
 
   [[nodiscard]] bool fills(Work const& work) const { return work.fills && !is_divided(work, fix_); }
 
+  [[nodiscard]] bool queues_for_engine(std::size_t a) const {
+    return activity(a).kind == ActivityKind::copy &&
+           !fix_.overtaking.contains(replay_.activities_[a]);
+  }
+
   void start_waiting(std::size_t device) {
     auto& waiting = waiting_[device];
     std::size_t kept = 0;
@@ -365,14 +377,15 @@ class Replay::Run {
       }
       auto const number = static_cast<sim::StreamNumber>(a);
       if (activity(a).kind == ActivityKind::copy) {
-        if (fix_.overtaking.contains(replay_.activities_[a])) {
-          loads_[device].start_kernel(number, replay_.device_ns(a, fix_), 0);
-        } else {
-          auto const engine = activity(a).direction == CopyDirection::h2d   ? CopyKind::h2d
-                              : activity(a).direction == CopyDirection::d2h ? CopyKind::d2h
-                                                                            : CopyKind::d2d;
-          loads_[device].start_copy(number, engine, replay_.device_ns(a, fix_));
+        if (queues_for_engine(a)) {
+          auto& idle_engines = engines_[device][static_cast<std::size_t>(activity(a).direction)];
+          if (idle_engines == 0) {
+            waiting[kept++] = a;
+            continue;
+          }
+          --idle_engines;
         }
+        loads_[device].start_kernel(number, replay_.device_ns(a, fix_), 0);
       } else {
         loads_[device].start_kernel(number, replay_.device_ns(a, fix_), replay_.sms_of(a, fix_));
         full_[device] += fills(work) ? 1 : 0;
@@ -382,9 +395,12 @@ class Replay::Run {
   }
 
   void end_activity(std::size_t a) {
-    if (fills(replay_.work_[a]) && activity(a).kind != ActivityKind::copy) {
+    if (queues_for_engine(a)) {
+      ++engines_[device_of(a)][static_cast<std::size_t>(activity(a).direction)];
+    } else if (fills(replay_.work_[a]) && activity(a).kind != ActivityKind::copy) {
       --full_[device_of(a)];
     }
+    has_changed_[device_of(a)] = true;
     missing_[a] = kDone;
     latest_ = now_;
     for (auto const next : after_[a]) {
@@ -414,9 +430,11 @@ class Replay::Run {
   std::vector<std::vector<Index>> works_of_step_;
   std::vector<std::vector<Index>> waiters_;  ///< steps that wait for an activity
   std::vector<std::vector<Index>> after_;
+  std::vector<std::array<int, kDirections>> engines_;  ///< idle ones
   std::vector<sim::DeviceLoad> loads_;
   std::vector<std::vector<std::size_t>> waiting_;  ///< of each device, ready activities
   std::vector<int> full_;
+  std::vector<bool> has_changed_;  ///< devices on which work became ready or ended
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;
   double latest_ = 0;

@@ -91,6 +91,18 @@ struct RecordingCost {
   Ns most_window = 0;
 };
 
+/// The replay of the recorded program without a fix, which should take as long as recorded.
+struct ReplayCheck {
+  Ns recorded = 0;
+  Ns replayed = 0;
+
+  /// By which part of the recorded time the replay is off.
+  [[nodiscard]] double error() const noexcept {
+    auto const off = replayed > recorded ? replayed - recorded : recorded - replayed;
+    return recorded > 0 ? static_cast<double>(off) / static_cast<double>(recorded) : 0;
+  }
+};
+
 /// The explanation of one file or run.
 struct Report {
   Interval window;
@@ -101,6 +113,7 @@ struct Report {
   /// The verdict in one sentence, such as "one stream, launch-bound: 8% busy".
   std::string verdict;
   std::optional<Prediction> together;  ///< after the fixes of all findings, if there are several
+  std::optional<ReplayCheck> replay;   ///< empty without findings
   std::optional<RecordingCost> recording_cost;  ///< of recordings of msstream-overlap run
 };
 

@@ -161,6 +161,32 @@ std::string room_text() {
          "are as fast side by side.";
 }
 
+std::string unknown_waits_text() {
+  return "The recording lacks the waits of streams: more than what was lost is gained only if the "
+         "streams wait for each other less than they seem to.";
+}
+
+std::string untrusted_text() {
+  return "Simulated as it was, the recorded program does not take as long as it did.";
+}
+
+std::string class_text(Cause cause, CauseSum const& sum, Ns steps) {
+  if (cause == Cause::true_dependency) {
+    return " It counts as time alone." +
+           (steps > 0 ? fmt::format(" The {} that count as idle for this cause are the steps from "
+                                    "one activity to the next.",
+                                    duration_text(steps))
+                      : std::string());
+  }
+  if (sum.beside <= 0) {
+    return {};
+  }
+  return fmt::format(" {} as time with two or more activities.",
+                     sum.beside == sum.time()
+                         ? std::string("It counts")
+                         : fmt::format("Of it, {} count", duration_text(sum.beside)));
+}
+
 std::string unrecorded_text(RecordingCost const& cost) {
   auto const least = duration_text(cost.least_window);
   auto const most = duration_text(cost.most_window);

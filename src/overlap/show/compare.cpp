@@ -187,8 +187,13 @@ class ComparisonText {
   }
 
   void row(std::string_view label, Ns before, Ns after, Look look) {
-    auto const room = lines_.width() > 64 ? std::min<std::size_t>(lines_.width() - 58, 52) : 24;
-    auto shown = fit_to(label, room);
+    // The longest label fits beside the cells in 100 columns; in fewer, it has a line of its own.
+    auto const room = lines_.width() > 76 ? std::min<std::size_t>(lines_.width() - 52, 52) : 24;
+    std::string shown(label);
+    if (width_of(shown) > room) {
+      lines_.line("  " + fit_to(shown, lines_.width() - 2));
+      shown.clear();
+    }
     shown.append(room - width_of(shown), ' ');
     auto const cell = [](std::string text, std::size_t width) {
       auto const used = width_of(text);
@@ -243,6 +248,8 @@ void write_work(JsonWriter& json, WorkComparison const& work) {
   json.member("text", work.text);
   json.member("kernels_before", work.kernels_before);
   json.member("kernels_after", work.kernels_after);
+  json.member("graphs_before", work.graphs_before);
+  json.member("graphs_after", work.graphs_after);
   json.key("differences");
   json.begin_array(Layout::lines);
   for (auto const& one : work.differences) {

@@ -67,6 +67,13 @@ class ReportWriter {
     json_.end_object();
     json_.member("verdict", report_.verdict);
     write("together", report_.together);
+    if (auto const& replay = report_.replay) {
+      json_.key("replay");
+      json_.begin_object();
+      json_.member("recorded_ns", replay->recorded);
+      json_.member("replayed_ns", replay->replayed);
+      json_.end_object();
+    }
     write(report_.recording_cost);
     json_.key("devices");
     json_.begin_array(Layout::lines);

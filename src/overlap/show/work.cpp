@@ -119,7 +119,9 @@ std::string totals_text(WorkComparison const& work) {
                         of,
                         factor_text(before, after));
   };
-  if (work.kernels_before != work.kernels_after) {
+  if (work.graphs_before != work.graphs_after) {
+    // Their kernels were not recorded.
+  } else if (work.kernels_before != work.kernels_after) {
     add(work.kernels_before, work.kernels_after, "kernels");
   } else if (std::ranges::any_of(work.differences,
                                  [](auto const& one) { return one.what == "kernel"; })) {
@@ -135,12 +137,10 @@ std::string totals_text(WorkComparison const& work) {
   return text;
 }
 
-Verdict verdict_of(WorkComparison const& work, bool graphs_differ) {
-  if (graphs_differ) {
-    return Verdict::unknown;
-  }
+Verdict verdict_of(WorkComparison const& work) {
+  bool const graphs_differ = work.graphs_before != work.graphs_after;
   if (work.differences.empty()) {
-    return Verdict::equal;
+    return graphs_differ ? Verdict::unknown : Verdict::equal;
   }
   std::int64_t kernels = 0;
   for (auto const& one : work.differences) {
@@ -151,8 +151,22 @@ Verdict verdict_of(WorkComparison const& work, bool graphs_differ) {
       return Verdict::different;
     }
   }
+  if (graphs_differ) {
+    return Verdict::unknown;
+  }
   return kernels > std::max(work.kernels_before, work.kernels_after) / kSimilar ? Verdict::different
                                                                                 : Verdict::similar;
+}
+
+/// Says how many launches of both kinds there were, and why their kernels are not compared.
+std::string graphs_text(WorkComparison const& work) {
+  return fmt::format(
+      "Kernels cannot be compared, since those of whole graphs were not recorded: {} → {} kernels "
+      "outside of graphs, {} → {} launches of whole graphs.",
+      report::grouped(work.kernels_before),
+      report::grouped(work.kernels_after),
+      report::grouped(work.graphs_before),
+      report::grouped(work.graphs_after));
 }
 
 /// Says what follows from other work.
@@ -224,9 +238,14 @@ WorkComparison compare_work(std::optional<WorkDone> const& before,
   work.kernels_after = sum_of(after->kernels);
   work.differences = differences_of("bytes", before->copied, after->copied);
   work.steps = compare_ranges(*before, *after, work.differences);
-  std::ranges::move(differences_of("kernel", before->kernels, after->kernels),
-                    std::back_inserter(work.differences));
-  work.verdict = verdict_of(work, before->graphs != after->graphs);
+  work.graphs_before = before->graphs;
+  work.graphs_after = after->graphs;
+  bool const graphs_differ = before->graphs != after->graphs;
+  if (!graphs_differ) {
+    std::ranges::move(differences_of("kernel", before->kernels, after->kernels),
+                      std::back_inserter(work.differences));
+  }
+  work.verdict = verdict_of(work);
   auto const totals = totals_text(work);
   switch (work.verdict) {
     case Verdict::equal:
@@ -238,17 +257,21 @@ WorkComparison compare_work(std::optional<WorkDone> const& before,
       work.text = fmt::format("Nearly equal: {}.", totals);
       break;
     case Verdict::different:
-      work.text = fmt::format(
-          "Not equal: {}. The times are not comparable. {}", totals, advice_of(work.steps));
+      work.text = fmt::format("Not equal: {}. The times are not comparable. {}{}",
+                              totals,
+                              advice_of(work.steps),
+                              graphs_differ ? " " + graphs_text(work) : std::string());
       break;
     case Verdict::unknown:
       work.text = fmt::format(
-          "Unknown: {} → {} launches of whole graphs, whose kernels were not recorded{}{}. Record "
-          "with --graph-nodes to compare them.",
-          report::grouped(before->graphs),
-          report::grouped(after->graphs),
-          totals.empty() ? "" : "; ",
-          totals);
+          "{}{}. {} The times compare if both did as many steps; record with --graph-nodes to "
+          "compare kernels.",
+          totals.empty() ? "As many bytes copied" : "Nearly as much copied: " + totals,
+          work.steps ? fmt::format(", {} {}",
+                                   count_text(work.steps->after.count, "range", "ranges"),
+                                   work.steps->name)
+                     : std::string(),
+          graphs_text(work));
       break;
   }
   return work;

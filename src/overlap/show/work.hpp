@@ -38,7 +38,7 @@ struct WorkComparison {
     equal,
     similar,    ///< no count differs by more than 1%
     different,  ///< the times are not comparable
-    unknown,    ///< the kernels of graphs, or all counts, are missing
+    unknown,    ///< no other count differs, but the kernels of graphs, or all counts, are missing
   };
   /// A count that differs.
   struct Difference {
@@ -58,6 +58,8 @@ struct WorkComparison {
   std::string text;                 ///< sentences that say so, and what follows
   std::int64_t kernels_before = 0;  ///< of all names
   std::int64_t kernels_after = 0;
+  std::int64_t graphs_before = 0;  ///< launches of whole graphs
+  std::int64_t graphs_after = 0;
   std::vector<Difference> differences;  ///< bytes and ranges, then kernels, the largest first
   std::optional<Steps> steps;
 };

@@ -2,6 +2,7 @@
 #include "overlap/find/find.hpp"
 
 #include "overlap/find/hand_made.hpp"
+#include "overlap/find/program.hpp"
 
 #include <gtest/gtest.h>
 
@@ -54,6 +55,28 @@ void expect_adds_up(Report const& report) {
       sum += time.time;
     }
     EXPECT_EQ(sum, report.window.length());
+  }
+}
+
+/// Of 100 streams, each with three kernels, those that begin next are looked at.
+TEST(NextActivitiesTest, of_many_streams_the_next_ones_are_given) {
+  HandMade made(100);
+  for (int i = 0; i < 300; ++i) {
+    made.kernel(static_cast<Index>(i % 100), i, 10.0 * i + 1'000, 10.0 * i + 1'005);
+  }
+  made.recording.sort();
+  Program const program(made.recording);
+  NextActivities next(program, 0);
+  EXPECT_EQ(next.from(0).size(), 64U);
+  for (Ns const time : {1'000'000, 1'000'001, 2'495'000, 3'700'000, 3'989'000}) {
+    auto const given = next.from(time);
+    auto const left = static_cast<std::size_t>((3'990'000 - time) / 10'000 + 1);
+    ASSERT_EQ(given.size(), std::min<std::size_t>(left, 64)) << time;
+    for (auto const i : given) {
+      auto const begin = program.activity(i).time.begin;
+      EXPECT_GE(begin, time);
+      EXPECT_LT(begin, time + 65 * 10'000);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 // as the recording.
 #include "overlap/cases/trace_builder.hpp"
 #include "overlap/find/find.hpp"
+#include "overlap/find/hand_made.hpp"
 #include "overlap/find/replay.hpp"
 
 #include <gmock/gmock.h>
@@ -127,6 +128,99 @@ TEST(PredictionsTest, graphs_at_once_do_not_wait_for_each_other_in_a_replay) {
   auto const window = *recording.extent();
   auto const replayed = Replay(order, host, collectives, window).run({}).makespan_ns;
   EXPECT_NEAR(replayed / static_cast<double>(window.length()), 1, 0.05);
+}
+
+/// Copies to several devices at once, as a device sends its parts of a table.
+TEST(PredictionsTest, peer_copies_that_were_seen_at_once_are_replayed_at_once) {
+  HandMade program(4);
+  for (int i = 0; i < 10; ++i) {
+    for (Index peer = 0; peer < 4; ++peer) {
+      double const begin = 250.0 * i + 3 * peer;
+      program.copy(peer, CopyDirection::peer, begin, begin + 10, begin + 210);
+    }
+  }
+  program.recording.sort();
+  Program const order(program.recording);
+  Host const host(order);
+  Collectives const collectives(order);
+  Replay const replay(order, host, collectives, *program.recording.extent());
+  EXPECT_NEAR(replay.run({}).makespan_ns / static_cast<double>(replay.recorded_ns()), 1, 0.02);
+}
+
+/// The waits of the second stream, which needs what the first one computes, were not recorded.
+TEST(PredictionsTest, without_waits_the_host_gains_at_most_what_it_lost) {
+  for (bool const has_waits : {false, true}) {
+    HandMade program;
+    program.recording.has_syncs = has_waits;
+    for (int i = 0; i < 20; ++i) {
+      double const start = 600.0 * i;
+      program.kernel(0, start, start + 10, start + 200);
+      program.call(CallKind::wait_event, start + 3, start + 4);
+      program.kernel(1, start + 5, start + 202, start + 400);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    auto const* const finding = predicted(report, Cause::host_busy);
+    ASSERT_NE(finding, nullptr);
+    ASSERT_TRUE(finding->prediction);
+    auto const gain = finding->prediction->before - finding->prediction->after;
+    EXPECT_EQ(gain <= finding->lost, !has_waits);
+    if (!has_waits) {
+      ASSERT_TRUE(finding->prediction->range);
+      EXPECT_LT(finding->prediction->range->least, finding->prediction->after);
+      EXPECT_THAT(finding->prediction->range->why, HasSubstr("lacks the waits of streams"));
+    }
+  }
+}
+
+/// Uploads of three streams at once take three times as long in a replay, which has one engine.
+TEST(PredictionsTest, a_replay_that_is_far_from_the_recording_is_not_trusted) {
+  for (bool const is_wrong : {false, true}) {
+    HandMade program(3);
+    for (int i = 0; i < 20; ++i) {
+      double const start = 600.0 * i;
+      for (Index stream = 0; stream < (is_wrong ? 3 : 1); ++stream) {
+        program.copy(stream, CopyDirection::h2d, start + 3 * stream, start + 20, start + 320);
+      }
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    ASSERT_TRUE(report.replay);
+    ASSERT_FALSE(report.findings.empty());
+    EXPECT_EQ(report.replay->error() > 0.25, is_wrong) << report.replay->error();
+    bool const is_noted = std::ranges::any_of(report.notes, [](std::string const& note) {
+      return note.find("Predictions cannot be trusted") != std::string::npos;
+    });
+    EXPECT_EQ(is_noted, is_wrong);
+    auto const& prediction = report.findings.front().prediction;
+    ASSERT_TRUE(prediction);
+    EXPECT_EQ(prediction->range && prediction->range->most == prediction->before, is_wrong);
+  }
+}
+
+/// A host that asks on although nothing runs any more does not wait for the device.
+TEST(PredictionsTest, queries_after_the_end_of_the_work_are_no_wait) {
+  HandMade program(1);
+  for (int i = 0; i < 10; ++i) {
+    double const start = 1'000.0 * i;
+    program.kernel(0, start, start + 10, start + 200);
+    for (int query = 0; query < 45; ++query) {
+      double const at = start + 10 + 20.0 * query;
+      program.call(CallKind::query, at, at + 2);
+    }
+  }
+  program.recording.sort();
+  auto const report = find(program.recording);
+  Ns waiting = 0;
+  Ns busy = 0;
+  for (auto const& time : report.devices.at(0).times) {
+    waiting +=
+        time.kind == TimeClass::idle && time.cause == Cause::host_synchronization ? time.time : 0;
+    busy += time.kind == TimeClass::idle && time.cause == Cause::host_busy ? time.time : 0;
+  }
+  // Of each 800 us of idle time, the queries find out after at most 20.
+  EXPECT_LT(waiting, 9 * 250 * us);
+  EXPECT_GT(busy, 9 * 500 * us);
 }
 
 TEST(PredictionsTest, a_loop_of_queries_is_a_wait_and_says_for_what) {

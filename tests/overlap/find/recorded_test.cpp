@@ -56,6 +56,37 @@ bool has_cause(Report const& report, Cause cause) {
 
 class RecordedProgram : public testing::TestWithParam<Recorded> {};
 
+/// Returns the idle and lost time of a finding's cause in the accounting.
+Ns charged_to(Report const& report, Finding const& finding) {
+  Ns sum = 0;
+  for (auto const& device : report.devices) {
+    for (auto const& time : device.times) {
+      bool const is_cause = device.device == finding.device && time.cause == finding.cause;
+      sum += is_cause ? time.time : 0;
+    }
+  }
+  return sum;
+}
+
+/// Findings lost what the accounting charges to their cause, or say in which class the rest is.
+TEST_P(RecordedProgram, findings_and_the_accounting_have_one_time) {
+  auto const report = find(recorded(GetParam().name));
+  for (auto const& finding : report.findings) {
+    bool const is_alone = finding.summary.find("counts as time alone") != std::string::npos;
+    bool const is_beside =
+        finding.summary.find("as time with two or more activities") != std::string::npos;
+    bool const is_charged = charged_to(report, finding) == finding.lost;
+    EXPECT_EQ(is_charged, !is_alone && !is_beside) << finding.summary;
+  }
+}
+
+/// A replay without a fix takes as long as recorded, but for copies whose calls were waited for.
+TEST_P(RecordedProgram, is_replayed_as_recorded) {
+  auto const report = find(recorded(GetParam().name));
+  ASSERT_TRUE(report.replay);
+  EXPECT_LT(report.replay->error(), GetParam().expected == Cause::pageable_copy ? 0.15 : 0.05);
+}
+
 TEST_P(RecordedProgram, has_its_cause_and_the_measured_gain) {
   auto const report = find(recorded(GetParam().name));
   ASSERT_FALSE(report.findings.empty());

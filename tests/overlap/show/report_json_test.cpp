@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/show/report_json.hpp"
 
+#include "overlap/find/find.hpp"
+#include "overlap/read/read.hpp"
 #include "overlap/show/example.hpp"
 #include "overlap/show/summary.hpp"
 
@@ -8,9 +10,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <span>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace msstream::overlap {
 namespace {
@@ -18,9 +25,9 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-/// Returns the schema in docs/overlap-report.schema.json.
-json schema() {
-  std::ifstream file(MSSTREAM_SOURCE_FOLDER "/docs/overlap-report.schema.json");
+/// Returns the schema in docs/.
+json schema(std::string const& name = "overlap-report") {
+  std::ifstream file(MSSTREAM_SOURCE_FOLDER "/docs/" + name + ".schema.json");
   return json::parse(file);
 }
 
@@ -76,9 +83,10 @@ void validate(json const& value,
   }
 }
 
-std::vector<std::string> wrong_in(std::string const& text) {
+std::vector<std::string> wrong_in(std::string const& text,
+                                  std::string const& name = "overlap-report") {
   std::vector<std::string> wrong;
-  auto const rules = schema();
+  auto const rules = schema(name);
   validate(json::parse(text), rules, "report", rules, wrong);
   return wrong;
 }
@@ -93,6 +101,33 @@ TEST(OverlapJson, reports_obey_the_schema) {
   EXPECT_THAT(wrong_in(json_text(example.all())), ::testing::IsEmpty());
 }
 
+TEST(OverlapJson, reports_of_the_first_version_obey_the_schema) {
+  auto report = json::parse(json_text(Example().all()));
+  for (auto const* added : {"together", "recording_cost", "work_done", "replay"}) {
+    report["reports"][0].erase(added);
+  }
+  for (auto const* added : {"work", "copies", "by_stream"}) {
+    report["reports"][0]["devices"][0].erase(added);
+  }
+  EXPECT_THAT(wrong_in(report.dump()), ::testing::IsEmpty());
+}
+
+TEST(OverlapJson, reports_of_recorded_programs_obey_the_schema) {
+  std::vector<Summary> summaries;
+  for (auto const& file :
+       std::filesystem::directory_iterator(MSSTREAM_SOURCE_FOLDER "/tests/overlap/recorded")) {
+    auto const recordings = read(file.path());
+    auto const report = find(recordings.at(0));
+    Explained const explained{recordings.at(0), report};
+    EXPECT_THAT(wrong_in(json_text({&explained, 1})), ::testing::IsEmpty()) << file.path();
+    summaries.push_back(summary_of(explained));
+  }
+  ASSERT_GT(summaries.size(), 1U);
+  std::span<Summary const> const all(summaries);
+  auto const comparison = json_text(compare(all.first(all.size() - 1), all.subspan(1)));
+  EXPECT_THAT(wrong_in(comparison, "overlap-comparison"), ::testing::IsEmpty());
+}
+
 TEST(OverlapJson, the_check_of_the_schema_finds_mistakes) {
   auto report = json::parse(json_text(Example().all()));
   report["reports"][0]["findings"][0]["cause"] = "no-such-cause";
@@ -103,9 +138,15 @@ TEST(OverlapJson, the_check_of_the_schema_finds_mistakes) {
 
 TEST(OverlapJson, the_schema_has_every_cause) {
   auto const rules = schema();
-  for (auto const& text : cause_texts()) {
-    auto const& causes = rules["$defs"]["cause"]["enum"];
-    EXPECT_NE(std::ranges::find(causes, json(text.id)), causes.end()) << text.id;
+  auto const of_comparisons = schema("overlap-comparison");
+  auto const& device = of_comparisons["$defs"]["device"]["properties"];
+  for (auto const& causes : {rules["$defs"]["cause"]["enum"],
+                             rules["$defs"]["optional_cause"]["enum"],
+                             device["times"]["items"]["properties"]["cause"]["enum"],
+                             device["findings"]["items"]["properties"]["cause"]["enum"]}) {
+    for (auto const& text : cause_texts()) {
+      EXPECT_NE(std::ranges::find(causes, json(text.id)), causes.end()) << text.id;
+    }
   }
 }
 

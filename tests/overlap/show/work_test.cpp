@@ -103,8 +103,34 @@ TEST(OverlapWork, whole_graphs_hide_their_kernels) {
   after.graphs = 10;
   auto const work = compare_work(ten_steps(), after);
   EXPECT_EQ(work.verdict, Verdict::unknown);
-  EXPECT_THAT(work.text, HasSubstr("0 → 10 launches of whole graphs"));
+  EXPECT_THAT(work.text, HasSubstr("As many bytes copied, 10 ranges step *. Kernels cannot be"));
+  EXPECT_THAT(work.text, HasSubstr("20 → 0 kernels outside of graphs, 0 → 10 launches of whole"));
   EXPECT_THAT(work.text, HasSubstr("--graph-nodes"));
+  EXPECT_TRUE(work.differences.empty());
+}
+
+TEST(OverlapWork, whole_graphs_that_copy_other_bytes_are_other_work) {
+  auto after = ten_steps();
+  after.kernels.clear();
+  after.graphs = 10;
+  after.copied["h2d"] = 2'500;
+  auto const work = compare_work(ten_steps(), after);
+  EXPECT_EQ(work.verdict, Verdict::different);
+  EXPECT_THAT(work.text, HasSubstr("Not equal: 5,000 → 2,500 bytes h2d, 0.50x. The times are not"));
+  EXPECT_THAT(work.text, HasSubstr("Kernels cannot be compared"));
+  ASSERT_EQ(work.differences.size(), 1U);
+}
+
+TEST(OverlapWork, names_of_causes_are_whole_in_any_width) {
+  Example const example;
+  auto before = summary_of(example.explained());
+  before.devices[0].times.push_back({TimeClass::lost, Cause::host_synchronization, 1'000});
+  auto const comparison = compare({&before, 1}, {&before, 1});
+  for (std::size_t const width : {50U, 80U, 100U}) {
+    EXPECT_THAT(terminal_text(comparison, {.width = width}),
+                HasSubstr("one alone, others waited: host-synchronization"))
+        << width;
+  }
 }
 
 TEST(OverlapWork, reports_of_older_versions_have_no_counts) {

@@ -346,14 +346,22 @@ class Nccl final : public Transport {
   template <class Look>
   [[nodiscard]] ncclResult_t settled(std::chrono::steady_clock::time_point deadline,
                                      Look const& look) {
+    // NCCL enqueues a small collective on a thread of its own within some 10 µs; a sleep of any
+    // length would last longer.
+    constexpr auto kForEnqueueing = std::chrono::milliseconds(1);
+    auto const sleeps_from = std::chrono::steady_clock::now() + kForEnqueueing;
     auto state = ncclInProgress;
     for (;;) {
       if (auto const result = ncclCommGetAsyncError(comm_, &state); result != ncclSuccess) {
         return result;
       }
-      if (state != ncclInProgress || peers_->has_failed() ||
-          std::chrono::steady_clock::now() > deadline) {
+      auto const now = std::chrono::steady_clock::now();
+      if (state != ncclInProgress || peers_->has_failed() || now > deadline) {
         return state;
+      }
+      if (now < sleeps_from) {
+        std::this_thread::yield();
+        continue;
       }
       look();
       std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -45,7 +45,8 @@ void TapeState::record(std::string_view name,
                    scope.includes_grad ? scope.group() : nullptr,
                    std::move(looked_up),
                    std::move(backward),
-                   issued_at});
+                   issued_at,
+                   std::exchange(recorded_reads, reads.size())});
   if (searches != nullptr) {
     auto const& node = nodes.back();
     searches->search_operation(node.name, node.output.any(), std::exchange(inputs, {}), issued_at);
@@ -81,6 +82,9 @@ void TapeState::keep_unreached(LookedUpTables looked_up) {
 
 void TapeState::add_rows(AnyTensor const& table, ops::detail::TableGradient rows) {
   auto const range = MemoryRange::of(table);
+  if (watch != nullptr) {
+    watch->before_gradient(range);
+  }
   auto* lookups = row_gradients.find(range);
   if (lookups == nullptr) {
     lookups = &row_gradients.emplace(range, {table.block(), {}});
@@ -109,6 +113,9 @@ GradientTape<detail::AnyRuntime>::GradientTape(std::shared_ptr<detail::DeviceSta
 GradientTape<detail::AnyRuntime>::~GradientTape() = default;
 
 void detail::AnyTape::note_input(detail::AnyTensor const& input) {
+  if (!paused_) {
+    state_->reads.push_back(detail::MemoryRange::of(input));
+  }
   if (state_->searches != nullptr && !paused_ && input.shape().count() > 0 &&
       !state_->recorded.overlaps(detail::MemoryRange::of(input))) {
     state_->inputs.push_back(input);
@@ -167,6 +174,10 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
         "backward from a tensor that this tape did not record, or has dropped since, as an earlier "
         "backward() and clear() do");
   }
+  if (state.is_reduced) {
+    throw std::logic_error(
+        "backward after a DataParallel has averaged the gradients of this tape; call clear()");
+  }
   ++state.backward_count;
   state.stepped.clear();
   detail::GradientScopes scopes;
@@ -198,7 +209,12 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
       node.play_back(*this, gradient);
       state.playing = nullptr;
     }
+    if (state.watch != nullptr) {
+      state.watch->after_operation(state.nodes.size());
+    }
   }
+  state.reads.clear();
+  state.recorded_reads = 0;
   state.unique_rows.clear();
   state.recorded.clear();
 }
@@ -215,6 +231,9 @@ void detail::AnyTape::add_gradient(detail::Floats const& tensor,
   }
   auto const range = detail::MemoryRange::of(tensor.any());
   state_->refuse_results_within(range, tensor.shape());
+  if (state_->watch != nullptr) {
+    state_->watch->before_gradient(range);
+  }
   state_->search_gradient(gradient.any(), {}, issued_at);
   if (auto* const found = state_->gradients.find(range)) {
     found->value.add(gradient, issued_at);
@@ -281,6 +300,9 @@ std::vector<std::shared_ptr<detail::OwnedParameters const>> const& detail::AnyTa
 
 void detail::AnyTape::clear() {
   state_->nodes.clear();
+  state_->reads.clear();
+  state_->recorded_reads = 0;
+  state_->is_reduced = false;
   state_->gradients.clear();
   state_->taken.clear();
   state_->row_gradients.clear();

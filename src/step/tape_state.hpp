@@ -17,6 +17,7 @@
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <source_location>
@@ -27,6 +28,16 @@
 #include <vector>
 
 namespace msstream::detail {
+
+/// Learns of the gradients of a backward as they come.
+class GradientWatch {
+ public:
+  virtual ~GradientWatch() = default;
+  /// Called before a tensor gets a gradient or a further one.
+  virtual void before_gradient(MemoryRange const& elements) = 0;
+  /// Called when an operation has been played back and `left` operations have not.
+  virtual void after_operation(std::size_t left) = 0;
+};
 
 /// The state of a GradientTape: the recorded operations and the gradients.
 struct TapeState {
@@ -60,6 +71,7 @@ struct TapeState {
     LookedUpTables looked_up;
     AnyTape::Backward play_back;
     std::source_location issued_at;  ///< the source location of the operation
+    std::size_t first_read;          ///< the index in `reads` of the first input that it noted
   };
 
   explicit TapeState(std::shared_ptr<DeviceState> of) : device(std::move(of)) {}
@@ -93,6 +105,10 @@ struct TapeState {
   std::shared_ptr<DeviceState> device;
   std::int64_t backward_count = 0;  ///< the number of backward() calls since clear()
   std::vector<Node> nodes;
+  std::vector<MemoryRange> reads;  ///< the noted inputs of all operations, in their order
+  std::size_t recorded_reads = 0;  ///< the number of reads of operations that are recorded
+  GradientWatch* watch = nullptr;  ///< null without a DataParallel
+  bool is_reduced = false;         ///< whether gradients are sums over ranks, since clear()
   HeldSums gradients;
   std::vector<HeldSums::Entry> taken;                 ///< gradients of the current node's output
   ByMemory<Held<std::vector<Lookup>>> row_gradients;  ///< at least one per range

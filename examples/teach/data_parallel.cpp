@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trains one model on three ranks, which are threads, each on its part of the batch: the gradients
+// are averaged beside the backward, though the parts have different numbers of rows.
+#include "teach.hpp"
+
+#include <msstream/msstream.hpp>
+#include <msstream/step/data_parallel.hpp>
+
+#include <iostream>
+#include <vector>
+
+namespace ms = msstream;
+using R = ms::Host;  // the runtime on which ranks may be threads
+
+namespace {
+
+constexpr int kRows = 64;
+
+void train(ms::comm::World const& world) {
+  ms::Device<R> const device;
+  ms::comm::Communicator<R> const ranks(device, world);
+  auto const rows = ms::batch_parts(kRows, world.size())[world.rank()];
+  std::vector<float> numbers(kRows);
+  std::vector<float> labels(kRows);
+  for (int row = 0; row < kRows; ++row) {
+    numbers[row] = static_cast<float>(row % 16) / 8 - 1;
+    labels[row] = row % 16 > 8 ? 1.0F : 0.0F;
+  }
+  auto const x = ms::to_device(device, numbers, {kRows, 1}).rows(rows.begin, rows.end);
+  auto const y = ms::to_device(device, labels, {kRows, 1}).rows(rows.begin, rows.end);
+  auto const samples =
+      ms::to_device(device, std::vector<float>{static_cast<float>(rows.rows())}, {1});
+
+  ms::Parameters<R> parameters(device);
+  auto const weight = parameters.dense("weight", {1, 1});
+  ms::DataParallel<R> const parallel(parameters, ranks);  // the ranks begin with equal weights
+  ms::Optimizer<R> optimizer(device, {.kind = ms::ops::OptimizerKind::sgd, .learning_rate = 1});
+  optimizer.add(parameters);
+  ms::GradientTape<R> tape(device);
+  for (int step = 0; step < 100; ++step) {
+    auto const logits = ms::ops::matmul(tape, x, weight);
+    auto const loss = ms::ops::mean_bce_with_logits(tape, logits, y);
+    parallel.backward(tape, parallel.weighted(tape, loss, samples));
+    optimizer.step(tape);
+    tape.clear();
+  }
+  auto const trained = ms::to_host(weight)[0];
+  teach::expect(trained > 1, "the weight of " + to_string(world));
+  if (world.rank() == 0) {
+    std::cout << "three ranks have trained the weight " << trained << '\n';
+  }
+}
+
+}  // namespace
+
+int main() {
+  return teach::run([] { ms::comm::run_as_threads(3, train); });
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/comm/communicator.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/parameters.hpp>
+#include <msstream/tensor/detail/typed.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <source_location>
+
+namespace msstream {
+
+struct DataParallelOptions {
+  /// Gradients are put together into buckets of at most this size, except for a gradient that is
+  /// larger by itself. Small buckets start earlier, and cost a latency each.
+  std::int64_t bucket_bytes = std::int64_t{25} << 20U;
+  /// mean, or sum.
+  comm::Reduction reduction = comm::Reduction::mean;
+};
+
+namespace detail {
+
+/// The implementation of DataParallel<R>, compiled once for all runtimes.
+class AnyDataParallel {
+ public:
+  AnyDataParallel(Parameters<AnyRuntime> const& parameters,
+                  comm::detail::AnyCommunicator const& communicator,
+                  DataParallelOptions const& options,
+                  std::source_location issued_at);
+
+  void backward(AnyTape& tape, Floats const& loss, std::source_location issued_at) const;
+  [[nodiscard]] Floats weighted(AnyTape& tape,
+                                Floats const& loss,
+                                Floats const& samples,
+                                std::source_location issued_at) const;
+
+ private:
+  Parameters<AnyRuntime> parameters_;
+  comm::detail::AnyCommunicator communicator_;
+  DataParallelOptions options_;
+};
+
+}  // namespace detail
+
+/// Trains equal copies of the parameters on all ranks of a communicator, each on a part of the
+/// batch: the constructor gives every rank the values of rank 0, and backward() averages the
+/// gradients.
+///
+///     DataParallel const parallel(parameters, communicator);
+///     …
+///     parallel.backward(tape, loss);  // of this rank's rows
+///     optimizer.step(tape);           // equal on all ranks
+///     tape.clear();
+///
+/// Gradients are averaged in buckets, in the reverse order in which the parameters were made. The
+/// all-reduce of a bucket is issued, to the communicator's group, when the last of its gradients
+/// is, and runs beside the rest of the backward. The elements are combined in the order of the
+/// ranks on the host, and in NCCL's order on GPUs; neither depends on stream groups.
+///
+/// All ranks must have the same parameters, and record the same operations. A frozen parameter
+/// is left as it is. Capture-safe. Use it on one thread.
+template <Runtime R = DefaultRuntime>
+class DataParallel {
+ public:
+  /// Copies the values of rank 0 to the parameters and buffers of all other ranks, except for
+  /// frozen ones. Throws std::invalid_argument for a bucket size below 1 and for a reduction other
+  /// than mean and sum.
+  explicit DataParallel(Parameters<R> const& parameters,
+                        comm::Communicator<R> const& communicator,
+                        DataParallelOptions const& options = {},
+                        std::source_location issued_at = std::source_location::current())
+      : body_(parameters, communicator.any(), options, issued_at) {}
+
+  /// Calls tape.backward(loss), and replaces the gradients of the parameters on the tape by their
+  /// mean or sum over the ranks, those of earlier calls of tape.backward() included: with gradient
+  /// accumulation, only the last micro-batch takes this function. Asynchronous. Until the next
+  /// clear(), backward() may not be called again.
+  ///
+  /// Throws std::logic_error, with the name of the parameter, if a dense parameter that is not
+  /// frozen has no gradient on this rank, if a table has gradients of rows, and if an operation
+  /// that noted only some of its inputs adds a gradient after its bucket. Also throws what
+  /// GradientTape::backward() and comm::all_reduce() throw. The other ranks then get a PeerLost
+  /// when this rank's communicator ends.
+  void backward(GradientTape<R>& tape,
+                Tensor<float, R> const& loss,
+                std::source_location issued_at = std::source_location::current()) const {
+    body_.backward(tape, loss, issued_at);
+  }
+
+  /// Returns `loss`, the mean over this rank's samples, times the number of samples over its mean
+  /// among the ranks. The average of the gradients is then that of all samples, though the ranks
+  /// have different numbers of them. `samples` has one element, at least 1: the number on this
+  /// rank. All ranks must call it. The backward waits for the exchange of these numbers.
+  /// Asynchronous.
+  [[nodiscard]] Tensor<float, R> weighted(
+      GradientTape<R>& tape,
+      Tensor<float, R> const& loss,
+      Tensor<float, R> const& samples,
+      std::source_location issued_at = std::source_location::current()) const {
+    return detail::typed<R>(body_.weighted(tape, loss, samples, issued_at));
+  }
+
+ private:
+  detail::AnyDataParallel body_;
+};
+
+}  // namespace msstream

@@ -161,6 +161,18 @@ TEST(ParquetBadRows, nan_is_missing_for_columns_that_fill_it) {
   EXPECT_THAT(loader.next().value().floats("x"), ElementsAre(9, 7, 7));
 }
 
+TEST(ParquetBadRows, two_fields_of_one_name_are_refused) {
+  testing::TemporaryFolder const folder;
+  auto const path =
+      write_parquet(folder / "twice.parquet",
+                    {{"x", numbers_of({1})}, {"id", ids_of({1})}, {"x", numbers_of({2})}},
+                    1);
+  EXPECT_THAT(message_of<DataError>([&] { ParquetReader(path, {{.name = "x"}}); }),
+              EndsWith("twice.parquet: column 'x': there are 2 fields named 'x'; expected one"));
+  ParquetReader reader(path, {{.name = "id", .type = int64}});
+  EXPECT_THAT(Loader(reader, {}).next().value().ints("id"), ElementsAre(1));
+}
+
 TEST(ParquetBadRows, files_with_other_fields_are_refused_when_they_are_reached) {
   testing::TemporaryFolder const folder;
   auto const good = write_parquet(

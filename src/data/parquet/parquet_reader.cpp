@@ -73,7 +73,17 @@ decltype(auto) with_data_errors(std::string const& file, Call&& call) {
   }
 }
 
-/// Returns the leaf columns of the fields that are read. Throws DataError if one is missing.
+/// Returns how many fields of a file have a name.
+std::ptrdiff_t count_of(parquet::schema::GroupNode const& fields, std::string const& name) {
+  std::ptrdiff_t count = 0;
+  for (int field = 0; field < fields.field_count(); ++field) {
+    count += fields.field(field)->name() == name ? 1 : 0;
+  }
+  return count;
+}
+
+/// Returns the leaf columns of the fields that are read. Throws DataError if one is missing, or if
+/// several have its name.
 std::vector<int> leaves_of(OpenParquet const& file, std::vector<ParquetColumn> const& columns) {
   auto const& schema = *file.reader->parquet_reader()->metadata()->schema();
   std::vector<std::string> roots;
@@ -97,6 +107,13 @@ std::vector<int> leaves_of(OpenParquet const& file, std::vector<ParquetColumn> c
                         column.name,
                         field,
                         fmt::join(roots, ", ")));
+      }
+      if (auto const fields = count_of(*schema.group_node(), field); fields != 1) {
+        throw DataError(fmt::format("{}: column '{}': there are {} fields named '{}'; expected one",
+                                    file.name,
+                                    column.name,
+                                    fields,
+                                    field));
       }
     }
   }

@@ -118,7 +118,7 @@ struct Mlp {
   return p;
 }
 
-void expect_near(std::vector<float> const& values, std::vector<double> const& expected) {
+void expect_values_near(std::vector<float> const& values, std::vector<double> const& expected) {
   ASSERT_EQ(values.size(), expected.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     EXPECT_NEAR(values[i], expected[i], 2e-5 * (1 + std::abs(expected[i]))) << "element " << i;
@@ -135,10 +135,10 @@ struct WayToTrain {
 
 /// Trains on this rank's rows [begin, end), and returns the first and the last values.
 template <Runtime R>
-std::vector<std::vector<float>> train(Rank<R> const& rank,
-                                      WholeBatch const& batch,
-                                      BatchPart const& own,
-                                      WayToTrain const& how) {
+std::vector<std::vector<float>> train_share(Rank<R> const& rank,
+                                            WholeBatch const& batch,
+                                            BatchPart const& own,
+                                            WayToTrain const& how) {
   auto const& device = rank.device;
   Mlp<R> const model(device, static_cast<std::uint64_t>(rank.rank()));
   DataParallel<R> const parallel(
@@ -201,13 +201,13 @@ class DataParallelTest : public RanksTest<R> {
     std::map<int, std::vector<std::vector<float>>> results;
     on_ranks<R>(ranks, [&](Rank<R> const& rank) {
       auto const result =
-          train(rank, batch, batch_parts(batch.rows, rank.size())[rank.rank()], how);
+          train_share(rank, batch, batch_parts(batch.rows, rank.size())[rank.rank()], how);
       std::lock_guard const guard(mutex);
       results[rank.rank()] = result;
     });
     for (auto const& [rank, result] : results) {
       EXPECT_EQ(result, results[0]) << "rank " << rank;
-      expect_near(result[1], reference(result[0], batch, how.clip));
+      expect_values_near(result[1], reference(result[0], batch, how.clip));
     }
     return results[0][1];
   }

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -55,7 +54,8 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
     }
   });
   std::int64_t bytes = 0;
-  for (auto& part : std::views::reverse(parts)) {
+  std::ranges::reverse(parts);
+  for (auto& part : parts) {
     auto const own = static_cast<std::int64_t>(part.parameter.bytes());
     if (buckets_.empty() || bytes + own > options.bucket_bytes) {
       buckets_.emplace_back();

@@ -46,7 +46,7 @@ enum class OptimizerKind : std::uint8_t {
 ///          w = 0 if |z| <= l1, else -(z - sign(z) l1) / ((ftrl_beta + sqrt(n)) / lr + d)
 ///          (FTRL-Proximal: McMahan et al. 2013, algorithm 1; state0 = z, state1 = n). Nothing
 ///          changes in a step with lr = 0. The first steps pull a weight that does not begin with 0
-///          towards 0, unless ftrl_beta = 0. With ftrl_beta = 0 it is 0 until its gradient is not.
+///          towards 0, unless ftrl_beta = 0. A weight whose gradients were all 0 becomes 0, too.
 /// rmsprop: v = b2 v + (1 - b2) g²; w -= lr * g / (sqrt(v) + epsilon)
 ///          (Hinton, Coursera lecture 6e, without momentum; state0 = v).
 /// lion:    w -= lr * (sign(b1 m + (1 - b1) g) + d w); m = b2 m + (1 - b2) g

@@ -59,8 +59,9 @@ class AnyDataParallel {
 /// is, and runs beside the rest of the backward. The elements are combined in the order of the
 /// ranks on the host, and in NCCL's order on GPUs; neither depends on stream groups.
 ///
-/// All ranks must have the same parameters, and record the same operations. A frozen parameter
-/// is left as it is. Capture-safe. Use it on one thread.
+/// All ranks must have made the same parameters in the same order, frozen the same ones, and record
+/// the same operations. Buckets of other sizes are an error; parameters of equal sizes in another
+/// order are not noticed. A frozen parameter is left as it is. Capture-safe. Use it on one thread.
 template <Runtime R = DefaultRuntime>
 class DataParallel {
  public:

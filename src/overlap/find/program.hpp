@@ -126,7 +126,8 @@ class NextActivities {
   NextActivities(Program const& program, Index device);
 
   /// Returns the first activity of each stream that begins at a time or later, ordered by streams.
-  /// Of many streams, only those whose activities begin first. Times must not descend.
+  /// If there are more streams than 64, returns only the 64 activities that begin first. Each
+  /// call's time must not be before that of the call before.
   [[nodiscard]] std::span<Index const> from(Ns time);
 
  private:

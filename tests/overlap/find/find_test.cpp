@@ -58,7 +58,7 @@ void expect_adds_up(Report const& report) {
   }
 }
 
-/// Of 100 streams, each with three kernels, those that begin next are looked at.
+/// NextActivities gives at most 64 of 100 streams: the ones whose kernels begin next.
 TEST(NextActivitiesTest, of_many_streams_the_next_ones_are_given) {
   HandMade made(100);
   for (int i = 0; i < 300; ++i) {

@@ -218,7 +218,8 @@ TEST(PredictionsTest, queries_after_the_end_of_the_work_are_no_wait) {
         time.kind == TimeClass::idle && time.cause == Cause::host_synchronization ? time.time : 0;
     busy += time.kind == TimeClass::idle && time.cause == Cause::host_busy ? time.time : 0;
   }
-  // Of each 800 us of idle time, the queries find out after at most 20.
+  // The device is idle for 800 us at a time. A query that sees this comes 20 us later at most, and
+  // from then on the host waits for nothing.
   EXPECT_LT(waiting, 9 * 250 * us);
   EXPECT_GT(busy, 9 * 500 * us);
 }

@@ -18,7 +18,7 @@ struct NormPiece {
   bool aligned;
 };
 using NormTable = PieceTable<NormPiece, 64>;
-static_assert(sizeof(NormTable) + 2 * sizeof(void*) <= 4096,
+static_assert(sizeof(NormTable) + 3 * sizeof(void*) <= 4096,
               "what every device takes as parameters of a kernel");
 
 /// Loads elements of the rows of one table among the gradients of many. Quads lie within rows if
@@ -51,8 +51,8 @@ __device__ typename QuadPlace<Quads>::Values load_part_of_many(QuadPlace<Quads> 
 }
 
 /// Adds the squares of one chunk of a gradient per block.
-__global__ void __launch_bounds__(kBlockThreads)
-    norm_parts_kernel(__grid_constant__ NormTable const table, float factor, double* sums) {
+__global__ void __launch_bounds__(kBlockThreads) norm_parts_kernel(
+    __grid_constant__ NormTable const table, float factor, bool keeps_infinite, double* sums) {
   auto const& piece = piece_of_block(table.pieces, table.count);
   auto const& part = piece.part;
   auto const first_row = part.is_part ? part.row_count[-1] : 0;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 #pragma unroll
     for (int lane = 0; lane < place.kLanes; ++lane) {
       // Elements that do not exist are 0, and add nothing.
-      double const value = clipped(values.lanes[lane], factor, part.clip_value);
+      double const value = counted(values.lanes[lane], factor, part.clip_value, keeps_infinite);
       sum = __fma_rn(value, value, sum);
     }
   }
@@ -154,7 +154,7 @@ void advance_step_by_norm(CudaStream stream,
   auto const launch = [&] {
     if (table.count > 0) {
       norm_parts_kernel<<<grid_for(table.blocks, 1), kBlockThreads, 0, stream.handle>>>(
-          table, advance.gradient_factor, sums + launched);
+          table, advance.gradient_factor, advance.skip_non_finite, sums + launched);
       check_launch("gradient_norm");
       launched += table.blocks;
       table = {};

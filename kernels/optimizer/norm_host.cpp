@@ -39,7 +39,7 @@ void advance_state(StepAdvance const& advance, double norm, StepState& state) {
 }
 
 /// Writes the sums of the squares of the chunks of one gradient.
-void sum_chunks(NormPart const& part, float factor, double* sums) {
+void sum_chunks(NormPart const& part, StepAdvance const& advance, double* sums) {
   auto const first_row = part.is_part ? part.row_count[-1] : 0;
   auto const count = part.row_count == nullptr
                          ? part.count
@@ -51,17 +51,18 @@ void sum_chunks(NormPart const& part, float factor, double* sums) {
     auto const row = i / part.width;
     return part.gradient[(first_row + row) * part.stride + (i - row * part.width)];
   };
-  parallel_ranges(chunks_of(part.count, kNormChunk),
-                  grain_of(kNormChunk * static_cast<std::int64_t>(sizeof(float))),
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (auto chunk = begin; chunk < end; ++chunk) {
-                      auto const first = chunk * kNormChunk;
-                      sums[chunk] =
-                          sum_of_chunk(first, std::min(count, first + kNormChunk), [&](auto i) {
-                            return clipped(element(i), factor, part.clip_value);
-                          });
-                    }
-                  });
+  parallel_ranges(
+      chunks_of(part.count, kNormChunk),
+      grain_of(kNormChunk * static_cast<std::int64_t>(sizeof(float))),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (auto chunk = begin; chunk < end; ++chunk) {
+          auto const first = chunk * kNormChunk;
+          sums[chunk] = sum_of_chunk(first, std::min(count, first + kNormChunk), [&](auto i) {
+            return counted(
+                element(i), advance.gradient_factor, part.clip_value, advance.skip_non_finite);
+          });
+        }
+      });
 }
 
 }  // namespace
@@ -93,7 +94,7 @@ void advance_step_by_norm(HostStream stream,
               state] {
     std::int64_t chunks = 0;
     for (auto const& part : parts) {
-      sum_chunks(part, advance.gradient_factor, sums + chunks);
+      sum_chunks(part, advance, sums + chunks);
       chunks += chunks_of(part.count, kNormChunk);
     }
     advance_state(advance, std::sqrt(sum_of_chunks(sums, chunks)), *state);

@@ -64,7 +64,7 @@ struct NormPart {
   std::int64_t const*
       row_count;       ///< device scalar: only so many rows exist; null if all elements do
   std::int64_t width;  ///< elements of a row
-  float clip_value;    ///< elements are clipped before they are squared
+  float clip_value;    ///< finite elements are clipped before they are squared
   /// Whether `gradient` has the rows of many tables, of which those of this one are
   /// [row_count[-1], row_count[0]), and begin `stride` elements apart.
   bool is_part = false;

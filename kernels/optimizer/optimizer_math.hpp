@@ -107,6 +107,16 @@ MSSTREAM_HOST_DEVICE inline float clipped(float gradient, float factor, float bo
   float const scaled = (Rounded{gradient} * Rounded{factor}).value;
   return scaled > bound ? bound : scaled < -bound ? -bound : scaled;
 }
+/// Returns an element as the global norm counts it: clipped, but for infinite ones that are to make
+/// the norm infinite.
+MSSTREAM_HOST_DEVICE inline float counted(float gradient,
+                                          float factor,
+                                          float bound,
+                                          bool keeps_infinite) {
+  float const scaled = (Rounded{gradient} * Rounded{factor}).value;
+  bool const is_kept = keeps_infinite && scaled - scaled != 0.0F;
+  return is_kept ? scaled : clipped(gradient, factor, bound);
+}
 /// Returns an element of the gradient that a rule uses: the mean over micro-batches, clipped by
 /// value and by the global norm, with the coupled weight decay.
 MSSTREAM_HOST_DEVICE inline float shaped(StepRule const& rule, float gradient, float weight) {

@@ -112,6 +112,9 @@ class AnyCapturedStep::State {
         accesses.add(use.block->record, use.mode);
       }
     }
+    for (auto const& check : captured_.checks) {
+      check();
+    }
     accesses.add(replays_, AccessMode::write);  // the destructor waits for the last replay
     accesses.add(memory_->launches, AccessMode::write);
     constexpr char const* name = "replay";

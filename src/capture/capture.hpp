@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -143,10 +144,11 @@ class Capture final : public OpenCapture {
     bool is_counted_ = false;  ///< the reference is one of Block::captured_reads
   };
 
-  /// The results of a capture: the graph, and its uses of memory from outside.
+  /// The results of a capture: the graph, its uses of memory from outside, and its checks.
   struct Captured {
     std::shared_ptr<Graph> graph;
     std::vector<Use> uses;
+    std::vector<std::function<void()>> checks;  ///< to be called before each replay
   };
 
   Capture(std::shared_ptr<StreamContext> context, std::shared_ptr<CaptureMemory> memory)
@@ -188,7 +190,7 @@ class Capture final : public OpenCapture {
     for (auto const& [block, noted] : noted_) {
       noted.use.require_owner();
     }
-    Captured captured{std::make_shared<Graph>(*this), {}};
+    Captured captured{std::make_shared<Graph>(*this), {}, std::move(checks_)};
     for (auto& [block, noted] : noted_) {
       captured.uses.push_back(std::move(noted.use));
       captured.uses.back().count();
@@ -244,6 +246,7 @@ class Capture final : public OpenCapture {
     std::erase_if(unfinished_, [](auto const& other) { return other.expired(); });
     unfinished_.push_back(std::move(message));
   }
+  void before_replay(std::function<void()> check) override { checks_.push_back(std::move(check)); }
 
  private:
   /// A captured use of memory from outside the capture, with the record of the captured operations
@@ -273,6 +276,7 @@ class Capture final : public OpenCapture {
   CaptureMemory::Open open_;
   std::unordered_map<memory::Block*, Noted> noted_;
   std::vector<std::weak_ptr<std::string const>> unfinished_;
+  std::vector<std::function<void()>> checks_;
   StreamCapture streams_;  ///< destroyed first, because its work uses the other members
   bool over_ = false;
 };

@@ -34,15 +34,27 @@ void visit_numbers(Position& position, Visit&& visit) {
   visit("transforms", position.transforms);
 }
 
+/// Likewise for the numbers that the text has if there are files.
+template <class Position, class Visit>
+void visit_source(Position& position, Visit&& visit) {
+  visit("files", position.source.files);
+  visit("bytes", position.source.bytes);
+  visit("source", position.source.hash);
+}
+
 }  // namespace
 
 std::string to_string(LoaderPosition const& position) {
   std::string text;
-  visit_numbers(position, [&](std::string_view name, auto number) {
+  auto const add = [&](std::string_view name, auto number) {
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, number);
-  });
+  };
+  visit_numbers(position, add);
   if (position.reader.row != 0) {
-    text += fmt::format(" row={}", position.reader.row);
+    add("row", position.reader.row);
+  }
+  if (position.source.files != 0) {
+    visit_source(position, add);
   }
   return position.part.empty() ? text : fmt::format("{} {}{}'", text, kPart, position.part);
 }
@@ -67,8 +79,11 @@ LoaderPosition LoaderPosition::parse(std::string_view text) {
             detail::shown(text));
   };
   visit_numbers(position, take);
-  if (!rest.empty() && !rest.starts_with(kPart)) {
+  if (rest.starts_with("row=")) {
     take("row", position.reader.row);
+  }
+  if (rest.starts_with("files=")) {
+    visit_source(position, take);
   }
   if (rest.starts_with(kPart) && rest.size() > kPart.size() + 1 && rest.ends_with('\'')) {
     position.part = rest.substr(kPart.size(), rest.size() - kPart.size() - 1);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/source_of_rows.hpp"
+
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/binary_reader.hpp>
 #include <msstream/data/data_error.hpp>
@@ -342,6 +344,18 @@ std::optional<Reader::CountedTask> BinaryReader::next_counted_task() {
 
 std::string BinaryReader::file_name(std::int64_t) const {
   return files_->opened_columns.front()->values.name();
+}
+
+Reader::Source BinaryReader::source() const {
+  detail::SourceOfRows source;
+  for (auto const& column : files_->opened_columns) {
+    source.add_file(column->values.name());
+    source.add_options(static_cast<int>(column->stored));
+    if (column->offsets) {
+      source.add_file(column->offsets->name());
+    }
+  }
+  return source.source();
 }
 
 bool BinaryReader::next(Chunk& chunk) {

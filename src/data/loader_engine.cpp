@@ -55,12 +55,30 @@ std::string described(Schema const& schema) {
   return text;
 }
 
+/// Throws std::invalid_argument if a position is of other files than the reader has.
+void require_source(Reader::Source const& saved, Reader::Source const& given) {
+  if (saved.files == 0 || saved == given) {
+    return;
+  }
+  bool const same_size = saved.files == given.files && saved.bytes == given.bytes;
+  throw std::invalid_argument(fmt::format(
+      "loader: the position is of {} files of {} bytes in all, the reader has {} of {} bytes{}; "
+      "expected the same files in the same order, by their names without folders and their sizes, "
+      "read with the same options",
+      saved.files,
+      saved.bytes,
+      given.files,
+      given.bytes,
+      same_size ? ", of other names, in another order, or read with other options" : ""));
+}
+
 /// Returns the place to start from, with the settings that determine the batches.
 LoaderPosition settings_of(LoaderOptions const& options,
                            Reader const& reader,
                            FittedTransforms const* transforms) {
   auto const& schema = reader.schema();
   auto const part = reader.part();
+  auto const source = reader.source();
   LoaderPosition settings = options.start.value_or(LoaderPosition());
   auto const batch_size = options.batch_size * options.ranks;
   auto const whole = kWholeEpoch / batch_size * batch_size;
@@ -91,6 +109,7 @@ LoaderPosition settings_of(LoaderOptions const& options,
     require(settings.transforms == learned,
             "loader: the position is of transforms that have learned other values; expected those "
             "that were saved with it");
+    require_source(settings.source, source);
     require(
         settings.part.empty() || settings.part == part,
         "loader: the position is of another part of the rows: {}; the reader gives the part: {}",
@@ -103,6 +122,7 @@ LoaderPosition settings_of(LoaderOptions const& options,
   settings.columns = columns;
   settings.transforms = learned;
   settings.part = part;
+  settings.source = source;
   return settings;
 }
 

@@ -119,6 +119,10 @@ std::string PartReader::file_name(std::int64_t file) const {
   return rows_->file_name(file);
 }
 
+Reader::Source PartReader::source() const {
+  return rows_->source();
+}
+
 BadRows PartReader::bad_rows() const {
   return rows_->bad_rows();
 }

@@ -68,6 +68,10 @@ BadRows Reader::bad_rows() const {
   return {};
 }
 
+Reader::Source Reader::source() const {
+  return {};
+}
+
 std::string Reader::part() const {
   return "all";
 }

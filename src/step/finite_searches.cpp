@@ -9,6 +9,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <stdexcept>
@@ -19,8 +20,11 @@ namespace detail {
 namespace {
 
 using Search = ops::kernels::NonFiniteSearch;
-/// Later searches than this have one number together, and are not made.
-constexpr std::size_t kMostSearches = std::size_t{1} << 20U;
+/// A search has the number `index of the operation * kSearchesOfOne + i`, with i = kResult for the
+/// result and otherwise the index of the input. Inputs from the 255th on share a number.
+constexpr std::size_t kSearchesOfOne = 256;
+constexpr std::size_t kResult = kSearchesOfOne - 1;
+constexpr std::size_t kMostOperations = Search::kNoResult / kSearchesOfOne;
 
 [[nodiscard]] char const* text(FiniteSearches::Locator::Phase phase) {
   using Phase = FiniteSearches::Locator::Phase;
@@ -42,7 +46,7 @@ void FiniteSearches::forget(std::source_location issued_at) {
   fill_any(found_.any(), 0xFF, issued_at);
 }
 
-std::uint64_t FiniteSearches::number_of(Locator::Finding finding) {
+std::size_t FiniteSearches::index_of(Locator::Finding finding) {
   auto key = fmt::format("{} {} {}:{}:{}",
                          text(finding.phase),
                          finding.operation,
@@ -50,35 +54,46 @@ std::uint64_t FiniteSearches::number_of(Locator::Finding finding) {
                          finding.place.line(),
                          finding.place.column());
   auto const occurrence = occurrences_[key]++;
-  key += fmt::format(" {} {}", occurrence, finding.shape);
-  auto const [entry, is_new] = numbers_.emplace(std::move(key), searches_.size());
-  if (is_new) {
-    searches_.push_back(std::move(finding));
+  key += fmt::format(" {}", occurrence);
+  auto const found = indices_.find(key);
+  if (found != indices_.end()) {
+    searched_[found->second].result.shape = finding.shape;
+    return found->second;
   }
-  return entry->second;
-}
-
-bool FiniteSearches::is_searched(AnyTensor const& values) const noexcept {
-  return values.shape().count() > 0 && searches_.size() < kMostSearches;
+  if (searched_.size() == kMostOperations) {
+    throw std::length_error(
+        fmt::format("NonFiniteLocator: \"{}\", called at {}:{}, is the {}th operation of a step; "
+                    "expected fewer, and GradientTape::clear() once a step",
+                    finding.operation,
+                    finding.place.file_name(),
+                    finding.place.line(),
+                    kMostOperations + 1));
+  }
+  searched_.push_back({std::move(finding), {}});
+  indices_.emplace(std::move(key), searched_.size() - 1);
+  return searched_.size() - 1;
 }
 
 void FiniteSearches::search_operation(std::string_view operation,
                                       AnyTensor const& result,
                                       std::vector<AnyTensor> const& inputs,
                                       std::source_location place) {
-  if (!is_searched(result)) {
+  if (result.shape().count() == 0) {
     return;
   }
-  std::string const name(operation);
-  std::vector<std::uint64_t> numbers;  // below that of the result
-  for (auto const& input : inputs) {
-    numbers.push_back(number_of({Locator::Phase::input, name, place, input.shape(), 0}));
-  }
-  auto const number = number_of({Locator::Phase::forward, name, place, result.shape(), 0});
+  auto const index =
+      index_of({Locator::Phase::forward, std::string(operation), place, result.shape(), 0});
+  auto const first = index * kSearchesOfOne;
+  auto const number = first + kResult;
   issue_search({.number = number}, result, {}, place);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    issue_search({.number = numbers[i], .result = number, .is_last_input = i + 1 == inputs.size()},
-                 inputs[i],
+  auto& shapes = searched_[index].inputs;
+  shapes.clear();
+  for (auto const& input : inputs) {
+    auto const i = std::min(shapes.size(), kResult - 1);
+    shapes.resize(i);
+    shapes.push_back(input.shape());
+    issue_search({.number = first + i, .result = number, .is_last_input = &input == &inputs.back()},
+                 input,
                  {},
                  place);
   }
@@ -89,9 +104,9 @@ void FiniteSearches::search(Locator::Phase phase,
                             AnyTensor const& values,
                             std::optional<TensorOf<std::int64_t>> const& row_count,
                             std::source_location place) {
-  if (is_searched(values)) {
-    auto const number = number_of({phase, std::string(operation), place, values.shape(), 0});
-    issue_search({.number = number}, values, row_count, place);
+  if (values.shape().count() > 0) {
+    auto const index = index_of({phase, std::string(operation), place, values.shape(), 0});
+    issue_search({.number = index * kSearchesOfOne + kResult}, values, row_count, place);
   }
 }
 
@@ -129,7 +144,14 @@ std::optional<FiniteSearches::Locator::Finding> FiniteSearches::first(
   if (word == Search::kNothingFound) {
     return std::nullopt;
   }
-  auto finding = searches_.at(word >> Search::kElementBits);
+  auto const number = word >> Search::kElementBits;
+  auto const& searched = searched_.at(number / kSearchesOfOne);
+  auto finding = searched.result;
+  if (auto const input = number % kSearchesOfOne; input != kResult) {
+    finding.phase = Locator::Phase::input;
+    // A later step may have had fewer inputs, each with a result of the same name and place.
+    finding.shape = input < searched.inputs.size() ? searched.inputs[input] : Shape{};
+  }
   finding.element =
       static_cast<std::int64_t>(word & ((std::uint64_t{1} << Search::kElementBits) - 1));
   return finding;

@@ -6,6 +6,7 @@
 #include <msstream/step/non_finite_locator.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -43,10 +44,15 @@ class FiniteSearches {
   void forget(std::source_location issued_at);
 
  private:
-  /// Returns the number of a search. Searches of different steps share a number if they are of the
-  /// same operation, so that the numbers stay few.
-  [[nodiscard]] std::uint64_t number_of(Locator::Finding finding);
-  [[nodiscard]] bool is_searched(AnyTensor const& values) const noexcept;
+  /// The searches for one operation of a step: of its result, a gradient or a weight, and of its
+  /// inputs. The shapes are those of the latest step.
+  struct Searched {
+    Locator::Finding result;
+    std::vector<Shape> inputs;
+  };
+  /// Returns the index of the operation in searched_, which is the same in all steps. Throws
+  /// std::length_error if there are too many.
+  [[nodiscard]] std::size_t index_of(Locator::Finding finding);
   /// Completes the search, which has the fields that `values` do not decide, and issues it.
   void issue_search(ops::kernels::NonFiniteSearch search,
                     AnyTensor const& values,
@@ -54,9 +60,9 @@ class FiniteSearches {
                     std::source_location place);
 
   TensorOf<std::int64_t> found_;
-  std::vector<Locator::Finding> searches_;        ///< what was searched, by number
-  std::map<std::string, std::uint64_t> numbers_;  ///< by phase, name, place and occurrence
-  std::map<std::string, int> occurrences_;        ///< of operations in this step
+  std::vector<Searched> searched_;
+  std::map<std::string, std::size_t> indices_;  ///< in searched_, by phase, name, place, occurrence
+  std::map<std::string, int> occurrences_;      ///< of operations in this step
 };
 
 }  // namespace msstream::detail

@@ -217,6 +217,7 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
   state.recorded_reads = 0;
   state.unique_rows.clear();
   state.recorded.clear();
+  state.draws.play_back();
 }
 
 void detail::AnyTape::add_gradient(detail::Floats const& tensor,
@@ -300,6 +301,7 @@ std::vector<std::shared_ptr<detail::OwnedParameters const>> const& detail::AnyTa
 
 void detail::AnyTape::clear() {
   state_->nodes.clear();
+  state_->draws.drop();
   state_->reads.clear();
   state_->recorded_reads = 0;
   state_->is_reduced = false;

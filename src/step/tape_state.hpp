@@ -9,6 +9,7 @@
 #include "step/lookup_gradient.hpp"
 #include "step/owned_parameters.hpp"
 #include "step/seed_gradient.hpp"
+#include "step/tape_draws.hpp"
 
 #include <msstream/base/shape.hpp>
 #include <msstream/memory/detail/block_ref.hpp>
@@ -118,6 +119,7 @@ struct TapeState {
   std::vector<std::shared_ptr<OwnedParameters const>> stepped;
   GroupedIds unique_rows;
   SeedGradient seed;
+  TapeDraws draws;
   std::unique_ptr<FiniteSearches> searches;  ///< null without a NonFiniteLocator
   std::vector<AnyTensor> inputs;             ///< to be searched for the next recorded operation
   Node const* playing = nullptr;             ///< the operation that is played back

@@ -198,7 +198,7 @@ struct Epoch {
             Tensor<float, R> const& mask,
             Tensor<std::int64_t, R> const& users) {
     GradientTape<R> tape(device);
-    auto const logits = stack(tape, features, mask);
+    auto const logits = stack(tape, features, {.mask = mask});
     loss = ops::mean_bce_with_logits(
         tape, logits, labels, {.weight = mask, .reduction = ops::LossReduction::weighted_mean});
     tape.backward(*loss);

@@ -66,6 +66,7 @@ class BinaryReader final : public Reader {
   [[nodiscard]] std::optional<CountedTask> next_counted_task() override;
   /// Returns the name of the first column's file.
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
+  [[nodiscard]] Source source() const override;
 
  private:
   struct Files;

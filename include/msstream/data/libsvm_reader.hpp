@@ -49,6 +49,7 @@ class LibSvmReader final : public Reader {
   [[nodiscard]] Task next_task() override;
   [[nodiscard]] std::optional<CountedTask> next_counted_task() override;
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
+  [[nodiscard]] Source source() const override;
   [[nodiscard]] BadRows bad_rows() const override;
 
  private:

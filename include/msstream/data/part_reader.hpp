@@ -56,6 +56,7 @@ class PartReader final : public Reader {
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
+  [[nodiscard]] Source source() const override;
   [[nodiscard]] BadRows bad_rows() const override;
   /// Returns the range, the seed and the key, and the part of the other reader if it has one.
   [[nodiscard]] std::string part() const override;

@@ -92,6 +92,18 @@ class Reader {
   /// and continues no other. A reader that passes on the rows of another one returns its part.
   [[nodiscard]] virtual std::string part() const;
 
+  /// Tells where the rows come from. A saved position has it, and continues no other rows.
+  struct Source {
+    std::int64_t files = 0;
+    std::int64_t bytes = 0;  ///< of all files as they are stored
+    std::uint64_t hash = 0;  ///< of what decides which rows there are, and in which order
+    friend bool operator==(Source const&, Source const&) = default;
+  };
+  /// Returns the source of the rows. The readers of files count the files' names without folders,
+  /// their order and their sizes, and options such as buckets. By default, Source(), which fits any
+  /// position. A reader that passes on the rows of another one returns its source.
+  [[nodiscard]] virtual Source source() const;
+
   /// Returns the bad rows among those that have been read, each once, however often its file is
   /// read: see TextOptions::max_bad_rows. By default, there are none. A reader that passes on the
   /// rows of another one returns its bad rows. Thread-safe.

@@ -20,6 +20,12 @@
 /// and the host give equal bits.
 namespace msstream {
 
+namespace detail {
+
+class RandomDraw;
+
+}  // namespace detail
+
 /// The options of a RandomGenerator.
 struct RandomOptions {
   std::uint64_t seed = 0;
@@ -32,8 +38,9 @@ struct RandomOptions {
 /// Two uses of a generator in one step draw different numbers if their names differ, and equal
 /// numbers if their names are equal. ops::dropout() with a tape refuses a name that it has drawn
 /// with for the same samples since the last advance(), so that neither two dropouts of one name nor
-/// a forgotten advance() repeats a mask silently; in a capture nothing is refused. Copies share the
-/// state. Operations that use the generator are
+/// a forgotten advance() repeats a mask silently. The replay of a captured step refuses it too.
+/// Draws whose tape is cleared or destroyed before its backward() do not count, so that a step that
+/// has thrown may be repeated. Copies share the state. Operations that use the generator are
 /// ordered before the next advance(), as all operations on one tensor are.
 template <Runtime R = DefaultRuntime>
 class RandomGenerator;
@@ -49,17 +56,24 @@ class RandomGenerator<detail::AnyRuntime> {
   /// launch.
   void advance(std::source_location issued_at = std::source_location::current());
   [[nodiscard]] detail::TensorOf<std::int64_t> const& tensor() const noexcept { return state_; }
-  /// Notes that an operation outside captures draws for the samples [first, last). Throws
-  /// std::invalid_argument, and forgets the draws of the step, if one of the name has drawn for one
-  /// of these samples since the last advance(). For use by the library only.
-  void note_draw(std::string_view name, std::int64_t first, std::int64_t last) const;
+  /// Notes that an operation draws for the samples [first, last), and returns the draw, which the
+  /// tape drops if it does not play the operation back. Throws std::invalid_argument, and forgets
+  /// the draws of the step, if one of the name has drawn for one of these samples since the last
+  /// advance(). For use by the library only.
+  [[nodiscard]] std::shared_ptr<detail::RandomDraw> note_draw(std::string_view name,
+                                                              std::int64_t first,
+                                                              std::int64_t last) const;
+  /// Forgets the draws of the step, because the state may have been replaced. For use by the library
+  /// only.
+  void forget_draws() const;
   template <class Visit>
   void visit_state(Visit&& visit) const {
     visit(std::string("random"), state_);
+    forget_draws();
   }
 
  private:
-  struct Draws;
+  class Draws;
 
   detail::TensorOf<std::int64_t> state_;  ///< [2]: the seed's bits, and the step
   std::shared_ptr<Draws> draws_;          ///< since the last advance()
@@ -83,6 +97,7 @@ class RandomGenerator : public RandomGenerator<detail::AnyRuntime> {
   template <class Visit>
   void visit_state(Visit&& visit) const {
     visit(std::string("random"), tensor());
+    forget_draws();
   }
 };
 

@@ -19,10 +19,22 @@
 
 namespace msstream {
 
+/// The activations that a dense layer does not apply itself: one more launch each.
+enum class SmoothActivation : std::uint8_t { gelu, gelu_tanh, silu, tanh };
 /// The activations that have parameters: a slope, or Dice, for each column.
 enum class TrainedActivation : std::uint8_t { prelu, dice };
 /// An activation of a layer of a DenseStack.
-using LayerActivation = std::variant<ops::Activation, TrainedActivation>;
+using LayerActivation = std::variant<ops::Activation, SmoothActivation, TrainedActivation>;
+
+/// Describes the rows of an input of a DenseStack, if they are a part of a batch or padded.
+template <Runtime R = DefaultRuntime>
+struct StackRows {
+  /// Rows that count in the statistics of batch norm and Dice: see ops::BatchNormOptions::mask.
+  std::optional<Tensor<float, R>> mask = {};
+  /// The number of the first row among those of the whole batch of the step, for dropout: see
+  /// ops::DropoutOptions::first_sample. Parts of a batch, and ranks, give where their part begins.
+  std::int64_t first_sample = 0;
+};
 
 struct DenseStackOptions {
   LayerActivation activation = ops::Activation::relu;  ///< of every layer but the last
@@ -71,7 +83,7 @@ class DenseStack {
              std::vector<std::int64_t> const& widths,
              DenseStackOptions const& options = {},
              std::source_location issued_at = std::source_location::current())
-      : name_(name), dropout_{options.dropout}, random_(options.random) {
+      : name_(name), dropout_(options.dropout), random_(options.random) {
     detail::require_stack(parameters, name, options);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       bool const is_last = i + 1 == widths.size();
@@ -109,26 +121,28 @@ class DenseStack {
 
   /// Returns the output of the last layer, [batch, outputs], for an input [batch, inputs]. The
   /// result of a stack without layers is the input. `tape` is a GradientTape, or no_tape; with
-  /// no_tape nothing is dropped, and batch norm and Dice use the running statistics. With a mask,
-  /// only its rows count in the statistics: see ops::BatchNormOptions. Throws
-  /// std::invalid_argument, with the name of the stack, for an input of another shape.
+  /// no_tape nothing is dropped, and batch norm and Dice use the running statistics. Throws
+  /// std::invalid_argument, with the name of the stack, for an input of another shape:
+  ///
+  ///     auto const logits = stack(tape, features, {.mask = mask});
   template <class Tape>
   [[nodiscard]] Tensor<float, R> operator()(
       Tape& tape,
       Tensor<float, R> input,
       std::source_location issued_at = std::source_location::current()) const {
-    return (*this)(tape, std::move(input), std::optional<Tensor<float, R>>(), issued_at);
+    return (*this)(tape, std::move(input), StackRows<R>(), issued_at);
   }
   template <class Tape>
   [[nodiscard]] Tensor<float, R> operator()(
       Tape& tape,
       Tensor<float, R> input,
-      std::optional<Tensor<float, R>> const& mask,
+      StackRows<R> const& rows,
       std::source_location issued_at = std::source_location::current()) const {
     if (!layers_.empty()) {
       detail::require_stack_input(name_, input.shape(), layers_.front().weight.shape()[0]);
     }
-    ops::BatchNormOptions<R> const counting{.mask = mask};
+    ops::BatchNormOptions<R> const counting{.mask = rows.mask};
+    ops::DropoutOptions const dropping{.rate = dropout_, .first_sample = rows.first_sample};
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       auto const& layer = layers_[i];
       auto const* const fixed = std::get_if<ops::Activation>(&layer.activation);
@@ -142,13 +156,16 @@ class DenseStack {
           input = ops::relu(tape, input, issued_at);
         }
       }
+      if (auto const* const smooth = std::get_if<SmoothActivation>(&layer.activation)) {
+        input = applied(*smooth, tape, input, issued_at);
+      }
       if (layer.slope) {
         input = layer.dice ? ops::dice(tape, input, *layer.slope, *layer.dice, counting, issued_at)
                            : ops::prelu(tape, input, *layer.slope, issued_at);
       }
-      if (random_ && dropout_.rate > 0.0F && i + 1 < layers_.size()) {
+      if (random_ && dropout_ > 0.0F && i + 1 < layers_.size()) {
         input = ops::detail::typed<R>(
-            ops::detail::dropout(tape, input, dropout_, *random_, layer_name(i), issued_at));
+            ops::detail::dropout(tape, input, dropping, *random_, layer_name(i), issued_at));
       }
     }
     return input;
@@ -169,12 +186,29 @@ class DenseStack {
     std::optional<ops::RunningStatistics<R>> dice = {};  ///< of TrainedActivation::dice
   };
 
+  template <class Tape>
+  [[nodiscard]] static Tensor<float, R> applied(SmoothActivation activation,
+                                                Tape& tape,
+                                                Tensor<float, R> const& input,
+                                                std::source_location issued_at) {
+    switch (activation) {
+      case SmoothActivation::gelu:
+        return ops::gelu(tape, input, issued_at);
+      case SmoothActivation::gelu_tanh:
+        return ops::gelu_tanh(tape, input, issued_at);
+      case SmoothActivation::silu:
+        return ops::silu(tape, input, issued_at);
+      case SmoothActivation::tanh:
+        return ops::tanh(tape, input, issued_at);
+    }
+    return input;
+  }
   [[nodiscard]] std::string layer_name(std::size_t layer) const {
     return name_ + "/" + std::to_string(layer);
   }
 
   std::string name_;
-  ops::DropoutOptions dropout_;
+  float dropout_;
   std::optional<RandomGenerator<detail::AnyRuntime>> random_;
   std::vector<Layer> layers_;
 };

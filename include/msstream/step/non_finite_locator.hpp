@@ -19,8 +19,9 @@ namespace msstream {
 /// gradients are searched, in the order in which they were issued: one more launch for each, which
 /// waits for the one before. If the first such result has inputs that no recorded operation made,
 /// data and parameters, and that have a NaN or an infinity themselves, they are named instead; each
-/// such input is a launch, too. Nothing waits on the host. In a capture, the searches become part
-/// of the graph, and the guard must live as long as its replays. A tape without a guard costs
+/// such input is a launch, too. Up to 65,535 operations between two calls of GradientTape::clear();
+/// one more throws std::length_error. Nothing waits on the host. In a capture, the searches become
+/// part of the graph, and the guard must live as long as its replays. A tape without a guard costs
 /// nothing.
 ///
 ///   NonFiniteLocator const locator(tape);
@@ -45,8 +46,11 @@ class NonFiniteLocator<detail::AnyRuntime> {
     Phase phase;
     std::string operation;       ///< name with its scopes; in an update the name of the parameter
     std::source_location place;  ///< where the program called the operation
-    Shape shape;                 ///< of the result, the gradient, the parameter, or the input
-    std::int64_t element;        ///< index of the first element that is NaN or infinite
+    /// The shape of the result, the gradient, the parameter, or the input, when it was last
+    /// searched. If it differs from step to step and first() is called rarely, it may be that of a
+    /// later step.
+    Shape shape;
+    std::int64_t element;  ///< index of the first element that is NaN or infinite
   };
 
   /// Throws std::logic_error if the tape has a guard already. Must not be called inside a capture.

@@ -49,9 +49,9 @@ struct OptimizerOptions {
   /// their global norm is at most clip_norm; (0, infinity]. Elements are clipped by
   /// OptimizerRule::clip_value before.
   float clip_norm = std::numeric_limits<float>::infinity();
-  /// Whether a step whose global norm of the gradients is NaN or infinite is skipped: no parameter
-  /// and no moment changes, and the step is not counted. Decided on the device, also in replays.
-  /// Elements are clipped by OptimizerRule::clip_value before, so that infinite ones may be finite.
+  /// Whether a step with a NaN or an infinity in the gradients, or whose global norm is infinite,
+  /// is skipped: no parameter and no moment changes, and the step is not counted. Decided on the
+  /// device, also in replays, before OptimizerRule::clip_value makes an infinity finite.
   bool skip_non_finite = false;
   /// The number of backward() calls per update, from 1. See Optimizer::step().
   std::int64_t micro_batches = 1;

@@ -60,6 +60,10 @@ class ParameterAverages<detail::AnyRuntime> {
   /// each Optimizer::step(), also inside a captured step. Throws std::logic_error while the
   /// averages are swapped in.
   void update(std::source_location issued_at = std::source_location::current());
+  /// Begins anew: gives the averages the present values of the weights. For weights that something
+  /// else than training has changed, such as checkpoint::load() of a file without averages. Throws
+  /// std::logic_error while the averages are swapped in.
+  void restart(std::source_location issued_at = std::source_location::current());
   /// Exchanges weights and averages until the guard is destroyed; afterwards both have their bits
   /// of before. Weights of 16 bits have rounded averages, and are kept in memory that is allocated
   /// meanwhile. The tensors stay the same, so captured steps and inference use the averages too.

@@ -5,18 +5,21 @@
 #include "data/keep_rows.hpp"
 #include "data/next_rows.hpp"
 #include "data/parquet/arrow_values.hpp"
+#include "data/source_of_rows.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/data/data_error.hpp>
 #include <msstream/data/parquet_reader.hpp>
 
 #include <arrow/api.h>
+#include <arrow/io/file.h>
 #include <fmt/core.h>
 #include <fmt/format.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
+#include <parquet/properties.h>
 #include <parquet/schema.h>
 
 #include <algorithm>
@@ -51,11 +54,16 @@ std::vector<std::string> fields_of_parquet(ParquetColumn const& column) {
   return column.fields.empty() ? std::vector{column.name} : column.fields;
 }
 
-/// A file that is open. Not thread-safe: each task opens its own.
+using Metadata = std::shared_ptr<parquet::FileMetaData>;
+
+/// A file that is open. Not thread-safe: each task opens its own, with the metadata of the file, so
+/// that its footer is read once.
 struct OpenParquet {
-  explicit OpenParquet(std::filesystem::path const& path) : name(path.string()) {
+  explicit OpenParquet(std::filesystem::path const& path, Metadata const& known = nullptr)
+      : name(path.string()) {
     parquet::arrow::FileReaderBuilder builder;
-    detail::require_arrow(builder.OpenFile(name), name);
+    auto const file = detail::value_of(arrow::io::ReadableFile::Open(name), name);
+    detail::require_arrow(builder.Open(file, parquet::default_reader_properties(), known), name);
     reader = detail::value_of(builder.Build(), name);
   }
 
@@ -132,7 +140,7 @@ struct RowGroup {
     auto const name = path.string();
     detail::BadGroupRows bad;
     with_data_errors(name, [&] {
-      OpenParquet const open(path);
+      OpenParquet const open(path, metadata);
       auto const table =
           detail::value_of(open.reader->ReadRowGroup(number, leaves_of(open, columns)), name);
       for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -164,6 +172,7 @@ struct RowGroup {
   }
 
   std::filesystem::path path;
+  Metadata metadata;       ///< of the file
   std::int64_t file;       ///< the number of the file
   int number;              ///< of the row group in the file
   std::int64_t first_row;  ///< the number of the first row in the file
@@ -203,10 +212,16 @@ class ParquetReader::Files {
     while (file_ < paths_.size()) {
       if (!group_ends_) {
         open();
+        require(group_ <= std::ssize(*group_ends_),
+                "position: row group {} of {}, which has {}",
+                group_,
+                name_of(static_cast<std::int64_t>(file_)),
+                group_ends_->size());
       }
       if (group_ < std::ssize(*group_ends_)) {
         auto const at = static_cast<std::size_t>(group_);
         RowGroup const group{.path = paths_[file_],
+                             .metadata = metadata_,
                              .file = static_cast<std::int64_t>(file_),
                              .number = static_cast<int>(group_++),
                              .first_row = at == 0 ? 0 : (*group_ends_)[at - 1]};
@@ -227,6 +242,18 @@ class ParquetReader::Files {
 
   [[nodiscard]] std::string name_of(std::int64_t file) const {
     return paths_.at(static_cast<std::size_t>(file)).string();
+  }
+
+  [[nodiscard]] Source source() const {
+    detail::SourceOfRows source;
+    for (auto const& path : paths_) {
+      source.add_file(path);
+    }
+    for (auto const& column : *columns_) {
+      source.add(column.fields);
+      source.add_options(column.buckets, column.if_null);
+    }
+    return source.source();
   }
 
   [[nodiscard]] Position position() const {
@@ -252,12 +279,13 @@ class ParquetReader::Files {
     group_ends_ = with_data_errors(name, [&] {
       OpenParquet const file(paths_[file_]);
       static_cast<void>(leaves_of(file, *columns_));
-      auto const metadata = file.reader->parquet_reader()->metadata();
+      auto metadata = file.reader->parquet_reader()->metadata();
       std::vector<std::int64_t> ends;
       for (int group = 0; group < metadata->num_row_groups(); ++group) {
         auto const begin = ends.empty() ? 0 : ends.back();
         ends.push_back(begin + metadata->RowGroup(group)->num_rows());
       }
+      metadata_ = std::move(metadata);
       return ends;
     });
   }
@@ -269,6 +297,7 @@ class ParquetReader::Files {
   std::int64_t group_ = 0;
   /// The rows of the file up to the end of each row group; empty if it was not opened yet.
   std::optional<std::vector<std::int64_t>> group_ends_;
+  Metadata metadata_;  ///< of that file
   std::shared_ptr<detail::BadRowLog> bad_rows_;
 };
 
@@ -305,6 +334,10 @@ Reader::Task ParquetReader::next_task() {
 
 std::optional<Reader::CountedTask> ParquetReader::next_counted_task() {
   return files_->may_leave_out_rows() ? Reader::next_counted_task() : files_->next_task();
+}
+
+Reader::Source ParquetReader::source() const {
+  return files_->source();
 }
 
 BadRows ParquetReader::bad_rows() const {

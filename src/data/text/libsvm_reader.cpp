@@ -133,6 +133,9 @@ class LibSvmReader::Rows final : public detail::TextFiles {
 
  private:
   void begin_file(std::size_t, std::optional<detail::LineChunk>&) override {}
+  void add_options(detail::SourceOfRows& source) const override {
+    source.add_options(options_->features, options_->first_index);
+  }
   [[nodiscard]] Task task_of(std::size_t file, detail::LineChunk records) override {
     return [options = options_,
             of = records_of(file),
@@ -185,6 +188,10 @@ std::optional<Reader::CountedTask> LibSvmReader::next_counted_task() {
 
 std::string LibSvmReader::file_name(std::int64_t file) const {
   return rows_->name_of(static_cast<std::size_t>(file));
+}
+
+Reader::Source LibSvmReader::source() const {
+  return rows_->source();
 }
 
 BadRows LibSvmReader::bad_rows() const {

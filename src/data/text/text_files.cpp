@@ -39,6 +39,15 @@ LineChunks TextFiles::chunks_of(std::size_t file) const {
   return {files_[file].open(), files_[file].name, chunk_bytes_, quoting_};
 }
 
+Reader::Source TextFiles::source() const {
+  SourceOfRows source;
+  for (auto const& file : files_) {
+    source.add_file(file.name);
+  }
+  add_options(source);
+  return source.source();
+}
+
 void TextFiles::open() {
   auto chunks = chunks_of(file_);
   auto first = next_with_text(chunks);

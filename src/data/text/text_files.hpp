@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/source_of_rows.hpp"
 #include "data/text/parse_records.hpp"
 
 #include <msstream/data/detail/line_chunks.hpp>
@@ -39,6 +40,8 @@ class TextFiles {
   /// Returns the name of the file for messages.
   [[nodiscard]] std::string const& name_of(std::size_t file) const { return files_.at(file).name; }
   [[nodiscard]] BadRows bad_rows() const { return bad_rows_->rows(); }
+  /// Returns the source of the rows: the files, and what add_options() adds.
+  [[nodiscard]] Reader::Source source() const;
 
  protected:
   /// Prepares the parsing of a file that is about to be read, and removes its header from the chunk
@@ -46,6 +49,8 @@ class TextFiles {
   virtual void begin_file(std::size_t file, std::optional<LineChunk>& first) = 0;
   /// Returns the task that parses records of a file.
   [[nodiscard]] virtual Reader::Task task_of(std::size_t file, LineChunk records) = 0;
+  /// Adds the options that decide what the rows of the files are.
+  virtual void add_options(SourceOfRows& source) const = 0;
   /// Returns the number of rows in records.
   [[nodiscard]] virtual std::int64_t rows_of(std::string_view records) const;
   /// Returns what the parsing of records of a file needs to know.

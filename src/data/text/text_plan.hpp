@@ -38,6 +38,7 @@ class MissingWords {
     return is_word(text) ? text.substr(0, 0) : text;
   }
   [[nodiscard]] bool is_empty() const noexcept { return words_.empty(); }
+  [[nodiscard]] std::vector<std::string> const& words() const noexcept { return words_; }
 
  private:
   /// Returns the bit of a length in lengths_, which long texts share.

@@ -99,6 +99,20 @@ class TextRows final : public TextFiles {
     };
   }
 
+  void add_options(SourceOfRows& source) const override {
+    for (auto const& column : *columns_) {
+      source.add(column.fields);
+      source.add_options(column.buckets,
+                         column.if_empty,
+                         column.value_separator,
+                         column.to_float != nullptr,
+                         column.to_int != nullptr);
+    }
+    source.add(names_);
+    source.add(missing_->words());
+    source.add_options(header_, rules_.separator, rules_.quotes, rules_.trim_spaces);
+  }
+
   Schema schema_;
   std::shared_ptr<std::vector<TextColumn> const> columns_;
   std::shared_ptr<MissingWords const> missing_;
@@ -153,6 +167,10 @@ std::optional<Reader::CountedTask> TextReader::next_counted_task() {
 
 std::string TextReader::file_name(std::int64_t file) const {
   return rows_->name_of(static_cast<std::size_t>(file));
+}
+
+Reader::Source TextReader::source() const {
+  return rows_->source();
 }
 
 BadRows TextReader::bad_rows() const {

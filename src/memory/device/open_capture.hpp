@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -60,6 +61,8 @@ class OpenCapture {
   /// Notes something that must be finished before the capture ends, such as a TensorHolder::hold()
   /// on captured streams. `message` says so if it is not: its owner drops it when it is finished.
   virtual void add_unfinished(std::weak_ptr<std::string const> message) = 0;
+  /// Calls `check` before each replay, which does not begin if it throws.
+  virtual void before_replay(std::function<void()> check) = 0;
 
  protected:
   explicit OpenCapture(StreamContext const& device) noexcept : device_(device) {}

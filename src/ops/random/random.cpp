@@ -2,6 +2,7 @@
 #include "common/real_types.hpp"
 #include "memory/device/device_state.hpp"
 #include "memory/device/open_capture.hpp"
+#include "ops/random/draws.hpp"
 #include "random/dropout.hpp"
 #include "random/fill.hpp"
 #include "random/philox.hpp"
@@ -14,14 +15,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <source_location>
-#include <string>
 #include <string_view>
 
 namespace msstream {
@@ -33,15 +30,6 @@ namespace {
 }
 
 }  // namespace
-
-struct RandomGenerator<detail::AnyRuntime>::Draws {
-  struct Samples {
-    std::int64_t first;
-    std::int64_t last;
-  };
-  std::mutex mutex;
-  std::multimap<std::string, Samples, std::less<>> by_name;
-};
 
 RandomGenerator<detail::AnyRuntime>::RandomGenerator(
     std::shared_ptr<detail::DeviceState> const& device,
@@ -58,34 +46,19 @@ RandomGenerator<detail::AnyRuntime>::RandomGenerator(
       issued_at);
 }
 
-void RandomGenerator<detail::AnyRuntime>::note_draw(std::string_view name,
-                                                    std::int64_t first,
-                                                    std::int64_t last) const {
-  if (detail::OpenCapture::current(*state_.device()->context) != nullptr) {
-    return;
-  }
-  std::lock_guard const lock(draws_->mutex);
-  auto const [begin, end] = draws_->by_name.equal_range(name);
-  auto const repeated = std::any_of(begin, end, [&](auto const& draw) {
-    return draw.second.first < last && first < draw.second.last;
-  });
-  if (repeated) {
-    draws_->by_name.clear();
-  }
-  require(!repeated,
-          "dropout: '{}' draws twice for samples of [{}, {}) in one step, and would drop the same "
-          "elements; expected another name, or RandomGenerator::advance() once a step",
-          name,
-          first,
-          last);
-  draws_->by_name.emplace(name, Draws::Samples{first, last});
+std::shared_ptr<detail::RandomDraw> RandomGenerator<detail::AnyRuntime>::note_draw(
+    std::string_view name, std::int64_t first, std::int64_t last) const {
+  auto draw = std::make_shared<detail::RandomDraw>(first, last);
+  draws_->note(detail::OpenCapture::current(*state_.device()->context), name, draw);
+  return draw;
+}
+
+void RandomGenerator<detail::AnyRuntime>::forget_draws() const {
+  draws_->forget();
 }
 
 void RandomGenerator<detail::AnyRuntime>::advance(std::source_location issued_at) {
-  {
-    std::lock_guard const lock(draws_->mutex);
-    draws_->by_name.clear();
-  }
+  draws_->advance(detail::OpenCapture::current(*state_.device()->context));
   issue(
       "advance_random",
       writes(state_),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/recorded.hpp"
+#include "step/tape_state.hpp"
 
 #include <msstream/ops/interaction.hpp>
 #include <msstream/ops/normalize.hpp>
@@ -26,7 +27,8 @@ Floats dropout(AnyTape& tape,
   }
   require_dropout("dropout", input.shape(), options);
   auto const samples = input.shape().rank() > 0 ? input.shape()[0] : 1;
-  random.note_draw(name, options.first_sample, options.first_sample + samples);
+  tape.state().draws.add(
+      random.note_draw(name, options.first_sample, options.first_sample + samples));
   auto const result = dropout(input, options, random, name, issued_at);
   return recorded(
       tape,

@@ -42,17 +42,16 @@ class ParameterAverages<AnyRuntime>::State {
 
   void add(std::string name, AnyTensor const& weight, std::source_location issued_at) {
     require_new(name, weight);
-    Floats average(weight.device(), weight.shape());
-    if (weight.dtype() == DType::float32) {
-      detail::copy_on_device(average.any(), weight, issued_at);
-    } else {
-      detail::fill_any(average.any(), 0, issued_at);
-      // Widens the weight, which a decay of 0 adds to the zeros.
-      issue_for({{name, weight, average}}, Use::update, issued_at, [](auto stream, auto tensors) {
-        ops::kernels::update_averages(stream, 0.0F, tensors);
-      });
+    Parameter made{std::move(name), weight, Floats(weight.device(), weight.shape())};
+    begin(made, issued_at);
+    parameters_.push_back(std::move(made));
+  }
+  void restart(std::source_location issued_at) {
+    require_not_swapped("restart");
+    refuse_swapped("ParameterAverages::restart");
+    for (auto const& parameter : parameters_) {
+      begin(parameter, issued_at);
     }
-    parameters_.push_back({std::move(name), weight, std::move(average)});
   }
   void add(Parameters<AnyRuntime> const& parameters,
            std::optional<std::string> const& names,
@@ -195,6 +194,18 @@ class ParameterAverages<AnyRuntime>::State {
   /// The purpose of an operation: it writes averages, both weights and averages, or weights.
   enum class Use { update, swap, round };
 
+  /// Gives the average the value of the weight.
+  static void begin(Parameter const& parameter, std::source_location issued_at) {
+    if (parameter.weight.dtype() == DType::float32) {
+      detail::copy_on_device(parameter.average.any(), parameter.weight, issued_at);
+      return;
+    }
+    detail::fill_any(parameter.average.any(), 0, issued_at);
+    // Widens the weight, which a decay of 0 adds to the zeros.
+    issue_for({parameter}, Use::update, issued_at, [](auto stream, auto tensors) {
+      ops::kernels::update_averages(stream, 0.0F, tensors);
+    });
+  }
   void require_new(std::string const& name, AnyTensor const& weight) const {
     require_not_swapped("add");
     auto const elements = detail::MemoryRange::of(weight);
@@ -315,6 +326,10 @@ detail::SourceCheck ParameterAverages<AnyRuntime>::visit_as_weights(
 
 void ParameterAverages<AnyRuntime>::update(std::source_location issued_at) {
   state_->update(issued_at);
+}
+
+void ParameterAverages<AnyRuntime>::restart(std::source_location issued_at) {
+  state_->restart(issued_at);
 }
 
 void ParameterAverages<AnyRuntime>::visit_state(

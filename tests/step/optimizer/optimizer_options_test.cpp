@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace msstream::testing {
 namespace {
@@ -406,7 +407,8 @@ TYPED_TEST(OptimizerOptionsTest, a_step_whose_norm_is_not_finite_changes_nothing
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   auto const infinity = std::numeric_limits<float>::infinity();
   for (auto const kind : ops::kernels::testing::kAllOptimizerKinds) {
-    for (float const clip_norm : {infinity, 0.5F}) {
+    for (auto const [clip_norm, clip_value] :
+         {std::pair{infinity, infinity}, {0.5F, infinity}, {infinity, 0.25F}, {0.5F, 0.25F}}) {
       for (bool const together : {false, true}) {
         SCOPED_TRACE(ops::name_of(kind));
         auto const w = this->ones({3});
@@ -418,7 +420,9 @@ TYPED_TEST(OptimizerOptionsTest, a_step_whose_norm_is_not_finite_changes_nothing
         options.skip_non_finite = true;
         options.tables_together = together;
         Optimizer<TypeParam> optimizer(
-            this->device(), {.kind = kind, .learning_rate = 0.1F}, options);
+            this->device(),
+            {.kind = kind, .learning_rate = 0.1F, .clip_value = clip_value},
+            options);
         optimizer.add("w", w);
         optimizer.add_table("table", table);
         optimizer.add_table("narrow", narrow);

@@ -137,6 +137,26 @@ TYPED_TEST(ParameterAveragesTest, follow_their_definition_and_swap_in_for_evalua
   expect_near(visited.at("average/w56"), expected[55], 1e-6);
 }
 
+TYPED_TEST(ParameterAveragesTest, begin_anew_with_weights_that_were_loaded) {
+  auto const w = this->put(Floats{1.0F, std::nanf("")}, {2});
+  auto const halves = to_device(
+      this->device(), std::vector{from_float<float16>(1.0F), from_float<float16>(2.0F)}, {2, 1});
+  ParameterAverages<TypeParam> averages(0.5F);
+  averages.add("w", w);
+  averages.add("halves", halves);
+  copy(w, this->put(Floats{3.0F, 5.0F}, {2}));
+  copy(halves,
+       to_device(this->device(),
+                 std::vector{from_float<float16>(3.0F), from_float<float16>(5.0F)},
+                 {2, 1}));
+  averages.restart();
+  averages.update();
+  auto swapped = averages.swap_in();
+  EXPECT_THROW(averages.restart(), std::logic_error);
+  EXPECT_EQ(to_host(w), (Floats{3.0F, 5.0F}));
+  EXPECT_EQ(to_float(to_host(halves)[1]), 5.0F);
+}
+
 TYPED_TEST(ParameterAveragesTest, go_on_in_replays) {
   if constexpr (CapturingRuntime<TypeParam>) {
     auto const w = this->put(Floats{0.0F}, {1});

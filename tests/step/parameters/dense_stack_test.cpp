@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 
 #include <cstdint>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,10 @@ TYPED_TEST_SUITE(DenseStackTest, Runtimes, RuntimeNames);
 TYPED_TEST(DenseStackTest, a_layer_is_dense_then_norm_then_activation_then_dropout) {
   for (LayerActivation const activation : {LayerActivation(ops::Activation::relu),
                                            LayerActivation(ops::Activation::none),
+                                           LayerActivation(SmoothActivation::gelu),
+                                           LayerActivation(SmoothActivation::gelu_tanh),
+                                           LayerActivation(SmoothActivation::silu),
+                                           LayerActivation(SmoothActivation::tanh),
                                            LayerActivation(TrainedActivation::prelu),
                                            LayerActivation(TrainedActivation::dice)}) {
     for (bool const norm : {false, true}) {
@@ -53,6 +59,14 @@ TYPED_TEST(DenseStackTest, a_layer_is_dense_then_norm_then_activation_then_dropo
         }
         if (activation == LayerActivation(ops::Activation::relu)) {
           h = ops::relu(tape, h);
+        } else if (activation == LayerActivation(SmoothActivation::gelu)) {
+          h = ops::gelu(tape, h);
+        } else if (activation == LayerActivation(SmoothActivation::gelu_tanh)) {
+          h = ops::gelu_tanh(tape, h);
+        } else if (activation == LayerActivation(SmoothActivation::silu)) {
+          h = ops::silu(tape, h);
+        } else if (activation == LayerActivation(SmoothActivation::tanh)) {
+          h = ops::tanh(tape, h);
         } else if (activation == LayerActivation(TrainedActivation::prelu)) {
           h = ops::prelu(tape, h, alone.dense("s/0/prelu/weight", {5}, init::constant(0.25F)));
         } else if (activation == LayerActivation(TrainedActivation::dice)) {
@@ -136,6 +150,123 @@ TYPED_TEST(DenseStackTest, weights_are_shared_if_the_program_says_so) {
   expect_refused([&] { (void)DenseStack<TypeParam>(parameters, "new", 3, {2}, {.dropout = 1.0F}); },
                  "'new'");
   EXPECT_NO_THROW((void)DenseStack<TypeParam>(parameters, "new", 3, {2})) << "nothing was made";
+}
+
+TYPED_TEST(DenseStackTest, parts_of_a_batch_drop_what_the_whole_batch_drops) {
+  Parameters<TypeParam> parameters(this->device(), {.seed = 5});
+  RandomGenerator<TypeParam> random(this->device(), {.seed = 9});
+  DenseStack<TypeParam> const stack(
+      parameters, "s", 3, {16, 16, 2}, {.dropout = 0.5F, .random = random});
+  auto const x = this->put(this->random.reals(7 * 3), {7, 3});
+  GradientTape tape(this->device());
+  auto const whole = to_host(stack(tape, x));
+  random.advance();
+  random.advance();
+  RandomGenerator<TypeParam> again(this->device(), {.seed = 9});
+  DenseStack<TypeParam> const same(
+      parameters, "s", 3, {16, 16, 2}, {.dropout = 0.5F, .random = again, .shared = true});
+  auto parts = to_host(same(tape, x.rows(0, 4)));
+  for (float const element : to_host(same(tape, x.rows(4, 7), {.first_sample = 4}))) {
+    parts.push_back(element);
+  }
+  EXPECT_EQ(parts, whole);
+}
+
+template <class R>
+class DropoutDrawsTest : public GradientTest<R> {
+ protected:
+  void SetUp() override {
+    GradientTest<R>::SetUp();
+    random_.emplace(this->device());
+    x_.emplace(this->put(Floats(12, 1.0F), {6, 2}));
+  }
+  [[nodiscard]] RandomGenerator<R>& random() { return *random_; }
+  /// Records a dropout of six samples, and returns its sum.
+  Tensor<float, R> drop(GradientTape<R>& tape, char const* name, std::int64_t first = 0) {
+    return ops::sum(tape,
+                    ops::dropout(tape, *x_, {.rate = 0.5F, .first_sample = first}, *random_, name));
+  }
+  /// A step that forgets advance().
+  void step(char const* name) {
+    GradientTape tape(this->device());
+    tape.backward(drop(tape, name));
+  }
+
+ private:
+  std::optional<RandomGenerator<R>> random_;
+  std::optional<Tensor<float, R>> x_;
+};
+TYPED_TEST_SUITE(DropoutDrawsTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(DropoutDrawsTest, that_repeat_a_mask_in_a_capture_are_refused) {
+  auto const capture = [&](auto&& function) {
+    return CapturedStep<TypeParam>(this->device(), function);
+  };
+  for (int round = 0; round < 2; ++round) {
+    expect_refused(
+        [&] {
+          (void)capture([&] {
+            GradientTape tape(this->device());
+            (void)this->drop(tape, "a");
+            (void)this->drop(tape, "b");
+            (void)this->drop(tape, "a");
+          });
+        },
+        "'a'",
+        "twice");
+  }
+  // A capture that advances in the middle: "b" is drawn once a replay, and "a" twice.
+  auto two = capture([&] {
+    this->step("b");
+    this->step("a");
+    this->random().advance();
+    this->step("a");
+  });
+  this->step("c");
+  two.replay();
+  this->step("c");
+  expect_refused([&] { two.replay(); }, "replay: 'a'", "twice");
+  two.replay();
+  this->random().advance();
+  two.replay();
+}
+
+TYPED_TEST(DropoutDrawsTest, of_replays_without_advance_are_refused) {
+  CapturedStep<TypeParam> drawing(this->device(), [&] { this->step("a"); });
+  CapturedStep<TypeParam> advancing(this->device(), [&] { this->random().advance(); });
+  drawing.replay();
+  expect_refused([&] { drawing.replay(); }, "replay: 'a'", "[0, 6)", "advance()");
+  drawing.replay();
+  this->random().advance();
+  drawing.replay();
+  advancing.replay();
+  drawing.replay();
+  expect_refused([&] { this->step("a"); }, "dropout: 'a'");
+  this->step("a");
+  expect_refused([&] { drawing.replay(); }, "replay: 'a'");
+}
+
+TYPED_TEST(DropoutDrawsTest, do_not_count_if_their_tape_never_played_them_back) {
+  EXPECT_THROW(
+      {
+        GradientTape tape(this->device());
+        (void)this->drop(tape, "a");
+        throw std::runtime_error("the step fails");
+      },
+      std::runtime_error);
+  GradientTape tape(this->device());
+  (void)this->drop(tape, "a");
+  tape.clear();
+  tape.backward(this->drop(tape, "a"));
+  tape.clear();
+  expect_refused([&] { (void)this->drop(tape, "a"); }, "'a'", "twice");
+}
+
+TYPED_TEST(DropoutDrawsTest, do_not_count_once_the_state_was_loaded) {
+  this->step("a");
+  this->random().visit_state([](std::string const&, auto const&) {});
+  this->step("a");
+  expect_refused([&] { this->step("a"); }, "'a'", "twice");
 }
 
 TYPED_TEST(DenseStackTest, a_dropout_that_would_repeat_a_mask_is_refused) {

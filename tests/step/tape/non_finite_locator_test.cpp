@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
+#include "step/finite_searches.hpp"
 
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
@@ -11,6 +12,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <source_location>
 #include <stdexcept>
 #include <vector>
 
@@ -55,6 +58,54 @@ TYPED_TEST(NonFiniteLocatorTest, names_the_operation_whose_result_is_not_finite)
               AllOf(HasSubstr("forward of \"tower/sqrt\""),
                     HasSubstr("non_finite_locator_test.cpp:"),
                     HasSubstr("element 2 of a result [5]")));
+}
+
+TYPED_TEST(NonFiniteLocatorTest, names_operations_whose_shapes_differ_from_step_to_step) {
+  StreamPool pool(this->device(), {.groups = 2});
+  GradientTape tape(this->device());
+  NonFiniteLocator const locator(tape);
+  auto const run = [&](std::int64_t count, float last) {
+    tape.clear();
+    Floats values(static_cast<std::size_t>(count), 1.0F);
+    values.back() = last;
+    (void)this->loss_of(tape, pool, this->put(values));
+  };
+  for (std::int64_t count = 1; count <= 20; ++count) {
+    run(count, 1.0F);
+    locator.require_finite();
+  }
+  run(30, -1.0F);
+  auto const made = locator.first();
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->operation, "tower/sqrt");
+  EXPECT_EQ(made->element, 29);
+  EXPECT_EQ(made->shape, Shape{30});
+  run(40, -1.0F);
+  EXPECT_EQ(locator.first()->operation, "tower/sqrt");
+  EXPECT_EQ(locator.first()->element, 29) << "the first of both";
+}
+
+TEST(FiniteSearches, of_steps_without_end_are_refused) {
+  Device<Host> const device;
+  detail::FiniteSearches searches(device.state(), std::source_location::current());
+  auto const good = to_device(device, Floats{1}, {1});
+  auto const bad = to_device(device, Floats{std::nanf("")}, {1});
+  auto const search = [&](Tensor<float, Host> const& values) {
+    searches.search(detail::FiniteSearches::Locator::Phase::backward,
+                    "sum",
+                    values.any(),
+                    std::nullopt,
+                    std::source_location::current());
+  };
+  auto const message = message_of<std::length_error>([&] {
+    for (int i = 0; i < 70'000; ++i) {
+      search(good);
+    }
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("65536th operation"), HasSubstr("clear() once a step")));
+  searches.begin_step();
+  search(bad);
+  EXPECT_TRUE(searches.first(std::source_location::current()));
 }
 
 TYPED_TEST(NonFiniteLocatorTest, names_the_operation_whose_gradient_is_not_finite) {

@@ -63,8 +63,7 @@ class RandomGenerator<detail::AnyRuntime> {
   [[nodiscard]] std::shared_ptr<detail::RandomDraw> note_draw(std::string_view name,
                                                               std::int64_t first,
                                                               std::int64_t last) const;
-  /// Forgets the draws of the step, because the state may have been replaced. For use by the library
-  /// only.
+  /// Forgets the draws of the step. For use by the library only.
   void forget_draws() const;
   template <class Visit>
   void visit_state(Visit&& visit) const {

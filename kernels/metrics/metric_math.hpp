@@ -178,20 +178,6 @@ MSSTREAM_HOST_DEVICE inline std::int64_t bucket_at(double distance, std::int64_t
   return distance < 0.0 ? half - 1 - within : half + within;
 }
 
-/// Returns the logit at which the buckets of a metric are finest: the one that it was given, or
-/// that of its first example, which is row `first` of this batch if the metric has no example yet.
-/// An infinite one is replaced by 0.
-MSSTREAM_HOST_DEVICE inline double centre_of(MetricUpdate const& update, std::int64_t first) {
-  if (update.has_centre) {
-    return update.bound;
-  }
-  if (update.tally->at[Tally::examples] != 0) {
-    return std::bit_cast<double>(update.tally->at[Tally::centre]);
-  }
-  double const logit = logit_of(update.scores[first], update.are_probabilities);
-  return logit - logit == 0.0 ? logit : 0.0;
-}
-
 /// Returns the weight of a row, which leaves the row out if it is 0, whatever its other numbers
 /// are.
 MSSTREAM_HOST_DEVICE inline float weight_of(MetricUpdate const& update, std::int64_t row) {
@@ -199,6 +185,38 @@ MSSTREAM_HOST_DEVICE inline float weight_of(MetricUpdate const& update, std::int
 }
 MSSTREAM_HOST_DEVICE inline bool is_weight(float weight) {
   return weight >= 0.0F && weight <= kMostWeight;
+}
+
+/// Returns the logit at which the buckets of a metric are finest: the one that it was given, or the
+/// median of the first 31 examples of its first batch, which is this one if the metric has no
+/// example yet; `first` is its first row that counts. Infinite logits do not count, and if there
+/// are no others, the centre is 0. An even number of examples has the lower of the two medians.
+MSSTREAM_HOST_DEVICE inline double centre_of(MetricUpdate const& update,
+                                             std::int64_t first,
+                                             std::int64_t existing) {
+  if (update.has_centre) {
+    return update.bound;
+  }
+  if (update.tally->at[Tally::examples] != 0) {
+    return std::bit_cast<double>(update.tally->at[Tally::centre]);
+  }
+  constexpr int kMost = 31;
+  constexpr std::int64_t kMostRows = 256;  // are looked at, since few may count
+  double sorted[kMost] = {};
+  int count = 0;
+  auto const last = existing - first < kMostRows ? existing : first + kMostRows;
+  for (auto row = first; row < last && count < kMost; ++row) {
+    double const logit = logit_of(update.scores[row], update.are_probabilities);
+    if (weight_of(update, row) == 0.0F || logit - logit != 0.0) {
+      continue;
+    }
+    int place = count++;
+    for (; place > 0 && sorted[place - 1] > logit; --place) {
+      sorted[place] = sorted[place - 1];
+    }
+    sorted[place] = logit;
+  }
+  return count > 0 ? sorted[(count - 1) / 2] : 0.0;
 }
 
 /// The place of one item of a list among the others: how many have a higher value, and how many the

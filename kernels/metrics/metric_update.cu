@@ -155,7 +155,7 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
   }
   __shared__ double shared_centre;
   if (threadIdx.x == 0) {
-    shared_centre = centre_of(update, first);
+    shared_centre = centre_of(update, first, existing);
   }
   __syncthreads();
   double const centre = shared_centre;

@@ -63,7 +63,7 @@ struct MetricUpdate {
   MetricKind kind;
   bool are_probabilities;  ///< scores are probabilities, otherwise logits or any numbers
   bool exponential;        ///< gain: of a grade is 2^grade - 1, otherwise the grade
-  bool has_centre;         ///< buckets: `bound` is where they are finest, not the first example
+  bool has_centre;         ///< buckets: `bound` is where they are finest
   float threshold;         ///< accuracy
   double bound;  ///< loss: bound of |logit|, or the least and 1 - most probability; buckets: the
                  ///< centre

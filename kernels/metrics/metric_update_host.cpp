@@ -64,7 +64,7 @@ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
   if (first == existing) {
     return;
   }
-  double const centre = centre_of(update, first);
+  double const centre = centre_of(update, first, existing);
   update.tally->at[Tally::examples] = 1;
   update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(centre);
   TallyWords words;

@@ -299,7 +299,7 @@ class BucketsState final : public MetricState {
   }
   [[nodiscard]] Sum sum() const override {
     require(centre_.has_value(),
-            "{}: its buckets follow its first example, so it cannot be merged; expected "
+            "{}: its buckets follow its first examples, so it cannot be merged; expected "
             "BucketedAuc::Options::centre",
             name());
     return {fmt::format("{}examples in {} buckets of {} around {}",

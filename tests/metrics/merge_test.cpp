@@ -129,10 +129,11 @@ TYPED_TEST(MergedMetricsTest, a_given_centre_has_the_finest_buckets) {
   auto const& device = this->device();
   auto const value_of = [&](std::optional<double> centre) {
     BucketedAuc<TypeParam> const auc(device, {.buckets = 1 << 8, .centre = centre});
-    auc.update(this->put(Floats{0.0F, 5.0F, 5.0001F}), this->put(Floats{0.0F, 0.0F, 1.0F}));
+    auc.update(this->put(Floats{5.0F, 0.0F, 0.0F, 0.0F, 5.0001F}),
+               this->put(Floats{0.0F, 0.0F, 0.0F, 0.0F, 1.0F}));
     return auc.value();
   };
-  EXPECT_EQ(value_of({}), 0.75);  // the first example is far away
+  EXPECT_EQ(value_of({}), 3.5 / 4.0);  // the median is far away, and the two others share a bucket
   EXPECT_EQ(value_of(5.00005), 1.0);
 }
 

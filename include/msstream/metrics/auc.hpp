@@ -51,12 +51,12 @@ class Auc : public Metric<R> {
 /// each bucket, or 48 with weights. Examples of one bucket count as ties, so the error is at most
 /// half the fraction of pairs of different scores within one bucket; mostly it is far below.
 ///
-/// Buckets follow the scores: they are finest at the logit of the first example since reset(), and
-/// their width grows with the distance from it. Each power of two of the distance, from 2^-48 to
-/// 2^16, has 1/128 of the buckets on either side. With 2^16 buckets a bucket is at most 1/512 of
-/// its distance wide, so logits of any spread are resolved, if the first example is within a few of
-/// their standard deviations of most others. Options::centre replaces the logit of the first
-/// example; metrics that are merged need it. Probabilities are divided by their logits.
+/// Buckets follow the scores: they are finest at the median logit of the first 31 examples of the
+/// first batch since reset(), and their width grows with the distance from it. Each power of two of
+/// the distance, from 2^-48 to 2^16, has 1/128 of the buckets on either side. With 2^16 buckets a
+/// bucket is at most 1/512 of its distance wide, so logits of any spread are resolved, if that
+/// median is within a few of their standard deviations of most others. Options::centre replaces it;
+/// metrics that are merged need it. Probabilities are divided by their logits.
 template <Runtime R = DefaultRuntime>
 class BucketedAuc;
 
@@ -69,8 +69,8 @@ class BucketedAuc<msstream::detail::AnyRuntime> {
     Input input = Input::logits;
     std::int64_t buckets = 1 << 16U;  ///< a power of two
     bool weighted = false;            ///< whether updates have weights
-    /// The logit at which the buckets are finest, also for probabilities. Null: that of the first
-    /// example.
+    /// The logit at which the buckets are finest, also for probabilities. Null: the
+    /// median of the first examples.
     std::optional<double> centre = {};
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,

@@ -74,13 +74,13 @@ template <class C>
 
 /// Combines elements [begin, begin + result.size()) of all inputs in the order of the ranks.
 template <class T>
-void combine(Parts parts,
+void combine(Inputs inputs,
              Reduction reduction,
              std::int64_t begin,
              std::span<typename Combined<T>::type> result) {
   bool is_first = true;
-  for (auto const* const part : parts) {
-    auto const* const input = static_cast<T const*>(part->input) + begin;
+  for (auto const* const of_rank : inputs) {
+    auto const* const input = static_cast<T const*>(of_rank) + begin;
     for (std::size_t i = 0; i < result.size(); ++i) {
       auto const value = widened(input[i]);
       result[i] = is_first ? value : combined(result[i], value, reduction);
@@ -90,7 +90,7 @@ void combine(Parts parts,
   if constexpr (!std::integral<T>) {
     if (reduction == Reduction::mean) {
       for (auto& value : result) {
-        value /= static_cast<float>(parts.size());
+        value /= static_cast<float>(inputs.size());
       }
     }
   }
@@ -99,11 +99,11 @@ void combine(Parts parts,
 /// Combines elements [begin, end) of all inputs, and passes each block to `write(at, values)`.
 template <class T, class Write>
 void reduce(
-    Parts parts, Reduction reduction, std::int64_t begin, std::int64_t end, Write const& write) {
+    Inputs inputs, Reduction reduction, std::int64_t begin, std::int64_t end, Write const& write) {
   std::array<typename Combined<T>::type, kBlock> buffer;
   for (std::int64_t at = begin; at < end; at += kBlock) {
     std::span const values(buffer.data(), static_cast<std::size_t>(std::min(kBlock, end - at)));
-    combine<T>(parts, reduction, at, values);
+    combine<T>(inputs, reduction, at, values);
     write(at, values);
   }
 }
@@ -116,6 +116,14 @@ void store(void* output, std::int64_t at, std::span<C> values) {
   }
 }
 
+[[nodiscard]] std::vector<void const*> inputs_of(Parts parts) {
+  std::vector<void const*> inputs;
+  for (auto const* const part : parts) {
+    inputs.push_back(part->input);
+  }
+  return inputs;
+}
+
 /// Combines one rank's share of the elements, and gives it to all ranks.
 template <class T>
 void all_reduce(int rank, Parts parts) {
@@ -125,18 +133,22 @@ void all_reduce(int rank, Parts parts) {
   auto const bound = [&](std::int64_t of) {
     return what.count / ranks * of + what.count % ranks * of / ranks;
   };
-  reduce<T>(parts, what.reduction, bound(rank), bound(rank + 1), [&](std::int64_t at, auto values) {
-    for (auto const* const part : parts) {
-      store<T>(part->output, at, values);
-    }
-  });
+  reduce<T>(inputs_of(parts),
+            what.reduction,
+            bound(rank),
+            bound(rank + 1),
+            [&](std::int64_t at, auto values) {
+              for (auto const* const part : parts) {
+                store<T>(part->output, at, values);
+              }
+            });
 }
 
 template <class T>
 void reduce_scatter(int rank, Parts parts) {
   auto const& mine = *parts[static_cast<std::size_t>(rank)];
   auto const begin = mine.what.count * rank;
-  reduce<T>(parts,
+  reduce<T>(inputs_of(parts),
             mine.what.reduction,
             begin,
             begin + mine.what.count,
@@ -198,6 +210,15 @@ void all_to_all_counted(int rank, Parts parts, std::size_t bytes) {
 }
 
 }  // namespace
+
+void combine_inputs(Collective const& what, Inputs inputs, void* output) {
+  with_type(what.dtype, [&](auto of) {
+    using T = decltype(of);
+    reduce<T>(inputs, what.reduction, 0, what.count, [&](std::int64_t at, auto values) {
+      store<T>(output, at, values);
+    });
+  });
+}
 
 void carry_out(int rank, Parts parts) {
   auto const& mine = *parts[static_cast<std::size_t>(rank)];

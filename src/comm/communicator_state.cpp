@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/communicator_state.hpp"
 
+#include "comm/host_processes.hpp"
 #include "comm/host_threads.hpp"
 #include "comm/nccl.hpp"
 #include "comm/peers.hpp"
+#include "comm/process_store.hpp"
 #include "comm/thread_world.hpp"
 #include "comm/world_access.hpp"
 #include "memory/blocks/block.hpp"
@@ -100,12 +102,18 @@ class CommunicatorsOfDevice {
   auto const& runtime = device.context()->runtime;
   if (traits.ref_kind == StreamRefKind::host && traits.runs_beside_host) {
     auto threads = WorldAccess::threads(world);
-    require(threads != nullptr || world.size() == 1,
-            "communicator '{}': {} on the runtime {}: expected ranks that are threads of one "
-            "process (run_as_threads())",
-            options.name,
-            to_string(world),
-            traits.name);
+    if (threads == nullptr && world.size() > 1) {
+      auto const process = store_of_this_process(world, options.name, options.timeout);
+      return make_host_processes(runtime,
+                                 make_process_peers(process,
+                                                    world,
+                                                    options.name,
+                                                    options.timeout,
+                                                    made_at,
+                                                    LeftRanks::found_by_transport),
+                                 process->store().own_address(),
+                                 options.timeout);
+    }
     if (threads == nullptr) {
       threads = std::make_shared<ThreadWorld>(1);
     }

@@ -4,9 +4,11 @@
 #include "comm/collective.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <source_location>
 #include <string>
+#include <vector>
 
 namespace msstream::comm {
 
@@ -42,7 +44,7 @@ class Peers {
   /// Fails because no collective in flight has ended within the timeout, with the loss of a rank
   /// that has none in flight.
   virtual void time_out(std::chrono::nanoseconds timeout) = 0;
-  /// Fails because a rank is gone.
+  /// Fails because a rank is gone, or, with a rank of -1, because collectives differ.
   virtual void lose(int rank, std::string const& why) = 0;
   /// Tells that the rank has ended its communicator: collectives of others that need it fail.
   virtual void leave() = 0;
@@ -53,6 +55,20 @@ class Peers {
   /// null.
   virtual void rethrow_failure(Part const* issued) = 0;
 };
+
+/// The peers of a rank that is a process.
+class PeersOfProcesses : public Peers {
+ public:
+  /// Returns the values that the ranks pass, by rank. Blocks until all have called it, and throws
+  /// PeerLost if one does not within the timeout. Called at most once.
+  [[nodiscard]] virtual std::vector<std::string> gather(std::string const& value) = 0;
+  /// Fails because a rank that a collective needs has closed its connection.
+  virtual void lose_connection(int rank, Part const& part) = 0;
+};
+
+/// Who finds out that a rank has ended its communicator while others need it: those who look, after
+/// a second in which a collective of theirs is in flight, or the transport.
+enum class LeftRanks : std::uint8_t { found_by_looking, found_by_transport };
 
 class MeetingPlace;
 
@@ -65,11 +81,13 @@ class ProcessStore;
 /// Returns the peers of a rank that is a process, when all ranks make a communicator of this name.
 /// The n-th communicators of a name belong together. Throws PeerLost if a rank does not come within
 /// the timeout.
-[[nodiscard]] std::shared_ptr<Peers> make_process_peers(std::shared_ptr<ProcessStore> process,
-                                                        World const& world,
-                                                        std::string const& name,
-                                                        std::chrono::nanoseconds timeout,
-                                                        std::source_location made_at);
+[[nodiscard]] std::shared_ptr<PeersOfProcesses> make_process_peers(
+    std::shared_ptr<ProcessStore> process,
+    World const& world,
+    std::string const& name,
+    std::chrono::nanoseconds timeout,
+    std::source_location made_at,
+    LeftRanks left_ranks = LeftRanks::found_by_looking);
 /// Returns the store that the processes share. Throws std::invalid_argument if the environment does
 /// not say where it is, and PeerLost if rank 0 does not serve it within the timeout.
 [[nodiscard]] std::shared_ptr<ProcessStore> store_of_this_process(World const& world,

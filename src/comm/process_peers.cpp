@@ -3,6 +3,7 @@
 #include "comm/process_store.hpp"
 #include "comm/timeout.hpp"
 
+#include <msstream/comm/communicator.hpp>
 #include <msstream/comm/world.hpp>
 
 #include <fmt/core.h>
@@ -22,14 +23,16 @@ namespace {
 
 /// The ranks as processes. Each tells the others by the store whether it has collectives in flight,
 /// and the first failure. A process that dies is noticed by the end of its connection.
-class ProcessPeers final : public Peers {
+class ProcessPeers final : public PeersOfProcesses {
  public:
   ProcessPeers(std::shared_ptr<ProcessStore> process,
                World const& world,
                std::string const& name,
                std::chrono::nanoseconds timeout,
-               std::source_location made_at)
-      : rank_(world.rank()),
+               std::source_location made_at,
+               LeftRanks left_ranks)
+      : left_ranks_(left_ranks),
+        rank_(world.rank()),
         size_(world.size()),
         name_(name),
         timeout_(timeout),
@@ -59,6 +62,16 @@ class ProcessPeers final : public Peers {
     return await("shared", 0, "the constructor of the communicator");
   }
 
+  [[nodiscard]] std::vector<std::string> gather(std::string const& value) override {
+    set(fmt::format("gathered/{}", rank_), value);
+    std::vector<std::string> values;
+    for (int other = 0; other < size_; ++other) {
+      values.push_back(
+          await(fmt::format("gathered/{}", other), other, "the constructor of the communicator"));
+    }
+    return values;
+  }
+
   void announce(Part const& part) override {
     std::lock_guard const guard(mutex_);
     ++issued_;
@@ -74,7 +87,8 @@ class ProcessPeers final : public Peers {
       if (auto const gone = process_->store().get(TcpStoreServer::kGone)) {
         look_at_gone(*gone);
       }
-      if (auto const left = is_in_flight ? get("left") : std::nullopt) {
+      bool const looks_for_left = is_in_flight && left_ranks_ == LeftRanks::found_by_looking;
+      if (auto const left = looks_for_left ? get("left") : std::nullopt) {
         // Collectives that it has taken part in end soon.
         constexpr int kLooks = 10;
         if (++looks_since_left_ > kLooks) {
@@ -130,6 +144,18 @@ class ProcessPeers final : public Peers {
     }
     adopt(told);
   }
+  void lose_connection(int rank, Part const& part) override {
+    bool has_left = false;
+    try {
+      has_left = get(fmt::format("left/{}", rank)).has_value();
+    } catch (std::runtime_error const&) {  // NOLINT(bugprone-empty-catch): rank 0 is gone, too
+    }
+    lose(rank,
+         has_left ? fmt::format("it has ended its communicator, and rank {} needs it in {}",
+                                rank_,
+                                to_string(part))
+                  : "its process has ended");
+  }
   void leave() override {
     set(fmt::format("left/{}", rank_), "");
     static_cast<void>(process_->store().set_first(prefix_ + "left", std::to_string(rank_)));
@@ -145,6 +171,9 @@ class ProcessPeers final : public Peers {
       return;
     }
     std::lock_guard const guard(mutex_);
+    if (lost_rank_ < 0) {
+      throw CollectiveError(fmt::format("communicator '{}': {}", name_, why_));
+    }
     throw PeerLost(lost_rank_,
                    fmt::format("communicator '{}', rank {} of {}{}: rank {} is lost: {}",
                                name_,
@@ -225,6 +254,7 @@ class ProcessPeers final : public Peers {
     }
   }
 
+  LeftRanks const left_ranks_;
   int const rank_;
   int const size_;
   std::string const name_;
@@ -247,12 +277,14 @@ class ProcessPeers final : public Peers {
 
 }  // namespace
 
-std::shared_ptr<Peers> make_process_peers(std::shared_ptr<ProcessStore> process,
-                                          World const& world,
-                                          std::string const& name,
-                                          std::chrono::nanoseconds timeout,
-                                          std::source_location made_at) {
-  return std::make_shared<ProcessPeers>(std::move(process), world, name, timeout, made_at);
+std::shared_ptr<PeersOfProcesses> make_process_peers(std::shared_ptr<ProcessStore> process,
+                                                     World const& world,
+                                                     std::string const& name,
+                                                     std::chrono::nanoseconds timeout,
+                                                     std::source_location made_at,
+                                                     LeftRanks left_ranks) {
+  return std::make_shared<ProcessPeers>(
+      std::move(process), world, name, timeout, made_at, left_ranks);
 }
 
 std::shared_ptr<ProcessStore> store_of_this_process(World const& world,

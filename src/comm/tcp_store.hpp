@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "comm/sockets.hpp"
+
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -30,7 +32,7 @@ class TcpStoreServer {
  private:
   class Connections;
 
-  int listener_ = -1;
+  Socket listener_;
   int stop_[2] = {-1, -1};  ///< a pipe, whose end tells the thread to stop
   int port_ = 0;
   std::thread thread_;
@@ -52,6 +54,8 @@ class TcpStore {
   /// Stores a value unless the key has one. Returns the value that the key has then.
   std::string set_first(std::string const& key, std::string const& value);
   [[nodiscard]] std::optional<std::string> get(std::string const& key);
+  /// Returns the address of this process from which it reaches the store.
+  [[nodiscard]] std::string own_address() const { return socket_.own_address(); }
 
  private:
   [[nodiscard]] std::optional<std::string> ask(char what,
@@ -61,7 +65,7 @@ class TcpStore {
 
   std::string address_;  ///< host:port
   std::mutex mutex_;
-  int socket_ = -1;
+  Socket socket_;
 };
 
 }  // namespace msstream::comm::detail

@@ -51,7 +51,7 @@ class Gate {
   template <class Stream>
   void hold(Stream const& stream) {
     using R = typename Stream::runtime_type;
-    block(detail::runtime_of<R>(stream.body().backend()), stream.native());
+    block(msstream::detail::runtime_of<R>(stream.body().backend()), stream.native());
   }
   void open() {
     opened_->store(true);

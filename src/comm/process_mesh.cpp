@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/process_mesh.hpp"
+
+#include "comm/timeout.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+namespace msstream::comm::detail {
+namespace {
+
+/// How long a wait for the network lasts until the ranks' failures are looked for.
+constexpr int kLookEveryMs = 20;
+
+/// The first bytes of a connection: they show that the process at its other end is of this
+/// communicator.
+struct Hello {
+  std::array<char, 32> token;
+  std::int32_t rank;
+};
+
+[[nodiscard]] std::string random_token() {
+  std::random_device random;
+  return fmt::format("{:016x}{:016x}",
+                     (std::uint64_t{random()} << 32U) | random(),
+                     (std::uint64_t{random()} << 32U) | random());
+}
+
+/// A rank's entry among those that all ranks gather.
+struct Entry {
+  std::string host;
+  int port = 0;
+  std::string token;  ///< that of rank 0 counts
+};
+[[nodiscard]] Entry parsed(std::string const& text) {
+  Entry entry;
+  std::istringstream(text) >> entry.host >> entry.port >> entry.token;
+  return entry;
+}
+
+/// Returns whether a call on a socket that does not block has to be made again later.
+[[nodiscard]] bool is_to_be_repeated() {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+}  // namespace
+
+ProcessMesh::ProcessMesh(PeersOfProcesses& peers,
+                         std::string const& own_address,
+                         std::chrono::nanoseconds timeout)
+    : peers_(peers), sockets_(static_cast<std::size_t>(peers.size())) {
+  auto const deadline = deadline_after(timeout);
+  auto const listener = listening_at(0);
+  std::vector<Entry> entries;
+  for (auto const& text :
+       peers.gather(fmt::format("{} {} {}", own_address, listener.own_port(), random_token()))) {
+    entries.push_back(parsed(text));
+  }
+  auto const& token = entries.front().token;
+  Hello hello{{}, peers.rank()};
+  std::copy_n(token.begin(), std::min(token.size(), hello.token.size()), hello.token.begin());
+  // All ranks listen by now, so that a connection need not wait until the other rank accepts it.
+  for (int other = 0; other < peers.rank(); ++other) {
+    auto const& entry = entries[static_cast<std::size_t>(other)];
+    std::string why;
+    auto socket = connected_to(entry.host, entry.port, why);
+    if (!socket.is_open() || !socket.send_all(&hello, sizeof(hello))) {
+      throw std::runtime_error(fmt::format("rank {} cannot reach rank {} at {}:{}: {}",
+                                           peers.rank(),
+                                           other,
+                                           entry.host,
+                                           entry.port,
+                                           why.empty() ? "the connection has ended" : why));
+    }
+    sockets_[static_cast<std::size_t>(other)] = std::move(socket);
+  }
+  for (int missing = peers.size() - 1 - peers.rank(); missing > 0;) {
+    int rank = -1;
+    auto socket = accepted(listener, token, deadline, rank);
+    auto& place = sockets_[static_cast<std::size_t>(rank)];
+    missing -= place.is_open() ? 0 : 1;
+    place = std::move(socket);
+  }
+  for (auto const& socket : sockets_) {
+    if (socket.is_open()) {
+      socket.send_at_once();
+      ::fcntl(socket.descriptor(), F_SETFL, O_NONBLOCK);
+    }
+  }
+}
+
+Socket ProcessMesh::accepted(Socket const& listener,
+                             std::string const& token,
+                             std::chrono::steady_clock::time_point deadline,
+                             int& rank) {
+  for (;;) {
+    pollfd polled{listener.descriptor(), POLLIN, 0};
+    if (::poll(&polled, 1, kLookEveryMs) > 0) {
+      Socket socket(::accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
+      timeval const limit{1, 0};  // for a stranger that says nothing
+      ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+      Hello hello{};
+      bool const is_ours = socket.is_open() && socket.receive_all(&hello, sizeof(hello)) &&
+                           token == std::string(hello.token.data(), hello.token.size()) &&
+                           hello.rank > peers_.rank() && hello.rank < peers_.size();
+      if (is_ours) {
+        rank = hello.rank;
+        return socket;
+      }
+    }
+    peers_.look(false);
+    if (std::chrono::steady_clock::now() > deadline) {
+      for (int other = peers_.size(); --other > peers_.rank();) {
+        if (!sockets_[static_cast<std::size_t>(other)].is_open()) {
+          peers_.lose(other, fmt::format("it did not connect to rank {}", peers_.rank()));
+        }
+      }
+    }
+    peers_.rethrow_failure(nullptr);
+  }
+}
+
+bool ProcessMesh::exchange(std::vector<Transfer> transfers) {
+  std::vector<pollfd> polled;
+  for (;;) {
+    std::erase_if(transfers, [](Transfer const& transfer) {
+      return transfer.to_send.empty() && transfer.to_receive.empty();
+    });
+    if (transfers.empty()) {
+      return true;
+    }
+    if (peers_.has_failed()) {
+      return false;
+    }
+    polled.clear();
+    for (auto const& transfer : transfers) {
+      auto const events =
+          (transfer.to_send.empty() ? 0 : POLLOUT) | (transfer.to_receive.empty() ? 0 : POLLIN);
+      auto const& socket = sockets_[static_cast<std::size_t>(transfer.rank)];
+      polled.push_back({socket.descriptor(), static_cast<short>(events), 0});
+    }
+    if (::poll(polled.data(), polled.size(), kLookEveryMs) <= 0) {
+      continue;
+    }
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      auto& [rank, to_send, to_receive] = transfers[i];
+      int const socket = polled[i].fd;
+      bool const has_ended = (polled[i].revents & (POLLERR | POLLHUP)) != 0;
+      if (!to_receive.empty() && ((polled[i].revents & POLLIN) != 0 || has_ended)) {
+        auto const count = ::recv(socket, to_receive.data(), to_receive.size(), 0);
+        if (count == 0 || (count < 0 && !is_to_be_repeated())) {
+          throw Closed{rank};
+        }
+        to_receive = to_receive.subspan(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+      }
+      if (!to_send.empty() && ((polled[i].revents & POLLOUT) != 0 || has_ended)) {
+        auto const count = ::send(socket, to_send.data(), to_send.size(), MSG_NOSIGNAL);
+        if (count < 0 && !is_to_be_repeated()) {
+          throw Closed{rank};
+        }
+        to_send = to_send.subspan(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+      }
+    }
+  }
+}
+
+}  // namespace msstream::comm::detail

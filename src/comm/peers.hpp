@@ -7,6 +7,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <vector>
 
 namespace msstream::comm {
 
@@ -34,6 +35,11 @@ class Peers {
   /// Returns the value that rank 0 passes. Blocks the other ranks until rank 0 has called it, and
   /// throws PeerLost if it does not within the timeout.
   [[nodiscard]] virtual std::string share(std::string const& value_of_first) = 0;
+
+  /// Returns the texts that all ranks pass, in the order of the ranks. Blocks until all ranks have
+  /// called it, and throws the failure, among others PeerLost if a rank does not within the
+  /// timeout.
+  [[nodiscard]] virtual std::vector<std::string> exchange(std::string const& own) = 0;
 
   /// Tells that the rank issues a collective. Fails if it does not go together with the others'.
   virtual void announce(Part const& part) = 0;

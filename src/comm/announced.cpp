@@ -7,10 +7,14 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <vector>
 
-// The functions of MeetingPlace for collectives that another library carries out.
+// The functions of MeetingPlace for collectives that another library carries out, and for what
+// ranks tell each other on the host.
 namespace msstream::comm::detail {
 
 void MeetingPlace::announce(int rank, Part const& part) {
@@ -105,6 +109,58 @@ std::string MeetingPlace::share(int rank,
       return *shared_;
     }
   }
+  rethrow_failure(rank, nullptr);
+  return {};
+}
+
+int MeetingPlace::Exchange::absentee() const {
+  auto const found = std::ranges::find_if(texts, [](auto const& text) { return !text; });
+  return static_cast<int>(found - texts.begin());
+}
+
+std::vector<std::string> MeetingPlace::exchange(int rank,
+                                                std::string const& own,
+                                                std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(world_->mutex_);
+  if (!failure_) {
+    if (exchange_ == nullptr) {
+      exchange_ = std::make_shared<Exchange>();
+      exchange_->texts.resize(seats_.size());
+    }
+    auto const exchange = exchange_;
+    exchange->texts[static_cast<std::size_t>(rank)] = own;
+    if (exchange->absentee() == size()) {
+      exchange_ = nullptr;
+      changed_.notify_all();
+    }
+    for (int other = 0; other < size(); ++other) {
+      auto const i = static_cast<std::size_t>(other);
+      if (seats_[i].has_left && !exchange->texts[i]) {
+        fail(other,
+             fmt::format("it has ended its communicator, and rank {} waits in an exchange between "
+                         "the ranks",
+                         rank));
+      }
+    }
+    bool const in_time = changed_.wait_until(lock, deadline_after(timeout), [&] {
+      return exchange->absentee() == size() || failure_.has_value();
+    });
+    if (!in_time) {
+      fail(exchange->absentee(),
+           fmt::format("it did not come within {} to an exchange between the ranks, in which rank "
+                       "{} waits",
+                       timeout_text(timeout),
+                       rank));
+    }
+    if (exchange->absentee() == size()) {
+      std::vector<std::string> texts;
+      for (auto const& text : exchange->texts) {
+        texts.push_back(*text);
+      }
+      return texts;
+    }
+  }
+  lock.unlock();
   rethrow_failure(rank, nullptr);
   return {};
 }

@@ -266,6 +266,17 @@ void CommunicatorState::synchronize() {
   device_.state()->run_checks();
 }
 
+std::vector<std::string> CommunicatorState::exchange(std::string const& own) {
+  InsideWork::refuse_wait("an exchange between ranks");
+  rethrow_failure(nullptr);
+  try {
+    return told_->transport->exchange(own);
+  } catch (...) {
+    told_->is_told.store(true);
+    throw;
+  }
+}
+
 AnyCommunicator::AnyCommunicator(msstream::detail::AnyDevice const& device,
                                  World const& world,
                                  NameAndTimeout const& options,
@@ -289,6 +300,9 @@ std::shared_ptr<StreamGroup> const& AnyCommunicator::group() const noexcept {
 }
 void AnyCommunicator::synchronize() const {
   state_->synchronize();
+}
+std::vector<std::string> AnyCommunicator::exchange(std::string const& own) const {
+  return state_->exchange(own);
 }
 
 }  // namespace msstream::comm::detail

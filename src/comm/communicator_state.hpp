@@ -15,6 +15,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <vector>
 
 namespace msstream::comm::detail {
 
@@ -51,6 +52,7 @@ class CommunicatorState {
                         msstream::detail::AnyUses const* read,
                         msstream::detail::AnyUses& written);
   void synchronize();
+  [[nodiscard]] std::vector<std::string> exchange(std::string const& own);
 
  private:
   void rethrow_failure(Part const* issued);

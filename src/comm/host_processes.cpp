@@ -76,6 +76,9 @@ class HostProcesses final : public Transport {
     peers_->announce(part);
     runtime_->call_host(stream, Closure([self, this, part] { meet(part); }));
   }
+  [[nodiscard]] std::vector<std::string> exchange(std::string const& own) override {
+    return peers_->exchange(own);
+  }
   void rethrow_failure(Part const* issued) override { peers_->rethrow_failure(issued); }
   [[nodiscard]] bool has_failure_to_tell() override {
     return peers_->has_failed() && (has_own_error_.load() || !peers_->is_own_loss());

@@ -9,7 +9,9 @@
 #include <fmt/core.h>
 
 #include <exception>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace msstream::comm::detail {
 namespace {
@@ -29,6 +31,9 @@ class HostThreads final : public Transport {
            Part const& part,
            std::shared_ptr<Transport> const& self) override {
     runtime_->call_host(stream, Closure([self, this, part] { meet(part); }));
+  }
+  [[nodiscard]] std::vector<std::string> exchange(std::string const& own) override {
+    return place_->exchange(rank_, own, timeout_);
   }
   void rethrow_failure(Part const* issued) override { place_->rethrow_failure(rank_, issued); }
   [[nodiscard]] bool has_failure_to_tell() override {

@@ -206,6 +206,9 @@ void MeetingPlace::lose(int rank, std::string const& why) {
 void MeetingPlace::leave(int rank) {
   std::lock_guard const guard(world_->mutex_);
   seats_[static_cast<std::size_t>(rank)].has_left = true;
+  if (exchange_ != nullptr && !exchange_->texts[static_cast<std::size_t>(rank)]) {
+    fail(rank, "it has ended its communicator, and others wait in an exchange between the ranks");
+  }
   for (int other = 0; other < size() && !failure_; ++other) {
     auto const& seat = seats_[static_cast<std::size_t>(other)];
     if (other != rank && seat.waits_in != nullptr && seat.meeting == nullptr &&

@@ -71,6 +71,13 @@ class MeetingPlace {
                                   std::string const& value_of_first,
                                   std::chrono::nanoseconds timeout);
 
+  /// Returns the texts that all ranks have passed, in the order of the ranks. Waits for them;
+  /// throws the place's failure, among others if a rank has left or does not come within the
+  /// timeout.
+  [[nodiscard]] std::vector<std::string> exchange(int rank,
+                                                  std::string const& own,
+                                                  std::chrono::nanoseconds timeout);
+
   /// Makes the place fail because of what a rank's collective contains. Only the first failure
   /// counts.
   void refuse(int rank, Part const& part, std::string const& why);
@@ -94,6 +101,13 @@ class MeetingPlace {
   struct Meeting {
     std::vector<Part const*> parts;
     int unfinished = 0;
+  };
+  /// The texts of an exchange, by rank.
+  struct Exchange {
+    std::vector<std::optional<std::string>> texts;
+
+    /// Returns the first rank that has not come; the number of ranks if all have.
+    [[nodiscard]] int absentee() const;
   };
   /// One rank at this place.
   struct Seat {
@@ -132,6 +146,7 @@ class MeetingPlace {
   std::optional<Failure> failure_;
   std::atomic<bool> has_failed_{false};  ///< whether there is a failure, without the lock
   std::optional<std::string> shared_;    ///< what rank 0 has passed to share()
+  std::shared_ptr<Exchange> exchange_;   ///< to which some ranks have come; null if there is none
   std::condition_variable changed_;
 };
 

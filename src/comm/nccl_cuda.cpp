@@ -23,6 +23,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace msstream::comm::detail {
 namespace {
@@ -123,6 +124,9 @@ class Nccl final : public Transport {
     }
   }
 
+  [[nodiscard]] std::vector<std::string> exchange(std::string const& own) override {
+    return peers_->exchange(own);
+  }
   void rethrow_failure(Part const* issued) override { peers_->rethrow_failure(issued); }
   [[nodiscard]] bool has_failure_to_tell() override {
     return peers_->has_failed() && (has_own_error_.load() || !peers_->is_own_loss());

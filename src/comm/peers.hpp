@@ -37,6 +37,11 @@ class Peers {
   /// throws PeerLost if it does not within the timeout.
   [[nodiscard]] virtual std::string share(std::string const& value_of_first) = 0;
 
+  /// Returns the texts that all ranks pass, in the order of the ranks. Blocks until all ranks have
+  /// called it, and throws the failure, among others PeerLost if a rank does not within the
+  /// timeout.
+  [[nodiscard]] virtual std::vector<std::string> exchange(std::string const& own) = 0;
+
   /// Tells that the rank issues a collective. Fails if it does not go together with the others'.
   virtual void announce(Part const& part) = 0;
   /// Tells whether the rank has collectives in flight, and looks for failures of other ranks.
@@ -59,9 +64,6 @@ class Peers {
 /// The peers of a rank that is a process.
 class PeersOfProcesses : public Peers {
  public:
-  /// Returns the values that the ranks pass, by rank. Blocks until all have called it, and throws
-  /// PeerLost if one does not within the timeout. Called at most once.
-  [[nodiscard]] virtual std::vector<std::string> gather(std::string const& value) = 0;
   /// Fails because a rank that a collective needs has closed its connection.
   virtual void lose_connection(int rank, Part const& part) = 0;
 };

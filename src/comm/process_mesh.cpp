@@ -65,7 +65,7 @@ ProcessMesh::ProcessMesh(PeersOfProcesses& peers,
   auto const listener = listening_at(0);
   std::vector<Entry> entries;
   for (auto const& text :
-       peers.gather(fmt::format("{} {} {}", own_address, listener.own_port(), random_token()))) {
+       peers.exchange(fmt::format("{} {} {}", own_address, listener.own_port(), random_token()))) {
     entries.push_back(parsed(text));
   }
   auto const& token = entries.front().token;

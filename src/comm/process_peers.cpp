@@ -17,6 +17,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace msstream::comm::detail {
 namespace {
@@ -62,14 +63,21 @@ class ProcessPeers final : public PeersOfProcesses {
     return await("shared", 0, "the constructor of the communicator");
   }
 
-  [[nodiscard]] std::vector<std::string> gather(std::string const& value) override {
-    set(fmt::format("gathered/{}", rank_), value);
-    std::vector<std::string> values;
+  [[nodiscard]] std::vector<std::string> exchange(std::string const& own) override {
+    // Two keys a rank suffice: a rank begins exchange n + 2 after all ranks have read the texts of
+    // exchange n.
+    auto const number = fmt::format("{} ", exchanges_);
+    auto const key = [turn = exchanges_ % 2](int rank) {
+      return fmt::format("exchange/{}/{}", turn, rank);
+    };
+    ++exchanges_;
+    set(key(rank_), number + own);
+    std::vector<std::string> texts;
     for (int other = 0; other < size_; ++other) {
-      values.push_back(
-          await(fmt::format("gathered/{}", other), other, "the constructor of the communicator"));
+      auto const why = fmt::format("an exchange between the ranks, in which rank {} waits", rank_);
+      texts.push_back(await(key(other), other, why, number).substr(number.size()));
     }
-    return values;
+    return texts;
   }
 
   void announce(Part const& part) override {
@@ -191,15 +199,22 @@ class ProcessPeers final : public PeersOfProcesses {
   [[nodiscard]] std::optional<std::string> get(std::string const& key) {
     return process_->store().get(prefix_ + key);
   }
-  /// Returns the key's value when it has one. Fails with the loss of `rank` after the timeout.
-  [[nodiscard]] std::string await(std::string const& key, int rank, std::string const& why) {
+  /// Returns the key's value when it has one that begins with `prefix`. Fails with the loss of
+  /// `rank` after the timeout. Looks for failures itself if the prefix is empty, as only the
+  /// constructor of the communicator may, which has no watch yet.
+  [[nodiscard]] std::string await(std::string const& key,
+                                  int rank,
+                                  std::string const& why,
+                                  std::string_view prefix = {}) {
     auto const deadline = deadline_after(timeout_);
     try {
       for (;;) {
-        if (auto value = get(key)) {
+        if (auto value = get(key); value && value->starts_with(prefix)) {
           return *value;
         }
-        look(false);
+        if (prefix.empty()) {
+          look(false);
+        }
         if (std::chrono::steady_clock::now() > deadline) {
           lose(rank, fmt::format("it did not come within {} to {}", timeout_text(timeout_), why));
         }
@@ -261,6 +276,8 @@ class ProcessPeers final : public PeersOfProcesses {
   std::chrono::nanoseconds const timeout_;
   std::shared_ptr<ProcessStore> const process_;
   std::string const prefix_;  ///< of the keys of this communicator
+
+  std::uint64_t exchanges_ = 0;  ///< used by the thread that exchanges alone
 
   // Used by the thread that looks alone.
   std::string told_;

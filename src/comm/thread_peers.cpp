@@ -2,7 +2,9 @@
 #include "comm/meeting_place.hpp"
 #include "comm/peers.hpp"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace msstream::comm::detail {
 namespace {
@@ -17,6 +19,9 @@ class ThreadPeers final : public Peers {
   [[nodiscard]] std::string const& name() const noexcept override { return place_->name(); }
   [[nodiscard]] std::string share(std::string const& value_of_first) override {
     return place_->share(rank_, value_of_first, timeout_);
+  }
+  [[nodiscard]] std::vector<std::string> exchange(std::string const& own) override {
+    return place_->exchange(rank_, own, timeout_);
   }
   void announce(Part const& part) override { place_->announce(rank_, part); }
   void look(bool is_in_flight) override { place_->set_in_flight(rank_, is_in_flight); }

@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace msstream::comm::detail {
 
@@ -23,6 +25,9 @@ class Transport {
   virtual void put(msstream::detail::NativeStream stream,
                    Part const& part,
                    std::shared_ptr<Transport> const& self) = 0;
+  /// Returns the texts that all ranks pass, in the order of the ranks. Blocks the host until all
+  /// ranks have called it; throws the failure of the communicator.
+  [[nodiscard]] virtual std::vector<std::string> exchange(std::string const& own) = 0;
   /// Throws the failure of the communicator, if there is one. `issued` is the collective that is
   /// about to be issued, if any, for a message that else would name none.
   virtual void rethrow_failure(Part const* issued) = 0;

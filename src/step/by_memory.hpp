@@ -83,6 +83,15 @@ class ByMemory {
       region = next;
     }
   }
+  /// Removes all entries whose range equals `range` or shares elements with it.
+  void remove_overlaps(MemoryRange const& range) {
+    std::vector<MemoryRange> overlapping;
+    for_each_overlap(range, [&](Entry const& entry) { overlapping.push_back(entry.range); });
+    std::vector<Entry> taken;
+    for (auto const& found : overlapping) {
+      take_within(found, taken);
+    }
+  }
   /// Calls function(entry) for each entry whose range equals `range` or shares elements with it.
   template <class Function>
   void for_each_overlap(MemoryRange const& range, Function function) const {

@@ -221,6 +221,20 @@ TEST_F(ProcessPeersTest, all_ranks_get_the_value_of_rank_0_in_each_generation) {
   }
 }
 
+TEST_F(ProcessPeersTest, all_ranks_get_the_texts_of_all_in_each_exchange) {
+  on_all([](Peers& peers) {
+    for (int round = 0; round < 5; ++round) {
+      std::vector<std::string> expected;
+      for (int other = 0; other < peers.size(); ++other) {
+        expected.push_back("rank " + std::to_string(other) + " in " + std::to_string(round));
+      }
+      EXPECT_EQ(peers.exchange(expected[static_cast<std::size_t>(peers.rank())]), expected);
+    }
+    EXPECT_FALSE(peers.has_failed());
+    peers.leave();
+  });
+}
+
 TEST_F(ProcessPeersTest, the_first_loss_counts_on_all_ranks) {
   on_all([](Peers& peers) {
     if (peers.rank() == 2) {

@@ -59,15 +59,23 @@ class AnyDataParallel {
 /// is, and runs beside the rest of the backward. The elements are combined in the order of the
 /// ranks on the host, and in NCCL's order on GPUs; neither depends on stream groups.
 ///
+/// Gradients of table rows follow after the backward: the ids and rows of all ranks are gathered,
+/// and merged in the order of the ranks, so that an optimizer moves the rows that any rank has
+/// looked up, and no others. A rank without a lookup in a table takes part with no rows.
+///
 /// All ranks must have made the same parameters in the same order, frozen the same ones, and record
-/// the same operations. Buckets of other sizes are an error; parameters of equal sizes in another
-/// order are not noticed. A frozen parameter is left as it is. Capture-safe. Use it on one thread.
+/// the same operations. The constructor compares the parameters: names, shapes, element types,
+/// kinds, their order, and which are frozen. If more are made, frozen or unfrozen later, on all
+/// ranks alike, a new DataParallel compares them again. A frozen parameter is left as it is.
+/// Capture-safe. Use it on one thread.
 template <Runtime R = DefaultRuntime>
 class DataParallel {
  public:
   /// Copies the values of rank 0 to the parameters and buffers of all other ranks, except for
-  /// frozen ones. Throws std::invalid_argument for a bucket size below 1 and for a reduction other
-  /// than mean and sum.
+  /// frozen ones. Blocks the host until all ranks have called it. Throws std::invalid_argument for
+  /// a bucket size below 1, for a reduction other than mean and sum, and, on all ranks, if their
+  /// parameters or options differ: the message has the first difference. The communicator then
+  /// stays usable.
   explicit DataParallel(Parameters<R> const& parameters,
                         comm::Communicator<R> const& communicator,
                         DataParallelOptions const& options = {},
@@ -76,14 +84,16 @@ class DataParallel {
 
   /// Calls tape.backward(loss), and replaces the gradients of the parameters on the tape by their
   /// mean or sum over the ranks, those of earlier calls of tape.backward() included: with gradient
-  /// accumulation, only the last micro-batch takes this function. Asynchronous. Until the next
-  /// clear(), backward() may not be called again.
+  /// accumulation, only the last micro-batch takes this function. Asynchronous; but if the store
+  /// has tables, the host waits until the hosts of all ranks have called it, in each call outside a
+  /// replay. Until the next clear(), backward() may not be called again.
   ///
   /// Throws std::logic_error, with the name of the parameter, if a dense parameter that is not
-  /// frozen has no gradient on this rank, if a table has gradients of rows, and if an operation
-  /// that noted only some of its inputs adds a gradient after its bucket. Also throws what
-  /// GradientTape::backward() and comm::all_reduce() throw. The other ranks then get a PeerLost
-  /// when this rank's communicator ends.
+  /// frozen has no gradient on this rank, if a table has a gradient that does not come from a
+  /// lookup, and if an operation that noted only some of its inputs adds a gradient after its
+  /// bucket. Also throws what GradientTape::backward() and the collectives throw. The other ranks
+  /// then get a PeerLost when this rank's communicator ends. Throws std::logic_error on all ranks
+  /// if a table is frozen on some of them only.
   void backward(GradientTape<R>& tape,
                 Tensor<float, R> const& loss,
                 std::source_location issued_at = std::source_location::current()) const {

@@ -8,8 +8,8 @@
 #include <msstream/ops/choices.hpp>
 #include <msstream/tensor/issue.hpp>
 
-#include <concepts>
 #include <cstddef>
+#include <memory>
 #include <variant>
 
 namespace msstream::ops::detail {
@@ -36,6 +36,12 @@ Reads reads_of(TableGradient const& gradient) {
   return read;
 }
 
+std::shared_ptr<msstream::detail::DeviceState> const& device_of(TableGradient const& gradient) {
+  auto const* const part = std::get_if<TablePart>(&gradient);
+  return part != nullptr ? part->all->values.device()
+                         : std::get<RowGradients<AnyRuntime>>(gradient).values.device();
+}
+
 }  // namespace
 
 RowGradients<AnyRuntime> own_rows(TableGradient const& gradient,
@@ -44,8 +50,16 @@ RowGradients<AnyRuntime> own_rows(TableGradient const& gradient,
   if (auto const* const own = std::get_if<RowGradients<AnyRuntime>>(&gradient)) {
     return *own;
   }
+  return padded_rows(gradient, width, view_of(gradient).capacity, issued_at);
+}
+
+RowGradients<AnyRuntime> padded_rows(TableGradient const& gradient,
+                                     std::int64_t width,
+                                     std::int64_t capacity,
+                                     std::source_location issued_at) {
   auto args = merge_args(gradient, width);
-  auto const& device = std::get<TablePart>(gradient).all->values.device();
+  args.capacity = capacity;
+  auto const& device = device_of(gradient);
   RowGradients<AnyRuntime> rows{TensorOf<std::int64_t>(device, {args.capacity}),
                                 TensorOf<std::int64_t>(device, {}),
                                 Floats(device, {args.capacity, width})};
@@ -62,6 +76,20 @@ RowGradients<AnyRuntime> own_rows(TableGradient const& gradient,
   return rows;
 }
 
+RowGradients<AnyRuntime> sum_of_rows(TensorOf<std::int64_t> const& ids,
+                                     Floats const& values,
+                                     std::int64_t rows,
+                                     std::source_location issued_at) {
+  AnyBags const bags(ids);
+  return embedding_gradient(bags,
+                            deduplicate(bags, rows, Pooling::sum, issued_at),
+                            rows,
+                            Pooling::sum,
+                            values.any(),
+                            {},
+                            issued_at);
+}
+
 RowGradients<AnyRuntime> merged_gradients(std::vector<TableGradient> const& parts,
                                           Shape const& table,
                                           std::vector<std::int64_t> const& first_rows,
@@ -71,15 +99,7 @@ RowGradients<AnyRuntime> merged_gradients(std::vector<TableGradient> const& part
   for (auto const& part : parts) {
     capacity += view_of(part).capacity;
   }
-  auto const& device = std::visit(
-      []<class Gradient>(Gradient const& gradient) -> auto const& {
-        if constexpr (std::same_as<Gradient, TablePart>) {
-          return gradient.all->values.device();
-        } else {
-          return gradient.values.device();
-        }
-      },
-      parts.front());
+  auto const& device = device_of(parts.front());
   TensorOf<std::int64_t> ids(device, {capacity});
   Floats values(device, {capacity, width});
   std::int64_t begin = 0;
@@ -97,14 +117,7 @@ RowGradients<AnyRuntime> merged_gradients(std::vector<TableGradient> const& part
         issued_at);
     begin += args.capacity;
   }
-  AnyBags const bags(ids);
-  return embedding_gradient(bags,
-                            deduplicate(bags, table[0], Pooling::sum, issued_at),
-                            table[0],
-                            Pooling::sum,
-                            values.any(),
-                            {},
-                            issued_at);
+  return sum_of_rows(ids, values, table[0], issued_at);
 }
 
 RowGradients<AnyRuntime> merge_row_gradients(std::vector<RowGradients<AnyRuntime>> const& parts,

@@ -17,6 +17,18 @@ namespace msstream::ops::detail {
 [[nodiscard]] RowGradients<AnyRuntime> own_rows(TableGradient const& gradient,
                                                 std::int64_t width,
                                                 std::source_location issued_at);
+/// Copies the rows of a gradient to the beginning of tensors of `capacity` rows, at least as many
+/// as have a gradient. The ids behind them are -1, and the values behind them are not written.
+[[nodiscard]] RowGradients<AnyRuntime> padded_rows(TableGradient const& gradient,
+                                                   std::int64_t width,
+                                                   std::int64_t capacity,
+                                                   std::source_location issued_at);
+/// Returns the gradient of a table of `rows` rows from ids, of which any may be equal or -1, and
+/// their values [ids, width]. Adds the values of equal ids in their order.
+[[nodiscard]] RowGradients<AnyRuntime> sum_of_rows(TensorOf<std::int64_t> const& ids,
+                                                   Floats const& values,
+                                                   std::int64_t rows,
+                                                   std::source_location issued_at);
 /// Like merge_row_gradients(), for a table of the given shape.
 [[nodiscard]] RowGradients<AnyRuntime> merged_gradients(std::vector<TableGradient> const& parts,
                                                         Shape const& table,

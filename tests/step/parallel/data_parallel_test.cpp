@@ -375,25 +375,6 @@ TYPED_TEST(DataParallelMisuse, a_parameter_without_a_gradient_is_named) {
   });
 }
 
-TYPED_TEST(DataParallelMisuse, a_table_with_a_gradient_is_named) {
-  using R = TypeParam;
-  on_ranks<R>(1, [](Rank<R> const& rank) {
-    Parameters<R> parameters(rank.device);
-    auto const table = parameters.table("users", {4, 1});
-    ops::Bags<R> const ids(rank.tensor(std::vector<std::int64_t>{2}).reshaped({1, 1}));
-    DataParallel<R> const parallel(parameters, rank.communicator);
-    GradientTape<R> tape(rank.device);
-    auto const rows = ops::embedding_lookup(tape, table, ids);
-    EXPECT_THAT(message_of<std::logic_error>([&] { parallel.backward(tape, rows); }),
-                HasSubstr("table 'users' has a gradient"));
-    // The tape stays usable without the DataParallel.
-    tape.clear();
-    auto const again = ops::embedding_lookup(tape, table, ids);
-    tape.backward(again);
-    EXPECT_TRUE(tape.has_gradient(table));
-  });
-}
-
 TYPED_TEST(DataParallelMisuse, an_operation_without_notes_delays_what_it_may_have_read) {
   using R = TypeParam;
   on_ranks<R>(2, [](Rank<R> const& rank) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <vector>
 
 namespace msstream::comm {
 
@@ -41,6 +42,10 @@ class AnyCommunicator {
   [[nodiscard]] std::string const& name() const noexcept;
   [[nodiscard]] std::shared_ptr<msstream::detail::StreamGroup> const& group() const noexcept;
   void synchronize() const;
+  /// Returns the texts that all ranks pass, in the order of the ranks. Blocks the host until all
+  /// ranks have called it, not for any device, and may be called inside a capture. Throws the
+  /// failure of the communicator.
+  [[nodiscard]] std::vector<std::string> exchange(std::string const& own) const;
   [[nodiscard]] CommunicatorState& state() const noexcept { return *state_; }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "step/by_memory.hpp"
+#include "step/parallel/row_exchange.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/comm/detail/any_communicator.hpp>
@@ -33,7 +34,8 @@ class GradientBuckets final : public GradientWatch {
 
   void before_gradient(MemoryRange const& elements) override;
   void after_operation(std::size_t left) override;
-  /// Issues the buckets that are left, and puts all results on the tape.
+  /// Issues the buckets that are left, exchanges the rows of tables, and puts all results on the
+  /// tape.
   void finish();
 
  private:
@@ -57,7 +59,7 @@ class GradientBuckets final : public GradientWatch {
   std::source_location issued_at_;
   std::vector<Bucket> buckets_;
   ByMemory<Part*> parts_;
-  ByMemory<std::string> tables_;
+  std::vector<NamedTable> tables_;
   std::size_t issued_ = 0;  ///< the number of buckets whose all-reduce is issued
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/gradient_buckets.hpp"
+#include "step/parallel/gradient_buckets.hpp"
 
 #include <msstream/base/format.hpp>
 #include <msstream/ops/matrix.hpp>
@@ -20,17 +20,6 @@ namespace {
 /// Kernels read gradients that begin at multiples of this many elements four at a time.
 constexpr std::int64_t kAlignment = 4;
 
-/// Removes all entries that share elements with the range.
-template <class Value>
-void remove(ByMemory<Value>& gradients, MemoryRange const& range) {
-  std::vector<MemoryRange> overlapping;
-  gradients.for_each_overlap(range, [&](auto const& entry) { overlapping.push_back(entry.range); });
-  std::vector<typename ByMemory<Value>::Entry> taken;
-  for (auto const& found : overlapping) {
-    gradients.take_within(found, taken);
-  }
-}
-
 }  // namespace
 
 GradientBuckets::GradientBuckets(AnyTape& tape,
@@ -44,13 +33,11 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
       issued_at_(issued_at) {
   std::vector<Part> parts;
   parameters.for_each([&](std::string const& name, AnyTensor const& tensor, auto kind) {
-    if (tensor.immutable() || tensor.count() == 0) {
-      return;
-    }
-    if (kind == Parameters<AnyRuntime>::Kind::dense) {
+    if (kind == Parameters<AnyRuntime>::Kind::table) {
+      tables_.push_back({name, tensor});
+    } else if (kind == Parameters<AnyRuntime>::Kind::dense && !tensor.immutable() &&
+               tensor.count() != 0) {
       parts.push_back({name, Floats(tensor), std::numeric_limits<std::size_t>::max(), {}});
-    } else if (kind == Parameters<AnyRuntime>::Kind::table) {
-      tables_.emplace(MemoryRange::of(tensor), name);
     }
   });
   std::int64_t bytes = 0;
@@ -103,12 +90,6 @@ bool GradientBuckets::is_complete(Part const& part, std::size_t left) const {
 }
 
 void GradientBuckets::before_gradient(MemoryRange const& elements) {
-  tables_.for_each_overlap(elements, [](auto const& table) {
-    throw std::logic_error(
-        fmt::format("DataParallel: table '{}' has a gradient; only those of dense parameters are "
-                    "averaged: freeze it, or make it in another store and average it yourself",
-                    table.value));
-  });
   parts_.for_each_overlap(elements, [](auto const& part) {
     if (part.value->reduced) {
       throw std::logic_error(fmt::format(
@@ -155,6 +136,14 @@ void GradientBuckets::issue(Bucket& bucket) {
 }
 
 void GradientBuckets::require_all() const {
+  for (auto const& table : tables_) {
+    if (tape_.has_dense_gradient(table.weights)) {
+      throw std::logic_error(
+          fmt::format("DataParallel: table '{}' has a gradient that does not come from a lookup; "
+                      "make it as a dense parameter",
+                      table.name));
+    }
+  }
   for (auto const& bucket : buckets_) {
     for (auto const& part : bucket) {
       auto const& tensor = part.parameter.any();
@@ -173,6 +162,7 @@ void GradientBuckets::require_all() const {
 void GradientBuckets::finish() {
   require_all();
   after_operation(0);
+  exchange_rows(tape_, tables_, communicator_, reduction_, issued_at_);
   replace();
 }
 
@@ -181,8 +171,8 @@ void GradientBuckets::replace() {
   for (auto const& bucket : buckets_) {
     for (auto const& part : bucket) {
       auto const range = MemoryRange::of(part.parameter.any());
-      remove(state.gradients, range);
-      remove(state.row_gradients, range);
+      state.gradients.remove_overlaps(range);
+      state.row_gradients.remove_overlaps(range);
     }
   }
   for (auto const& bucket : buckets_) {

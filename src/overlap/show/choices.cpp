@@ -165,9 +165,10 @@ std::vector<FailOn> parse_fail_on(std::string_view text) {
         scale = 0.01;
       }
       auto const share = number_in(number);
-      require(share && *share * scale >= 0 && *share * scale <= 1,
-              "fail-on {}: expected a share of the window after the colon, such as 0.05 or 5%",
-              part);
+      require(
+          share && *share * scale >= 0 && *share * scale <= 1,
+          "'{}': expected a share of the window from 0 to 1 after the colon, such as 0.05 or 5%",
+          part);
       condition.share = *share * scale;
     }
     conditions.push_back(condition);

@@ -105,7 +105,10 @@ TEST(OverlapChoices, conditions_meet_findings) {
   EXPECT_EQ(failures("host-busy:0.31").size(), 0U);
   EXPECT_EQ(failures("any").size(), 2U);
   EXPECT_EQ(failures("copy-engine,any:20%").size(), 1U);
-  EXPECT_THAT(refusal_of([] { (void)parse_fail_on("host-busy:2"); }), HasSubstr("0.05 or 5%"));
+  EXPECT_EQ(
+      refusal_of([] { (void)parse_fail_on("any,host-busy:2"); }),
+      "'host-busy:2': expected a share of the window from 0 to 1 after the colon, such as 0.05 "
+      "or 5%");
   EXPECT_THAT(refusal_of([] { (void)parse_fail_on("host-busy,"); }),
               HasSubstr("there is no cause"));
 }

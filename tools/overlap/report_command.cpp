@@ -85,11 +85,12 @@ Chosen parse(cli::Arguments const& arguments) {
   options.group("What to report");
   options.add("--window",
               chosen.window,
-              "the part of the recording to explain, as times (10ms:20ms) or as the name of "
-              "ranges, in which * stands for any characters",
+              "the part of the recording to explain, as times (10ms:20ms; ms without a unit) or as "
+              "the name of ranges, in which * stands for any characters",
               "BEGIN:END or a name");
-  options.add<int>("--device", chosen.device, "report on the GPU of this number alone", {-1});
-  options.add<int>("--rank", chosen.rank, "report on this rank alone", {-1});
+  options.add<int>(
+      "--device", chosen.device, "report on the GPU of this number alone; -1 for all", {-1});
+  options.add<int>("--rank", chosen.rank, "report on this rank alone; -1 for all", {-1});
   options.add_flag(
       "--compare", chosen.compare, "compare two files: recordings, or reports as JSON");
   options.group("Output");
@@ -100,8 +101,8 @@ Chosen parse(cli::Arguments const& arguments) {
   options.add_flag("--quiet", chosen.quiet, "print no report and no progress");
   options.add("--fail-on",
               chosen.fail_on,
-              "end with status 3 if a finding has this cause ('any' for each) and loses at least "
-              "this share of the window",
+              "end with status 3 if a finding has this cause ('any' for each but true-dependency) "
+              "and loses at least this share of the window",
               "CAUSE or CAUSE:SHARE, more apart by commas");
   options.group("Causes");
   options.add_flag("--list-causes", chosen.list_causes, "list the causes that are told apart");

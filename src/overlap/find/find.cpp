@@ -11,6 +11,7 @@
 #include "overlap/find/program.hpp"
 #include "overlap/find/replay.hpp"
 #include "overlap/find/words.hpp"
+#include "overlap/recording/duration_text.hpp"
 
 #include <fmt/format.h>
 
@@ -33,20 +34,18 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   auto const window = options.window ? *options.window : extent.value_or(Interval{});
   if (window.end < window.begin) {
     throw std::invalid_argument(
-        fmt::format("{}: a window that ends at {} ns, before it begins at {} ns",
-                    recording.origin,
-                    window.end,
-                    window.begin));
+        fmt::format("the window {} ends before it begins", interval_text(window)));
   }
   bool const any = std::ranges::any_of(recording.activities, [&](Activity const& activity) {
     return activity.time.begin < window.end && activity.time.end > window.begin;
   });
   if (!any) {
     throw std::invalid_argument(
-        fmt::format("{}: no work of a device between {} and {} ns",
-                    recording.origin.empty() ? std::string("recording") : recording.origin,
-                    window.begin,
-                    window.end));
+        fmt::format("no work of a device in {}; {} has {}{}",
+                    interval_text(window),
+                    recording.origin.empty() ? std::string("the recording") : recording.origin,
+                    extent ? "work in " : "none",
+                    extent ? interval_text(*extent) : ""));
   }
   return window;
 }

@@ -35,11 +35,19 @@ Replay::Replay(Program const& program,
       window_(window),
       start_(window.begin),
       places_(program.recording().activities.size(), kNone) {
-  auto const& activities = program.recording().activities;
+  auto const& recording = program.recording();
+  auto const& activities = recording.activities;
   for (Index i = 0; i < activities.size(); ++i) {
     if (activities[i].time.begin >= window.begin && activities[i].time.begin < window.end) {
       places_[i] = static_cast<Index>(activities_.size());
       activities_.push_back(i);
+    }
+  }
+  if (!recording.has_syncs && !recording.has_dependencies) {
+    for (auto const& call : recording.calls) {
+      if (call.kind == CallKind::wait_event) {
+        unknown_waits_.push_back(call.time.begin);
+      }
     }
   }
   take_steps();
@@ -149,14 +157,15 @@ void Replay::take_steps() {
     if (poll != kNone && poll != call && poll >= first) {
       continue;  // a loop of queries is one wait
     }
-    Step step{.call = call, .cost = made.time.length(), .after = previous[made.thread]};
+    auto const time = time_of(call);
+    Step step{.call = call, .after = previous[made.thread]};
     auto const end_of = [&](Index place) {
       return place == 0 ? start_ : time_of(steps_[place - 1].call).end;
     };
-    Interval gap{end_of(step.after), made.time.begin};
+    Interval gap{end_of(step.after), time.begin};
     step.long_gap = host_.is_long_gap(made.thread, gap);
     if (step.long_gap && ended_last != 0 && end_of(ended_last) > gap.begin &&
-        end_of(ended_last) <= made.time.begin) {
+        end_of(ended_last) <= time.begin) {
       // Another thread handed the work over.
       step.after = ended_last;
       gap.begin = end_of(ended_last);
@@ -167,13 +176,14 @@ void Replay::take_steps() {
     steps_.push_back(step);
     auto const place = static_cast<Index>(steps_.size());
     previous[made.thread] = place;
-    if (ended_last == 0 || time_of(call).end >= end_of(ended_last)) {
+    if (ended_last == 0 || time.end >= end_of(ended_last)) {
       ended_last = place;
     }
   }
 }
 
-/// Returns the time of a call; of the first query of a loop, that of the loop.
+/// Returns the part of a call's time that is replayed; of the first query of a loop, that of the
+/// loop.
 Interval Replay::time_of(Index call) const {
   auto const& made = program_.call(call);
   auto time = made.time;
@@ -181,7 +191,7 @@ Interval Replay::time_of(Index call) const {
     auto const* const loop = host_.last_blocking(made.thread, time.begin + 1);
     time.end = loop == nullptr ? time.end : std::max(time.end, loop->time.end);
   }
-  return time;
+  return {std::max(time.begin, start_), std::max(time.end, start_)};
 }
 
 /// Returns the last activity of a stream that had ended at a time; kNone if none had.
@@ -190,6 +200,21 @@ Index Replay::last_ended(Index stream, Ns at) const {
   auto const after = std::ranges::upper_bound(
       activities, at, {}, [&](Index i) { return program_.activity(i).time.end; });
   return after == activities.begin() ? kNone : *(after - 1);
+}
+
+/// Returns the activity of a device that had ended last at a time, and shortly before; kNone if
+/// there is none such.
+Index Replay::ended_at(Ns time, Index device) const {
+  Index latest = kNone;
+  Ns end = time - tolerance::of_order(program_.recording());
+  for (auto const stream : program_.streams_of(device)) {
+    auto const other = last_ended(stream, time);
+    if (other != kNone && program_.activity(other).time.end > end) {
+      latest = other;
+      end = program_.activity(other).time.end;
+    }
+  }
+  return latest;
 }
 
 /// Finds the activities that a call waited for: of each stream, the last one that had ended.
@@ -260,6 +285,22 @@ Ns Replay::measured_ready(Index activity) const {
   return ready;
 }
 
+/// Returns what an activity seems to have waited for where the recording does not tell for what
+/// streams waited: the host made such a wait since it called for the activity before in the stream,
+/// and this one began when work of another stream ended, long after it could. kNone otherwise.
+Index Replay::presumed_target(Index activity) const {
+  auto const close = tolerance::of_order(program_.recording());
+  auto const begin = program_.activity(activity).time.begin;
+  auto const before = program_.previous(activity);
+  auto const since = before == kNone ? start_ : program_.called(before);
+  auto const wait = std::ranges::upper_bound(unknown_waits_, since);
+  if (wait == unknown_waits_.end() || *wait > program_.called(activity) ||
+      begin - measured_ready(activity) <= close) {
+    return kNone;
+  }
+  return ended_at(begin, program_.device_of(activity));
+}
+
 void Replay::take_work() {
   auto const& recording = program_.recording();
   std::vector<Index> step_of_call;
@@ -315,11 +356,16 @@ void Replay::take_work() {
     }
     auto const ready = std::max(measured_ready(i), window_.begin);
     auto const delay = std::max<Ns>(activity.time.begin - ready, 0);
-    // A long delay while the device ran something is due to that, which the replay repeats.
-    bool const was_busy = ends[device] > activity.time.begin - tolerance::of_order(recording);
-    work.latency = was_busy ? std::min(delay, tolerance::of_order(recording) / 4) : delay;
-    ends[device] = std::max(ends[device], activity.time.end);
+    // A long delay until the device had room or ended something is due to that, which the replay
+    // repeats. A copy that goes on holds nothing of other kinds.
+    constexpr Ns kParts = 4;
+    auto const close = tolerance::of_order(recording);
+    bool const was_busy =
+        delay > close / kParts && (ends[device] > activity.time.begin - close ||
+                                   ended_at(activity.time.begin, device) != kNone);
+    work.latency = was_busy ? close / kParts : delay;
     if (activity.kind != ActivityKind::copy) {
+      ends[device] = std::max(ends[device], activity.time.end);
       auto const& gpu = recording.devices[device];
       auto const occupancy = activity.shape == kNone
                                  ? std::nullopt
@@ -334,6 +380,7 @@ void Replay::take_work() {
     if (activity.call != kNone && !steps_.empty() && activity.call >= steps_.front().call &&
         activity.call <= steps_.back().call) {
       work.step = step_of_call[activity.call - steps_.front().call];
+      work.issued = std::max<Ns>(program_.issued(i) - time_of(activity.call).begin, 0);
     }
     work_.push_back(work);
   }

@@ -84,6 +84,7 @@ class Replay {
   struct Work {
     Ns device_ns = 0;
     Ns latency = 0;  ///< from when it can run to its begin
+    Ns issued = 0;   ///< since the begin of its call
     int sms = 0;     ///< 0 for copies
     int filled_sms = 0;
     Index step = 0;  ///< that issues it, plus 1; 0 if it was issued before the window
@@ -99,7 +100,9 @@ class Replay {
   void find_targets(Step& step);
   [[nodiscard]] Interval time_of(Index call) const;
   [[nodiscard]] Index last_ended(Index stream, Ns at) const;
+  [[nodiscard]] Index ended_at(Ns time, Index device) const;
   [[nodiscard]] Ns measured_ready(Index activity) const;
+  [[nodiscard]] Index presumed_target(Index activity) const;
   // The recorded times, as a fix changes them.
   [[nodiscard]] std::pair<double, double> gap_and_cost(Step const& step, Fix const& fix) const;
   [[nodiscard]] double device_ns(std::size_t activity, Fix const& fix) const;
@@ -113,6 +116,8 @@ class Replay {
   Collectives const& collectives_;
   Interval window_;
   Ns start_ = 0;
+  /// When the host made waits of streams of which the recording does not tell for what; ascending.
+  std::vector<Ns> unknown_waits_;
   std::vector<Index> activities_;  ///< ascending
   std::vector<Index> places_;      ///< of each activity in activities_, or kNone
   std::vector<Work> work_;         ///< as activities_

@@ -91,9 +91,7 @@ class Replay::Run {
         if (kind == Kind::step) {
           end_step(which);
         } else if (kind == Kind::issue) {
-          for (auto const a : works_of_step_[which]) {
-            fulfil(a, 0);
-          }
+          issue_work(which);
         } else {
           waiting_[device_of(which)].push_back(which);
           has_changed_[device_of(which)] = true;
@@ -227,6 +225,9 @@ class Replay::Run {
           link(wait.target, a);
         }
       }
+      if (!is_moved(i)) {
+        link(replay_.presumed_target(i), a);
+      }
       if (activity(a).graph != kUnknown) {
         link_graph(a);
       }
@@ -316,10 +317,7 @@ class Replay::Run {
     step_begun_[s] = step_ready_[s] + gap;
     step_ready_[s] = step_begun_[s] + cost;
     bool const waits = step.waits && !is_freed(step);
-    // A call that waits has issued its own work before.
-    double const issued =
-        waits ? step_begun_[s] + std::min<double>(cost, tolerance::kIssue) : step_ready_[s];
-    events_.emplace(issued, Kind::issue, s);
+    events_.emplace(step_begun_[s], Kind::issue, s);
     if (waits) {
       for (std::uint32_t t = 0; t < step.targets; ++t) {
         auto const place = replay_.places_[replay_.targets_[step.first_target + t]];
@@ -332,6 +330,14 @@ class Replay::Run {
     }
     if (step_missing_[s] == 0 || !waits) {
       events_.emplace(step_ready_[s], Kind::step, s);
+    }
+  }
+  /// Issues the work of a step that begins now, as long after its begin as it was recorded: a call
+  /// may go on when its work runs.
+  void issue_work(std::size_t s) {
+    auto const cost = replay_.gap_and_cost(replay_.steps_[s], fix_).second;
+    for (auto const a : works_of_step_[s]) {
+      fulfil(a, std::min(static_cast<double>(replay_.work_[a].issued), cost));
     }
   }
   [[nodiscard]] bool is_done(std::size_t a) const { return missing_[a] == kDone; }

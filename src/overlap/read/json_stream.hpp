@@ -14,6 +14,8 @@
 #endif
 
 #include <cstddef>
+#include <cstring>
+#include <string_view>
 
 namespace msstream::overlap {
 
@@ -42,6 +44,24 @@ class JsonStream {
       next_piece();
     }
     return c;
+  }
+  /// Passes characters of a string that stand for themselves, to the last one of the piece at most,
+  /// and returns them.
+  std::string_view take_plain() {
+    auto const* const begin = at_;
+    auto const is_plain = [](char c) {
+      return c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20;
+    };
+    while (end_ - at_ > 1 && is_plain(*at_)) {
+      ++at_;
+    }
+    return {begin, static_cast<std::size_t>(at_ - begin)};
+  }
+  /// Passes whitespace.
+  void skip_whitespace() {
+    while (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t') {
+      Take();
+    }
   }
   [[nodiscard]] std::size_t Tell() const {
     return input_->offset + static_cast<std::size_t>(at_ - input_->begin);
@@ -83,3 +103,19 @@ template <>
 struct rapidjson::StreamTraits<msstream::overlap::JsonStream> {
   enum { copyOptimization = 1 };
 };
+
+// The functions of RapidJSON for all streams copy the stream to and fro at each token, and strings
+// byte by byte.
+
+template <>
+inline void rapidjson::SkipWhitespace(msstream::overlap::JsonStream& stream) {
+  stream.skip_whitespace();
+}
+
+template <>
+template <>
+inline void rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>>::ScanCopyUnescapedString(
+    msstream::overlap::JsonStream& stream, StackStream<char>& out) {
+  auto const plain = stream.take_plain();
+  std::memcpy(out.Push(static_cast<SizeType>(plain.size())), plain.data(), plain.size());
+}

@@ -2,6 +2,7 @@
 #include "overlap/read/numbers.hpp"
 
 #include <charconv>
+#include <cstddef>
 #include <limits>
 #include <system_error>
 
@@ -10,6 +11,17 @@ namespace {
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
+}
+
+/// Cuts the digits off the begin of a text, and returns them.
+std::string_view take_digits(std::string_view& text) {
+  std::size_t count = 0;
+  while (count < text.size() && is_digit(text[count])) {
+    ++count;
+  }
+  auto const digits = text.substr(0, count);
+  text.remove_prefix(count);
+  return digits;
 }
 
 /// Reads an exponent behind its 'e'. False if it is none.
@@ -39,18 +51,17 @@ std::optional<std::int64_t> scaled_decimal(std::string_view text, int digits) {
   if (negative) {
     text.remove_prefix(1);
   }
-  int exponent = 0;
-  if (auto const e = text.find_first_of("eE"); e != std::string_view::npos) {
-    if (!read_exponent(text.substr(e + 1), exponent)) {
-      return std::nullopt;
-    }
-    text = text.substr(0, e);
+  auto const whole = take_digits(text);
+  std::string_view fraction;
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    fraction = take_digits(text);
   }
-  auto const point = text.find('.');
-  auto const whole = text.substr(0, point);
-  auto const fraction =
-      point == std::string_view::npos ? std::string_view() : text.substr(point + 1);
-  if (whole.empty()) {
+  int exponent = 0;
+  bool const is_number =
+      !whole.empty() && (text.empty() || ((text.front() == 'e' || text.front() == 'E') &&
+                                          read_exponent(text.substr(1), exponent)));
+  if (!is_number) {
     return std::nullopt;
   }
   // `left` digits belong to the result; the next one rounds it.
@@ -59,9 +70,6 @@ std::optional<std::int64_t> scaled_decimal(std::string_view text, int digits) {
   bool round_up = false;
   for (auto const part : {whole, fraction}) {
     for (char const c : part) {
-      if (!is_digit(c)) {
-        return std::nullopt;
-      }
       if (left > 0 && !append(value, static_cast<unsigned>(c - '0'))) {
         return std::nullopt;
       }

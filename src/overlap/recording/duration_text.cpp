@@ -28,6 +28,13 @@ std::string duration_text(Ns duration) {
   return fmt::format("{} {}", report::fixed(value, digits), kUnits.at(unit));
 }
 
+std::string interval_text(Interval const& interval) {
+  constexpr double ms = 1e6;
+  return fmt::format("{}ms:{}ms",
+                     static_cast<double>(interval.begin) / ms,
+                     static_cast<double>(interval.end) / ms);
+}
+
 std::string share_text(Ns part, Ns whole) {
   double const percent =
       whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);

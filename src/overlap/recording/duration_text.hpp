@@ -13,6 +13,9 @@ namespace msstream::overlap {
 /// or `1.70 s`.
 [[nodiscard]] std::string duration_text(Ns duration);
 
+/// Formats an interval exactly, as a window is written, such as `0.5ms:20ms`.
+[[nodiscard]] std::string interval_text(Interval const& interval);
+
 /// Formats a share of a whole in percent, such as `8%` or `0.9%`; `0.0%` of nothing.
 [[nodiscard]] std::string share_text(Ns part, Ns whole);
 

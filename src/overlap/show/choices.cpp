@@ -2,6 +2,7 @@
 #include "overlap/show/choices.hpp"
 
 #include "base/name_pattern.hpp"
+#include "overlap/recording/duration_text.hpp"
 #include "overlap/show/text.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -64,6 +65,13 @@ std::optional<Interval> interval_in(std::string_view text, Interval const& whole
   return from && to ? std::optional(Interval{*from, *to}) : std::nullopt;
 }
 
+/// Returns what a window may be.
+std::string expected_window(Recording const& recording, Interval const& whole) {
+  return fmt::format("expected BEGIN:END, such as 10ms:20ms, or a name; {} has work in {}",
+                     recording.origin,
+                     interval_text(whole));
+}
+
 std::string names_of_ranges(Recording const& recording) {
   std::set<std::string_view> names;
   for (auto const& range : recording.ranges) {
@@ -72,9 +80,9 @@ std::string names_of_ranges(Recording const& recording) {
     }
   }
   if (names.empty()) {
-    return "it has no ranges but those of operations";
+    return "no ranges but those of operations";
   }
-  std::string out = "it has: ";
+  std::string out = "ranges: ";
   std::size_t shown = 0;
   for (auto const name : names) {
     if (shown == kShownRanges) {
@@ -91,7 +99,11 @@ std::string names_of_ranges(Recording const& recording) {
 Interval window_of(Recording const& recording, std::string_view text) {
   auto const whole = recording.extent().value_or(Interval{});
   if (auto const interval = interval_in(text, whole)) {
-    require(interval->end > interval->begin, "window {}: ends before it begins", text);
+    require(interval->end > interval->begin,
+            "'{}' {}; {}",
+            text,
+            interval->end == interval->begin ? "is empty" : "ends before it begins",
+            expected_window(recording, whole));
     return *interval;
   }
   std::optional<Interval> on_device;
@@ -106,9 +118,9 @@ Interval window_of(Recording const& recording, std::string_view text) {
   auto const window = on_device ? on_device : on_host;
   if (!window) {
     require(false,
-            "window {}: expected BEGIN:END (such as 10ms:20ms) or the name of a range of {}; {}",
+            "'{}' is neither a window nor the name of a range; {}, and {}",
             text,
-            recording.origin,
+            expected_window(recording, whole),
             names_of_ranges(recording));
   }
   return *window;
@@ -153,9 +165,10 @@ std::vector<FailOn> parse_fail_on(std::string_view text) {
         scale = 0.01;
       }
       auto const share = number_in(number);
-      require(share && *share * scale >= 0 && *share * scale <= 1,
-              "fail-on {}: expected a share of the window after the colon, such as 0.05 or 5%",
-              part);
+      require(
+          share && *share * scale >= 0 && *share * scale <= 1,
+          "'{}': expected a share of the window from 0 to 1 after the colon, such as 0.05 or 5%",
+          part);
       condition.share = *share * scale;
     }
     conditions.push_back(condition);

@@ -140,7 +140,7 @@ class TerminalReport {
         unit.name);
     auto const time_width = width_of(whole);
     auto const percent_width = width_of("100.0%");
-    // Labels give way on narrow terminals, then bars.
+    // On narrow terminals there are no bars, and long labels have lines of their own.
     auto const fixed = 2 + 2 + time_width + 2 + percent_width;
     label_width = std::min(label_width, lines_.width() > fixed ? lines_.width() - fixed : 8);
     auto const used = fixed + label_width + 2;
@@ -148,9 +148,14 @@ class TerminalReport {
         std::min<std::size_t>(lines_.width() > used ? lines_.width() - used : 0, 30);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       auto const percent = fmt::format("{}.{}%", shown_shares[i] / 10, shown_shares[i] % 10);
+      auto label = rows[i].label;
+      if (width_of(label) > label_width) {
+        lines_.line("  " + fit_to(label, lines_.width() - 2));
+        label.clear();
+      }
       lines_.line(fmt::format(
           "  {}  {}  {}{}",
-          left(fit_to(rows[i].label, label_width), label_width),
+          left(label, label_width),
           right(thousandths(shown_times[i]) + " " + unit.name, time_width),
           right(percent, percent_width),
           bar_width == 0 ? "" : "  " + lines_.in(rows[i].look, bar(shares[i] / 1000, bar_width))));

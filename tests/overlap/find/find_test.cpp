@@ -4,6 +4,7 @@
 #include "overlap/find/hand_made.hpp"
 #include "overlap/find/program.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +17,9 @@
 
 namespace msstream::overlap {
 namespace {
+
+using ::testing::StrEq;
+using ::testing::ThrowsMessage;
 
 Ns time_of(Report const& report, TimeClass kind, std::optional<Cause> cause = {}) {
   for (auto const& time : report.devices.at(0).times) {
@@ -158,8 +162,12 @@ TEST(FindTest, refuses_empty_and_reversed_windows) {
   program.recording.sort();
   EXPECT_THROW((void)find(program.recording, {.window = Interval{50'000, 40'000}}),
                std::invalid_argument);
-  EXPECT_THROW((void)find(program.recording, {.window = Interval{50'000, 60'000}}),
-               std::invalid_argument);
+  EXPECT_THAT(
+      [&] {
+        (void)find(program.recording, {.window = Interval{50'000, 60'000}});
+      },
+      ThrowsMessage<std::invalid_argument>(
+          StrEq("no work of a device in 0.05ms:0.06ms; the recording has work in 0.01ms:0.04ms")));
   EXPECT_THROW((void)find(Recording{}), std::invalid_argument);
 }
 

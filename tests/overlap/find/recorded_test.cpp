@@ -80,11 +80,11 @@ TEST_P(RecordedProgram, findings_and_the_accounting_have_one_time) {
   }
 }
 
-/// A replay without a fix takes as long as recorded, but for copies whose calls were waited for.
+/// A replay without a fix takes as long as recorded.
 TEST_P(RecordedProgram, is_replayed_as_recorded) {
   auto const report = find(recorded(GetParam().name));
   ASSERT_TRUE(report.replay);
-  EXPECT_LT(report.replay->error(), GetParam().expected == Cause::pageable_copy ? 0.15 : 0.05);
+  EXPECT_LT(report.replay->error(), 0.015);
 }
 
 TEST_P(RecordedProgram, has_its_cause_and_the_measured_gain) {

@@ -33,13 +33,14 @@ TEST_F(ReadFileTest, events_may_cross_the_pieces_in_which_a_file_is_read) {
   std::string events;
   for (int i = 0; i < 20'000; ++i) {
     events += (i == 0 ? "" : ",\n") +
-              std::string(R"({"ph": "X", "cat": "kernel", "name": "kernel number )") +
+              std::string(R"({"ph": "X", "cat": "kernel", "name": "kernel \"n\u00e9\" )") +
               std::to_string(i % 7) + R"(", "pid": 0, "tid": 7, "ts": )" + std::to_string(i) +
               R"(.125, "dur": 0.5, "args": {"stream": 7}})";
   }
   auto const recording = read_one(gzipped(trace_of(events)));
   ASSERT_EQ(recording.activities.size(), 20'000U);
   EXPECT_EQ(recording.activities.back().time, (Interval{19'999'000, 19'999'500}));
+  EXPECT_EQ(recording.names[recording.activities.back().name], "kernel \"n\u00e9\" 0");
   EXPECT_EQ(recording.names.size(), 8U);
 }
 

@@ -32,8 +32,25 @@ TEST(OverlapChoices, a_window_is_two_times) {
   EXPECT_EQ(window_of(recording, "5 ns:1s"), (Interval{5, 1'000'000'000}));
   EXPECT_EQ(window_of(recording, ":40us"), (Interval{10'000, 40'000}));
   EXPECT_EQ(window_of(recording, "40us:"), (Interval{40'000, 100'000}));
-  EXPECT_THAT(refusal_of([&] { (void)window_of(recording, "2ms:1ms"); }),
-              HasSubstr("ends before it begins"));
+}
+
+TEST(OverlapChoices, refused_windows_say_what_is_expected) {
+  auto const recording = std::move(Example().recording);
+  std::string const expected =
+      "; expected BEGIN:END, such as 10ms:20ms, or a name; traces/example.json has work in "
+      "0.01ms:0.1ms";
+  auto const refusal = [&](char const* text) {
+    return refusal_of([&] { (void)window_of(recording, text); });
+  };
+  EXPECT_EQ(refusal("5:5"), "'5:5' is empty" + expected);
+  EXPECT_EQ(refusal("2ms:1"), "'2ms:1' ends before it begins" + expected);
+  EXPECT_EQ(refusal("1s:"), "'1s:' ends before it begins" + expected);
+  for (std::string const text :
+       {"nan:1", "1:inf", "1e999:1", "1h:2h", "a:b", "1:2:3", "5", "epoch"}) {
+    EXPECT_EQ(refusal(text.c_str()),
+              "'" + text + "' is neither a window nor the name of a range" + expected +
+                  ", and ranges: step");
+  }
 }
 
 TEST(OverlapChoices, a_window_is_that_of_ranges) {
@@ -45,7 +62,8 @@ TEST(OverlapChoices, a_window_is_that_of_ranges) {
   on_device.time = {10'000, 60'000};
   recording.ranges.push_back(on_device);
   EXPECT_EQ(window_of(recording, "step"), (Interval{10'000, 60'000}));
-  EXPECT_THAT(refusal_of([&] { (void)window_of(recording, "epoch"); }), HasSubstr("it has: step"));
+  EXPECT_THAT(refusal_of([&] { (void)window_of(recording, "epoch"); }),
+              HasSubstr("and ranges: step"));
 }
 
 TEST(OverlapChoices, an_unknown_cause_lists_all) {
@@ -87,7 +105,10 @@ TEST(OverlapChoices, conditions_meet_findings) {
   EXPECT_EQ(failures("host-busy:0.31").size(), 0U);
   EXPECT_EQ(failures("any").size(), 2U);
   EXPECT_EQ(failures("copy-engine,any:20%").size(), 1U);
-  EXPECT_THAT(refusal_of([] { (void)parse_fail_on("host-busy:2"); }), HasSubstr("0.05 or 5%"));
+  EXPECT_EQ(
+      refusal_of([] { (void)parse_fail_on("any,host-busy:2"); }),
+      "'host-busy:2': expected a share of the window from 0 to 1 after the colon, such as 0.05 "
+      "or 5%");
   EXPECT_THAT(refusal_of([] { (void)parse_fail_on("host-busy,"); }),
               HasSubstr("there is no cause"));
 }

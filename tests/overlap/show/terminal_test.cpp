@@ -76,6 +76,16 @@ TEST(OverlapTerminal, a_report_without_findings_says_so) {
   EXPECT_THAT(terminal_text(example.explained(), {}), HasSubstr("No findings."));
 }
 
+TEST(OverlapTerminal, names_of_causes_are_whole_in_any_width) {
+  Example example;
+  example.report.devices[0].times.back() = {TimeClass::lost, Cause::host_synchronization, 30'000};
+  for (std::size_t const width : {50U, 60U, 100U}) {
+    EXPECT_THAT(terminal_text(example.explained(), {.width = width}),
+                HasSubstr("  one alone, others waited: host-synchronization"))
+        << width;
+  }
+}
+
 TEST(OverlapTerminal, lines_fit_the_width) {
   Example const example(std::string(300, 'k') + " " + std::string(50, 'x'));
   for (std::size_t const width : {40U, 60U, 100U}) {

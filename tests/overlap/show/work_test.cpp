@@ -109,6 +109,17 @@ TEST(OverlapWork, whole_graphs_hide_their_kernels) {
   EXPECT_TRUE(work.differences.empty());
 }
 
+TEST(OverlapWork, whole_graphs_that_copy_nearly_as_much_are_unknown_work) {
+  auto after = ten_steps();
+  after.kernels.clear();
+  after.graphs = 10;
+  after.copied["h2d"] = 5'010;
+  auto const work = compare_work(ten_steps(), after);
+  EXPECT_EQ(work.verdict, Verdict::unknown);
+  EXPECT_THAT(work.text, HasSubstr("Nearly as much copied: 5,000 → 5,010 bytes h2d, 1.00x, 10 "));
+  EXPECT_THAT(work.text, HasSubstr("Kernels cannot be compared"));
+}
+
 TEST(OverlapWork, whole_graphs_that_copy_other_bytes_are_other_work) {
   auto after = ten_steps();
   after.kernels.clear();
@@ -154,6 +165,10 @@ TEST(OverlapWork, comparisons_say_it_in_both_forms) {
   EXPECT_EQ(json["verdict"], "different");
   EXPECT_EQ(json["kernels_after"], 1);
   EXPECT_EQ(json["differences"].size(), 2U);
+  after.work->graphs = before.work->graphs + 3;
+  auto const graphs = nlohmann::json::parse(json_text(compare({&before, 1}, {&after, 1})));
+  EXPECT_EQ(graphs["comparisons"][0]["work"]["graphs_before"], before.work->graphs);
+  EXPECT_EQ(graphs["comparisons"][0]["work"]["graphs_after"], after.work->graphs);
   EXPECT_THAT(terminal_text(compare({&before, 1}, {&before, 1}), {}), Not(HasSubstr("Not equal")));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains one model on three ranks, which are threads, each on its part of the batch: the gradients
-// are averaged, those of the table's rows included, though the parts have different numbers of
-// rows.
+// Trains one model on three ranks, each on its part of the batch: the gradients are averaged, those
+// of the table's rows included, though the parts have different numbers of rows. The ranks are
+// threads, or processes if torchrun, mpirun or as_processes.sh starts several of this program.
 #include "teach.hpp"
 
 #include <msstream/msstream.hpp>
@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace ms = msstream;
-using R = ms::Host;  // the runtime on which ranks may be threads
+using R = ms::Host;
 
 namespace {
 
@@ -54,12 +54,15 @@ void train(ms::comm::World const& world) {
   auto const trained = ms::to_host(weight)[0];
   teach::expect(trained > 1, "the weight of " + to_string(world));
   if (world.rank() == 0) {
-    std::cout << "three ranks have trained the weight " << trained << '\n';
+    std::cout << world.size() << " ranks have trained the weight " << trained << '\n';
   }
 }
 
 }  // namespace
 
 int main() {
-  return teach::run([] { ms::comm::run_as_threads(3, train); });
+  return teach::run([] {
+    auto const world = ms::comm::World::from_environment();
+    world.size() > 1 ? train(world) : ms::comm::run_as_threads(3, train);
+  });
 }

@@ -23,7 +23,7 @@
 namespace msstream::comm::detail {
 namespace {
 
-/// What a rank tells another one in front of the elements of a collective.
+/// The description of a collective that a rank sends to another one in front of its elements.
 struct Head {
   Collective what;
   std::int64_t rows = 0;         ///< of all_to_all_counted, for that rank

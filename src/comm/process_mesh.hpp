@@ -16,7 +16,7 @@ namespace msstream::comm::detail {
 /// be of one program, on machines of one byte order. Not thread-safe.
 class ProcessMesh {
  public:
-  /// What goes to another rank, and what comes from it.
+  /// The bytes that go to another rank, and those that come from it.
   struct Transfer {
     int rank;
     std::span<std::byte const> to_send;

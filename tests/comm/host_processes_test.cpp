@@ -4,8 +4,7 @@
 #include "comm/process_store.hpp"
 #include "comm/ranks.hpp"
 
-#include <msstream/comm/collectives.hpp>
-#include <msstream/step/captured_step.hpp>
+#include <msstream/msstream.hpp>
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -29,7 +28,7 @@ using comm::Reduction;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr char const* kPart = "MSSTREAM_TEST_HOST_PART";
+constexpr char const* kHostPart = "MSSTREAM_TEST_HOST_PART";
 using Bits = std::vector<std::vector<std::int64_t>>;
 
 /// Calls every collective with random elements, and returns the bits of all outputs of the rank.
@@ -239,7 +238,7 @@ void expect_success(std::string const& part, int ranks) {
                                                       fmt::format("WORLD_SIZE={}", ranks),
                                                       "MASTER_ADDR=127.0.0.1",
                                                       "MSSTREAM_COMM_PORT=" + port,
-                                                      std::string(kPart) + "=" + part}});
+                                                      std::string(kHostPart) + "=" + part}});
       EXPECT_EQ(ended.status, 0) << "rank " << rank << ":\n" << ended.out << ended.err;
     });
   }
@@ -267,7 +266,7 @@ TEST(HostProcesses, find_counts_beyond_the_capacity) {
 }
 
 TEST(HostProcess, plays_its_part) {
-  auto const* const part = std::getenv(kPart);
+  auto const* const part = std::getenv(kHostPart);
   if (part == nullptr) {
     GTEST_SKIP() << "only for processes that HostProcesses has started";
   }

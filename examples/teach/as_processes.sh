@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs a program as several ranks on this machine, each a process, as torchrun does:
+#
+#     examples/teach/as_processes.sh 3 build/host/examples/teach/teach_data_parallel
+#
+# The ranks find each other at MASTER_PORT, by default 29500. Fails if one of them does.
+set -u
+if [ $# -lt 2 ]; then
+  echo "usage: $0 RANKS PROGRAM [ARGUMENT…]" >&2
+  exit 2
+fi
+ranks=$1
+shift
+export WORLD_SIZE="$ranks" MASTER_ADDR=127.0.0.1 MASTER_PORT="${MASTER_PORT:-29500}"
+started=
+rank=0
+while [ "$rank" -lt "$ranks" ]; do
+  RANK=$rank LOCAL_RANK=$rank "$@" &
+  started="$started $!"
+  rank=$((rank + 1))
+done
+status=0
+for process in $started; do
+  wait "$process" || status=1
+done
+exit "$status"

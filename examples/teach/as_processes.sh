@@ -14,6 +14,8 @@ ranks=$1
 shift
 export WORLD_SIZE="$ranks" MASTER_ADDR=127.0.0.1 MASTER_PORT="${MASTER_PORT:-29500}"
 started=
+# The shell starts them without Ctrl-C's signal.
+trap 'kill $started 2>/dev/null; exit 130' INT TERM HUP
 rank=0
 while [ "$rank" -lt "$ranks" ]; do
   RANK=$rank LOCAL_RANK=$rank "$@" &

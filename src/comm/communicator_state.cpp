@@ -111,7 +111,7 @@ class CommunicatorsOfDevice {
                                                     options.timeout,
                                                     made_at,
                                                     LeftRanks::found_by_transport),
-                                 process->store().own_address(),
+                                 {process->store().own_address(), process->host()},
                                  options.timeout);
     }
     if (threads == nullptr) {

@@ -2,7 +2,6 @@
 #include "comm/host_processes.hpp"
 
 #include "comm/carry_out.hpp"
-#include "comm/process_mesh.hpp"
 
 #include <msstream/base/closure.hpp>
 #include <msstream/base/dtype.hpp>
@@ -57,11 +56,11 @@ class HostProcesses final : public Transport {
  public:
   HostProcesses(std::shared_ptr<msstream::detail::Backend> runtime,
                 std::shared_ptr<PeersOfProcesses> peers,
-                std::string const& own_address,
+                MeshAddress const& address,
                 std::chrono::nanoseconds timeout)
       : runtime_(std::move(runtime)), peers_(std::move(peers)), timeout_(timeout) {
     try {
-      mesh_.emplace(*peers_, own_address, timeout);
+      mesh_.emplace(*peers_, address, timeout);
     } catch (std::exception const& error) {
       if (!peers_->has_failed()) {
         peers_->lose(peers_->rank(), error.what());
@@ -101,10 +100,12 @@ class HostProcesses final : public Transport {
     return std::clamp<std::chrono::nanoseconds>(
         timeout_ / 20, std::chrono::milliseconds(10), std::chrono::milliseconds(100));
   }
-  void watch(bool is_in_flight, std::chrono::nanoseconds stalled) noexcept override {
+  /// Only the wait for other ranks counts against the timeout, and not that for own work in front
+  /// of a collective.
+  void watch(bool is_in_flight, std::chrono::nanoseconds /*stalled*/) noexcept override {
     try {
       peers_->look(is_in_flight);
-      if (is_in_flight && stalled >= timeout_ && !peers_->has_failed()) {
+      if (mesh_ && mesh_->waiting_for() >= timeout_ && !peers_->has_failed()) {
         peers_->time_out(timeout_);
       }
     } catch (...) {  // NOLINT(bugprone-empty-catch): the next call looks again
@@ -137,6 +138,9 @@ class HostProcesses final : public Transport {
   }
 
   void carry_out(Part const& part) {
+    if (!mesh_) {
+      peers_->lose(peers_->rank(), "it has ended its communicator");
+    }
     if (peers_->has_failed() || !has_sound_counts(part)) {
       return;
     }
@@ -329,10 +333,9 @@ class HostProcesses final : public Transport {
 
 std::shared_ptr<Transport> make_host_processes(std::shared_ptr<msstream::detail::Backend> runtime,
                                                std::shared_ptr<PeersOfProcesses> peers,
-                                               std::string const& own_address,
+                                               MeshAddress const& address,
                                                std::chrono::nanoseconds timeout) {
-  return std::make_shared<HostProcesses>(
-      std::move(runtime), std::move(peers), own_address, timeout);
+  return std::make_shared<HostProcesses>(std::move(runtime), std::move(peers), address, timeout);
 }
 
 }  // namespace msstream::comm::detail

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "comm/peers.hpp"
+#include "comm/process_mesh.hpp"
 #include "comm/transport.hpp"
 
 #include <chrono>
 #include <memory>
-#include <string>
 
 namespace msstream::comm::detail {
 
@@ -16,7 +16,7 @@ namespace msstream::comm::detail {
 [[nodiscard]] std::shared_ptr<Transport> make_host_processes(
     std::shared_ptr<msstream::detail::Backend> runtime,
     std::shared_ptr<PeersOfProcesses> peers,
-    std::string const& own_address,
+    MeshAddress const& address,
     std::chrono::nanoseconds timeout);
 
 }  // namespace msstream::comm::detail

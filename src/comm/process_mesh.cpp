@@ -15,7 +15,7 @@
 #include <cstring>
 #include <random>
 #include <sstream>
-#include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace msstream::comm::detail {
@@ -50,6 +50,10 @@ struct Entry {
   return entry;
 }
 
+[[nodiscard]] bool is_loopback(std::string const& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
 /// Returns whether a call on a socket that does not block has to be made again later.
 [[nodiscard]] bool is_to_be_repeated() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
@@ -58,14 +62,14 @@ struct Entry {
 }  // namespace
 
 ProcessMesh::ProcessMesh(PeersOfProcesses& peers,
-                         std::string const& own_address,
+                         MeshAddress const& address,
                          std::chrono::nanoseconds timeout)
     : peers_(peers), sockets_(static_cast<std::size_t>(peers.size())) {
   auto const deadline = deadline_after(timeout);
   auto const listener = listening_at(0);
   std::vector<Entry> entries;
   for (auto const& text :
-       peers.exchange(fmt::format("{} {} {}", own_address, listener.own_port(), random_token()))) {
+       peers.exchange(fmt::format("{} {} {}", address.own, listener.own_port(), random_token()))) {
     entries.push_back(parsed(text));
   }
   auto const& token = entries.front().token;
@@ -74,15 +78,12 @@ ProcessMesh::ProcessMesh(PeersOfProcesses& peers,
   // All ranks listen by now, so that a connection need not wait until the other rank accepts it.
   for (int other = 0; other < peers.rank(); ++other) {
     auto const& entry = entries[static_cast<std::size_t>(other)];
-    std::string why;
-    auto socket = connected_to(entry.host, entry.port, why);
-    if (!socket.is_open() || !socket.send_all(&hello, sizeof(hello))) {
-      throw std::runtime_error(fmt::format("rank {} cannot reach rank {} at {}:{}: {}",
-                                           peers.rank(),
-                                           other,
-                                           entry.host,
-                                           entry.port,
-                                           why.empty() ? "the connection has ended" : why));
+    bool const is_elsewhere = is_loopback(entry.host) && !is_loopback(address.own);
+    auto socket =
+        connected(other, is_elsewhere ? address.host_of_store : entry.host, entry.port, deadline);
+    if (!socket.send_all(&hello, sizeof(hello))) {
+      peers.lose(other, "its process has ended");
+      peers.rethrow_failure(nullptr);
     }
     sockets_[static_cast<std::size_t>(other)] = std::move(socket);
   }
@@ -101,9 +102,29 @@ ProcessMesh::ProcessMesh(PeersOfProcesses& peers,
   }
 }
 
+Socket ProcessMesh::connected(int rank,
+                              std::string const& host,
+                              int port,
+                              Clock::time_point deadline) {
+  std::string why;
+  for (;;) {
+    if (auto socket = connected_to(host, port, why); socket.is_open()) {
+      return socket;
+    }
+    peers_.look(false);
+    if (Clock::now() > deadline) {
+      peers_.lose(
+          rank,
+          fmt::format("rank {} cannot reach it at {}:{}: {}", peers_.rank(), host, port, why));
+    }
+    peers_.rethrow_failure(nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(kLookEveryMs));
+  }
+}
+
 Socket ProcessMesh::accepted(Socket const& listener,
                              std::string const& token,
-                             std::chrono::steady_clock::time_point deadline,
+                             Clock::time_point deadline,
                              int& rank) {
   for (;;) {
     pollfd polled{listener.descriptor(), POLLIN, 0};
@@ -121,7 +142,7 @@ Socket ProcessMesh::accepted(Socket const& listener,
       }
     }
     peers_.look(false);
-    if (std::chrono::steady_clock::now() > deadline) {
+    if (Clock::now() > deadline) {
       for (int other = peers_.size(); --other > peers_.rank();) {
         if (!sockets_[static_cast<std::size_t>(other)].is_open()) {
           peers_.lose(other, fmt::format("it did not connect to rank {}", peers_.rank()));
@@ -132,7 +153,19 @@ Socket ProcessMesh::accepted(Socket const& listener,
   }
 }
 
+std::chrono::nanoseconds ProcessMesh::waiting_for() const noexcept {
+  auto const at = progress_at_.load();
+  return at == 0 ? std::chrono::nanoseconds(0)
+                 : Clock::now() - Clock::time_point(Clock::duration(at));
+}
+
 bool ProcessMesh::exchange(std::vector<Transfer> transfers) {
+  auto const note_progress = [this] { progress_at_ = Clock::now().time_since_epoch().count(); };
+  struct End {
+    std::atomic<Clock::rep>& progress_at;
+    ~End() { progress_at = 0; }
+  } const end{progress_at_};
+  note_progress();
   std::vector<pollfd> polled;
   for (;;) {
     std::erase_if(transfers, [](Transfer const& transfer) {
@@ -164,6 +197,7 @@ bool ProcessMesh::exchange(std::vector<Transfer> transfers) {
           throw Closed{rank};
         }
         to_receive = to_receive.subspan(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+        note_progress();
       }
       if (!to_send.empty() && ((polled[i].revents & POLLOUT) != 0 || has_ended)) {
         auto const count = ::send(socket, to_send.data(), to_send.size(), MSG_NOSIGNAL);
@@ -171,6 +205,7 @@ bool ProcessMesh::exchange(std::vector<Transfer> transfers) {
           throw Closed{rank};
         }
         to_send = to_send.subspan(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+        note_progress();
       }
     }
   }

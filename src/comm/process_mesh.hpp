@@ -4,6 +4,7 @@
 #include "comm/peers.hpp"
 #include "comm/sockets.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <span>
@@ -11,6 +12,12 @@
 #include <vector>
 
 namespace msstream::comm::detail {
+
+/// Where processes reach each other.
+struct MeshAddress {
+  std::string own;            ///< of this process, as the store sees it
+  std::string host_of_store;  ///< the host of rank 0, for ranks whose own address is local to it
+};
 
 /// Connections from this process to those of all other ranks of a communicator. All processes must
 /// be of one program, on machines of one byte order. Not thread-safe.
@@ -27,25 +34,35 @@ class ProcessMesh {
     int rank;
   };
 
-  /// Connects all ranks, which call it together. `own_address` is where other machines reach this
-  /// process. Throws PeerLost if a rank does not come within the timeout, and std::runtime_error,
-  /// naming the rank and its address, if it cannot be reached.
+  /// Connects all ranks, which call it together. Throws PeerLost if a rank does not come, or cannot
+  /// be reached, within the timeout.
   ProcessMesh(PeersOfProcesses& peers,
-              std::string const& own_address,
+              MeshAddress const& address,
               std::chrono::nanoseconds timeout);
 
   /// Sends and receives all bytes; returns false if the communicator has failed meanwhile. Throws
   /// Closed.
   [[nodiscard]] bool exchange(std::vector<Transfer> transfers);
+  /// Returns for how long no byte has come or gone in an exchange that is in progress; 0 if there
+  /// is none. Thread-safe.
+  [[nodiscard]] std::chrono::nanoseconds waiting_for() const noexcept;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  [[nodiscard]] Socket connected(int rank,
+                                 std::string const& host,
+                                 int port,
+                                 Clock::time_point deadline);
   [[nodiscard]] Socket accepted(Socket const& listener,
                                 std::string const& token,
-                                std::chrono::steady_clock::time_point deadline,
+                                Clock::time_point deadline,
                                 int& rank);
 
   PeersOfProcesses& peers_;
   std::vector<Socket> sockets_;  ///< by rank; none for this one
+  /// The time of the last progress of an exchange in progress, in the clock's units; 0 if none is.
+  std::atomic<Clock::rep> progress_at_ = 0;
 };
 
 }  // namespace msstream::comm::detail

@@ -108,9 +108,11 @@ class ProcessPeers final : public PeersOfProcesses {
       }
       looks_without_store_ = 0;
     } catch (std::runtime_error const& error) {
-      // Rank 0, which serves the store, may have ended before this one.
+      // Rank 0, which serves the store, may have ended before this one. A transport that finds left
+      // ranks notices if it is needed.
       constexpr int kLooks = 3;
-      looks_without_store_ = is_in_flight ? looks_without_store_ + 1 : 0;
+      bool const is_needed = is_in_flight && left_ranks_ == LeftRanks::found_by_looking;
+      looks_without_store_ = is_needed ? looks_without_store_ + 1 : 0;
       if (looks_without_store_ == kLooks) {
         fail(0, error.what());
       }
@@ -125,7 +127,7 @@ class ProcessPeers final : public PeersOfProcesses {
       if (other == rank_) {
         continue;
       }
-      auto const told = get(fmt::format("flight/{}", other)).value_or("0 none");
+      auto const told = told_by(other);
       bool const is_absent = told.front() == '0';
       if (is_absent && !is_found) {
         lost = other;
@@ -214,6 +216,8 @@ class ProcessPeers final : public PeersOfProcesses {
         }
         if (prefix.empty()) {
           look(false);
+        } else {
+          look_for_loss(rank);
         }
         if (std::chrono::steady_clock::now() > deadline) {
           lose(rank, fmt::format("it did not come within {} to {}", timeout_text(timeout_), why));
@@ -230,6 +234,14 @@ class ProcessPeers final : public PeersOfProcesses {
     }
   }
 
+  /// Returns what a rank has told last of its collectives in flight: see tell().
+  [[nodiscard]] std::string told_by(int rank) {
+    try {
+      return get(fmt::format("flight/{}", rank)).value_or("0 none");
+    } catch (std::runtime_error const&) {  // rank 0, which serves the store, has ended
+      return rank == 0 ? "0 unknown" : "1 unknown";
+    }
+  }
   /// Returns the number and text of the latest collective that this rank has issued.
   [[nodiscard]] std::string latest_text() {
     std::lock_guard const guard(mutex_);
@@ -241,6 +253,19 @@ class ProcessPeers final : public PeersOfProcesses {
     if (text != told_) {
       set(fmt::format("flight/{}", rank_), text);
       told_ = std::move(text);
+    }
+  }
+  /// Fails if another rank has told a failure, or if `rank` has ended. Other threads may look
+  /// meanwhile.
+  void look_for_loss(int rank) {
+    if (auto const lost = get("lost")) {
+      adopt(*lost);
+    }
+    if (auto const gone = process_->store().get(TcpStoreServer::kGone)) {
+      look_at_gone(*gone);
+    }
+    if (get(fmt::format("left/{}", rank))) {
+      lose(rank, "it has ended its communicator, and others wait in an exchange between the ranks");
     }
   }
   /// Fails if the rank whose process is gone has not ended its communicator before.

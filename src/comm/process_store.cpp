@@ -43,7 +43,7 @@ std::pair<std::string, int> address_of_store(World const& world) {
 ProcessStore::ProcessStore(std::pair<std::string, int> const& address,
                            int rank,
                            std::chrono::nanoseconds timeout)
-    : port_(address.second) {
+    : host_(address.first), port_(address.second) {
   if (rank == 0) {
     server_.emplace(port_);
     port_ = server_->port();

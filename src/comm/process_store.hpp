@@ -28,6 +28,8 @@ class ProcessStore {
                std::chrono::nanoseconds timeout);
 
   [[nodiscard]] TcpStore& store() noexcept { return *store_; }
+  /// Returns the host of rank 0, as the environment names it.
+  [[nodiscard]] std::string const& host() const noexcept { return host_; }
   /// Returns the port of the store.
   [[nodiscard]] int port() const noexcept { return port_; }
   /// Returns how many communicators of this name the process has made before.
@@ -39,6 +41,7 @@ class ProcessStore {
 
  private:
   std::optional<TcpStoreServer> server_;
+  std::string host_;
   int port_;
   std::optional<TcpStore> store_;
   std::mutex mutex_;

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +16,12 @@
 #include <stdexcept>
 
 namespace msstream::comm::detail {
+namespace {
+
+/// How long an attempt to connect waits for an answer.
+constexpr std::int64_t kConnectSeconds = 2;
+
+}  // namespace
 
 Socket::~Socket() {
   if (descriptor_ >= 0) {
@@ -120,6 +127,8 @@ Socket connected_to(std::string const& host, int port, std::string& why) {
   for (auto const* address = found; address != nullptr && !made.is_open();
        address = address->ai_next) {
     Socket socket(::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, 0));
+    timeval const limit{kConnectSeconds, 0};
+    ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     if (socket.is_open() &&
         ::connect(socket.descriptor(), address->ai_addr, address->ai_addrlen) == 0) {
       made = std::move(socket);
@@ -128,6 +137,8 @@ Socket connected_to(std::string const& host, int port, std::string& why) {
     }
   }
   ::freeaddrinfo(found);
+  timeval const none{};
+  ::setsockopt(made.descriptor(), SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
   return made;
 }
 

@@ -5,6 +5,7 @@
 
 #include <msstream/base/detail/start_thread.hpp>
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -32,7 +33,7 @@ constexpr std::uint32_t kMagic = 0x6d535331;
 constexpr std::size_t kRequestHead = 4 + 1 + 4 + 4;
 constexpr std::size_t kAnswerHead = 1 + 4;
 /// The most bytes of a key or a value: a peer that sends more is none of ours.
-constexpr std::uint32_t kMostBytes = 1 << 20;
+constexpr std::uint32_t kMostBytes = 1 << 26;
 
 enum What : char { hello = 'h', set = 's', set_first = 'f', get = 'g', farewell = 'b' };
 
@@ -168,7 +169,7 @@ TcpStoreServer::TcpStoreServer(int port) {
     throw std::runtime_error(fmt::format(
         "the store of rank 0 {}; MSSTREAM_COMM_PORT chooses another one", error.what()));
   }
-  if (::pipe(stop_) != 0) {
+  if (::pipe2(stop_, O_CLOEXEC) != 0) {
     throw std::runtime_error("the store of rank 0 cannot make a pipe: " + text_of_error(errno));
   }
   try {
@@ -182,6 +183,9 @@ TcpStoreServer::TcpStoreServer(int port) {
 }
 
 TcpStoreServer::~TcpStoreServer() {
+  // A byte, because a child process may have the other end still open.
+  while (::write(stop_[1], "", 1) < 0 && errno == EINTR) {
+  }
   ::close(stop_[1]);
   thread_.join();
   ::close(stop_[0]);
@@ -230,6 +234,13 @@ std::optional<std::string> TcpStore::get(std::string const& key) {
 std::optional<std::string> TcpStore::ask(char what,
                                          std::string const& key,
                                          std::string const& value) {
+  if (key.size() > kMostBytes || value.size() > kMostBytes) {
+    throw std::runtime_error(
+        fmt::format("the value of '{}' has {} bytes; the store of rank 0 takes at most {}",
+                    key,
+                    value.size(),
+                    kMostBytes));
+  }
   std::string request;
   append(request, kMagic);
   request.push_back(what);
@@ -250,7 +261,8 @@ std::optional<std::string> TcpStore::ask(char what,
   return head[0] != 0 ? std::optional(std::move(answer)) : std::nullopt;
 }
 
-void TcpStore::throw_ended() const {
+void TcpStore::throw_ended() {
+  socket_ = Socket();  // an answer that came late would be taken for that to another question
   throw std::runtime_error(
       fmt::format("the connection to the store of rank 0 at {} has ended", address_));
 }

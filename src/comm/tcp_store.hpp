@@ -61,7 +61,7 @@ class TcpStore {
   [[nodiscard]] std::optional<std::string> ask(char what,
                                                std::string const& key,
                                                std::string const& value);
-  [[noreturn]] void throw_ended() const;
+  [[noreturn]] void throw_ended();
 
   std::string address_;  ///< host:port
   std::mutex mutex_;

@@ -57,7 +57,7 @@ std::string described(Schema const& schema) {
 
 /// Throws std::invalid_argument if a position is of other files than the reader has.
 void require_source(Reader::Source const& saved, Reader::Source const& given) {
-  if (saved.files == 0 || saved == given) {
+  if (saved.files == 0 || given.files == 0 || saved == given) {
     return;
   }
   bool const same_size = saved.files == given.files && saved.bytes == given.bytes;

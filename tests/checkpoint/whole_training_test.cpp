@@ -216,5 +216,24 @@ TYPED_TEST(WholeTrainingTest, two_optimizers_have_names_of_their_own) {
   EXPECT_EQ(both.any().front().name, "wide/optimizer/step");
 }
 
+TEST(WholeTraining, dropout_draws_do_not_count_once_the_generator_was_loaded) {
+  Device<Host> const device;
+  RandomGenerator<Host> const random(device);
+  checkpoint::Tensors const tensors(random);
+  TemporaryFolder const folder;
+  auto const file = folder / "random.safetensors";
+  auto const step = [&] {
+    GradientTape tape(device);
+    auto const x = ops::random_normal(device, {6, 2}, {1, "x"});
+    tape.backward(ops::sum(tape, ops::dropout(tape, x, {.rate = 0.5F}, random, "a")));
+  };
+  checkpoint::save(file, tensors);
+  step();
+  checkpoint::load(file, tensors);
+  step();
+  checkpoint::save(file, tensors);
+  EXPECT_THROW(step(), std::invalid_argument) << "saving forgets nothing";
+}
+
 }  // namespace
 }  // namespace msstream::testing

@@ -81,6 +81,20 @@ TEST_F(SourceOfRowsTest, a_position_continues_the_same_files_in_the_same_order) 
   std::ofstream(folder / "moved" / "two.csv", std::ios::app) << "u\n";
   EXPECT_THAT(refusal(moved, position), HasSubstr("the reader has 2 of 16 bytes; expected"));
 
+  // A reader that does not say what its source is fits any position.
+  class Forwarding final : public Reader {
+   public:
+    explicit Forwarding(Reader& rows) : rows_(rows) {}
+    [[nodiscard]] Schema const& schema() const override { return rows_.schema(); }
+    bool next(Chunk& chunk) override { return rows_.next(chunk); }
+    [[nodiscard]] Position position() const override { return rows_.position(); }
+    void seek(Position const& place) override { rows_.seek(place); }
+
+   private:
+    Reader& rows_;
+  };
+  Forwarding forwarding(swapped);
+  EXPECT_EQ(refusal(forwarding, position), "");
   // Text of former versions has no source.
   auto const begin = position.find(" files=");
   auto const former = position.substr(0, begin) + position.substr(position.find(" part="));

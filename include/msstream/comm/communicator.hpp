@@ -52,9 +52,8 @@ class Communicator {
 
   /// Blocks the host until all ranks of the world make a communicator of this name. Throws PeerLost
   /// if one does not within the timeout, and std::invalid_argument if the ranks of the world cannot
-  /// reach each other. On the host runtime, several ranks must be threads of one process
-  /// (run_as_threads()). On CUDA, each must have a GPU of its own (device_of()), and the build
-  /// NCCL; ranks that are processes find each other at MASTER_ADDR, at the port after MASTER_PORT.
+  /// reach each other. On CUDA, each rank must have a GPU of its own (device_of()), and the build
+  /// NCCL. Ranks that are processes find each other at MASTER_ADDR, at the port after MASTER_PORT.
   explicit Communicator(Device<R> const& device,
                         World const& world = {},
                         CommunicatorOptions const& options = {},

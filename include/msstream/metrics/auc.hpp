@@ -52,11 +52,12 @@ class Auc : public Metric<R> {
 /// half the fraction of pairs of different scores within one bucket; mostly it is far below.
 ///
 /// Buckets follow the scores: they are finest at the median logit of the first 31 examples of the
-/// first batch since reset(), and their width grows with the distance from it. Each power of two of
-/// the distance, from 2^-48 to 2^16, has 1/128 of the buckets on either side. With 2^16 buckets a
-/// bucket is at most 1/512 of its distance wide, so logits of any spread are resolved, if that
-/// median is within a few of their standard deviations of most others. Options::centre replaces it;
-/// metrics that are merged need it. Probabilities are divided by their logits.
+/// first batch since reset(), among its first 256 rows that may have a weight of 0, and their width
+/// grows with the distance from it. Each power of two of the distance, from 2^-48 to 2^16, has
+/// 1/128 of the buckets on either side. With 2^16 buckets a bucket is at most 1/512 of its distance
+/// wide, so logits of any spread are resolved, if that median is within a few of their standard
+/// deviations of most others. Options::centre replaces it; metrics that are merged need it.
+/// Probabilities are divided by their logits.
 template <Runtime R = DefaultRuntime>
 class BucketedAuc;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/host_state.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
@@ -63,12 +64,15 @@ class RandomGenerator<detail::AnyRuntime> {
   [[nodiscard]] std::shared_ptr<detail::RandomDraw> note_draw(std::string_view name,
                                                               std::int64_t first,
                                                               std::int64_t last) const;
-  /// Forgets the draws of the step. For use by the library only.
-  void forget_draws() const;
+  /// Returns a check of a list of tensors that forgets the draws of the step when the list is
+  /// loaded. For use by the library only.
+  [[nodiscard]] detail::SourceCheck check_of_list() const;
   template <class Visit>
   void visit_state(Visit&& visit) const {
     visit(std::string("random"), state_);
-    forget_draws();
+    if constexpr (detail::TakesHostState<Visit>) {
+      visit(check_of_list());
+    }
   }
 
  private:
@@ -96,7 +100,9 @@ class RandomGenerator : public RandomGenerator<detail::AnyRuntime> {
   template <class Visit>
   void visit_state(Visit&& visit) const {
     visit(std::string("random"), tensor());
-    forget_draws();
+    if constexpr (detail::TakesHostState<Visit>) {
+      visit(Body::check_of_list());
+    }
   }
 };
 

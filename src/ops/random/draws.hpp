@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -97,7 +98,13 @@ class RandomGenerator<detail::AnyRuntime>::Draws : public std::enable_shared_fro
         }
       }
     }
-    void add(std::string_view name, Draw const& draw) { by_name_.emplace(name, draw); }
+    void add(std::string_view name, Draw const& draw) {
+      auto const [begin, end] = by_name_.equal_range(name);
+      for (auto other = begin; other != end;) {
+        other = other->second->is_dropped() ? by_name_.erase(other) : std::next(other);
+      }
+      by_name_.emplace(name, draw);
+    }
     void add(Step const& others) {
       for (auto const& [name, draw] : others.by_name_) {
         if (!draw->is_dropped()) {

@@ -53,8 +53,12 @@ std::shared_ptr<detail::RandomDraw> RandomGenerator<detail::AnyRuntime>::note_dr
   return draw;
 }
 
-void RandomGenerator<detail::AnyRuntime>::forget_draws() const {
-  draws_->forget();
+detail::SourceCheck RandomGenerator<detail::AnyRuntime>::check_of_list() const {
+  return [draws = draws_](char const*, bool saves) {
+    if (!saves) {
+      draws->forget();
+    }
+  };
 }
 
 void RandomGenerator<detail::AnyRuntime>::advance(std::source_location issued_at) {

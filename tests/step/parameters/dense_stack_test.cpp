@@ -262,13 +262,6 @@ TYPED_TEST(DropoutDrawsTest, do_not_count_if_their_tape_never_played_them_back) 
   expect_refused([&] { (void)this->drop(tape, "a"); }, "'a'", "twice");
 }
 
-TYPED_TEST(DropoutDrawsTest, do_not_count_once_the_state_was_loaded) {
-  this->step("a");
-  this->random().visit_state([](std::string const&, auto const&) {});
-  this->step("a");
-  expect_refused([&] { this->step("a"); }, "'a'", "twice");
-}
-
 TYPED_TEST(DenseStackTest, a_dropout_that_would_repeat_a_mask_is_refused) {
   RandomGenerator<TypeParam> random(this->device());
   auto const x = this->put(Floats(12, 1.0F), {6, 2});

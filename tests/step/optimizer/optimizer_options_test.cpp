@@ -407,7 +407,7 @@ TYPED_TEST(OptimizerOptionsTest, a_step_whose_norm_is_not_finite_changes_nothing
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   auto const infinity = std::numeric_limits<float>::infinity();
   for (auto const kind : ops::kernels::testing::kAllOptimizerKinds) {
-    for (auto const [clip_norm, clip_value] :
+    for (auto const& [clip_norm, clip_value] :
          {std::pair{infinity, infinity}, {0.5F, infinity}, {infinity, 0.25F}, {0.5F, 0.25F}}) {
       for (bool const together : {false, true}) {
         SCOPED_TRACE(ops::name_of(kind));

@@ -78,16 +78,17 @@ TYPED_TEST(RanksDiffer, parameters_and_options_are_equal_on_all_ranks) {
        "the dense parameter 'more', float32 [1]"},
       {make, "the mean of buckets of 1 bytes", "the mean of buckets of 2 bytes", 2}};
   on_ranks<R>(3, [&](Rank<R> const& rank) {
-    for (auto const& [made, first, second, bucket_bytes] : differences) {
+    for (auto const& difference : differences) {
       Parameters<R> parameters(rank.device);
       bool const differs = rank.rank() == 1;
-      (differs ? made : make)(parameters);
-      EXPECT_THAT(message_of<std::invalid_argument>([&] {
-                    DataParallel<R>(parameters,
-                                    rank.communicator,
-                                    {.bucket_bytes = differs ? bucket_bytes : 1});
-                  }),
-                  HasSubstr("rank 0 has " + first + ", and rank 1 has " + second));
+      (differs ? difference.made : make)(parameters);
+      EXPECT_THAT(
+          message_of<std::invalid_argument>([&] {
+            DataParallel<R>(parameters,
+                            rank.communicator,
+                            {.bucket_bytes = differs ? difference.bucket_bytes : 1});
+          }),
+          HasSubstr("rank 0 has " + difference.first + ", and rank 1 has " + difference.second));
     }
     Parameters<R> parameters(rank.device);
     make(parameters);

@@ -68,8 +68,8 @@ class PeersOfProcesses : public Peers {
   virtual void lose_connection(int rank, Part const& part) = 0;
 };
 
-/// Who finds out that a rank has ended its communicator while others need it: those who look, after
-/// a second in which a collective of theirs is in flight, or the transport.
+/// Tells who notices that a rank has ended its communicator while others need it: the peers, by
+/// looking for a second while a collective of theirs is in flight, or the transport.
 enum class LeftRanks : std::uint8_t { found_by_looking, found_by_transport };
 
 class MeetingPlace;

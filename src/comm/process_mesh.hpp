@@ -13,7 +13,7 @@
 
 namespace msstream::comm::detail {
 
-/// Where processes reach each other.
+/// The addresses at which processes reach each other.
 struct MeshAddress {
   std::string own;            ///< of this process, as the store sees it
   std::string host_of_store;  ///< the host of rank 0, for ranks whose own address is local to it

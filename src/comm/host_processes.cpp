@@ -2,6 +2,7 @@
 #include "comm/host_processes.hpp"
 
 #include "comm/carry_out.hpp"
+#include "comm/peers_transport.hpp"
 
 #include <msstream/base/closure.hpp>
 #include <msstream/base/dtype.hpp>
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -52,13 +52,13 @@ static_assert(std::is_trivially_copyable_v<Head>);
 
 /// Carries collectives out one after the other, as the communicator's streams issue them: ranks
 /// tell each other what they have, and then exchange the elements.
-class HostProcesses final : public Transport {
+class HostProcesses final : public PeersTransport<PeersOfProcesses> {
  public:
   HostProcesses(std::shared_ptr<msstream::detail::Backend> runtime,
                 std::shared_ptr<PeersOfProcesses> peers,
                 MeshAddress const& address,
                 std::chrono::nanoseconds timeout)
-      : runtime_(std::move(runtime)), peers_(std::move(peers)), timeout_(timeout) {
+      : PeersTransport(std::move(peers), timeout), runtime_(std::move(runtime)) {
     try {
       mesh_.emplace(*peers_, address, timeout);
     } catch (std::exception const& error) {
@@ -75,31 +75,11 @@ class HostProcesses final : public Transport {
     peers_->announce(part);
     runtime_->call_host(stream, Closure([self, this, part] { meet(part); }));
   }
-  [[nodiscard]] std::vector<std::string> exchange(std::string const& own) override {
-    return peers_->exchange(own);
-  }
-  void rethrow_failure(Part const* issued) override { peers_->rethrow_failure(issued); }
-  [[nodiscard]] bool has_failure_to_tell() override {
-    return peers_->has_failed() && (has_own_error_.load() || !peers_->is_own_loss());
-  }
   void leave() noexcept override {
-    try {
-      peers_->leave();
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the other ranks notice by the connection
-    }
+    tell_left();
     mesh_.reset();
   }
-  void abandon() noexcept override {
-    try {
-      peers_->lose(peers_->rank(), "an exception has ended its communicator");
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the other ranks notice by the connection
-    }
-  }
-
-  [[nodiscard]] std::chrono::nanoseconds watch_interval() const noexcept override {
-    return std::clamp<std::chrono::nanoseconds>(
-        timeout_ / 20, std::chrono::milliseconds(10), std::chrono::milliseconds(100));
-  }
+  void abandon() noexcept override { tell_abandoned(); }
   /// Only the wait for other ranks counts against the timeout, and not that for own work in front
   /// of a collective.
   void watch(bool is_in_flight, std::chrono::nanoseconds /*stalled*/) noexcept override {
@@ -323,10 +303,7 @@ class HostProcesses final : public Transport {
   }
 
   std::shared_ptr<msstream::detail::Backend> runtime_;
-  std::shared_ptr<PeersOfProcesses> peers_;
-  std::chrono::nanoseconds timeout_;
   std::optional<ProcessMesh> mesh_;  ///< used by one collective at a time
-  std::atomic<bool> has_own_error_{false};
 };
 
 }  // namespace

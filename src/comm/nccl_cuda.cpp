@@ -2,6 +2,7 @@
 #include "comm/nccl.hpp"
 #include "comm/nccl_types_cuda.hpp"
 #include "comm/peers.hpp"
+#include "comm/peers_transport.hpp"
 #include "comm/timeout.hpp"
 
 #include <stdexcept>
@@ -67,12 +68,12 @@ struct Lane {
 /// States: sound until the first failure of its peers, then `aborted_` once the thread that watches
 /// it has noticed. A failed communicator puts nothing on streams. Memory ordering: `mutex_`
 /// protects `comm_` against its end while NCCL is called.
-class Nccl final : public Transport {
+class Nccl final : public PeersTransport<Peers> {
  public:
   Nccl(std::shared_ptr<msstream::detail::Backend> runtime,
        std::shared_ptr<Peers> peers,
        std::chrono::nanoseconds timeout)
-      : runtime_(std::move(runtime)), peers_(std::move(peers)), timeout_(timeout) {
+      : PeersTransport(std::move(peers), timeout), runtime_(std::move(runtime)) {
     runtime_->make_current();
     scratch_ = runtime_->allocate_device(scratch_bytes());
     try {
@@ -124,33 +125,15 @@ class Nccl final : public Transport {
     }
   }
 
-  [[nodiscard]] std::vector<std::string> exchange(std::string const& own) override {
-    return peers_->exchange(own);
-  }
-  void rethrow_failure(Part const* issued) override { peers_->rethrow_failure(issued); }
-  [[nodiscard]] bool has_failure_to_tell() override {
-    return peers_->has_failed() && (has_own_error_.load() || !peers_->is_own_loss());
-  }
-
   void leave() noexcept override {
-    try {
-      peers_->leave();
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the other ranks notice by the timeout
-    }
+    tell_left();
     end();
   }
   void abandon() noexcept override {
-    try {
-      peers_->lose(peers_->rank(), "an exception has ended its communicator");
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the other ranks notice by the timeout
-    }
+    tell_abandoned();
     abort();
   }
 
-  [[nodiscard]] std::chrono::nanoseconds watch_interval() const noexcept override {
-    return std::clamp<std::chrono::nanoseconds>(
-        timeout_ / 20, std::chrono::milliseconds(10), std::chrono::milliseconds(100));
-  }
   void watch(bool is_in_flight, std::chrono::nanoseconds stalled) noexcept override {
     try {
       peers_->look(is_in_flight);
@@ -446,16 +429,12 @@ class Nccl final : public Transport {
 #endif
 
   std::shared_ptr<msstream::detail::Backend> runtime_;
-  std::shared_ptr<Peers> peers_;
-  std::chrono::nanoseconds timeout_;
   /// The elements of collectives without tensors. Their values do not matter.
   void* scratch_ = nullptr;
   msstream::detail::HomeProcess home_{RuntimeLife::driver};
   std::timed_mutex mutex_;
   ncclComm_t comm_ = nullptr;  ///< null once it has ended
   int looks_with_error_ = 0;
-  /// Whether the failure is an error of NCCL on this rank, which no exception has told.
-  std::atomic<bool> has_own_error_{false};
 };
 
 }  // namespace

@@ -224,6 +224,9 @@ order::PositionSet CommunicatorState::collectives_in_flight() const {
 }
 
 void CommunicatorState::look() noexcept {
+  // First of all: CUDA may keep a question about an event waiting while another rank frees memory,
+  // and that rank waits for the collectives which have to end.
+  told_->transport->end_if_failed();
   try {
     progress_.look(collectives_in_flight());
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory, so that the next call looks again

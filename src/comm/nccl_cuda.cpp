@@ -126,6 +126,7 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
   void leave() noexcept override {
+    end_if_failed();  // NCCL finishes only a communicator that is sound
     tell_left();
     end();
   }
@@ -134,6 +135,14 @@ class Nccl final : public PeersTransport<Peers> {
     abort();
   }
 
+  void end_if_failed() noexcept override {
+    try {
+      if (peers_->has_failed()) {
+        abort();
+      }
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the next call looks again
+    }
+  }
   void watch(bool is_in_flight, std::chrono::nanoseconds stalled) noexcept override {
     try {
       peers_->look(is_in_flight);
@@ -143,11 +152,9 @@ class Nccl final : public PeersTransport<Peers> {
       if (is_in_flight && stalled >= timeout_ && !peers_->has_failed()) {
         peers_->time_out(timeout_);
       }
-      if (peers_->has_failed()) {
-        abort();
-      }
     } catch (...) {  // NOLINT(bugprone-empty-catch): the next call looks again
     }
+    end_if_failed();
   }
 
  private:
@@ -375,13 +382,12 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
   /// Ends the collectives in flight, and the communicator. NCCL frees it when no captured graph
-  /// has its collectives.
+  /// has its collectives. Calls nothing of CUDA before the collectives have been told to end.
   void abort() noexcept {
     // A call of NCCL that has the lock may itself wait until the collectives in flight end.
     constexpr auto kForCalls = std::chrono::milliseconds(500);
     std::unique_lock const lock(mutex_, kForCalls);
     if (auto* const comm = std::exchange(comm_, nullptr); comm != nullptr && !home_.is_left()) {
-      runtime_->make_current();
       static_cast<void>(ncclCommAbort(comm));
     }
   }

@@ -42,6 +42,9 @@ class Transport {
 
   /// Returns how often a thread has to call watch(); 0: never.
   [[nodiscard]] virtual std::chrono::nanoseconds watch_interval() const noexcept { return {}; }
+  /// Ends the collectives in flight if the communicator has failed. Calls nothing that may wait for
+  /// them first.
+  virtual void end_if_failed() noexcept {}
   /// Looks for failures of other ranks. `is_in_flight`: whether collectives of this rank are in
   /// flight; `stalled`: for how long none of them has ended.
   virtual void watch(bool /*is_in_flight*/, std::chrono::nanoseconds /*stalled*/) noexcept {}

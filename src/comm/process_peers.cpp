@@ -209,15 +209,22 @@ class ProcessPeers final : public PeersOfProcesses {
                                   std::string const& why,
                                   std::string_view prefix = {}) {
     auto const deadline = deadline_after(timeout_);
+    bool has_left = false;
     try {
       for (;;) {
         if (auto value = get(key); value && value->starts_with(prefix)) {
           return *value;
         }
+        if (has_left) {
+          lose(rank,
+               "it has ended its communicator, and others wait in an exchange between the ranks");
+        }
         if (prefix.empty()) {
           look(false);
         } else {
-          look_for_loss(rank);
+          look_for_loss();
+          // Asked before the next look at the value: a rank may set the value and then leave.
+          has_left = get(fmt::format("left/{}", rank)).has_value();
         }
         if (std::chrono::steady_clock::now() > deadline) {
           lose(rank, fmt::format("it did not come within {} to {}", timeout_text(timeout_), why));
@@ -255,17 +262,14 @@ class ProcessPeers final : public PeersOfProcesses {
       told_ = std::move(text);
     }
   }
-  /// Fails if another rank has told a failure, or if `rank` has ended. Other threads may look
+  /// Fails if another rank has told a failure, or if its process has ended. Other threads may look
   /// meanwhile.
-  void look_for_loss(int rank) {
+  void look_for_loss() {
     if (auto const lost = get("lost")) {
       adopt(*lost);
     }
     if (auto const gone = process_->store().get(TcpStoreServer::kGone)) {
       look_at_gone(*gone);
-    }
-    if (get(fmt::format("left/{}", rank))) {
-      lose(rank, "it has ended its communicator, and others wait in an exchange between the ranks");
     }
   }
   /// Fails if the rank whose process is gone has not ended its communicator before.

@@ -235,6 +235,16 @@ TEST_F(ProcessPeersTest, all_ranks_get_the_texts_of_all_in_each_exchange) {
   });
 }
 
+TEST_F(ProcessPeersTest, a_rank_may_leave_right_after_an_exchange) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    on_all([](Peers& peers) {
+      EXPECT_NO_THROW(static_cast<void>(peers.exchange("")));
+      peers.leave();
+    });
+  }
+}
+
 TEST_F(ProcessPeersTest, the_first_loss_counts_on_all_ranks) {
   on_all([](Peers& peers) {
     if (peers.rank() == 2) {

@@ -215,6 +215,7 @@ class ProcessPeers final : public PeersOfProcesses {
         if (auto value = get(key); value && value->starts_with(prefix)) {
           return *value;
         }
+        rethrow_failure(nullptr);  // after the value: a rank may set it and then fail
         if (has_left) {
           lose(rank,
                "it has ended its communicator, and others wait in an exchange between the ranks");
@@ -229,7 +230,6 @@ class ProcessPeers final : public PeersOfProcesses {
         if (std::chrono::steady_clock::now() > deadline) {
           lose(rank, fmt::format("it did not come within {} to {}", timeout_text(timeout_), why));
         }
-        rethrow_failure(nullptr);
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
     } catch (PeerLost const&) {

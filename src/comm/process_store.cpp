@@ -42,10 +42,11 @@ std::pair<std::string, int> address_of_store(World const& world) {
 
 ProcessStore::ProcessStore(std::pair<std::string, int> const& address,
                            int rank,
-                           std::chrono::nanoseconds timeout)
+                           std::chrono::nanoseconds timeout,
+                           std::chrono::milliseconds linger)
     : host_(address.first), port_(address.second) {
   if (rank == 0) {
-    server_.emplace(port_);
+    server_.emplace(port_, linger);
     port_ = server_->port();
   }
   store_.emplace(address.first, port_, rank, timeout);
@@ -62,7 +63,8 @@ std::shared_ptr<ProcessStore> ProcessStore::of_this_process(World const& world,
   static std::shared_ptr<ProcessStore> made;
   std::lock_guard const guard(mutex);
   if (made == nullptr) {
-    made = std::make_shared<ProcessStore>(address_of_store(world), world.rank(), timeout);
+    constexpr auto kLinger = std::chrono::seconds(1);
+    made = std::make_shared<ProcessStore>(address_of_store(world), world.rank(), timeout, kLinger);
   }
   return made;
 }

@@ -23,9 +23,11 @@ namespace msstream::comm::detail {
 class ProcessStore {
  public:
   /// Throws std::runtime_error, naming host and port, if there is no connection within the timeout.
+  /// Rank 0 serves the others for `linger` at most after its end.
   ProcessStore(std::pair<std::string, int> const& address,
                int rank,
-               std::chrono::nanoseconds timeout);
+               std::chrono::nanoseconds timeout,
+               std::chrono::milliseconds linger = {});
 
   [[nodiscard]] TcpStore& store() noexcept { return *store_; }
   /// Returns the host of rank 0, as the environment names it.

@@ -52,18 +52,29 @@ void append(std::string& to, std::uint32_t number) {
 /// The server's side: the clients, and the store itself. Used by the server's thread alone.
 class TcpStoreServer::Connections {
  public:
-  void serve(int listener, int stop) {
+  /// Serves until `stop` has a byte, and then the clients that are left, for `linger` at most.
+  void serve(int listener, int stop, std::chrono::milliseconds linger) {
     std::vector<pollfd> polled;
+    std::optional<std::chrono::steady_clock::time_point> ends_at;
     for (;;) {
-      polled.assign({{listener, POLLIN, 0}, {stop, POLLIN, 0}});
+      auto left = std::chrono::milliseconds(-1);  // no limit
+      if (ends_at) {
+        left = std::chrono::ceil<std::chrono::milliseconds>(*ends_at -
+                                                            std::chrono::steady_clock::now());
+        if (clients_.empty() || left.count() <= 0) {
+          return;
+        }
+      }
+      polled.assign({{listener, POLLIN, 0}, {ends_at ? -1 : stop, POLLIN, 0}});
       for (auto const& client : clients_) {
         polled.push_back({client.socket.descriptor(), POLLIN, 0});
       }
-      if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) {
+      if (::poll(polled.data(), polled.size(), static_cast<int>(left.count())) < 0 &&
+          errno != EINTR) {
         return;
       }
       if (polled[1].revents != 0) {
-        return;
+        ends_at = std::chrono::steady_clock::now() + linger;
       }
       for (std::size_t i = clients_.size(); i-- > 0;) {
         if (polled[i + 2].revents != 0 && !read(clients_[i])) {
@@ -161,7 +172,7 @@ class TcpStoreServer::Connections {
   std::map<std::string, std::string> values_;
 };
 
-TcpStoreServer::TcpStoreServer(int port) {
+TcpStoreServer::TcpStoreServer(int port, std::chrono::milliseconds linger) {
   try {
     listener_ = listening_at(port);
     port_ = listener_.own_port();
@@ -173,8 +184,9 @@ TcpStoreServer::TcpStoreServer(int port) {
     throw std::runtime_error("the store of rank 0 cannot make a pipe: " + text_of_error(errno));
   }
   try {
-    thread_ = msstream::detail::start_thread(
-        "the store of rank 0", [this] { Connections().serve(listener_.descriptor(), stop_[0]); });
+    thread_ = msstream::detail::start_thread("the store of rank 0", [this, linger] {
+      Connections().serve(listener_.descriptor(), stop_[0], linger);
+    });
   } catch (...) {
     ::close(stop_[0]);
     ::close(stop_[1]);

@@ -19,8 +19,9 @@ namespace msstream::comm::detail {
 class TcpStoreServer {
  public:
   /// Listens on all addresses of the machine. Port 0 stands for any that is free. Throws
-  /// std::runtime_error, naming the port, if it is in use.
-  explicit TcpStoreServer(int port);
+  /// std::runtime_error, naming the port, if it is in use. The destructor serves the clients that
+  /// are still connected, for `linger` at most, because they may ask why a rank has ended.
+  explicit TcpStoreServer(int port, std::chrono::milliseconds linger = {});
   ~TcpStoreServer();
   TcpStoreServer(TcpStoreServer const&) = delete;
   TcpStoreServer& operator=(TcpStoreServer const&) = delete;

@@ -101,6 +101,18 @@ TEST(TcpStoreTest, tells_that_the_server_has_ended) {
               HasSubstr("127.0.0.1:" + std::to_string(port) + " has ended"));
 }
 
+TEST(TcpStoreTest, a_server_that_lingers_serves_its_clients_to_their_end) {
+  auto server = std::make_unique<TcpStoreServer>(0, std::chrono::hours(1));
+  auto store = std::make_unique<TcpStore>(kLocal, server->port(), 1, kLong);
+  std::jthread const ending([&] { server = nullptr; });
+  constexpr int kRequests = 2000;
+  for (int i = 0; i < kRequests; ++i) {
+    store->set("key", std::to_string(i));
+    EXPECT_EQ(store->get("key"), std::to_string(i));
+  }
+  store = nullptr;
+}
+
 /// A connection to the port of this machine, which is closed without a farewell.
 class RawConnection {
  public:

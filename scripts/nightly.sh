@@ -39,7 +39,7 @@ tidy() { "$root/scripts/check_tidy.sh"; }
 everything() {
   preset=$1
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
-    -D MSSTREAM_SANITIZE_PROGRAMS=ON -B "$root/build/$1-everything"
+    -D MSSTREAM_SANITIZE_PROGRAMS=ON -D MSSTREAM_BUILD_TOOLS=ON -B "$root/build/$1-everything"
   quietly cmake --build "$root/build/$1-everything" --parallel "$(nproc)"
 }
 

@@ -35,6 +35,8 @@ class GradientSum {
     return parts_.front().gradient;
   }
 
+  [[nodiscard]] Shape const& shape() const { return parts_.front().gradient.shape(); }
+
   void add(Floats const& part, std::source_location issued_at) {
     keep(part.reshaped(parts_.front().gradient.shape()), issued_at);
     if (parts_.size() >= kMostParts || parts_.size() * part.bytes() > kMostBytes) {

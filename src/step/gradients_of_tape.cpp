@@ -149,6 +149,12 @@ void detail::AnyTape::for_each_table(
       [&](auto const& entry) { function(entry.range, entry.value.value.front().table); });
 }
 
+void detail::AnyTape::for_each_dense(
+    std::function<void(detail::MemoryRange const&, Shape const&)> const& function) const {
+  state_->gradients.for_each(
+      [&](auto const& entry) { function(entry.range, entry.value.value.shape()); });
+}
+
 void detail::AnyTape::for_each_unreached_table(
     std::function<void(detail::MemoryRange const&, Shape const&)> const& function) const {
   state_->unreached.for_each([&](auto const& entry) {

@@ -96,6 +96,10 @@ class GradientTape<detail::AnyRuntime> {
   /// gradient.
   void for_each_table(
       std::function<void(detail::MemoryRange const&, Shape const&)> const& function) const;
+  /// Calls function(range, shape) for each tensor that is no result of a recorded operation and to
+  /// which operations other than lookups gave a gradient.
+  void for_each_dense(
+      std::function<void(detail::MemoryRange const&, Shape const&)> const& function) const;
   /// Calls function(range, shape) for each table or view of a table that was looked up, should have
   /// a gradient, and has none in any element, because backward() reached no result of its lookups.
   void for_each_unreached_table(

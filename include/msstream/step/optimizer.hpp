@@ -38,6 +38,10 @@ struct OptimizerOptions {
   bool check_first_step = false;
   /// Whether all step() calls check(). In a capture the check runs once.
   bool check_every_step = false;
+  /// Whether check() also lists every other tensor with a gradient that no optimizer has, such as a
+  /// weight made beside the Parameters. Data must then be excluded by
+  /// GradientTape::without_gradient(), in each step.
+  bool check_owners = false;
   /// Patterns of the whole names of parameters and tables that some steps do not use, such as
   /// {"task_b/*"} if batches of tasks alternate: see Parameters::freeze(). Neither step() nor
   /// check() refuses one for having no gradient. A step in which it has none does not move it, by
@@ -238,7 +242,8 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   /// optimizer, whatever patterns add() got, and of tables that were looked up but belong, wholly
   /// or in part, to no optimizer. Lists no parameter for having no gradient that may lack one.
   /// Knows this optimizer, `others`, and all optimizers that have parameters from the same store.
-  /// The tape does not know which other tensors are parameters. Does not block the host.
+  /// With OptimizerOptions::check_owners also lists other tensors that have a gradient and
+  /// belong, wholly or in part, to no optimizer. Does not block the host.
   template <class... Others>
     requires(std::same_as<Others, Optimizer>&&...)
   void check(GradientTape<R> const& tape, Others const&... others) const {

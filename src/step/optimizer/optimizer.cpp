@@ -105,6 +105,20 @@ void Optimizer<AnyRuntime>::check(Tape const& tape,
   for (auto const& parameter : untrained) {
     found += parameter.message(tape);
   }
+  if (state_->checks_owners()) {
+    tape.for_each_dense([&](Range const& range, Shape const& shape) {
+      auto const owned = bytes_owned(range);
+      if (owned != range.end - range.begin &&
+          std::ranges::none_of(untrained,
+                               [&](auto const& named) { return named.elements == range; })) {
+        found += fmt::format(
+            "\n  a tensor of shape {} has a gradient, and no optimizer has {}: make it a "
+            "parameter, or, if it is data, exclude it by the tape's without_gradient()",
+            shape,
+            owned == 0 ? "it" : "all of its elements");
+      }
+    });
+  }
   auto const add_if_not_owned = [&](Range const& range, Shape const& shape) {
     auto const owned = bytes_owned(range);
     if (owned == range.end - range.begin || std::ranges::any_of(untrained, [&](auto const& named) {

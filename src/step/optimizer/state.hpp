@@ -162,6 +162,7 @@ class Optimizer<detail::AnyRuntime>::State {
       checked_ = true;
     }
   }
+  [[nodiscard]] bool checks_owners() const noexcept { return options_.check_owners; }
   [[nodiscard]] detail::MicroBatches& micro_batches() const noexcept { return *micro_batches_; }
   [[nodiscard]] detail::StreamContext const& device() const noexcept { return *device_.context(); }
 

@@ -64,6 +64,40 @@ class StrictModeTest : public OpsTest<R> {
 };
 TYPED_TEST_SUITE(StrictModeTest, Runtimes, RuntimeNames);
 
+TYPED_TEST(StrictModeTest, every_gradient_has_an_owner) {
+  Parameters parameters(this->device());
+  auto const weight = parameters.dense("w", {3, 2});
+  auto const own = this->put(Floats{1, 2}).reshaped({2, 1});
+  auto const x = this->put(Floats(12, 0.5F)).reshaped({4, 3});
+  auto options = this->strict();
+  options.check_owners = true;
+  Optimizer<TypeParam> optimizer(this->device(), this->rule, options);
+  optimizer.add(parameters);
+  GradientTape tape(this->device());
+  bool is_excluded = false;
+  auto const backward = [&] {
+    tape.clear();
+    if (is_excluded) {
+      tape.without_gradient(x);
+    }
+    auto const product = ops::matmul(tape, ops::matmul(tape, x, weight), own);
+    tape.backward(ops::sum(tape, product));
+  };
+  backward();
+  EXPECT_THAT(this->said_by([&] { optimizer.step(tape); }),
+              AllOf(HasSubstr("a tensor of shape [2, 1] has a gradient, and no optimizer has it"),
+                    HasSubstr("a tensor of shape [4, 3] has a gradient")));
+  is_excluded = true;
+  backward();
+  EXPECT_THAT(this->said_by([&] { optimizer.check(tape); }),
+              AllOf(HasSubstr("[2, 1]"), Not(HasSubstr("[4, 3]"))));
+  optimizer.add("own", own.rows(0, 1));
+  EXPECT_THAT(this->said_by([&] { optimizer.check(tape); }),
+              HasSubstr("[2, 1] has a gradient, and no optimizer has all of its elements"));
+  optimizer.add("rest", own.rows(1, 2));
+  optimizer.step(tape);
+}
+
 TYPED_TEST(StrictModeTest, optimizers_filled_by_patterns_name_what_the_store_got_later) {
   Parameters parameters(this->device());
   (void)parameters.dense("wide/w", {2, 1});

@@ -5,17 +5,24 @@
 #include <msstream/base/detail/require.hpp>
 #include <msstream/base/format.hpp>
 #include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/ops/matrix.hpp>
 #include <msstream/step/data_parallel.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <source_location>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +39,9 @@ namespace {
   using Kind = Parameters<AnyRuntime>::Kind;
   auto text = fmt::format(
       "the {} of buckets of {} bytes", name_of(options.reduction), options.bucket_bytes);
+  if (options.reproducible == Reproducible::any_rank_count) {
+    text += fmt::format(", {} of {} parts", name_of(options.reproducible), options.parts);
+  }
   for (auto const& entry : parameters.entries()) {
     text += fmt::format("\n{}{} '{}', {} {}",
                         entry.is_frozen ? "the frozen " : "the ",
@@ -88,6 +98,14 @@ AnyDataParallel::AnyDataParallel(Parameters<AnyRuntime> const& parameters,
   require(options.reduction == Reduction::mean || options.reduction == Reduction::sum,
           "DataParallel: the {} of gradients; expected mean or sum",
           name_of(options.reduction));
+  if (options.reproducible == Reproducible::any_rank_count) {
+    require(options.parts >= 1 && std::has_single_bit(static_cast<unsigned>(options.parts)) &&
+                options.parts % communicator.size() == 0,
+            "DataParallel: batches of {} parts on {} ranks; expected a power of two that the "
+            "number of ranks divides",
+            options.parts,
+            communicator.size());
+  }
   require_equal(communicator.exchange(list_of(parameters, options)));
   parameters.for_each([&](std::string const&, AnyTensor const& tensor, auto) {
     if (!tensor.immutable()) {
@@ -96,12 +114,75 @@ AnyDataParallel::AnyDataParallel(Parameters<AnyRuntime> const& parameters,
   });
 }
 
+int AnyDataParallel::parts() const noexcept {
+  return options_.reproducible == Reproducible::any_rank_count ? options_.parts
+                                                               : communicator_.size();
+}
+
 void AnyDataParallel::backward(AnyTape& tape,
                                Floats const& loss,
                                std::source_location issued_at) const {
+  if (options_.reproducible == Reproducible::any_rank_count) {
+    throw std::logic_error(
+        "DataParallel: backward() with any_rank_count; call backward_in_parts(), which cuts a batch "
+        "into as many parts for any number of ranks");
+  }
   GradientBuckets buckets(tape, parameters_, communicator_, options_, issued_at);
+  buckets.watch_last_part();
   tape.backward(loss, issued_at);
-  buckets.finish();
+  buckets.finish(true);
+}
+
+Floats AnyDataParallel::backward_in_parts(
+    AnyTape& tape,
+    std::function<std::optional<Floats>(int part)> const& part_loss,
+    std::source_location issued_at) const {
+  if (tape.backward_count() != 0) {
+    throw std::logic_error(
+        "DataParallel: backward_in_parts() after another backward of this tape; call clear()");
+  }
+  GradientBuckets buckets(tape, parameters_, communicator_, options_, issued_at);
+  std::vector<Floats> losses;
+  for (int part = first_part(); part < first_part() + own_parts(); ++part) {
+    auto const loss = part_loss(part);
+    bool const is_last = part + 1 == first_part() + own_parts();
+    if (is_last) {
+      buckets.watch_last_part();
+    }
+    if (loss) {
+      tape.backward(*loss, issued_at);
+      losses.push_back(loss->reshaped({1, 1}));
+    } else {
+      losses.emplace_back(tape.state().device, Shape{1, 1});
+      fill_any(losses.back().any(), 0, issued_at);
+    }
+    if (is_last) {
+      buckets.finish(loss.has_value());
+    } else {
+      buckets.keep_part(loss.has_value());
+    }
+  }
+  // To an optimizer, the parts are one backward.
+  tape.state().backward_count = 1;
+  tape.state().stepped.clear();
+  return over_all_parts(losses, issued_at);
+}
+
+Floats AnyDataParallel::over_all_parts(std::vector<Floats> const& losses,
+                                       std::source_location issued_at) const {
+  AnyStreamScope const scope(communicator_.group(), {}, issued_at);
+  NameScope const names("data_parallel");
+  auto const own = ops::detail::concat(losses, issued_at).reshaped({own_parts()});
+  Floats const all(own.device(), {parts()});
+  comm::detail::all_gather(communicator_, own.any(), all.any(), issued_at);
+  std::vector<Floats> of_parts;
+  for (int part = 0; part < parts(); ++part) {
+    of_parts.push_back(all.rows(part, part + 1).reshaped({}));
+  }
+  auto const sum = parts() == 1 ? of_parts.front() : ops::detail::add(of_parts, issued_at);
+  return options_.reduction == Reduction::mean && parts() > 1
+             ? ops::detail::scale(sum, 1 / static_cast<float>(parts()), issued_at)
+             : sum;
 }
 
 Floats AnyDataParallel::weighted(AnyTape& tape,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "training/ranks.hpp"
 #include "training/step_setting.hpp"
 
 #include <msstream/msstream.hpp>
@@ -17,20 +18,23 @@ namespace msstream::training {
 
 /// Trains a model on inputs at fixed addresses, whose contents may change between steps.
 ///
-/// A model has `loss(tape, pool, inputs)` and `parameters()`, all of which are trained. Not
-/// thread-safe. The object keeps a StreamScope open, so it must be destroyed before scopes that
+/// A model has `loss(tape, pool, inputs)` and `parameters()`, all of which are trained. If ranks
+/// train together, the inputs are BatchesOfParts, and the model gets those of one part at a time;
+/// the parts have equally many samples. Not thread-safe. The object keeps a StreamScope open, so it must be destroyed before scopes that
 /// were opened before it.
 template <Runtime R, class Model, class Inputs>
 class StepTraining {
  public:
-  /// Prepares a training. `build(device)` returns the model and the inputs, as a pair.
+  /// Prepares a training, of one rank. `build(device)` returns the model and the inputs, as a pair.
   template <class Build>
   StepTraining(StepSetting const& setting,
                ops::OptimizerRule const& rule,
                Build const& build,
-               std::optional<StreamAssignment> assignment = std::nullopt)
-      : device_(DeviceOptions<R>{.reduce_waits = setting.reduce_waits,
-                                 .matmul_precision = setting.precision}),
+               std::optional<StreamAssignment> assignment = std::nullopt,
+               RankSetting const& rank = {})
+      : device_(training::device_of<R>(
+            rank.world,
+            {.reduce_waits = setting.reduce_waits, .matmul_precision = setting.precision})),
         pool_(device_,
               {.groups = setting.groups,
                .merge_streams = setting.merge_streams,
@@ -40,6 +44,7 @@ class StepTraining {
                .log = nullptr}),
         tape_(device_),
         built_(build(std::as_const(device_))),
+        ranks_(device_, built_.first.parameters(), rank),
         optimizer_(device_,
                    rule,
                    {.tables_together = setting.tables_together,
@@ -65,7 +70,7 @@ class StepTraining {
       train();
     }
   }
-  /// Returns the loss of the latest training step.
+  /// Returns the loss of the latest training step, of all ranks.
   [[nodiscard]] Tensor<float, R> const& loss() const { return loss_.value(); }
   [[nodiscard]] bool is_captured() const noexcept { return captured_.has_value(); }
   /// Returns the number of waits between streams in the captured step. The number is right if no
@@ -93,11 +98,13 @@ class StepTraining {
   [[nodiscard]] GradientTape<R>& tape() noexcept { return tape_; }
   [[nodiscard]] Model const& model() const noexcept { return built_.first; }
   [[nodiscard]] Inputs const& inputs() const noexcept { return built_.second; }
+  [[nodiscard]] Ranks<R> const& ranks() const noexcept { return ranks_; }
 
  private:
   void train() {
-    loss_ = model().loss(tape_, pool_, inputs());
-    tape_.backward(*loss_);
+    loss_ = ranks_.backward(tape_, [this](int part) {
+      return model().loss(tape_, pool_, inputs_of_part(inputs(), part));
+    });
     optimizer_.step(tape_);
     tape_.clear();
   }
@@ -109,6 +116,7 @@ class StepTraining {
   std::optional<StreamScope<R>> trunk_;
   GradientTape<R> tape_;
   std::pair<Model, Inputs> built_;
+  Ranks<R> ranks_;
   Optimizer<R> optimizer_;
   bool captures_;
   std::optional<Tensor<float, R>> loss_;

@@ -55,11 +55,10 @@ void add_options(cli::Options& options, RankOptions& chosen) {
 void check_ranks(RankOptions& chosen, std::int64_t batch) {
   chosen.process = world_of_process();
   if (chosen.are_processes() && chosen.ranks != 0 && chosen.ranks != chosen.process.size()) {
-    throw cli::UsageError(
-        fmt::format("--ranks {}: this process is {}; expected {}, or no --ranks",
-                    chosen.ranks,
-                    comm::to_string(chosen.process),
-                    chosen.process.size()));
+    throw cli::UsageError(fmt::format("--ranks {}: this process is {}; expected {}, or no --ranks",
+                                      chosen.ranks,
+                                      comm::to_string(chosen.process),
+                                      chosen.process.size()));
   }
   if (chosen.are_processes()) {
     chosen.ranks = chosen.process.size();
@@ -73,12 +72,11 @@ void check_ranks(RankOptions& chosen, std::int64_t batch) {
                                       divisors_text(parts)));
   }
   if (batch % parts != 0) {
-    throw cli::UsageError(
-        fmt::format("--batch {}: rows of all ranks together; expected a multiple of {}, the {}",
-                    batch,
-                    parts,
-                    parts == chosen.ranks ? "number of ranks"
-                                          : "parts of --reproducible any_rank_count"));
+    throw cli::UsageError(fmt::format(
+        "--batch {}: rows of all ranks together; expected a multiple of {}, the {}",
+        batch,
+        parts,
+        parts == chosen.ranks ? "number of ranks" : "parts of --reproducible any_rank_count"));
   }
 }
 
@@ -86,8 +84,7 @@ void refuse_with_ranks(RankOptions const& chosen,
                        std::vector<std::pair<bool, std::string>> const& options) {
   for (auto const& [is_chosen, text] : options) {
     if (is_chosen && chosen.ranks > 1) {
-      throw cli::UsageError(
-          fmt::format("{}; expected one rank, found {}", text, chosen.ranks));
+      throw cli::UsageError(fmt::format("{}; expected one rank, found {}", text, chosen.ranks));
     }
   }
 }

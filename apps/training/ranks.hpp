@@ -68,10 +68,10 @@ class Ranks {
   [[nodiscard]] int parts() const noexcept { return parallel_ ? parallel_->parts() : 1; }
   [[nodiscard]] int own_parts() const noexcept { return parallel_ ? parallel_->own_parts() : 1; }
 
-  /// Calls `part_loss(part)` for each of this rank's parts, from 0 to own_parts(), which returns the
-  /// mean loss of its samples, or nothing if it has none, and plays them back. Leaves the gradients
-  /// of the whole batch on the tape, and returns its loss. Part `part` has `samples[part]` of the
-  /// `all_samples` of the batch.
+  /// Calls `part_loss(part)` for each of this rank's parts, from 0 to own_parts(), which returns
+  /// the mean loss of its samples, or nothing if it has none, and plays them back. Leaves the
+  /// gradients of the whole batch on the tape, and returns its loss. Part `part` has
+  /// `samples[part]` of the `all_samples` of the batch.
   template <class PartLoss>
   [[nodiscard]] Tensor<float, R> backward(GradientTape<R>& tape,
                                           std::vector<std::int64_t> const& samples,

@@ -20,8 +20,8 @@ namespace msstream::training {
 ///
 /// A model has `loss(tape, pool, inputs)` and `parameters()`, all of which are trained. If ranks
 /// train together, the inputs are BatchesOfParts, and the model gets those of one part at a time;
-/// the parts have equally many samples. Not thread-safe. The object keeps a StreamScope open, so it must be destroyed before scopes that
-/// were opened before it.
+/// the parts have equally many samples. Not thread-safe. The object keeps a StreamScope open, so it
+/// must be destroyed before scopes that were opened before it.
 template <Runtime R, class Model, class Inputs>
 class StepTraining {
  public:

@@ -153,8 +153,7 @@ class PleTraining {
     std::vector<ms::metrics::Auc<R>> areas;
     std::vector<ms::metrics::LogLoss<R>> losses;
     typename ms::metrics::Auc<R>::Options const of_area{
-        .capacity = ranks_.rows_to_evaluate(rows, options_.batch),
-        .weighted = !ranks_.is_alone()};
+        .capacity = ranks_.rows_to_evaluate(rows, options_.batch), .weighted = !ranks_.is_alone()};
     for (std::size_t task = 0; task < tasks.size(); ++task) {
       areas.emplace_back(training_.device(), of_area);
       losses.emplace_back(training_.device());
@@ -163,18 +162,16 @@ class PleTraining {
       auto const batch = ms::training::click_batch(data_.columns, *fed);
       auto const of_tasks = training_.model().logits(training_.tape(), training_.pool(), batch);
       auto const count = ranks_.is_alone() ? fed->rows() : fed->shape_rows();
-      auto const weights = ranks_.is_alone()
-                               ? std::nullopt
-                               : std::optional(ranks_.of_all_ranks(fed->mask()));
+      auto const weights =
+          ranks_.is_alone() ? std::nullopt : std::optional(ranks_.of_all_ranks(fed->mask()));
       std::vector<ms::metrics::Update> updates;
       for (std::size_t task = 0; task < tasks.size(); ++task) {
         auto const row = static_cast<std::int64_t>(task);
         auto const labels = batch.labels.rows(row, row + 1).reshaped(of_tasks[task].shape());
-        updates.push_back(
-            ms::metrics::MetricSet(areas[task], losses[task])
-                .with({.scores = ranks_.of_all_ranks(of_tasks[task].rows(0, count)),
-                       .labels = ranks_.of_all_ranks(labels.rows(0, count)),
-                       .weights = weights}));
+        updates.push_back(ms::metrics::MetricSet(areas[task], losses[task])
+                              .with({.scores = ranks_.of_all_ranks(of_tasks[task].rows(0, count)),
+                                     .labels = ranks_.of_all_ranks(labels.rows(0, count)),
+                                     .weights = weights}));
       }
       ms::metrics::update(updates);
     }

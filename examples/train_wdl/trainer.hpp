@@ -95,9 +95,9 @@ class Trainer {
       epochs.push_back(train_epoch(feeds));
     }
     if (!options_.save.empty()) {
-      ms::cli::attempt_output(
-          "--save",
-          [&] { save_checkpoint(options_, data_, model_, optimizer_, feeds.front().position()); });
+      ms::cli::attempt_output("--save", [&] {
+        save_checkpoint(options_, data_, model_, optimizer_, feeds.front().position());
+      });
     }
     auto const waits = device_.wait_counts();
     auto const memory = device_.memory_statistics();
@@ -147,8 +147,8 @@ class Trainer {
       own.parts.push_back(batch->rows() == 0 ? std::nullopt : std::optional(batch_of(*batch)));
     }
     auto const in_epoch = step_ % plan_.batches_per_epoch();
-    own.all_rows = std::min(plan_.loader.batch_size,
-                            plan_.rows - in_epoch * plan_.loader.batch_size);
+    own.all_rows =
+        std::min(plan_.loader.batch_size, plan_.rows - in_epoch * plan_.loader.batch_size);
     return own;
   }
 
@@ -308,17 +308,16 @@ class Trainer {
                                          .transforms = data_.transforms}));
     bool const alone = ranks_.is_alone();
     ms::metrics::Auc auc(
-        device_,
-        {.capacity = ranks_.rows_to_evaluate(rows, kTestBatchRows), .weighted = !alone});
+        device_, {.capacity = ranks_.rows_to_evaluate(rows, kTestBatchRows), .weighted = !alone});
     ms::metrics::LogLoss log_loss(device_);
     ms::metrics::MetricSet const metrics(auc, log_loss);
     while (auto const fed = feed.next()) {
       auto const batch = batch_of(*fed);
       auto const logits = model_.forward(tape_, pool_, batch);
-      metrics.update({.scores = ranks_.of_all_ranks(logits),
-                      .labels = ranks_.of_all_ranks(batch.labels),
-                      .weights = alone ? std::nullopt
-                                       : std::optional(ranks_.of_all_ranks(fed->mask()))});
+      metrics.update(
+          {.scores = ranks_.of_all_ranks(logits),
+           .labels = ranks_.of_all_ranks(batch.labels),
+           .weights = alone ? std::nullopt : std::optional(ranks_.of_all_ranks(fed->mask()))});
     }
     auto const area = auc.value();
     nlohmann::ordered_json result;
@@ -363,8 +362,8 @@ class Trainer {
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;
-  std::int64_t reported_step_ = 0;        ///< the first one for the report on overlap
-  std::optional<OwnRows> inputs_;         ///< what the captured step reads
+  std::int64_t reported_step_ = 0;  ///< the first one for the report on overlap
+  std::optional<OwnRows> inputs_;   ///< what the captured step reads
   std::optional<ms::Tensor<float, R>> captured_loss_;
   std::optional<ms::CapturedStep<R>> captured_;
   std::deque<ms::PinnedArray<float, R>> pending_losses_;

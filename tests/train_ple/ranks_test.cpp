@@ -14,15 +14,35 @@ class TrainPleRanks : public StepProgramTest {
 
   /// Returns options for 800 training rows, in six steps of 120 rows per epoch.
   [[nodiscard]] static Words with_ranks(std::string const& ranks) {
-    return {"--runtime",       "host", "--rows",        "1000", "--batch",          "120",
-            "--epochs",        "2",    "--tasks",       "2",    "--hotness",        "2",
-            "--buckets",       "64",   "--steps",       "8",    "--embedding-dim",  "4",
-            "--expert-hidden", "8",    "--tower-hidden", "4",   "--expert-outputs", "6",
-            "--quiet",         "--ranks", ranks};
+    return {"--runtime",
+            "host",
+            "--rows",
+            "1000",
+            "--batch",
+            "120",
+            "--epochs",
+            "2",
+            "--tasks",
+            "2",
+            "--hotness",
+            "2",
+            "--buckets",
+            "64",
+            "--steps",
+            "8",
+            "--embedding-dim",
+            "4",
+            "--expert-hidden",
+            "8",
+            "--tower-hidden",
+            "4",
+            "--expert-outputs",
+            "6",
+            "--quiet",
+            "--ranks",
+            ranks};
   }
-  [[nodiscard]] static Words form(std::string const& name) {
-    return {"--form", name};
-  }
+  [[nodiscard]] static Words form(std::string const& name) { return {"--form", name}; }
 };
 
 TEST_F(TrainPleRanks, have_the_bits_of_one_with_any_rank_count) {
@@ -82,8 +102,9 @@ TEST_F(TrainPleRanks, that_are_processes_have_the_bits_of_threads) {
 }
 
 TEST_F(TrainPleRanks, that_cannot_be_are_refused_by_option_and_range) {
-  expect_usage_error({"--ranks", "7"}, "--batch 512: rows of all ranks together; expected a "
-                                       "multiple of 7, the number of ranks");
+  expect_usage_error({"--ranks", "7"},
+                     "--batch 512: rows of all ranks together; expected a "
+                     "multiple of 7, the number of ranks");
   expect_usage_error({"--ranks", "2", "--assignment", "auto"},
                      "--assignment auto: tries groups on one rank; expected one rank, found 2");
   expect_usage_error({"--ranks", "2", "--waits"}, "--waits: traces a step of one rank");

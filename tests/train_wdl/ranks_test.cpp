@@ -18,8 +18,8 @@ using ::testing::StartsWith;
 /// On the host runtime, where any machine has as many ranks as it is asked for.
 class TrainWdlRanks : public TrainWdlTest {
  protected:
-  /// Returns options for an epoch of four batches of 504 rows, and one of 4 rows, in which some of 8
-  /// parts have none.
+  /// Returns options for an epoch of four batches of 504 rows, and one of 4 rows, in which some of
+  /// 8 parts have none.
   [[nodiscard]] static Words uneven(std::string const& ranks) {
     return small() + Words{"--rows", "2525", "--batch", "504", "--steps", "11", "--ranks", ranks};
   }
@@ -79,15 +79,13 @@ TEST_F(TrainWdlRanks, learn_what_one_learns) {
       ASSERT_EQ(epochs.size(), 3U);
       for (std::size_t i = 0; i < 3; ++i) {
         for (auto const* const metric : {"test_auc", "test_logloss"}) {
-          EXPECT_NEAR(epochs[i][metric].get<double>(),
-                      expected["epochs"][i][metric].get<double>(),
-                      2e-4)
+          EXPECT_NEAR(
+              epochs[i][metric].get<double>(), expected["epochs"][i][metric].get<double>(), 2e-4)
               << ranks << " ranks, epoch " << i;
         }
-        EXPECT_NEAR(
-            epochs[i]["rows_per_s"].get<double>() * epochs[i]["seconds"].get<double>(),
-            i < 2 ? 2020 : 504,
-            1e-3);
+        EXPECT_NEAR(epochs[i]["rows_per_s"].get<double>() * epochs[i]["seconds"].get<double>(),
+                    i < 2 ? 2020 : 504,
+                    1e-3);
       }
       EXPECT_EQ(found["options"]["ranks"], std::stoi(ranks));
       // The bits are those of the number of ranks, captured or not.
@@ -101,8 +99,8 @@ TEST_F(TrainWdlRanks, go_on_from_the_checkpoint_of_another_number_of_ranks) {
   auto const whole = report_of(any_ranks("1") + Words{"--save", path("whole")});
   auto const first = report_of(any_ranks("4") + Words{"--steps", "7", "--save", path("first")});
   for (std::string const ranks : {"1", "2"}) {
-    auto const second = report_of(any_ranks(ranks) +
-                                  Words{"--resume", path("first"), "--save", path("second")});
+    auto const second =
+        report_of(any_ranks(ranks) + Words{"--resume", path("first"), "--save", path("second")});
     EXPECT_EQ(second["first_step"], 7);
     auto joined = first["losses"];
     joined.insert(joined.end(), second["losses"].begin(), second["losses"].end());
@@ -114,17 +112,14 @@ TEST_F(TrainWdlRanks, go_on_from_the_checkpoint_of_another_number_of_ranks) {
 
 TEST_F(TrainWdlRanks, that_are_processes_have_the_bits_of_threads) {
   auto const expected = report_of(uneven("2") + Words{"--save", path("threads")});
-  auto const ended = as_processes(
-      uneven("0") + Words{"--report", path("report"), "--save", path("processes")});
+  auto const ended =
+      as_processes(uneven("0") + Words{"--report", path("report"), "--save", path("processes")});
   EXPECT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(nlohmann::json::parse(read_all(path("report")))["losses"], expected["losses"]);
   EXPECT_TRUE(read_all(path("processes")) == read_all(path("threads")));
-  auto const resumed = as_processes(uneven("0") + Words{"--steps",
-                                                        "12",
-                                                        "--resume",
-                                                        path("processes"),
-                                                        "--report",
-                                                        path("report")});
+  auto const resumed = as_processes(
+      uneven("0") +
+      Words{"--steps", "12", "--resume", path("processes"), "--report", path("report")});
   EXPECT_EQ(resumed.status, 0) << resumed.err;
   EXPECT_EQ(nlohmann::json::parse(read_all(path("report")))["losses"].size(), 1U);
 }
@@ -138,8 +133,7 @@ TEST_F(TrainWdlRanks, print_once) {
     return found;
   };
   auto const loud = Words{"--quiet=false"};
-  for (auto const& ended :
-       {train_wdl(uneven("4") + loud), as_processes(uneven("0") + loud)}) {
+  for (auto const& ended : {train_wdl(uneven("4") + loud), as_processes(uneven("0") + loud)}) {
     EXPECT_EQ(ended.status, 0) << ended.err;
     EXPECT_EQ(count(ended.out, "epoch 1: test AUC"), 1U) << ended.out;
     EXPECT_EQ(count(ended.err, "2020 rows to train"), 1U) << ended.err;
@@ -163,7 +157,8 @@ TEST_F(TrainWdlRanks, that_cannot_be_are_refused_by_option_and_range) {
                  "--reproducible any_rank_count on 16 ranks; expected 1, 2, 4 or 8");
   expect_refused({"--batch", "12", "--reproducible", "any_rank_count"},
                  "expected a multiple of 8, the parts of --reproducible any_rank_count");
-  expect_refused({"--ranks", "2", "--check"}, "--check: checks one rank; expected one rank, found 2");
+  expect_refused({"--ranks", "2", "--check"},
+                 "--check: checks one rank; expected one rank, found 2");
   Words const started = {"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1"};
   expect_refused({"--ranks", "4"},
                  "--ranks 4: this process is rank 1 of 2 (torchrun, local rank 1); expected 2, or "

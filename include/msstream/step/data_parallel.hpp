@@ -17,7 +17,7 @@
 
 namespace msstream {
 
-/// What the bits of the gradients depend on besides the batch: on the number of ranks, or not.
+/// Tells whether the bits of the gradients depend on the number of ranks.
 enum class Reproducible : std::uint8_t { same_rank_count, any_rank_count };
 
 [[nodiscard]] constexpr std::string_view name_of(Reproducible reproducible) {

@@ -18,8 +18,8 @@ namespace msstream::ops::detail {
                                                 std::int64_t width,
                                                 std::source_location issued_at);
 /// Copies the rows of a gradient to the beginning of `ids` [capacity] and `values` [capacity,
-/// columns], whose capacity is at least the number of rows that have a gradient. The ids behind them
-/// become -1, and the values behind them are not written.
+/// columns], whose capacity is at least the number of rows that have a gradient. The ids behind
+/// them become -1, and the values behind them are not written.
 void copy_rows(TableGradient const& gradient,
                TensorOf<std::int64_t> const& ids,
                Floats const& values,

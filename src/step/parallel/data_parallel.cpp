@@ -124,7 +124,8 @@ void AnyDataParallel::backward(AnyTape& tape,
                                std::source_location issued_at) const {
   if (options_.reproducible == Reproducible::any_rank_count) {
     throw std::logic_error(
-        "DataParallel: backward() with any_rank_count; call backward_in_parts(), which cuts a batch "
+        "DataParallel: backward() with any_rank_count; call backward_in_parts(), which cuts a "
+        "batch "
         "into as many parts for any number of ranks");
   }
   GradientBuckets buckets(tape, parameters_, communicator_, options_, issued_at);

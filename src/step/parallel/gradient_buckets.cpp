@@ -31,10 +31,7 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
                                  comm::detail::AnyCommunicator const& communicator,
                                  DataParallelOptions const& options,
                                  std::source_location issued_at)
-    : tape_(tape),
-      communicator_(communicator),
-      options_(options),
-      issued_at_(issued_at) {
+    : tape_(tape), communicator_(communicator), options_(options), issued_at_(issued_at) {
   std::vector<Part> parts;
   parameters.for_each([&](std::string const& name, AnyTensor const& tensor, auto kind) {
     if (kind == Parameters<AnyRuntime>::Kind::table) {

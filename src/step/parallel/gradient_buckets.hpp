@@ -77,7 +77,7 @@ class GradientBuckets final : public GradientWatch {
   ByMemory<Part*> parts_;
   std::vector<NamedTable> tables_;
   std::vector<RowsOfPart> rows_;  ///< of this rank's parts so far
-  std::size_t issued_ = 0;  ///< the number of buckets whose all-reduce is issued
+  std::size_t issued_ = 0;        ///< the number of buckets whose all-reduce is issued
 };
 
 }  // namespace msstream::detail

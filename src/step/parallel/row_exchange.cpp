@@ -43,7 +43,7 @@ class ScopeOfGroup {
 /// The gradients of one table, on this rank and then on all.
 struct Exchanged {
   NamedTable const* table;
-  std::vector<LookupGradient const*> own;  ///< of each part; null if it has none
+  std::vector<LookupGradient const*> own;          ///< of each part; null if it has none
   std::optional<TensorOf<std::int64_t>> ids = {};  ///< of all ranks
   std::optional<Floats> values = {};
 
@@ -99,8 +99,8 @@ struct Exchanged {
     }
     auto const range = MemoryRange::of(weights);
     state.row_gradients.remove_overlaps(range);
-    state.row_gradients.emplace(
-        range, {weights.block(), {{weights.shape(), {std::move(rows), group()}}}});
+    state.row_gradients.emplace(range,
+                                {weights.block(), {{weights.shape(), {std::move(rows), group()}}}});
   }
 };
 
@@ -169,8 +169,7 @@ void exchange_rows(TapeState& state,
       all[i].gather(std::min(capacities[i], tables[i].weights.shape()[0]), communicator, issued_at);
     }
   }
-  auto const factor =
-      reduction == comm::Reduction::mean ? 1 / static_cast<float>(all_parts) : 1.0F;
+  auto const factor = reduction == comm::Reduction::mean ? 1 / static_cast<float>(all_parts) : 1.0F;
   for (auto const& exchanged : all) {
     if (exchanged.ids) {
       exchanged.put_on(state, factor, issued_at);

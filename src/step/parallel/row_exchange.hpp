@@ -26,13 +26,13 @@ using RowsOfPart = std::vector<std::optional<LookupGradient>>;
 /// Puts the mean or the sum of the row-sparse gradients of the tables over all parts of all ranks
 /// on the tape, in the place of those that it has: gathers the ids and rows of all ranks, and
 /// merges them in the order of the ranks and of their parts. `parts` are those of this rank, as
-/// many on each rank. A part that has no gradient of a table takes part with no rows. Tables that no
-/// part has a gradient of, and frozen ones, are left alone, and so are all if there is one part.
+/// many on each rank. A part that has no gradient of a table takes part with no rows. Tables that
+/// no part has a gradient of, and frozen ones, are left alone, and so are all if there is one part.
 ///
 /// All ranks must call it for the same tables, frozen or not: throws std::logic_error otherwise, on
-/// all ranks, with the name of the first table that differs. Gathers, for each part, as many rows of
-/// a table as the lookups of any part may have touched. The host waits for the hosts of the other
-/// ranks to learn that number, but for no device. Asynchronous otherwise; deterministic;
+/// all ranks, with the name of the first table that differs. Gathers, for each part, as many rows
+/// of a table as the lookups of any part may have touched. The host waits for the hosts of the
+/// other ranks to learn that number, but for no device. Asynchronous otherwise; deterministic;
 /// capture-safe.
 void exchange_rows(TapeState& state,
                    std::vector<NamedTable> const& tables,

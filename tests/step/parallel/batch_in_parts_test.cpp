@@ -64,9 +64,9 @@ class ModelInParts {
       label = label > 0 ? 1.0F : 0.0F;
     }
     ids_.emplace(to_device(device, ids, {2 * rows, kIdsOfRow}));
-    x_.emplace(to_device(
-        device, random_elements<float>(9, static_cast<std::size_t>(rows * kNumbersOfRow)),
-        {rows, kNumbersOfRow}));
+    x_.emplace(to_device(device,
+                         random_elements<float>(9, static_cast<std::size_t>(rows * kNumbersOfRow)),
+                         {rows, kNumbersOfRow}));
     labels_.emplace(to_device(device, labels, {rows, 1}));
     if (groups > 0) {
       pool_.emplace(device, StreamPoolOptions{.groups = groups, .log = nullptr});
@@ -75,9 +75,7 @@ class ModelInParts {
 
   [[nodiscard]] Parameters<R> const& parameters() const { return parameters_; }
   /// Returns the mean loss of the rows [begin, end).
-  [[nodiscard]] Tensor<float, R> loss(GradientTape<R>& tape,
-                                      std::int64_t begin,
-                                      std::int64_t end) {
+  [[nodiscard]] Tensor<float, R> loss(GradientTape<R>& tape, std::int64_t begin, std::int64_t end) {
     std::vector<Tensor<float, R>> columns{x_->rows(begin, end)};
     tape.without_gradient(columns[0]);
     for (int t = 0; t < 2; ++t) {
@@ -245,10 +243,10 @@ TYPED_TEST(BatchInParts, any_rank_count_gives_the_same_bits_in_every_mode) {
   for (int const groups : {0, 1, 2, 3, 4}) {
     for (bool const is_captured : {false, true}) {
       for (std::int64_t const bytes : {1, 1 << 20}) {
-        EXPECT_TRUE(TestFixture::trained(groups % 2 + 1,
-                                         {.groups = groups,
-                                          .is_captured = is_captured,
-                                          .bucket_bytes = bytes}) == expected)
+        EXPECT_TRUE(TestFixture::trained(
+                        groups % 2 + 1,
+                        {.groups = groups, .is_captured = is_captured, .bucket_bytes = bytes}) ==
+                    expected)
             << groups << " groups, " << is_captured << ", buckets of " << bytes;
       }
     }
@@ -265,11 +263,8 @@ TYPED_TEST(BatchInParts, parts_train_what_the_whole_batch_trains) {
           if (reproducible == any_rank_count && ranks == 3) {
             continue;  // 3 does not divide the parts
           }
-          SCOPED_TRACE(fmt::format("{} ranks, {} rows, {}, {}",
-                                   ranks,
-                                   rows,
-                                   name_of(reduction),
-                                   name_of(reproducible)));
+          SCOPED_TRACE(fmt::format(
+              "{} ranks, {} rows, {}, {}", ranks, rows, name_of(reduction), name_of(reproducible)));
           auto const found = TestFixture::trained(
               ranks, {.rows = rows, .reduction = reduction, .reproducible = reproducible});
           expect_near_whole(found.losses, expected.losses);
@@ -328,13 +323,9 @@ TYPED_TEST(BatchInPartsMisuse, calls_that_do_not_go_together_are_refused) {
   on_ranks<R>(1, [](Rank<R> const& rank) {
     ModelInParts<R> model(rank.device, 8, 0, 0);
     DataParallel<R> const parallel(
-        model.parameters(),
-        rank.communicator,
-        {.reproducible = Reproducible::any_rank_count});
+        model.parameters(), rank.communicator, {.reproducible = Reproducible::any_rank_count});
     GradientTape<R> tape(rank.device);
-    auto const loss_of = [&](int part) {
-      return std::optional(model.loss(tape, part, part + 1));
-    };
+    auto const loss_of = [&](int part) { return std::optional(model.loss(tape, part, part + 1)); };
     EXPECT_THAT(message_of<std::logic_error>([&] { parallel.backward(tape, *loss_of(0)); }),
                 HasSubstr("call backward_in_parts()"));
     tape.clear();

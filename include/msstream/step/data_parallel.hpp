@@ -13,7 +13,6 @@
 #include <source_location>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace msstream {
 
@@ -63,9 +62,6 @@ class AnyDataParallel {
                                 std::source_location issued_at) const;
 
  private:
-  [[nodiscard]] Floats over_all_parts(std::vector<Floats> const& losses,
-                                      std::source_location issued_at) const;
-
   Parameters<AnyRuntime> parameters_;
   comm::detail::AnyCommunicator communicator_;
   DataParallelOptions options_;

@@ -30,8 +30,13 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
                                  Parameters<AnyRuntime> const& parameters,
                                  comm::detail::AnyCommunicator const& communicator,
                                  DataParallelOptions const& options,
+                                 int parts_of_all,
                                  std::source_location issued_at)
-    : tape_(tape), communicator_(communicator), options_(options), issued_at_(issued_at) {
+    : tape_(tape),
+      communicator_(communicator),
+      options_(options),
+      parts_of_all_(parts_of_all),
+      issued_at_(issued_at) {
   std::vector<Part> parts;
   parameters.for_each([&](std::string const& name, AnyTensor const& tensor, auto kind) {
     if (kind == Parameters<AnyRuntime>::Kind::table) {
@@ -144,11 +149,14 @@ Floats GradientBuckets::in_one(Bucket const& bucket, bool has_samples) const {
 }
 
 Floats GradientBuckets::over_all_parts(Floats const& own) const {
+  auto const ranks = communicator_.size();
   if (options_.reproducible == Reproducible::same_rank_count) {
     comm::detail::all_reduce(communicator_, own.any(), options_.reduction, issued_at_);
-    return own;
+    return options_.reduction == comm::Reduction::mean && parts_of_all_ > ranks
+               ? ops::detail::scale(
+                     own, static_cast<float>(ranks) / static_cast<float>(parts_of_all_), issued_at_)
+               : own;
   }
-  auto const ranks = communicator_.size();
   PartSums sums;
   if (ranks == 1) {
     sums.add(own, issued_at_);
@@ -162,7 +170,7 @@ Floats GradientBuckets::over_all_parts(Floats const& own) const {
   }
   auto sum = sums.take();
   if (options_.reduction == comm::Reduction::mean) {
-    sum = ops::detail::scale(sum, 1 / static_cast<float>(options_.parts), issued_at_);
+    sum = ops::detail::scale(sum, 1 / static_cast<float>(parts_of_all_), issued_at_);
   }
   if (ranks == 1) {
     return sum;
@@ -246,7 +254,7 @@ void GradientBuckets::require_all() const {
   }
 }
 
-void GradientBuckets::finish(bool has_samples) {
+void GradientBuckets::exchange(bool has_samples) {
   if (has_samples) {
     require_all();
   }
@@ -254,21 +262,56 @@ void GradientBuckets::finish(bool has_samples) {
     issue(buckets_[issued_], has_samples);
   }
   keep_rows(has_samples);
-  exchange_rows(tape_.state(), tables_, rows_, communicator_, options_.reduction, issued_at_);
-  replace();
-}
-
-void GradientBuckets::replace() {
-  auto& state = tape_.state();
+  auto const factor =
+      options_.reduction == comm::Reduction::mean ? 1 / static_cast<float>(parts_of_all_) : 1.0F;
+  exchange_rows(tape_.state(), tables_, rows_, communicator_, factor, issued_at_);
   for (auto const& bucket : buckets_) {
     for (auto const& part : bucket.parts) {
       take_off(part.parameter.any());
     }
   }
+}
+
+GradientBuckets::Gradients GradientBuckets::take() {
+  Gradients all;
   for (auto const& bucket : buckets_) {
     for (auto const& part : bucket.parts) {
+      all.dense.push_back(*part.reduced);
+    }
+  }
+  for (auto const& table : tables_) {
+    all.rows.push_back(table.weights.immutable()
+                           ? std::nullopt
+                           : tape_.lookup_gradient(table.weights, issued_at_));
+    take_off(table.weights);
+  }
+  return all;
+}
+
+void GradientBuckets::put_on_tape(std::optional<Gradients> const& before) {
+  auto& state = tape_.state();
+  std::size_t number = 0;
+  for (auto const& bucket : buckets_) {
+    for (auto const& part : bucket.parts) {
+      auto const reduced =
+          before ? ops::detail::add(std::vector{before->dense[number], *part.reduced}, issued_at_)
+                 : *part.reduced;
       state.gradients.emplace(MemoryRange::of(part.parameter.any()),
-                              {part.parameter.block(), GradientSum(*part.reduced, issued_at_)});
+                              {part.parameter.block(), GradientSum(reduced, issued_at_)});
+      ++number;
+    }
+  }
+  for (std::size_t i = 0; before && i < tables_.size(); ++i) {
+    auto const& weights = tables_[i].weights;
+    std::vector<TapeState::Lookup> lookups;
+    for (auto const& rows : {before->rows[i], tape_.lookup_gradient(weights, issued_at_)}) {
+      if (rows) {
+        lookups.push_back({weights.shape(), *rows});
+      }
+    }
+    if (!lookups.empty()) {
+      take_off(weights);
+      state.row_gradients.emplace(MemoryRange::of(weights), {weights.block(), std::move(lookups)});
     }
   }
   state.is_reduced = true;

@@ -25,10 +25,18 @@ namespace msstream::detail {
 /// operation that noted none of its inputs may have read any.
 class GradientBuckets final : public GradientWatch {
  public:
+  /// The gradients of all parameters, over all ranks.
+  struct Gradients {
+    std::vector<Floats> dense;
+    RowsOfPart rows;
+  };
+
+  /// `parts_of_all` is the number of parts of all ranks, of whose gradients the mean is taken.
   GradientBuckets(AnyTape& tape,
                   Parameters<AnyRuntime> const& parameters,
                   comm::detail::AnyCommunicator const& communicator,
                   DataParallelOptions const& options,
+                  int parts_of_all,
                   std::source_location issued_at);
   GradientBuckets(GradientBuckets const&) = delete;
   GradientBuckets& operator=(GradientBuckets const&) = delete;
@@ -41,9 +49,13 @@ class GradientBuckets final : public GradientWatch {
   void keep_part(bool has_samples);
   /// Begins to watch the backward of the last part, which is recorded and not yet played back.
   void watch_last_part();
-  /// Ends the last part. Issues the buckets that are left, exchanges the rows of tables, and puts
-  /// all results on the tape.
-  void finish(bool has_samples);
+  /// Ends the last part. Issues the buckets that are left, and exchanges the rows of tables.
+  void exchange(bool has_samples);
+  /// Puts the gradients over all ranks on the tape, in the place of this rank's, after those in
+  /// `before`, which are added.
+  void put_on_tape(std::optional<Gradients> const& before = std::nullopt);
+  /// Takes all gradients off the tape, and returns those over all ranks.
+  [[nodiscard]] Gradients take();
 
  private:
   struct Part {
@@ -67,11 +79,11 @@ class GradientBuckets final : public GradientWatch {
   void keep_rows(bool has_samples);
   void take_off(AnyTensor const& parameter);
   void require_all() const;
-  void replace();
 
   AnyTape& tape_;
   comm::detail::AnyCommunicator communicator_;
   DataParallelOptions options_;
+  int parts_of_all_;
   std::source_location issued_at_;
   std::vector<Bucket> buckets_;
   ByMemory<Part*> parts_;

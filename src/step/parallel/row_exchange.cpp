@@ -149,10 +149,9 @@ void exchange_rows(TapeState& state,
                    std::vector<NamedTable> const& tables,
                    std::vector<RowsOfPart> const& parts,
                    AnyCommunicator const& communicator,
-                   comm::Reduction reduction,
+                   float factor,
                    std::source_location issued_at) {
-  auto const all_parts = static_cast<std::size_t>(communicator.size()) * parts.size();
-  if (tables.empty() || all_parts == 1) {
+  if (tables.empty() || (communicator.size() == 1 && parts.size() == 1 && factor == 1)) {
     return;
   }
   NameScope const names("data_parallel");
@@ -169,7 +168,6 @@ void exchange_rows(TapeState& state,
       all[i].gather(std::min(capacities[i], tables[i].weights.shape()[0]), communicator, issued_at);
     }
   }
-  auto const factor = reduction == comm::Reduction::mean ? 1 / static_cast<float>(all_parts) : 1.0F;
   for (auto const& exchanged : all) {
     if (exchanged.ids) {
       exchanged.put_on(state, factor, issued_at);

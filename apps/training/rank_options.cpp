@@ -43,8 +43,9 @@ void add_options(cli::Options& options, RankOptions& chosen) {
                    {0, kMostRanks});
   options.add_choice("--parallel",
                      chosen.parallel,
-                     {{"data", Parallel::data}},
-                     "how ranks divide the work: by the rows of each batch");
+                     {{"data", Parallel::data}, {"half_batches", Parallel::half_batches}},
+                     "how ranks divide the work: by the rows of each batch; half_batches: those of "
+                     "a rank in two halves, whose collectives run beside each other's computation");
   options.add_choice("--reproducible",
                      chosen.reproducible,
                      {{"same_rank_count", Reproducible::same_rank_count},
@@ -65,6 +66,12 @@ void check_ranks(RankOptions& chosen, std::int64_t batch) {
   } else if (chosen.ranks == 0) {
     chosen.ranks = 1;
   }
+  if (chosen.parallel == Parallel::half_batches &&
+      chosen.reproducible == Reproducible::any_rank_count) {
+    throw cli::UsageError(
+        "--parallel half_batches: does not go with --reproducible any_rank_count, since the halves "
+        "are those of a number of ranks; expected same_rank_count");
+  }
   auto const parts = chosen.parts();
   if (chosen.ranks > parts || parts % chosen.ranks != 0) {
     throw cli::UsageError(fmt::format("--reproducible any_rank_count on {} ranks; expected {}",
@@ -72,11 +79,13 @@ void check_ranks(RankOptions& chosen, std::int64_t batch) {
                                       divisors_text(parts)));
   }
   if (batch % parts != 0) {
-    throw cli::UsageError(fmt::format(
-        "--batch {}: rows of all ranks together; expected a multiple of {}, the {}",
-        batch,
-        parts,
-        parts == chosen.ranks ? "number of ranks" : "parts of --reproducible any_rank_count"));
+    throw cli::UsageError(
+        fmt::format("--batch {}: rows of all ranks together; expected a multiple of {}, the {}",
+                    batch,
+                    parts,
+                    chosen.parallel == Parallel::half_batches ? "halves of all ranks"
+                    : parts == chosen.ranks                   ? "number of ranks"
+                                            : "parts of --reproducible any_rank_count"));
   }
 }
 
@@ -115,7 +124,7 @@ void require_devices([[maybe_unused]] RankOptions const& chosen,
 
 nlohmann::ordered_json describe(RankOptions const& chosen) {
   return {{"ranks", chosen.ranks},
-          {"parallel", "data"},
+          {"parallel", chosen.parallel == Parallel::data ? "data" : "half_batches"},
           {"reproducible", name_of(chosen.reproducible)}};
 }
 

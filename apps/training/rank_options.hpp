@@ -18,8 +18,9 @@
 /// The command-line options for a training on several ranks, which training programs share.
 namespace msstream::training {
 
-/// How the ranks divide a training: by the rows of each batch.
-enum class Parallel : std::uint8_t { data };
+/// How the ranks divide a training. data: by the rows of each batch; half_batches: the same, with
+/// the rows of a rank in two halves, which are in flight at once.
+enum class Parallel : std::uint8_t { data, half_batches };
 
 struct RankOptions {
   /// The number of ranks. 0 before check_ranks(): those that a launcher has started, otherwise one.
@@ -31,7 +32,9 @@ struct RankOptions {
 
   /// Returns the number of parts into which a batch is cut, each of which is computed by itself.
   [[nodiscard]] int parts() const noexcept {
-    return reproducible == Reproducible::any_rank_count ? DataParallelOptions{}.parts : ranks;
+    return reproducible == Reproducible::any_rank_count ? DataParallelOptions{}.parts
+           : parallel == Parallel::half_batches         ? 2 * ranks
+                                                        : ranks;
   }
   /// Returns whether the ranks are processes that a launcher has started.
   [[nodiscard]] bool are_processes() const noexcept { return process.size() > 1; }

@@ -9,6 +9,7 @@
 #include <msstream/memory/device.hpp>
 #include <msstream/step/data_parallel.hpp>
 #include <msstream/step/differentiable_ops.hpp>
+#include <msstream/step/half_batches.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -22,6 +23,7 @@ namespace msstream::training {
 /// One of the ranks of a training, and how it trains.
 struct RankSetting {
   comm::World world = {};
+  Parallel parallel = Parallel::data;
   Reproducible reproducible = Reproducible::same_rank_count;
 };
 
@@ -48,14 +50,17 @@ template <class Inputs>
 }
 
 /// The exchanges of a training with its other ranks. One rank alone has none, unless the bits of
-/// its gradients are to be those of several ranks.
+/// its gradients are to be those of several ranks, or its batches are halved.
 template <Runtime R>
 class Ranks {
  public:
   /// Blocks the host until all ranks have made theirs, and gives them the parameters of rank 0.
   Ranks(Device<R> const& device, Parameters<R> const& parameters, RankSetting const& setting)
       : device_(device), world_(setting.world) {
-    if (world_.size() > 1 || setting.reproducible == Reproducible::any_rank_count) {
+    if (setting.parallel == Parallel::half_batches) {
+      halves_.emplace(device, parameters, world_);
+      communicator_ = halves_->communicator(0);
+    } else if (world_.size() > 1 || setting.reproducible == Reproducible::any_rank_count) {
       communicator_.emplace(device, world_);
       parallel_.emplace(
           parameters, *communicator_, DataParallelOptions{.reproducible = setting.reproducible});
@@ -63,10 +68,14 @@ class Ranks {
   }
 
   /// Returns whether batches are whole, and nothing is exchanged.
-  [[nodiscard]] bool is_alone() const noexcept { return !parallel_; }
+  [[nodiscard]] bool is_alone() const noexcept { return !communicator_; }
+  /// Returns whether a rank has two halves of a batch, which should run on different groups.
+  [[nodiscard]] bool has_halves() const noexcept { return halves_.has_value(); }
   [[nodiscard]] comm::World const& world() const noexcept { return world_; }
-  [[nodiscard]] int parts() const noexcept { return parallel_ ? parallel_->parts() : 1; }
-  [[nodiscard]] int own_parts() const noexcept { return parallel_ ? parallel_->own_parts() : 1; }
+  [[nodiscard]] int parts() const noexcept {
+    return halves_ ? halves_->parts() : parallel_ ? parallel_->parts() : 1;
+  }
+  [[nodiscard]] int own_parts() const noexcept { return parts() / world_.size(); }
 
   /// Calls `part_loss(part)` for each of this rank's parts, from 0 to own_parts(), which returns
   /// the mean loss of its samples, or nothing if it has none, and plays them back. Leaves the
@@ -77,13 +86,12 @@ class Ranks {
                                           std::vector<std::int64_t> const& samples,
                                           std::int64_t all_samples,
                                           PartLoss&& part_loss) const {
-    if (!parallel_) {
+    if (is_alone()) {
       Tensor<float, R> loss = part_loss(0);
       tape.backward(loss);
       return loss;
     }
-    return parallel_->backward_in_parts(tape, [&](int part) -> std::optional<Tensor<float, R>> {
-      auto const number = part - parallel_->first_part();
+    auto const loss_of = [&](int number) -> std::optional<Tensor<float, R>> {
       auto const own = samples[static_cast<std::size_t>(number)];
       if (own == 0) {
         return std::nullopt;
@@ -94,7 +102,10 @@ class Ranks {
                  : ops::scale(tape,
                               loss,
                               static_cast<float>(own * parts()) / static_cast<float>(all_samples));
-    });
+    };
+    return halves_ ? halves_->backward(tape, loss_of)
+                   : parallel_->backward_in_parts(
+                         tape, [&](int part) { return loss_of(part - parallel_->first_part()); });
   }
 
   /// The same for parts that all have equally many samples.
@@ -110,7 +121,7 @@ class Ranks {
   [[nodiscard]] std::vector<data::LoaderOptions> loaders_of_parts(
       data::LoaderOptions const& whole) const {
     std::vector<data::LoaderOptions> loaders(static_cast<std::size_t>(own_parts()), whole);
-    int part = parallel_ ? parallel_->first_part() : 0;
+    int part = world_.rank() * own_parts();
     for (auto& loader : loaders) {
       loader.batch_size = whole.batch_size / parts();
       loader.threads = std::max(1, whole.threads / own_parts());
@@ -159,6 +170,7 @@ class Ranks {
   comm::World world_;
   std::optional<comm::Communicator<R>> communicator_;
   std::optional<DataParallel<R>> parallel_;
+  std::optional<HalfBatches<R>> halves_;
 };
 
 }  // namespace msstream::training

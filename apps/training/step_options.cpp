@@ -133,6 +133,12 @@ void check_with_ranks(StepOptions const& chosen, RankOptions const& ranks) {
                     {{chosen.chooses_groups(), "--assignment auto: tries groups on one rank"},
                      {chosen.waits, "--waits: traces a step of one rank"},
                      {!chosen.step_trace.empty(), "--step-trace: traces a step of one rank"}});
+  if (ranks.parallel == Parallel::half_batches &&
+      (chosen.chooses_groups() || chosen.read_assignment())) {
+    throw cli::UsageError(
+        "--assignment: does not go with --parallel half_batches, whose halves have groups of their "
+        "own");
+  }
 }
 
 nlohmann::ordered_json describe(StepOptions const& chosen) {

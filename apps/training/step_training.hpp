@@ -35,13 +35,7 @@ class StepTraining {
       : device_(training::device_of<R>(
             rank.world,
             {.reduce_waits = setting.reduce_waits, .matmul_precision = setting.precision})),
-        pool_(device_,
-              {.groups = setting.groups,
-               .merge_streams = setting.merge_streams,
-               .launch_threads = setting.launch_threads,
-               .launch_thread_count = setting.launch_thread_count,
-               .assignment = std::move(assignment),
-               .log = nullptr}),
+        pool_(device_, pool_options(setting, std::move(assignment))),
         tape_(device_),
         built_(build(std::as_const(device_))),
         ranks_(device_, built_.first.parameters(), rank),
@@ -53,6 +47,9 @@ class StepTraining {
         captures_(setting.captured) {
     if (!pool_.options().propagate_groups) {
       trunk_.emplace(pool_[0]);
+    }
+    if (ranks_.has_halves()) {
+      second_pool_.emplace(device_, pool_options(setting, std::nullopt));
     }
     optimizer_.add(model().parameters());
   }
@@ -101,9 +98,19 @@ class StepTraining {
   [[nodiscard]] Ranks<R> const& ranks() const noexcept { return ranks_; }
 
  private:
+  [[nodiscard]] static StreamPoolOptions pool_options(StepSetting const& setting,
+                                                      std::optional<StreamAssignment> assignment) {
+    return {.groups = setting.groups,
+            .merge_streams = setting.merge_streams,
+            .launch_threads = setting.launch_threads,
+            .launch_thread_count = setting.launch_thread_count,
+            .assignment = std::move(assignment),
+            .log = nullptr};
+  }
   void train() {
     loss_ = ranks_.backward(tape_, [this](int part) {
-      return model().loss(tape_, pool_, inputs_of_part(inputs(), part));
+      auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
+      return model().loss(tape_, pool, inputs_of_part(inputs(), part));
     });
     optimizer_.step(tape_);
     tape_.clear();
@@ -117,6 +124,8 @@ class StepTraining {
   GradientTape<R> tape_;
   std::pair<Model, Inputs> built_;
   Ranks<R> ranks_;
+  std::optional<StreamPool<R>>
+      second_pool_;  ///< of the second half of a batch, if there are halves
   Optimizer<R> optimizer_;
   bool captures_;
   std::optional<Tensor<float, R>> loss_;

@@ -75,7 +75,7 @@ class PleTraining {
              last_step(),
              Build{options, data_},
              "rows",
-             {.world = world, .reproducible = options.reproducible}),
+             {.world = world, .parallel = options.parallel, .reproducible = options.reproducible}),
         training_(run_.training()),
         ranks_(training_.ranks()) {}
 

@@ -61,7 +61,7 @@ class RerankTraining {
              last_step(),
              Build{options, data},
              "lists",
-             {.world = world, .reproducible = options.reproducible}),
+             {.world = world, .parallel = options.parallel, .reproducible = options.reproducible}),
         training_(run_.training()) {
     for (auto const& loader : training_.ranks().loaders_of_parts(plan_.loader)) {
       queries_.emplace_back(std::make_unique<QueryReader>(data.split.training), loader);

@@ -47,17 +47,16 @@ class Trainer {
         data_(data),
         device_(ms::training::device_of<R>(
             world, {.runtime = runtime, .reduce_waits = !options.no_reduce_waits})),
-        pool_(device_,
-              {.groups = options.stream_groups,
-               .merge_streams = options.merge_streams,
-               .launch_threads = options.launch_threads,
-               .launch_thread_count = options.launch_thread_count}),
+        pool_(device_, pool_options(options)),
         trunk_(pool_[0]),
         tape_(device_),
         model_(device_, shape_of(options, data_)),
-        ranks_(device_, model_.parameters(), {world, options.reproducible}),
+        ranks_(device_, model_.parameters(), {world, options.parallel, options.reproducible}),
         optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
+    if (ranks_.has_halves()) {
+      second_pool_.emplace(device_, pool_options(options));
+    }
     optimizer_.add(model_.parameters());
     plan_ = {.rows = data_.training_rows,
              .loader = {.batch_size = options.batch,
@@ -160,6 +159,13 @@ class Trainer {
             all.labels.reshaped({rows, 1})};
   }
 
+  static ms::StreamPoolOptions pool_options(TrainOptions const& options) {
+    return {.groups = options.stream_groups,
+            .merge_streams = options.merge_streams,
+            .launch_threads = options.launch_threads,
+            .launch_thread_count = options.launch_thread_count};
+  }
+
   static WideDeepShape shape_of(TrainOptions const& options, TrainingData const& data) {
     return {.fields = data.columns.categorical,
             .table_rows = data.table_rows,
@@ -234,7 +240,8 @@ class Trainer {
   /// Issues a step, and returns the loss of the whole batch.
   ms::Tensor<float, R> train(OwnRows const& own) {
     auto loss = ranks_.backward(tape_, own.rows, own.all_rows, [&](int part) {
-      return model_.loss(tape_, pool_, *own.parts[static_cast<std::size_t>(part)]);
+      auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
+      return model_.loss(tape_, pool, *own.parts[static_cast<std::size_t>(part)]);
     });
     optimizer_.step(tape_);
     tape_.clear();
@@ -356,6 +363,7 @@ class Trainer {
   ms::GradientTape<R> tape_;
   WideDeep<R> model_;
   ms::training::Ranks<R> ranks_;
+  std::optional<ms::StreamPool<R>> second_pool_;  ///< of the second half of a batch
   ms::Optimizer<R> optimizer_;
   ms::report::ProgressLine::Style progress_style_;
   ms::training::EpochPlan plan_;

@@ -65,9 +65,11 @@ TEST_F(TrainPleRanks, have_the_bits_of_one_with_any_rank_count) {
 TEST_F(TrainPleRanks, learn_what_one_learns) {
   for (std::string const name : {"branches", "grouped"}) {
     auto const expected = results_of(with_ranks("1") + form(name));
-    for (std::string const ranks : {"2", "3", "8"}) {
-      auto const found = results_of(with_ranks(ranks) + form(name));
-      EXPECT_EQ(results_of(with_ranks(ranks) + form(name) + Words{"--capture"}), found);
+    for (std::string const ranks : {"2", "3", "8", "halves"}) {
+      auto const of = ranks == "halves" ? with_ranks("2") + Words{"--parallel", "half_batches"}
+                                        : with_ranks(ranks);
+      auto const found = results_of(of + form(name));
+      EXPECT_EQ(results_of(of + form(name) + Words{"--capture"}), found);
       ASSERT_EQ(found[0].size(), 8U);
       for (std::size_t i = 0; i < 8; ++i) {
         EXPECT_NEAR(found[0][i].get<double>(), expected[0][i].get<double>(), 1e-5)
@@ -107,6 +109,9 @@ TEST_F(TrainPleRanks, that_cannot_be_are_refused_by_option_and_range) {
                      "multiple of 7, the number of ranks");
   expect_usage_error({"--ranks", "2", "--assignment", "auto"},
                      "--assignment auto: tries groups on one rank; expected one rank, found 2");
+  expect_usage_error(
+      {"--parallel", "half_batches", "--assignment", folder.write("groups", "0:.*\n").string()},
+      "--assignment: does not go with --parallel half_batches");
   expect_usage_error({"--ranks", "2", "--waits"}, "--waits: traces a step of one rank");
   expect_usage_error({"--ranks", "2", "--step-trace", path("step.svg")}, "--step-trace: traces");
 }

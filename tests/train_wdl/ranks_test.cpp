@@ -95,6 +95,25 @@ TEST_F(TrainWdlRanks, learn_what_one_learns) {
   }
 }
 
+TEST_F(TrainWdlRanks, learn_what_one_learns_in_half_batches) {
+  Words const halves = {"--parallel", "half_batches"};
+  auto const expected = report_of(uneven("1"))["losses"];
+  for (std::string const ranks : {"1", "2", "6"}) {
+    auto const found = results_of_ranks(uneven(ranks) + halves);
+    ASSERT_EQ(found[0].size(), 11U);
+    for (std::size_t i = 0; i < 11; ++i) {
+      EXPECT_NEAR(found[0][i].get<double>(), expected[i].get<double>(), 1e-5)
+          << ranks << " ranks, step " << i;
+    }
+    for (auto const& way : {Words{"--stream-groups", "1"},
+                            Words{"--stream-groups", "4", "--capture"},
+                            Words{"--stream-groups", "1", "--capture"}}) {
+      EXPECT_EQ(results_of_ranks(uneven(ranks) + halves + way), found)
+          << ranks << " ranks " << ::testing::PrintToString(way);
+    }
+  }
+}
+
 TEST_F(TrainWdlRanks, go_on_from_the_checkpoint_of_another_number_of_ranks) {
   auto const whole = report_of(any_ranks("1") + Words{"--save", path("whole")});
   auto const first = report_of(any_ranks("4") + Words{"--steps", "7", "--save", path("first")});
@@ -145,7 +164,13 @@ TEST_F(TrainWdlRanks, print_once) {
 TEST_F(TrainWdlRanks, that_cannot_be_are_refused_by_option_and_range) {
   expect_refused({"--ranks", "-1"}, "--ranks: expected an integer from 0 to 1024, found '-1'");
   expect_refused({"--ranks", "1025"}, "--ranks: expected an integer from 0 to 1024, found '1025'");
-  expect_refused({"--parallel", "tables"}, "--parallel: expected one of data, found 'tables'");
+  expect_refused({"--parallel", "tables"},
+                 "--parallel: expected one of data, half_batches, found 'tables'");
+  expect_refused({"--parallel", "half_batches", "--reproducible", "any_rank_count"},
+                 "--parallel half_batches: does not go with --reproducible any_rank_count");
+  expect_refused({"--parallel", "half_batches", "--ranks", "3", "--batch", "9"},
+                 "--batch 9: rows of all ranks together; expected a multiple of 6, the halves of "
+                 "all ranks");
   expect_refused({"--ranks", "3"},
                  "--batch 512: rows of all ranks together; expected a multiple of 3, the number of "
                  "ranks");

@@ -77,6 +77,8 @@ void know_library_variables(Options& options) {
                           "MSSTREAM_CHECK_REPORT",
                           "MSSTREAM_BUILD_PRESET",
                           "MSSTREAM_TEST_DATA",
+                          "MSSTREAM_COMM_PORT",
+                          "MSSTREAM_COMM_TIMEOUT_S",
                           // by which `msstream-overlap run` tells its recorder what to record
                           "MSSTREAM_OVERLAP_CUPTI",
                           "MSSTREAM_OVERLAP_DURATION_MS",

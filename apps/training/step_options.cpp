@@ -23,6 +23,13 @@ bool is_trace_name(std::filesystem::path const& path) {
 
 }  // namespace
 
+void StepOptions::silence() {
+  quiet = true;
+  for (auto* const path : {&report, &trace, &overlap}) {
+    path->clear();
+  }
+}
+
 StepSetting StepOptions::setting() const {
   return {.groups = stream_groups,
           .merge_streams = merge_streams,
@@ -119,6 +126,19 @@ void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs) {
                       {"--trace", chosen.trace},
                       {cli::kOverlap, chosen.overlap}},
                      inputs);
+}
+
+void check_with_ranks(StepOptions const& chosen, RankOptions const& ranks) {
+  refuse_with_ranks(ranks,
+                    {{chosen.chooses_groups(), "--assignment auto: tries groups on one rank"},
+                     {chosen.waits, "--waits: traces a step of one rank"},
+                     {!chosen.step_trace.empty(), "--step-trace: traces a step of one rank"}});
+  if (ranks.parallel == Parallel::half_batches &&
+      (chosen.chooses_groups() || chosen.read_assignment())) {
+    throw cli::UsageError(
+        "--assignment: does not go with --parallel half_batches, whose halves have groups of their "
+        "own");
+  }
 }
 
 nlohmann::ordered_json describe(StepOptions const& chosen) {

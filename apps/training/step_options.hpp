@@ -3,6 +3,7 @@
 
 #include "cli/outputs.hpp"
 #include "cli/stream_options.hpp"
+#include "training/rank_options.hpp"
 #include "training/step_setting.hpp"
 #include "training/update_options.hpp"
 
@@ -42,6 +43,8 @@ struct StepOptions : cli::StreamOptions, UpdateOptions {
   /// Returns whether the trace of a step is drawn, which needs the times of operations as they
   /// overlap, and not of each alone.
   [[nodiscard]] bool draws_step() const { return step_trace.ends_with(".svg"); }
+  /// Makes this rank print and write nothing, as those but rank 0 do.
+  void silence();
   [[nodiscard]] StepSetting setting() const;
   [[nodiscard]] ops::OptimizerRule rule() const {
     return {.kind = optimizer, .learning_rate = learning_rate};
@@ -61,6 +64,9 @@ void read_library_variables(StepOptions& chosen);
 /// build, for an assignment that cannot be read, and for an output that cannot be written or is
 /// also an input. `inputs` are the other files that the program reads.
 void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs = {});
+
+/// Throws UsageError for options that several ranks do not have. Call check_ranks() before.
+void check_with_ranks(StepOptions const& chosen, RankOptions const& ranks);
 
 /// Returns the options as JSON, for a program's report.
 [[nodiscard]] nlohmann::ordered_json describe(StepOptions const& chosen);

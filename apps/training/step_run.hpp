@@ -41,14 +41,16 @@ class StepRun {
 
   /// Prepares the training. `build(device)` returns the model and inputs that hold a batch, as a
   /// pair, and is called once for each training, including those of trials. `last_step` is the
-  /// number of steps in all calls of train(). `unit` names the rows of a batch in the progress.
+  /// number of steps in all calls of train(). `unit` names the rows of a batch in the progress. If
+  /// there are several ranks, the options must not ask for a choice of groups or a traced step.
   StepRun(StepOptions const& options,
           std::int64_t last_step,
           Build const& build,
-          char const* unit = "rows")
+          char const* unit = "rows",
+          RankSetting const& rank = {})
       : options_(options),
         assignment_(prepare(build)),
-        training_(options.setting(), options.rule(), build, assignment_),
+        training_(options.setting(), options.rule(), build, assignment_, rank),
         style_(report::ProgressLine::Style::of_stderr(options.quiet)),
         last_step_(last_step),
         timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)),

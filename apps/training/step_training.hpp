@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "training/ranks.hpp"
 #include "training/step_setting.hpp"
 
 #include <msstream/msstream.hpp>
@@ -17,29 +18,27 @@ namespace msstream::training {
 
 /// Trains a model on inputs at fixed addresses, whose contents may change between steps.
 ///
-/// A model has `loss(tape, pool, inputs)` and `parameters()`, all of which are trained. Not
-/// thread-safe. The object keeps a StreamScope open, so it must be destroyed before scopes that
-/// were opened before it.
+/// A model has `loss(tape, pool, inputs)` and `parameters()`, all of which are trained. If ranks
+/// train together, the inputs are BatchesOfParts, and the model gets those of one part at a time;
+/// the parts have equally many samples. Not thread-safe. The object keeps a StreamScope open, so it
+/// must be destroyed before scopes that were opened before it.
 template <Runtime R, class Model, class Inputs>
 class StepTraining {
  public:
-  /// Prepares a training. `build(device)` returns the model and the inputs, as a pair.
+  /// Prepares a training, of one rank. `build(device)` returns the model and the inputs, as a pair.
   template <class Build>
   StepTraining(StepSetting const& setting,
                ops::OptimizerRule const& rule,
                Build const& build,
-               std::optional<StreamAssignment> assignment = std::nullopt)
-      : device_(DeviceOptions<R>{.reduce_waits = setting.reduce_waits,
-                                 .matmul_precision = setting.precision}),
-        pool_(device_,
-              {.groups = setting.groups,
-               .merge_streams = setting.merge_streams,
-               .launch_threads = setting.launch_threads,
-               .launch_thread_count = setting.launch_thread_count,
-               .assignment = std::move(assignment),
-               .log = nullptr}),
+               std::optional<StreamAssignment> assignment = std::nullopt,
+               RankSetting const& rank = {})
+      : device_(training::device_of<R>(
+            rank.world,
+            {.reduce_waits = setting.reduce_waits, .matmul_precision = setting.precision})),
+        pool_(device_, pool_options(setting, std::move(assignment))),
         tape_(device_),
         built_(build(std::as_const(device_))),
+        ranks_(device_, built_.first.parameters(), rank),
         optimizer_(device_,
                    rule,
                    {.tables_together = setting.tables_together,
@@ -48,6 +47,9 @@ class StepTraining {
         captures_(setting.captured) {
     if (!pool_.options().propagate_groups) {
       trunk_.emplace(pool_[0]);
+    }
+    if (ranks_.has_halves()) {
+      second_pool_.emplace(device_, pool_options(setting, std::nullopt));
     }
     optimizer_.add(model().parameters());
   }
@@ -65,7 +67,7 @@ class StepTraining {
       train();
     }
   }
-  /// Returns the loss of the latest training step.
+  /// Returns the loss of the latest training step, of all ranks.
   [[nodiscard]] Tensor<float, R> const& loss() const { return loss_.value(); }
   [[nodiscard]] bool is_captured() const noexcept { return captured_.has_value(); }
   /// Returns the number of waits between streams in the captured step. The number is right if no
@@ -93,11 +95,23 @@ class StepTraining {
   [[nodiscard]] GradientTape<R>& tape() noexcept { return tape_; }
   [[nodiscard]] Model const& model() const noexcept { return built_.first; }
   [[nodiscard]] Inputs const& inputs() const noexcept { return built_.second; }
+  [[nodiscard]] Ranks<R> const& ranks() const noexcept { return ranks_; }
 
  private:
+  [[nodiscard]] static StreamPoolOptions pool_options(StepSetting const& setting,
+                                                      std::optional<StreamAssignment> assignment) {
+    return {.groups = setting.groups,
+            .merge_streams = setting.merge_streams,
+            .launch_threads = setting.launch_threads,
+            .launch_thread_count = setting.launch_thread_count,
+            .assignment = std::move(assignment),
+            .log = nullptr};
+  }
   void train() {
-    loss_ = model().loss(tape_, pool_, inputs());
-    tape_.backward(*loss_);
+    loss_ = ranks_.backward(tape_, [this](int part) {
+      auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
+      return model().loss(tape_, pool, inputs_of_part(inputs(), part));
+    });
     optimizer_.step(tape_);
     tape_.clear();
   }
@@ -109,6 +123,9 @@ class StepTraining {
   std::optional<StreamScope<R>> trunk_;
   GradientTape<R> tape_;
   std::pair<Model, Inputs> built_;
+  Ranks<R> ranks_;
+  std::optional<StreamPool<R>>
+      second_pool_;  ///< of the second half of a batch, if there are halves
   Optimizer<R> optimizer_;
   bool captures_;
   std::optional<Tensor<float, R>> loss_;

@@ -4,6 +4,7 @@
 #include "training/step_report.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <iostream>
 #include <utility>
@@ -14,29 +15,40 @@ namespace {
 namespace cli = ms::cli;
 namespace training = ms::training;
 
-nlohmann::ordered_json train(PleOptions const& options, training::TrainingData data) {
+nlohmann::ordered_json train(PleOptions const& options,
+                             training::TrainingData& data,
+                             ms::comm::World const& world) {
 #if MSSTREAM_CUDA
   if (options.runtime == cli::RuntimeChoice::cuda) {
-    return train_on_cuda(options, std::move(data));
+    return train_on_cuda(options, data, world);
   }
 #endif
-  return train_on_host(options, std::move(data));
+  return train_on_host(options, data, world);
 }
 
 void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
   cli::require_runtime(options);
+  training::require_devices(options, options);
   auto data = load_training_data(options);
   if (!options.quiet) {
-    std::cerr << fmt::format("{}: {} rows to train, {} to test; {} fields, {} tasks; {}\n",
+    std::cerr << fmt::format("{}: {} rows to train, {} to test; {} fields, {} tasks; {}{}\n",
                              data.origin,
                              data.training_rows,
                              data.held_out.rows(),
                              data.columns.fields(),
                              data.columns.tasks(),
-                             training::placement_text(options));
+                             training::placement_text(options),
+                             training::ranks_text(options));
   }
-  training::conclude(options, train(options, std::move(data)));
+  nlohmann::ordered_json report;
+  training::on_ranks(options, [&](ms::comm::World const& world) {
+    auto own = train(options.of_rank(world.rank()), data, world);
+    if (world.rank() == 0) {
+      report = std::move(own);
+    }
+  });
+  training::conclude(options, report);
 }
 
 }  // namespace

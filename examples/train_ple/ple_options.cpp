@@ -28,8 +28,10 @@ constexpr char const* kDescription =
 
 constexpr std::int64_t kGeneratedBuckets = 100'000;
 
-void check(PleOptions const& options) {
+void check(PleOptions& options) {
   training::check(options, {{"--data", options.data}});
+  training::check_ranks(options, options.batch);
+  training::check_with_ranks(options, options);
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
@@ -66,6 +68,14 @@ void add_model_options(cli::Options& options, PleOptions& chosen) {
 
 }  // namespace
 
+PleOptions PleOptions::of_rank(int rank) const {
+  auto options = *this;
+  if (rank != 0) {
+    options.silence();
+  }
+  return options;
+}
+
 PleOptions parse_options(cli::Arguments const& arguments) {
   PleOptions chosen;
   training::read_library_variables(chosen);
@@ -78,6 +88,7 @@ PleOptions parse_options(cli::Arguments const& arguments) {
         "the second step is captured and replayed"},
        {"train_ple --stream-groups 7 --capture --assignment auto --save-assignment groups.txt",
         "groups chosen by a trace of a step; the file can be changed and given to --assignment"},
+       {"train_ple --ranks 4", "4 ranks, each with a quarter of the rows of each batch"},
        {"train_ple --steps 20 --waits --step-trace step.svg",
         "how many waits a step needs, and a picture of it"}});
   options.group("Data");
@@ -91,16 +102,18 @@ PleOptions parse_options(cli::Arguments const& arguments) {
       "--hotness", chosen.hotness, "keys a field of generated data", {1, 1024});
   options.add<std::int64_t>(
       "--holdout", chosen.holdout, "every how-manieth row is for testing; 0: none", {0, 1'000'000});
-  options.add<std::int64_t>("--batch", chosen.batch, "rows a step", {1, 1 << 20});
+  options.add<std::int64_t>(
+      "--batch", chosen.batch, "rows a step, of all ranks together", {1, 1 << 20});
   options.add<std::int64_t>(
       "--epochs", chosen.epochs, "passes over the training rows", {1, 100'000});
   options.add<int>(
       "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
   add_model_options(options, chosen);
+  training::add_options(options, static_cast<training::RankOptions&>(chosen));
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.parse(arguments, std::cerr);
   check(chosen);
-  return chosen;
+  return chosen.of_rank(chosen.process.rank());
 }
 
 nlohmann::ordered_json describe(PleOptions const& options) {
@@ -122,6 +135,7 @@ nlohmann::ordered_json describe(PleOptions const& options) {
       {"expert_outputs", options.shape.expert_outputs},
       {"tower_hidden", options.shape.tower_hidden}};
   described.update(training::describe(static_cast<training::StepOptions const&>(options)));
+  described.update(training::describe(static_cast<training::RankOptions const&>(options)));
   return described;
 }
 

@@ -2,8 +2,11 @@
 #pragma once
 
 #include "ple_shape.hpp"
+#include "training/rank_options.hpp"
 #include "training/step_options.hpp"
 #include "training/training_data.hpp"
+
+#include <msstream/comm/world.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -16,7 +19,7 @@ namespace train_ple {
 enum class PleForm : std::uint8_t { branches, grouped };
 
 /// The command-line options of the program train_ple, with their defaults.
-struct PleOptions : ms::training::StepOptions {
+struct PleOptions : ms::training::StepOptions, ms::training::RankOptions {
   std::string data;
   std::int64_t rows = 40'000;
   int tasks = PleShape{}.tasks;
@@ -31,6 +34,9 @@ struct PleOptions : ms::training::StepOptions {
 
   std::int64_t batch = 512;
   std::int64_t epochs = 1;
+
+  /// Returns the options of one of the ranks, of which those but rank 0 print and write nothing.
+  [[nodiscard]] PleOptions of_rank(int rank) const;
 };
 
 /// Reads the options from arguments and environment. Throws cli::UsageError for values that are
@@ -44,9 +50,14 @@ struct PleOptions : ms::training::StepOptions {
 /// train on fill no batch.
 [[nodiscard]] ms::training::TrainingData load_training_data(PleOptions const& options);
 
-/// Trains as the options say, writes the files that they name, and returns the report. Throws if
-/// training fails.
-nlohmann::ordered_json train_on_host(PleOptions const& options, ms::training::TrainingData data);
-nlohmann::ordered_json train_on_cuda(PleOptions const& options, ms::training::TrainingData data);
+/// Trains one rank as the options say, writes the files that they name, and returns the report.
+/// Ranks that are threads share the data; a rank that is alone takes the training rows out of it.
+/// Throws if training fails.
+nlohmann::ordered_json train_on_host(PleOptions const& options,
+                                     ms::training::TrainingData& data,
+                                     ms::comm::World const& world);
+nlohmann::ordered_json train_on_cuda(PleOptions const& options,
+                                     ms::training::TrainingData& data,
+                                     ms::comm::World const& world);
 
 }  // namespace train_ple

@@ -7,6 +7,7 @@
 #include "ple_options.hpp"
 #include "training/click_batch.hpp"
 #include "training/epoch_plan.hpp"
+#include "training/ranks.hpp"
 #include "training/step_run.hpp"
 
 #include <msstream/data/device_loader.hpp>
@@ -19,6 +20,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,22 +60,36 @@ DeviceBatch<R> first_batch(ms::Device<R> const& device,
   return ms::training::click_batch(data.columns, loader.next().value(), device);
 }
 
-/// Trains a PLE model in one of its forms, tests it after each epoch, and reports the results.
+/// Trains a PLE model in one of its forms, tests it after each epoch, and reports the results. One
+/// rank of a training on several, which share the data if they are threads.
 template <ms::Runtime R, class Model>
 class PleTraining {
  public:
-  PleTraining(PleOptions const& options, ms::training::TrainingData data)
+  PleTraining(PleOptions const& options,
+              ms::training::TrainingData& data,
+              ms::comm::World const& world)
       : options_(options),
-        data_(std::move(data)),
+        data_(data),
         plan_(plan_of(options, data_)),
-        run_(options, last_step(), Build{options, data_}),
-        training_(run_.training()) {}
+        run_(options,
+             last_step(),
+             Build{options, data_},
+             "rows",
+             {.world = world, .parallel = options.parallel, .reproducible = options.reproducible}),
+        training_(run_.training()),
+        ranks_(training_.ranks()) {}
 
   nlohmann::ordered_json run() {
-    Feed feed(training_.device(), training_.pool()[0], data_.training.take(), plan_.loader);
+    std::deque<Feed> feeds;  // of this rank's parts of a batch
+    for (auto const& loader : ranks_.loaders_of_parts(plan_.loader)) {
+      feeds.emplace_back(training_.device(),
+                         training_.pool()[0],
+                         ranks_.is_alone() ? data_.training.take() : data_.training.reader(),
+                         loader);
+    }
     auto epochs = nlohmann::ordered_json::array();
     while (!run_.is_over()) {
-      epochs.push_back(train_epoch(feed));
+      epochs.push_back(train_epoch(feeds));
     }
     auto report = run_.report();
     report["options"] = describe(options_);
@@ -82,13 +99,18 @@ class PleTraining {
 
  private:
   using Feed = ms::data::DeviceLoader<R>;
+  using Inputs = ms::training::BatchesOfParts<DeviceBatch<R>>;
 
   struct Build {
     PleOptions const& options;
     ms::training::TrainingData const& data;
 
-    std::pair<Model, DeviceBatch<R>> operator()(ms::Device<R> const& device) const {
-      return {Model(device, shape_of(options, data)), first_batch<R>(device, options.batch, data)};
+    std::pair<Model, Inputs> operator()(ms::Device<R> const& device) const {
+      Inputs inputs;
+      for (int part = 0; part < options.parts() / options.ranks; ++part) {
+        inputs.batches.push_back(first_batch<R>(device, options.batch / options.parts(), data));
+      }
+      return {Model(device, shape_of(options, data)), std::move(inputs)};
     }
   };
 
@@ -96,13 +118,16 @@ class PleTraining {
     auto const all = plan_.batch_count();
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
   }
-  nlohmann::ordered_json train_epoch(Feed& feed) {
-    auto result = run_.train_epoch(plan_, [&](DeviceBatch<R> const& inputs) {
-      auto const batch = ms::training::click_batch(data_.columns, feed.next().value());
-      ms::NameScope const named("feed");
-      ms::copy(inputs.keys, batch.keys);
-      ms::copy(inputs.continuous, batch.continuous);
-      ms::copy(inputs.labels, batch.labels);
+  nlohmann::ordered_json train_epoch(std::deque<Feed>& feeds) {
+    auto result = run_.train_epoch(plan_, [&](Inputs const& inputs) {
+      for (std::size_t part = 0; part < feeds.size(); ++part) {
+        auto const batch = ms::training::click_batch(data_.columns, feeds[part].next().value());
+        auto const& to = inputs.batches[part];
+        ms::NameScope const named("feed");
+        ms::copy(to.keys, batch.keys);
+        ms::copy(to.continuous, batch.continuous);
+        ms::copy(to.labels, batch.labels);
+      }
     });
     result["tasks"] = test();
     print(result);
@@ -121,13 +146,14 @@ class PleTraining {
     Feed feed(training_.device(),
               training_.pool()[0],
               data_.held_out.reader(),
-              {.batch_size = options_.batch,
-               .last_batch = ms::data::LastBatch::padded,
-               .threads = options_.reader_threads,
-               .transforms = data_.transforms});
+              ranks_.loader_to_evaluate({.batch_size = options_.batch,
+                                         .last_batch = ms::data::LastBatch::padded,
+                                         .threads = options_.reader_threads,
+                                         .transforms = data_.transforms}));
     std::vector<ms::metrics::Auc<R>> areas;
     std::vector<ms::metrics::LogLoss<R>> losses;
-    typename ms::metrics::Auc<R>::Options const of_area{.capacity = rows};
+    typename ms::metrics::Auc<R>::Options const of_area{
+        .capacity = ranks_.rows_to_evaluate(rows, options_.batch), .weighted = !ranks_.is_alone()};
     for (std::size_t task = 0; task < tasks.size(); ++task) {
       areas.emplace_back(training_.device(), of_area);
       losses.emplace_back(training_.device());
@@ -135,13 +161,17 @@ class PleTraining {
     while (auto const fed = feed.next()) {
       auto const batch = ms::training::click_batch(data_.columns, *fed);
       auto const of_tasks = training_.model().logits(training_.tape(), training_.pool(), batch);
+      auto const count = ranks_.is_alone() ? fed->rows() : fed->shape_rows();
+      auto const weights =
+          ranks_.is_alone() ? std::nullopt : std::optional(ranks_.of_all_ranks(fed->mask()));
       std::vector<ms::metrics::Update> updates;
       for (std::size_t task = 0; task < tasks.size(); ++task) {
         auto const row = static_cast<std::int64_t>(task);
         auto const labels = batch.labels.rows(row, row + 1).reshaped(of_tasks[task].shape());
         updates.push_back(ms::metrics::MetricSet(areas[task], losses[task])
-                              .with({.scores = of_tasks[task].rows(0, fed->rows()),
-                                     .labels = labels.rows(0, fed->rows())}));
+                              .with({.scores = ranks_.of_all_ranks(of_tasks[task].rows(0, count)),
+                                     .labels = ranks_.of_all_ranks(labels.rows(0, count)),
+                                     .weights = weights}));
       }
       ms::metrics::update(updates);
     }
@@ -174,17 +204,20 @@ class PleTraining {
   }
 
   PleOptions const& options_;
-  ms::training::TrainingData data_;
+  ms::training::TrainingData& data_;
   ms::training::EpochPlan plan_;
   ms::training::StepRun<R, Build> run_;
   typename ms::training::StepRun<R, Build>::Training& training_;
+  ms::training::Ranks<R> const& ranks_;
 };
 
 template <ms::Runtime R>
-nlohmann::ordered_json train_ple_on(PleOptions const& options, ms::training::TrainingData data) {
+nlohmann::ordered_json train_ple_on(PleOptions const& options,
+                                    ms::training::TrainingData& data,
+                                    ms::comm::World const& world) {
   return options.form == PleForm::grouped
-             ? PleTraining<R, PleGrouped<R>>(options, std::move(data)).run()
-             : PleTraining<R, PleBranches<R>>(options, std::move(data)).run();
+             ? PleTraining<R, PleGrouped<R>>(options, data, world).run()
+             : PleTraining<R, PleBranches<R>>(options, data, world).run();
 }
 
 }  // namespace train_ple

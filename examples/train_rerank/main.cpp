@@ -4,8 +4,10 @@
 #include "training/step_report.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <iostream>
+#include <utility>
 
 namespace train_rerank {
 namespace {
@@ -13,28 +15,32 @@ namespace {
 namespace cli = ms::cli;
 namespace training = ms::training;
 
-nlohmann::ordered_json train(RerankOptions const& options, RerankData const& data) {
+nlohmann::ordered_json train(RerankOptions const& options,
+                             RerankData const& data,
+                             ms::comm::World const& world) {
 #if MSSTREAM_CUDA
   if (options.runtime == cli::RuntimeChoice::cuda) {
-    return train_on_cuda(options, data);
+    return train_on_cuda(options, data, world);
   }
 #endif
-  return train_on_host(options, data);
+  return train_on_host(options, data, world);
 }
 
 void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
   cli::require_runtime(options);
+  training::require_devices(options, options);
   auto const data = load_data(options);
   if (!options.quiet) {
     std::cerr << fmt::format(
-        "{}: {} lists to train, {} to test, of up to {} items; {} features; {}\n",
+        "{}: {} lists to train, {} to test, of up to {} items; {} features; {}{}\n",
         data.origin,
         data.split.training.size(),
         data.split.held_out.size(),
         data.places,
         data.lists.columns,
-        training::placement_text(options));
+        training::placement_text(options),
+        training::ranks_text(options));
     if (data.cut_lists > 0) {
       std::cerr << fmt::format("{} of {} lists were longer: of them the first {} items are used\n",
                                data.cut_lists,
@@ -42,7 +48,14 @@ void run(cli::Arguments const& arguments) {
                                data.places);
     }
   }
-  training::conclude(options, train(options, data));
+  nlohmann::ordered_json report;
+  training::on_ranks(options, [&](ms::comm::World const& world) {
+    auto own = train(options.of_rank(world.rank()), data, world);
+    if (world.rank() == 0) {
+      report = std::move(own);
+    }
+  });
+  training::conclude(options, report);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ constexpr char const* kDescription =
     "are the same bits for any number of groups and any way of launching. The last lists of an\n"
     "epoch that fill no batch are left out; which they are differs from epoch to epoch.";
 
-void check(RerankOptions const& options) {
+void check(RerankOptions& options) {
   auto const queries_of = [](std::string const& lists) {
     return lists.empty() ? lists : datasets::queries_path(lists).string();
   };
@@ -37,6 +37,8 @@ void check(RerankOptions const& options) {
                    {"--data", queries_of(options.data)},
                    {"--test", options.test},
                    {"--test", queries_of(options.test)}});
+  training::check_ranks(options, options.batch);
+  training::check_with_ranks(options, options);
   RerankOptions const unchosen;
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every list; expected 0 (none) or at least 2");
@@ -112,6 +114,14 @@ std::int64_t count_longer(datasets::RankLists const& lists, std::int64_t places)
 
 }  // namespace
 
+RerankOptions RerankOptions::of_rank(int rank) const {
+  auto options = *this;
+  if (rank != 0) {
+    options.silence();
+  }
+  return options;
+}
+
 RerankOptions parse_options(cli::Arguments const& arguments) {
   RerankOptions chosen;
   training::read_library_variables(chosen);
@@ -122,6 +132,7 @@ RerankOptions parse_options(cli::Arguments const& arguments) {
         "lists in LibSVM's form; rank.train.query beside has a line a query, its number of items"},
        {"train_rerank --stream-groups 7 --capture --report seven.json",
         "the second step is captured and replayed"},
+       {"train_rerank --ranks 4", "4 ranks, each with a quarter of the lists of each batch"},
        {"train_rerank --steps 20 --waits --step-trace step.svg",
         "how many waits a step needs, and a picture of it"}});
   options.group("Data");
@@ -140,14 +151,16 @@ RerankOptions parse_options(cli::Arguments const& arguments) {
                             chosen.holdout,
                             "every how-manieth list is for testing; 0: none",
                             {0, 1'000'000});
-  options.add<std::int64_t>("--batch", chosen.batch, "lists a step", {1, 1 << 20});
+  options.add<std::int64_t>(
+      "--batch", chosen.batch, "lists a step, of all ranks together", {1, 1 << 20});
   options.add<std::int64_t>(
       "--epochs", chosen.epochs, "passes over the training lists", {1, 100'000});
   add_model_options(options, chosen.shape);
+  training::add_options(options, static_cast<training::RankOptions&>(chosen));
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.parse(arguments, std::cerr);
   check(chosen);
-  return chosen;
+  return chosen.of_rank(chosen.process.rank());
 }
 
 nlohmann::ordered_json describe(RerankOptions const& options) {
@@ -165,6 +178,7 @@ nlohmann::ordered_json describe(RerankOptions const& options) {
                                       {"tower_hidden", options.shape.tower_hidden},
                                       {"targets", options.shape.targets}};
   described.update(training::describe(static_cast<training::StepOptions const&>(options)));
+  described.update(training::describe(static_cast<training::RankOptions const&>(options)));
   return described;
 }
 

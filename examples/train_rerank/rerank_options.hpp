@@ -4,7 +4,10 @@
 #include "datasets/rank_lists.hpp"
 #include "datasets/split.hpp"
 #include "rerank_shape.hpp"
+#include "training/rank_options.hpp"
 #include "training/step_options.hpp"
+
+#include <msstream/comm/world.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -14,7 +17,7 @@
 namespace train_rerank {
 
 /// The command-line options of the program train_rerank, with their defaults.
-struct RerankOptions : ms::training::StepOptions {
+struct RerankOptions : ms::training::StepOptions, ms::training::RankOptions {
   /// Sets a small number of columns, for which a thousand lists are enough to learn from.
   RerankOptions() { shape.columns = 16; }
 
@@ -29,6 +32,9 @@ struct RerankOptions : ms::training::StepOptions {
 
   std::int64_t batch = 32;
   std::int64_t epochs = 3;
+
+  /// Returns the options of one of the ranks, of which those but rank 0 print and write nothing.
+  [[nodiscard]] RerankOptions of_rank(int rank) const;
 };
 
 /// The lists in memory, and their division into training and held-out lists.
@@ -51,9 +57,13 @@ struct RerankData {
 /// train on fill no batch, or if there are more groups than features.
 [[nodiscard]] RerankData load_data(RerankOptions const& options);
 
-/// Trains as the options say, writes the files that they name, and returns the report. Throws if
-/// training fails.
-nlohmann::ordered_json train_on_host(RerankOptions const& options, RerankData const& data);
-nlohmann::ordered_json train_on_cuda(RerankOptions const& options, RerankData const& data);
+/// Trains one rank as the options say, writes the files that they name, and returns the report.
+/// Throws if training fails.
+nlohmann::ordered_json train_on_host(RerankOptions const& options,
+                                     RerankData const& data,
+                                     ms::comm::World const& world);
+nlohmann::ordered_json train_on_cuda(RerankOptions const& options,
+                                     RerankData const& data,
+                                     ms::comm::World const& world);
 
 }  // namespace train_rerank

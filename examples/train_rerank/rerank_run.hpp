@@ -7,6 +7,7 @@
 #include "rerank_model.hpp"
 #include "rerank_options.hpp"
 #include "training/epoch_plan.hpp"
+#include "training/ranks.hpp"
 #include "training/step_run.hpp"
 
 #include <msstream/data/loader.hpp>
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,26 +48,36 @@ inline ms::training::EpochPlan plan_of(RerankOptions const& options, RerankData 
 }
 
 /// Trains the reranking model, tests it before training and after each epoch, and reports the
-/// results.
+/// results. One rank of a training on several, each of which tests on all lists.
 template <ms::Runtime R>
 class RerankTraining {
  public:
-  RerankTraining(RerankOptions const& options, RerankData const& data)
+  RerankTraining(RerankOptions const& options, RerankData const& data, ms::comm::World const& world)
       : options_(options),
         data_(data),
         shape_(shape_of(options, data)),
         plan_(plan_of(options, data)),
-        run_(options, last_step(), Build{options, data}, "lists"),
-        training_(run_.training()),
-        queries_(std::make_unique<QueryReader>(data.split.training), plan_.loader) {}
+        run_(options,
+             last_step(),
+             Build{options, data},
+             "lists",
+             {.world = world, .parallel = options.parallel, .reproducible = options.reproducible}),
+        training_(run_.training()) {
+    for (auto const& loader : training_.ranks().loaders_of_parts(plan_.loader)) {
+      queries_.emplace_back(std::make_unique<QueryReader>(data.split.training), loader);
+    }
+  }
 
   nlohmann::ordered_json run() {
     auto const before = test();
     print("before training", before);
-    Feed feed(training_.pool()[0], [this] { return upload(); });
+    std::deque<Feed> feeds;  // of this rank's parts of a batch
+    for (auto& queries : queries_) {
+      feeds.emplace_back(training_.pool()[0], [this, &queries] { return upload(queries); });
+    }
     auto epochs = nlohmann::ordered_json::array();
     while (!run_.is_over()) {
-      epochs.push_back(train_epoch(feed));
+      epochs.push_back(train_epoch(feeds));
     }
     auto report = run_.report();
     report["options"] = describe(options_);
@@ -76,17 +88,21 @@ class RerankTraining {
 
  private:
   using Feed = ms::Prefetch<R, DeviceBatch<R>>;
+  using Inputs = ms::training::BatchesOfParts<DeviceBatch<R>>;
 
   struct Build {
     RerankOptions const& options;
     RerankData const& data;
 
-    std::pair<RerankModel<R>, DeviceBatch<R>> operator()(ms::Device<R> const& device) const {
+    std::pair<RerankModel<R>, Inputs> operator()(ms::Device<R> const& device) const {
       auto const shape = shape_of(options, data);
-      auto const first =
-          std::span(data.split.training).first(static_cast<std::size_t>(options.batch));
-      return {RerankModel<R>(device, shape),
-              DeviceBatch<R>(device, gather(data.lists, first, data.places, shape), shape)};
+      auto const first = std::span(data.split.training)
+                             .first(static_cast<std::size_t>(options.batch / options.parts()));
+      Inputs inputs;
+      for (int part = 0; part < options.parts() / options.ranks; ++part) {
+        inputs.batches.emplace_back(device, gather(data.lists, first, data.places, shape), shape);
+      }
+      return {RerankModel<R>(device, shape), std::move(inputs)};
     }
   };
 
@@ -95,9 +111,9 @@ class RerankTraining {
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
   }
 
-  /// Returns the next batch of the plan, on the device; empty after the last one.
-  std::optional<DeviceBatch<R>> upload() {
-    auto const batch = queries_.next();
+  /// Returns the next batch of a loader, on the device; empty after the last one.
+  std::optional<DeviceBatch<R>> upload(ms::data::Loader& queries) {
+    auto const batch = queries.next();
     if (!batch) {
       return std::nullopt;
     }
@@ -107,11 +123,13 @@ class RerankTraining {
                           shape_);
   }
 
-  nlohmann::ordered_json train_epoch(Feed& feed) {
-    auto result = run_.train_epoch(plan_, [&](DeviceBatch<R> const& inputs) {
-      auto const batch = feed.next().value();
-      ms::NameScope const named("feed");
-      overwrite(inputs, batch);
+  nlohmann::ordered_json train_epoch(std::deque<Feed>& feeds) {
+    auto result = run_.train_epoch(plan_, [&](Inputs const& inputs) {
+      for (std::size_t part = 0; part < feeds.size(); ++part) {
+        auto const batch = feeds[part].next().value();
+        ms::NameScope const named("feed");
+        overwrite(inputs.batches[part], batch);
+      }
     });
     result.update(test());
     print(fmt::format("epoch {}", result["epoch"].template get<std::int64_t>()), result);
@@ -169,12 +187,14 @@ class RerankTraining {
   ms::training::EpochPlan plan_;
   ms::training::StepRun<R, Build> run_;
   typename ms::training::StepRun<R, Build>::Training& training_;
-  ms::data::Loader queries_;  ///< of the lists of each batch
+  std::deque<ms::data::Loader> queries_;  ///< of the lists of this rank's parts of each batch
 };
 
 template <ms::Runtime R>
-nlohmann::ordered_json train_rerank_on(RerankOptions const& options, RerankData const& data) {
-  return RerankTraining<R>(options, data).run();
+nlohmann::ordered_json train_rerank_on(RerankOptions const& options,
+                                       RerankData const& data,
+                                       ms::comm::World const& world) {
+  return RerankTraining<R>(options, data, world).run();
 }
 
 }  // namespace train_rerank

@@ -16,33 +16,43 @@
 namespace train_wdl {
 namespace {
 
-nlohmann::ordered_json train(TrainOptions const& options, TrainingData data) {
+nlohmann::ordered_json train(TrainOptions const& options,
+                             TrainingData& data,
+                             ms::comm::World const& world) {
 #if MSSTREAM_CUDA
   if (options.runtime == RuntimeChoice::cuda) {
-    return options.check ? train_checked_on_cuda(options, std::move(data))
-                         : train_on_cuda(options, std::move(data));
+    return options.check ? train_checked_on_cuda(options, data, world)
+                         : train_on_cuda(options, data, world);
   }
 #endif
-  return options.check ? train_checked_on_host(options, std::move(data))
-                       : train_on_host(options, std::move(data));
+  return options.check ? train_checked_on_host(options, data, world)
+                       : train_on_host(options, data, world);
 }
 
 void run(ms::cli::Arguments const& arguments) {
   TrainOptions const options = parse_options(arguments);
   ms::cli::require_runtime(options);
+  ms::training::require_devices(options, options);
   TrainingData data = load_training_data(options);
   if (!options.quiet) {
     std::cerr << fmt::format(
-        "{}: {} rows to train, {} to test; {} branches on {} stream groups; {} runtime{}\n",
+        "{}: {} rows to train, {} to test; {} branches on {} stream groups; {} runtime{}{}\n",
         data.origin,
         data.training_rows,
         data.held_out.rows(),
         data.columns.fields(),
         options.stream_groups,
         name_of(options.runtime),
-        options.runtime == RuntimeChoice::host ? " (no GPU is used)" : "");
+        options.runtime == RuntimeChoice::host ? " (no GPU is used)" : "",
+        ms::training::ranks_text(options));
   }
-  auto const report = train(options, std::move(data));
+  nlohmann::ordered_json report;
+  ms::training::on_ranks(options, [&](ms::comm::World const& world) {
+    auto own = train(options.of_rank(world.rank()), data, world);
+    if (world.rank() == 0) {
+      report = std::move(own);
+    }
+  });
   if (!options.report.empty()) {
     ms::cli::attempt_output("--report", [&] { ms::cli::write_report(options.report, report); });
   }

@@ -8,13 +8,14 @@
 
 #include <exception>
 #include <memory>
-#include <utility>
 
 namespace train_wdl {
 
 /// Trains on a checking runtime, and writes the checker's findings even if the training fails.
 template <ms::Runtime R>
-nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData data) {
+nlohmann::ordered_json train_checked(TrainOptions const& options,
+                                     TrainingData& data,
+                                     ms::comm::World const& world) {
   ms::CheckerOptions how;
   how.mode = options.check_mode;
   how.report_path.clear();  // written below instead, so that a failure to write is noticed
@@ -22,7 +23,7 @@ nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData d
   nlohmann::ordered_json report;
   std::exception_ptr failure;
   try {
-    report = Trainer<ms::Checked<R>>(options, std::move(data), {.checker = checker}).run();
+    report = Trainer<ms::Checked<R>>(options, data, world, {.checker = checker}).run();
   } catch (...) {
     failure = std::current_exception();
   }

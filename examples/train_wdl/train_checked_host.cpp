@@ -2,12 +2,12 @@
 #include "train_checked.hpp"
 #include "training_run.hpp"
 
-#include <utility>
-
 namespace train_wdl {
 
-nlohmann::ordered_json train_checked_on_host(TrainOptions const& options, TrainingData data) {
-  return train_checked<ms::Host>(options, std::move(data));
+nlohmann::ordered_json train_checked_on_host(TrainOptions const& options,
+                                             TrainingData& data,
+                                             ms::comm::World const& world) {
+  return train_checked<ms::Host>(options, data, world);
 }
 
 }  // namespace train_wdl

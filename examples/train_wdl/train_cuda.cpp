@@ -2,12 +2,12 @@
 #include "trainer.hpp"
 #include "training_run.hpp"
 
-#include <utility>
-
 namespace train_wdl {
 
-nlohmann::ordered_json train_on_cuda(TrainOptions const& options, TrainingData data) {
-  return Trainer<ms::Cuda>(options, std::move(data)).run();
+nlohmann::ordered_json train_on_cuda(TrainOptions const& options,
+                                     TrainingData& data,
+                                     ms::comm::World const& world) {
+  return Trainer<ms::Cuda>(options, data, world).run();
 }
 
 }  // namespace train_wdl

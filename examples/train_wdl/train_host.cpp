@@ -2,12 +2,12 @@
 #include "trainer.hpp"
 #include "training_run.hpp"
 
-#include <utility>
-
 namespace train_wdl {
 
-nlohmann::ordered_json train_on_host(TrainOptions const& options, TrainingData data) {
-  return Trainer<ms::Host>(options, std::move(data)).run();
+nlohmann::ordered_json train_on_host(TrainOptions const& options,
+                                     TrainingData& data,
+                                     ms::comm::World const& world) {
+  return Trainer<ms::Host>(options, data, world).run();
 }
 
 }  // namespace train_wdl

@@ -39,8 +39,10 @@ void read_library_variables(TrainOptions& chosen) {
   }
 }
 
-void check(TrainOptions const& options) {
+void check(TrainOptions& options) {
   cli::check(static_cast<cli::StreamOptions const&>(options));
+  training::check_ranks(options, options.batch);
+  training::refuse_with_ranks(options, {{options.check, "--check: checks one rank"}});
   if (!options.check && !options.check_report.empty()) {
     throw UsageError("--check-report goes with --check");
   }
@@ -65,6 +67,17 @@ void check(TrainOptions const& options) {
 
 }  // namespace
 
+TrainOptions TrainOptions::of_rank(int rank) const {
+  auto options = *this;
+  if (rank != 0) {
+    options.quiet = true;
+    for (auto* const path : {&options.save, &options.report, &options.trace, &options.overlap}) {
+      path->clear();
+    }
+  }
+  return options;
+}
+
 TrainOptions parse_options(cli::Arguments const& arguments) {
   TrainOptions chosen;
   read_library_variables(chosen);
@@ -78,6 +91,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
        {"train_wdl --capture", "each step is one launch, where the host launches too slowly"},
        {"train_wdl --steps 200 --save m.safetensors", "stop early and keep the model"},
        {"train_wdl --resume m.safetensors --steps 400", "go on from there, with the same bits"},
+       {"train_wdl --ranks 4", "4 ranks, each with a quarter of the rows of each batch"},
        {"train_wdl --steps 100 --check --check-report found.json",
         "is all work in order? status 1 if not"},
        {"train_wdl --steps 20 --overlap report.html", "why did the 4 groups not overlap more?"}});
@@ -106,7 +120,8 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
       "--buckets", chosen.buckets, "rows of each table; 0 chooses by the data", {0, 1'000'000'000});
 
   options.group("Training");
-  options.add<std::int64_t>("--batch", chosen.batch, "rows a step", {1, 1 << 20});
+  options.add<std::int64_t>(
+      "--batch", chosen.batch, "rows a step, of all ranks together", {1, 1 << 20});
   options.add<std::int64_t>(
       "--epochs", chosen.epochs, "passes over the training rows", {1, 100'000});
   options.add<std::int64_t>("--steps",
@@ -117,6 +132,8 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
       "--capture", chosen.capture, "capture the second step, and replay it from then on");
   training::add_options(options, static_cast<training::UpdateOptions&>(chosen));
   options.add<std::uint64_t>("--seed", chosen.seed, "of weights, order and generated data");
+
+  training::add_options(options, static_cast<training::RankOptions&>(chosen));
 
   options.group("Checking");
   options.add_flag("--check",
@@ -134,7 +151,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
   cli::know_library_variables(options);
   options.parse(arguments, std::cerr);
   check(chosen);
-  return chosen;
+  return chosen.of_rank(chosen.process.rank());
 }
 
 nlohmann::ordered_json describe(TrainOptions const& options) {
@@ -151,6 +168,7 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
                     {"steps", options.steps},
                     {"capture", options.capture}});
   described.update(training::describe(static_cast<training::UpdateOptions const&>(options)));
+  described.update(training::describe(static_cast<training::RankOptions const&>(options)));
   described.update({{"seed", options.seed},
                     {"reader_threads", options.reader_threads},
                     {"check", options.check},

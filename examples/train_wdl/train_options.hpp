@@ -4,6 +4,7 @@
 #include "cli/options.hpp"
 #include "cli/stream_options.hpp"
 #include "datasets/readers.hpp"
+#include "training/rank_options.hpp"
 #include "training/update_options.hpp"
 
 #include <msstream/runtime/checker.hpp>
@@ -21,7 +22,9 @@ namespace ms = msstream;
 using ms::cli::RuntimeChoice;
 
 /// The command-line options of the program train_wdl, with their defaults.
-struct TrainOptions : ms::cli::StreamOptions, ms::training::UpdateOptions {
+struct TrainOptions : ms::cli::StreamOptions,
+                      ms::training::UpdateOptions,
+                      ms::training::RankOptions {
   std::string data;
   msstream::datasets::DataFormat format = msstream::datasets::DataFormat::automatic;
   std::int64_t rows = 400'000;
@@ -48,6 +51,9 @@ struct TrainOptions : ms::cli::StreamOptions, ms::training::UpdateOptions {
   std::string trace;
   std::string overlap;
   bool quiet = false;
+
+  /// Returns the options of one of the ranks, of which those but rank 0 print and write nothing.
+  [[nodiscard]] TrainOptions of_rank(int rank) const;
 };
 
 /// Reads the options from arguments and environment. Throws cli::UsageError for values that are

@@ -7,6 +7,7 @@
 #include "train_options.hpp"
 #include "training/click_batch.hpp"
 #include "training/epoch_plan.hpp"
+#include "training/ranks.hpp"
 #include "wide_deep.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -29,29 +30,33 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace train_wdl {
 
-/// Trains a Wide & Deep model, tests it after each epoch, and reports the results.
+/// Trains a Wide & Deep model, tests it after each epoch, and reports the results. One rank of a
+/// training on several, which share the data if they are threads.
 template <ms::Runtime R>
 class Trainer {
  public:
-  Trainer(TrainOptions const& options, TrainingData data, typename R::Options const& runtime = {})
+  Trainer(TrainOptions const& options,
+          TrainingData& data,
+          ms::comm::World const& world,
+          typename R::Options const& runtime = {})
       : options_(options),
-        data_(std::move(data)),
-        device_(ms::DeviceOptions<R>{.runtime = runtime, .reduce_waits = !options.no_reduce_waits}),
-        pool_(device_,
-              {.groups = options.stream_groups,
-               .merge_streams = options.merge_streams,
-               .launch_threads = options.launch_threads,
-               .launch_thread_count = options.launch_thread_count}),
+        data_(data),
+        device_(ms::training::device_of<R>(
+            world, {.runtime = runtime, .reduce_waits = !options.no_reduce_waits})),
+        pool_(device_, pool_options(options)),
         trunk_(pool_[0]),
         tape_(device_),
         model_(device_, shape_of(options, data_)),
+        ranks_(device_, model_.parameters(), {world, options.parallel, options.reproducible}),
         optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
+    if (ranks_.has_halves()) {
+      second_pool_.emplace(device_, pool_options(options));
+    }
     optimizer_.add(model_.parameters());
     plan_ = {.rows = data_.training_rows,
              .loader = {.batch_size = options.batch,
@@ -64,7 +69,7 @@ class Trainer {
 
   nlohmann::ordered_json run() {
     if (!options_.resume.empty()) {
-      plan_.loader.start = load_checkpoint(options_, data_, model_, optimizer_);
+      plan_.loader.start = resume();
       step_ = plan_.loader.start->batches;
       ms::require(
           step_ <= last_step(),
@@ -77,14 +82,21 @@ class Trainer {
     traced_step_ = std::min(first_step_ + kStepsBeforeTrace, last_step() - 1);
     reported_step_ =
         std::clamp(last_step() - kReportedSteps - 1, first_step_, first_step_ + kStepsBeforeTrace);
-    Feed feed(device_, pool_[0], data_.training.take(), plan_.loader);
+    std::deque<Feed> feeds;  ///< of this rank's parts of a batch
+    for (auto const& loader : ranks_.loaders_of_parts(plan_.loader)) {
+      feeds.emplace_back(device_,
+                         pool_[0],
+                         ranks_.is_alone() ? data_.training.take() : data_.training.reader(),
+                         loader);
+    }
     auto epochs = nlohmann::ordered_json::array();
     while (step_ < last_step()) {
-      epochs.push_back(train_epoch(feed));
+      epochs.push_back(train_epoch(feeds));
     }
     if (!options_.save.empty()) {
-      ms::cli::attempt_output(
-          "--save", [&] { save_checkpoint(options_, data_, model_, optimizer_, feed.position()); });
+      ms::cli::attempt_output("--save", [&] {
+        save_checkpoint(options_, data_, model_, optimizer_, feeds.front().position());
+      });
     }
     auto const waits = device_.wait_counts();
     auto const memory = device_.memory_statistics();
@@ -106,12 +118,52 @@ class Trainer {
   /// The number of steps that the host may be ahead of the last loss that it has read.
   static constexpr std::size_t kStepsAhead = 2;
 
+  /// What this rank has of a batch.
+  struct OwnRows {
+    std::vector<std::optional<DeviceBatch<R>>> parts;  ///< null: the part has no rows
+    std::vector<std::int64_t> rows = {};               ///< of each part
+    std::int64_t all_rows = 0;                         ///< of all ranks
+  };
+
+  /// Loads the checkpoint to resume from, and returns its position. The ranks do it in turn, since
+  /// those that are threads share the transforms that it loads.
+  ms::data::LoaderPosition resume() {
+    ms::data::LoaderPosition position;
+    for (int rank = 0; rank < ranks_.world().size(); ++rank) {
+      if (rank == ranks_.world().rank()) {
+        position = load_checkpoint(options_, data_, model_, optimizer_);
+      }
+      ranks_.wait_for_all();
+    }
+    return position;
+  }
+
+  [[nodiscard]] OwnRows next_rows(std::deque<Feed>& feeds) const {
+    OwnRows own;
+    for (auto& feed : feeds) {
+      auto const batch = feed.next();
+      own.rows.push_back(batch->rows());
+      own.parts.push_back(batch->rows() == 0 ? std::nullopt : std::optional(batch_of(*batch)));
+    }
+    auto const in_epoch = step_ % plan_.batches_per_epoch();
+    own.all_rows =
+        std::min(plan_.loader.batch_size, plan_.rows - in_epoch * plan_.loader.batch_size);
+    return own;
+  }
+
   [[nodiscard]] DeviceBatch<R> batch_of(ms::data::DeviceBatch<R> const& fed) const {
     auto const rows = fed.shape_rows();
     auto const all = ms::training::click_batch(data_.columns, fed);
     return {all.keys.reshaped({data_.columns.fields(), rows}),
             all.continuous,
             all.labels.reshaped({rows, 1})};
+  }
+
+  static ms::StreamPoolOptions pool_options(TrainOptions const& options) {
+    return {.groups = options.stream_groups,
+            .merge_streams = options.merge_streams,
+            .launch_threads = options.launch_threads,
+            .launch_thread_count = options.launch_thread_count};
   }
 
   static WideDeepShape shape_of(TrainOptions const& options, TrainingData const& data) {
@@ -130,7 +182,7 @@ class Trainer {
 
   /// Trains to the end of the epoch that step_ is in, or to the last step, and then tests the
   /// model.
-  nlohmann::ordered_json train_epoch(Feed& feed) {
+  nlohmann::ordered_json train_epoch(std::deque<Feed>& feeds) {
     std::int64_t const epoch = step_ / plan_.batches_per_epoch();
     std::int64_t const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
     std::int64_t const rows_to_do = std::min((end - step_) * plan_.loader.batch_size, plan_.rows);
@@ -139,9 +191,9 @@ class Trainer {
     std::int64_t rows = 0;
     auto const started = Clock::now();
     auto const train_one = [&] {
-      auto const batch = feed.next();
-      train_step(batch_of(*batch));
-      rows += batch->rows();
+      auto const own = next_rows(feeds);
+      train_step(own);
+      rows += own.all_rows;
       ++step_;
       harvest_losses(kStepsAhead);
       progress.update(
@@ -171,24 +223,26 @@ class Trainer {
     return result;
   }
 
-  void train_step(DeviceBatch<R> const& batch) {
+  void train_step(OwnRows const& own) {
     bool const traced = !options_.trace.empty() && step_ == traced_step_;
     if (traced) {
       pool_.synchronize();
       device_.start_spans();
     }
     ms::PinnedArray<float, R> staged(device_, 1);
-    ms::copy(staged, options_.capture ? replay(batch) : train(batch));
+    ms::copy(staged, options_.capture ? replay(own) : train(own));
     pending_losses_.push_back(std::move(staged));
     if (traced) {
       ms::cli::write_output("--trace", options_.trace, device_.stop_spans().trace_json());
     }
   }
 
-  /// Issues a step, and returns its loss.
-  ms::Tensor<float, R> train(DeviceBatch<R> const& batch) {
-    auto loss = model_.loss(tape_, pool_, batch);
-    tape_.backward(loss);
+  /// Issues a step, and returns the loss of the whole batch.
+  ms::Tensor<float, R> train(OwnRows const& own) {
+    auto loss = ranks_.backward(tape_, own.rows, own.all_rows, [&](int part) {
+      auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
+      return model_.loss(tape_, pool, *own.parts[static_cast<std::size_t>(part)]);
+    });
     optimizer_.step(tape_);
     tape_.clear();
     return loss;
@@ -197,17 +251,25 @@ class Trainer {
   /// Issues a step by a replay, which costs the host one launch, and returns its loss. The first
   /// full batch trains eagerly, and so does the last batch of an epoch if it is smaller; the second
   /// full batch is captured.
-  ms::Tensor<float, R> replay(DeviceBatch<R> const& batch) {
-    if (batch.labels.shape()[0] != plan_.loader.batch_size) {
-      return train(batch);
+  ms::Tensor<float, R> replay(OwnRows const& own) {
+    if (own.all_rows != plan_.loader.batch_size) {
+      return train(own);
     }
     if (!inputs_) {
-      inputs_ = DeviceBatch<R>{like(batch.keys), like(batch.continuous), like(batch.labels)};
-      return train(batch);
+      inputs_ = OwnRows{{}, own.rows, own.all_rows};
+      for (auto const& part : own.parts) {
+        inputs_->parts.push_back(
+            DeviceBatch<R>{like(part->keys), like(part->continuous), like(part->labels)});
+      }
+      return train(own);
     }
-    ms::copy(inputs_->keys, batch.keys);
-    ms::copy(inputs_->continuous, batch.continuous);
-    ms::copy(inputs_->labels, batch.labels);
+    for (std::size_t part = 0; part < own.parts.size(); ++part) {
+      auto const& inputs = *inputs_->parts[part];
+      auto const& batch = *own.parts[part];
+      ms::copy(inputs.keys, batch.keys);
+      ms::copy(inputs.continuous, batch.continuous);
+      ms::copy(inputs.labels, batch.labels);
+    }
     if (!captured_) {
       captured_.emplace(device_, [this] { captured_loss_ = train(*inputs_); });
     }
@@ -248,16 +310,21 @@ class Trainer {
     Feed feed(device_,
               pool_[0],
               data_.held_out.reader(),
-              {.batch_size = kTestBatchRows,
-               .threads = options_.reader_threads,
-               .transforms = data_.transforms});
-    ms::metrics::Auc auc(device_, {.capacity = rows});
+              ranks_.loader_to_evaluate({.batch_size = kTestBatchRows,
+                                         .threads = options_.reader_threads,
+                                         .transforms = data_.transforms}));
+    bool const alone = ranks_.is_alone();
+    ms::metrics::Auc auc(
+        device_, {.capacity = ranks_.rows_to_evaluate(rows, kTestBatchRows), .weighted = !alone});
     ms::metrics::LogLoss log_loss(device_);
     ms::metrics::MetricSet const metrics(auc, log_loss);
     while (auto const fed = feed.next()) {
       auto const batch = batch_of(*fed);
       auto const logits = model_.forward(tape_, pool_, batch);
-      metrics.update(logits, batch.labels);
+      metrics.update(
+          {.scores = ranks_.of_all_ranks(logits),
+           .labels = ranks_.of_all_ranks(batch.labels),
+           .weights = alone ? std::nullopt : std::optional(ranks_.of_all_ranks(fed->mask()))});
     }
     auto const area = auc.value();
     nlohmann::ordered_json result;
@@ -289,20 +356,22 @@ class Trainer {
   static constexpr std::int64_t kReportedSteps = 3;
 
   TrainOptions const& options_;
-  TrainingData data_;
+  TrainingData& data_;
   ms::Device<R> device_;
   ms::StreamPool<R> pool_;
   ms::StreamScope<R> trunk_;  ///< all work outside branches runs on group 0
   ms::GradientTape<R> tape_;
   WideDeep<R> model_;
+  ms::training::Ranks<R> ranks_;
+  std::optional<ms::StreamPool<R>> second_pool_;  ///< of the second half of a batch
   ms::Optimizer<R> optimizer_;
   ms::report::ProgressLine::Style progress_style_;
   ms::training::EpochPlan plan_;
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;
-  std::int64_t reported_step_ = 0;        ///< the first one for the report on overlap
-  std::optional<DeviceBatch<R>> inputs_;  ///< what the captured step reads
+  std::int64_t reported_step_ = 0;  ///< the first one for the report on overlap
+  std::optional<OwnRows> inputs_;   ///< what the captured step reads
   std::optional<ms::Tensor<float, R>> captured_loss_;
   std::optional<ms::CapturedStep<R>> captured_;
   std::deque<ms::PinnedArray<float, R>> pending_losses_;

@@ -4,17 +4,28 @@
 #include "train_options.hpp"
 #include "training_data.hpp"
 
+#include <msstream/comm/world.hpp>
+
 #include <nlohmann/json_fwd.hpp>
 
 namespace train_wdl {
 
-/// Trains as the options say, writes the files that they name, and returns the report. Throws if
-/// training fails.
-nlohmann::ordered_json train_on_host(TrainOptions const& options, TrainingData data);
-nlohmann::ordered_json train_on_cuda(TrainOptions const& options, TrainingData data);
+/// Trains one rank as the options say, writes the files that they name, and returns the report.
+/// Ranks that are threads share the data; a rank that is alone takes the training rows out of it.
+/// Throws if training fails.
+nlohmann::ordered_json train_on_host(TrainOptions const& options,
+                                     TrainingData& data,
+                                     ms::comm::World const& world);
+nlohmann::ordered_json train_on_cuda(TrainOptions const& options,
+                                     TrainingData& data,
+                                     ms::comm::World const& world);
 /// Trains on a checking runtime, writes the files that the options name, and returns the report, in
 /// which "check" has the findings. Throws if training fails.
-nlohmann::ordered_json train_checked_on_host(TrainOptions const& options, TrainingData data);
-nlohmann::ordered_json train_checked_on_cuda(TrainOptions const& options, TrainingData data);
+nlohmann::ordered_json train_checked_on_host(TrainOptions const& options,
+                                             TrainingData& data,
+                                             ms::comm::World const& world);
+nlohmann::ordered_json train_checked_on_cuda(TrainOptions const& options,
+                                             TrainingData& data,
+                                             ms::comm::World const& world);
 
 }  // namespace train_wdl

@@ -133,7 +133,10 @@ TEST_F(TrainPleProgram, help_tells_of_every_option) {
                "experts",
                "expert-hidden",
                "expert-outputs",
-               "tower-hidden"});
+               "tower-hidden",
+               "ranks",
+               "parallel",
+               "reproducible"});
 }
 
 TEST_F(TrainPleProgram, results_go_to_stdout) {

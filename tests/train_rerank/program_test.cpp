@@ -220,7 +220,10 @@ TEST_F(TrainRerankProgram, help_tells_of_every_option) {
                "item-groups",
                "width",
                "tower-hidden",
-               "targets"});
+               "targets",
+               "ranks",
+               "parallel",
+               "reproducible"});
 }
 
 TEST_F(TrainRerankProgram, results_go_to_stdout) {

@@ -7,17 +7,34 @@
 #include <msstream/tensor/detail/typed.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <source_location>
+#include <string_view>
+#include <utility>
 
 namespace msstream {
+
+/// Tells whether the bits of the gradients depend on the number of ranks.
+enum class Reproducible : std::uint8_t { same_rank_count, any_rank_count };
+
+[[nodiscard]] constexpr std::string_view name_of(Reproducible reproducible) {
+  return reproducible == Reproducible::same_rank_count ? "same_rank_count" : "any_rank_count";
+}
 
 struct DataParallelOptions {
   /// Gradients are put together into buckets of at most this size, except for a gradient that is
   /// larger by itself. Small buckets start earlier, and cost a latency each.
   std::int64_t bucket_bytes = std::int64_t{25} << 20U;
-  /// mean, or sum.
+  /// mean, or sum: over the ranks, or over the parts of DataParallel::backward_in_parts().
   comm::Reduction reduction = comm::Reduction::mean;
+  /// any_rank_count: a batch consists of `parts` parts, whatever the number of ranks, and the sums
+  /// over parts have an order that does not depend on who computes them. So any number of ranks
+  /// that divides `parts` gives the same bits. Needs DataParallel::backward_in_parts().
+  Reproducible reproducible = Reproducible::same_rank_count;
+  /// The parts of a batch with any_rank_count: a power of two, which the number of ranks divides.
+  int parts = 8;
 };
 
 namespace detail {
@@ -30,7 +47,15 @@ class AnyDataParallel {
                   DataParallelOptions const& options,
                   std::source_location issued_at);
 
+  [[nodiscard]] int parts() const noexcept;
+  [[nodiscard]] int own_parts() const noexcept { return parts() / communicator_.size(); }
+  [[nodiscard]] int first_part() const noexcept { return communicator_.rank() * own_parts(); }
+
   void backward(AnyTape& tape, Floats const& loss, std::source_location issued_at) const;
+  [[nodiscard]] Floats backward_in_parts(
+      AnyTape& tape,
+      std::function<std::optional<Floats>(int part)> const& part_loss,
+      std::source_location issued_at) const;
   [[nodiscard]] Floats weighted(AnyTape& tape,
                                 Floats const& loss,
                                 Floats const& samples,
@@ -73,9 +98,10 @@ class DataParallel {
  public:
   /// Copies the values of rank 0 to the parameters and buffers of all other ranks, except for
   /// frozen ones. Blocks the host until all ranks have called it. Throws std::invalid_argument for
-  /// a bucket size below 1, for a reduction other than mean and sum, and, on all ranks, if their
-  /// parameters or options differ: the message has the first difference. The communicator then
-  /// stays usable.
+  /// a bucket size below 1, for a reduction other than mean and sum, with any_rank_count for parts
+  /// that are no power of two or that the number of ranks does not divide, and, on all ranks, if
+  /// their parameters or options differ: the message has the first difference. The communicator
+  /// then stays usable.
   explicit DataParallel(Parameters<R> const& parameters,
                         comm::Communicator<R> const& communicator,
                         DataParallelOptions const& options = {},
@@ -93,11 +119,49 @@ class DataParallel {
   /// lookup, and if an operation that noted only some of its inputs adds a gradient after its
   /// bucket. Also throws what GradientTape::backward() and the collectives throw. The other ranks
   /// then get a PeerLost when this rank's communicator ends. Throws std::logic_error on all ranks
-  /// if a table is frozen on some of them only.
+  /// if a table is frozen on some of them only, and with any_rank_count.
   void backward(GradientTape<R>& tape,
                 Tensor<float, R> const& loss,
                 std::source_location issued_at = std::source_location::current()) const {
     body_.backward(tape, loss, issued_at);
+  }
+
+  /// The number of parts of a batch: DataParallelOptions::parts with any_rank_count, otherwise the
+  /// number of ranks.
+  [[nodiscard]] int parts() const noexcept { return body_.parts(); }
+  /// The number of parts that each rank computes.
+  [[nodiscard]] int own_parts() const noexcept { return body_.own_parts(); }
+  /// The first part that this rank computes; the others follow it.
+  [[nodiscard]] int first_part() const noexcept { return body_.first_part(); }
+
+  /// Trains on this rank's parts of a batch: calls `part_loss(part)` for each of own_parts() parts
+  /// from first_part() on, which records the operations of the part's samples on the tape and
+  /// returns their loss, or nothing if the part has no samples, and plays each back before the
+  /// next. Then leaves the mean or the sum of the gradients of all parts on the tape, as backward()
+  /// does. Returns the mean or the sum of their losses, a scalar that is equal on all ranks.
+  ///
+  ///     auto const loss = parallel.backward_in_parts(tape, [&](int part) {
+  ///       return std::optional(model.loss(tape, batches[part - parallel.first_part()]));
+  ///     });
+  ///
+  /// If a loss is a mean over samples, and the parts have different numbers of them, multiply it by
+  /// samples * parts() / samples of the batch, or, for the sum, by samples / samples of the batch.
+  /// A part without samples counts as zeros, and touches no row of a table.
+  ///
+  /// The operations of a part must not depend on the other parts of this rank. With any_rank_count,
+  /// the bits are then those of any other number of ranks. Throws what backward() and `part_loss`
+  /// throw, std::invalid_argument if a loss is not a scalar, and std::logic_error after another
+  /// backward() since the tape's clear().
+  template <class PartLoss>
+  [[nodiscard]] Tensor<float, R> backward_in_parts(
+      GradientTape<R>& tape,
+      PartLoss&& part_loss,
+      std::source_location issued_at = std::source_location::current()) const {
+    auto const loss_of = [&](int part) -> std::optional<detail::Floats> {
+      std::optional<Tensor<float, R>> loss = part_loss(part);
+      return loss ? std::optional<detail::Floats>(*std::move(loss)) : std::nullopt;
+    };
+    return detail::typed<R>(body_.backward_in_parts(tape, loss_of, issued_at));
   }
 
   /// Returns `loss`, the mean over this rank's samples, times the number of samples over its mean

@@ -50,15 +50,7 @@ RowGradients<AnyRuntime> own_rows(TableGradient const& gradient,
   if (auto const* const own = std::get_if<RowGradients<AnyRuntime>>(&gradient)) {
     return *own;
   }
-  return padded_rows(gradient, width, view_of(gradient).capacity, issued_at);
-}
-
-RowGradients<AnyRuntime> padded_rows(TableGradient const& gradient,
-                                     std::int64_t width,
-                                     std::int64_t capacity,
-                                     std::source_location issued_at) {
   auto args = merge_args(gradient, width);
-  args.capacity = capacity;
   auto const& device = device_of(gradient);
   RowGradients<AnyRuntime> rows{TensorOf<std::int64_t>(device, {args.capacity}),
                                 TensorOf<std::int64_t>(device, {}),
@@ -74,6 +66,23 @@ RowGradients<AnyRuntime> padded_rows(TableGradient const& gradient,
       {},
       issued_at);
   return rows;
+}
+
+void copy_rows(TableGradient const& gradient,
+               TensorOf<std::int64_t> const& ids,
+               Floats const& values,
+               std::source_location issued_at) {
+  auto args = merge_args(gradient, values.shape()[1]);
+  args.capacity = ids.count();
+  args.merged_ids = ids.data();
+  args.merged_values = values.data();
+  issue(
+      "rows_of_table",
+      reads_of(gradient),
+      writes(ids, values),
+      [args](auto stream) { kernels::merge_rows(stream, args); },
+      {},
+      issued_at);
 }
 
 RowGradients<AnyRuntime> sum_of_rows(TensorOf<std::int64_t> const& ids,

@@ -17,12 +17,13 @@ namespace msstream::ops::detail {
 [[nodiscard]] RowGradients<AnyRuntime> own_rows(TableGradient const& gradient,
                                                 std::int64_t width,
                                                 std::source_location issued_at);
-/// Copies the rows of a gradient to the beginning of tensors of `capacity` rows, at least as many
-/// as have a gradient. The ids behind them are -1, and the values behind them are not written.
-[[nodiscard]] RowGradients<AnyRuntime> padded_rows(TableGradient const& gradient,
-                                                   std::int64_t width,
-                                                   std::int64_t capacity,
-                                                   std::source_location issued_at);
+/// Copies the rows of a gradient to the beginning of `ids` [capacity] and `values` [capacity,
+/// columns], whose capacity is at least the number of rows that have a gradient. The ids behind
+/// them become -1, and the values behind them are not written.
+void copy_rows(TableGradient const& gradient,
+               TensorOf<std::int64_t> const& ids,
+               Floats const& values,
+               std::source_location issued_at);
 /// Returns the gradient of a table of `rows` rows from ids, of which any may be equal or -1, and
 /// their values [ids, width]. Adds the values of equal ids in their order.
 [[nodiscard]] RowGradients<AnyRuntime> sum_of_rows(TensorOf<std::int64_t> const& ids,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "step/parallel/equal_parameters.hpp"
 #include "step/parallel/gradient_buckets.hpp"
+#include "step/parallel/loss_of_parts.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -10,98 +12,84 @@
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 
-#include <fmt/core.h>
-
-#include <algorithm>
-#include <cstdint>
+#include <bit>
+#include <functional>
+#include <optional>
 #include <source_location>
-#include <sstream>
-#include <string>
-#include <utility>
+#include <stdexcept>
 #include <vector>
 
 namespace msstream::detail {
 
 using comm::Reduction;
 
-namespace {
-
-/// Returns a line with the options, and one for each parameter.
-[[nodiscard]] std::string list_of(Parameters<AnyRuntime> const& parameters,
-                                  DataParallelOptions const& options) {
-  using Kind = Parameters<AnyRuntime>::Kind;
-  auto text = fmt::format(
-      "the {} of buckets of {} bytes", name_of(options.reduction), options.bucket_bytes);
-  for (auto const& entry : parameters.entries()) {
-    text += fmt::format("\n{}{} '{}', {} {}",
-                        entry.is_frozen ? "the frozen " : "the ",
-                        entry.kind == Kind::dense   ? "dense parameter"
-                        : entry.kind == Kind::table ? "table"
-                                                    : "buffer",
-                        entry.name,
-                        entry.dtype,
-                        entry.shape);
-  }
-  return text;
-}
-
-[[nodiscard]] std::vector<std::string> lines_of(std::string const& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) {
-    lines.push_back(std::move(line));
-  }
-  return lines;
-}
-
-/// Throws std::invalid_argument, with the first difference, unless all ranks have equal lists.
-void require_equal(std::vector<std::string> const& lists) {
-  auto const other =
-      std::ranges::find_if(lists, [&](auto const& list) { return list != lists[0]; });
-  if (other == lists.end()) {
-    return;
-  }
-  auto of_first = lines_of(lists[0]);
-  auto of_other = lines_of(*other);
-  auto const lines = std::max(of_first.size(), of_other.size());
-  of_first.resize(lines, "no more parameters");
-  of_other.resize(lines, "no more parameters");
-  auto const [first, second] = std::ranges::mismatch(of_first, of_other);
-  throw_invalid_argument(
-      fmt::format("DataParallel: rank 0 has {}, and rank {} has {}; expected equal options, and "
-                  "equal parameters in the same order, on all ranks",
-                  *first,
-                  other - lists.begin(),
-                  *second));
-}
-
-}  // namespace
-
 AnyDataParallel::AnyDataParallel(Parameters<AnyRuntime> const& parameters,
                                  comm::detail::AnyCommunicator const& communicator,
                                  DataParallelOptions const& options,
                                  std::source_location issued_at)
     : parameters_(parameters), communicator_(communicator), options_(options) {
-  require(options.bucket_bytes >= 1,
-          "DataParallel: buckets of {} bytes; expected at least 1",
-          options.bucket_bytes);
-  require(options.reduction == Reduction::mean || options.reduction == Reduction::sum,
-          "DataParallel: the {} of gradients; expected mean or sum",
-          name_of(options.reduction));
-  require_equal(communicator.exchange(list_of(parameters, options)));
-  parameters.for_each([&](std::string const&, AnyTensor const& tensor, auto) {
-    if (!tensor.immutable()) {
-      comm::detail::broadcast(communicator, tensor, 0, issued_at);
-    }
-  });
+  if (options.reproducible == Reproducible::any_rank_count) {
+    require(options.parts >= 1 && std::has_single_bit(static_cast<unsigned>(options.parts)) &&
+                options.parts % communicator.size() == 0,
+            "DataParallel: batches of {} parts on {} ranks; expected a power of two that the "
+            "number of ranks divides",
+            options.parts,
+            communicator.size());
+  }
+  make_equal(parameters, communicator, options, issued_at);
+}
+
+int AnyDataParallel::parts() const noexcept {
+  return options_.reproducible == Reproducible::any_rank_count ? options_.parts
+                                                               : communicator_.size();
 }
 
 void AnyDataParallel::backward(AnyTape& tape,
                                Floats const& loss,
                                std::source_location issued_at) const {
-  GradientBuckets buckets(tape, parameters_, communicator_, options_, issued_at);
+  if (options_.reproducible == Reproducible::any_rank_count) {
+    throw std::logic_error(
+        "DataParallel: backward() with any_rank_count; call backward_in_parts(), which has as many "
+        "parts of a batch for any number of ranks");
+  }
+  GradientBuckets buckets(tape, parameters_, communicator_, options_, parts(), issued_at);
+  buckets.watch_last_part();
   tape.backward(loss, issued_at);
-  buckets.finish();
+  buckets.exchange(true);
+  buckets.put_on_tape();
+}
+
+Floats AnyDataParallel::backward_in_parts(
+    AnyTape& tape,
+    std::function<std::optional<Floats>(int part)> const& part_loss,
+    std::source_location issued_at) const {
+  if (tape.backward_count() != 0) {
+    throw std::logic_error(
+        "DataParallel: backward_in_parts() after another backward of this tape; call clear()");
+  }
+  GradientBuckets buckets(tape, parameters_, communicator_, options_, parts(), issued_at);
+  std::vector<std::optional<Floats>> losses;
+  for (int part = first_part(); part < first_part() + own_parts(); ++part) {
+    auto const loss = part_loss(part);
+    bool const is_last = part + 1 == first_part() + own_parts();
+    if (is_last) {
+      buckets.watch_last_part();
+    }
+    if (loss) {
+      tape.backward(*loss, issued_at);
+    }
+    losses.push_back(loss);
+    if (is_last) {
+      buckets.exchange(loss.has_value());
+      buckets.put_on_tape();
+    } else {
+      buckets.keep_part(loss.has_value());
+    }
+  }
+  // To an optimizer, the parts are one backward.
+  tape.state().backward_count = 1;
+  tape.state().stepped.clear();
+  return loss_of_parts(tape.state().device, losses, communicator_, options_.reduction, issued_at);
 }
 
 Floats AnyDataParallel::weighted(AnyTape& tape,

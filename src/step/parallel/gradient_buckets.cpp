@@ -20,16 +20,22 @@ namespace {
 /// Kernels read gradients that begin at multiples of this many elements four at a time.
 constexpr std::int64_t kAlignment = 4;
 
+[[nodiscard]] std::int64_t next_multiple(std::int64_t count, std::int64_t of) {
+  return (count + of - 1) / of * of;
+}
+
 }  // namespace
 
 GradientBuckets::GradientBuckets(AnyTape& tape,
                                  Parameters<AnyRuntime> const& parameters,
                                  comm::detail::AnyCommunicator const& communicator,
                                  DataParallelOptions const& options,
+                                 int parts_of_all,
                                  std::source_location issued_at)
     : tape_(tape),
       communicator_(communicator),
-      reduction_(options.reduction),
+      options_(options),
+      parts_of_all_(parts_of_all),
       issued_at_(issued_at) {
   std::vector<Part> parts;
   parameters.for_each([&](std::string const& name, AnyTensor const& tensor, auto kind) {
@@ -49,15 +55,18 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
       bytes = 0;
     }
     bytes += own;
-    buckets_.back().push_back(std::move(part));
+    buckets_.back().parts.push_back(std::move(part));
   }
   for (auto& bucket : buckets_) {
-    for (auto& part : bucket) {
+    for (auto& part : bucket.parts) {
       parts_.emplace(MemoryRange::of(part.parameter.any()), &part);
     }
   }
-  find_readers(tape.state());
-  tape.state().watch = this;
+}
+
+void GradientBuckets::watch_last_part() {
+  find_readers(tape_.state());
+  tape_.state().watch = this;
 }
 
 GradientBuckets::~GradientBuckets() {
@@ -79,7 +88,7 @@ void GradientBuckets::find_readers(TapeState const& state) {
     }
   }
   for (auto& bucket : buckets_) {
-    for (auto& part : bucket) {
+    for (auto& part : bucket.parts) {
       part.reader = std::min(part.reader, unknown);
     }
   }
@@ -101,38 +110,124 @@ void GradientBuckets::before_gradient(MemoryRange const& elements) {
 }
 
 void GradientBuckets::after_operation(std::size_t left) {
-  while (issued_ < buckets_.size() && std::ranges::all_of(buckets_[issued_], [&](auto const& part) {
-           return is_complete(part, left);
-         })) {
-    issue(buckets_[issued_]);
+  while (issued_ < buckets_.size() &&
+         std::ranges::all_of(buckets_[issued_].parts,
+                             [&](auto const& part) { return is_complete(part, left); })) {
+    issue(buckets_[issued_], true);
     ++issued_;
   }
 }
 
-void GradientBuckets::issue(Bucket& bucket) {
-  AnyStreamScope const scope(communicator_.group(), {}, issued_at_);
-  NameScope const names("data_parallel");
+Floats GradientBuckets::in_one(Bucket const& bucket, bool has_samples) const {
+  // Each rank exchanges an equal part of a bucket, which begins at a multiple of kAlignment.
+  auto const multiple = kAlignment * communicator_.size();
   std::vector<Floats> blocks;
   std::int64_t count = 0;
-  for (auto const& part : bucket) {
+  auto const fill_up = [&](std::int64_t to) {
+    if (to != count) {
+      blocks.emplace_back(bucket.parts.front().parameter.device(), Shape{1, to - count});
+      fill_any(blocks.back().any(), 0, issued_at_);
+      count = to;
+    }
+  };
+  for (auto const& part : bucket.parts) {
     auto const own = part.parameter.count();
-    blocks.push_back(tape_.gradient(part.parameter, issued_at_).reshaped({1, own}));
-    count += own;
-    if (auto const rest = count % kAlignment; rest != 0) {
-      Floats const gap(part.parameter.device(), {1, kAlignment - rest});
-      fill_any(gap.any(), 0, issued_at_);
-      blocks.push_back(gap);
-      count += kAlignment - rest;
+    if (has_samples) {
+      blocks.push_back(tape_.gradient(part.parameter, issued_at_).reshaped({1, own}));
+      count += own;
+      fill_up(next_multiple(count, kAlignment));
+    } else {
+      count += next_multiple(own, kAlignment);
     }
   }
-  auto const all = ops::detail::concat(blocks, issued_at_).reshaped({count});
-  comm::detail::all_reduce(communicator_, all.any(), reduction_, issued_at_);
+  auto const whole = next_multiple(count, multiple);
+  if (!has_samples) {
+    count = 0;
+  }
+  fill_up(whole);
+  return ops::detail::concat(blocks, issued_at_).reshaped({count});
+}
+
+Floats GradientBuckets::over_all_parts(Floats const& own) const {
+  auto const ranks = communicator_.size();
+  if (options_.reproducible == Reproducible::same_rank_count) {
+    comm::detail::all_reduce(communicator_, own.any(), options_.reduction, issued_at_);
+    return options_.reduction == comm::Reduction::mean && parts_of_all_ > ranks
+               ? ops::detail::scale(
+                     own, static_cast<float>(ranks) / static_cast<float>(parts_of_all_), issued_at_)
+               : own;
+  }
+  PartSums sums;
+  if (ranks == 1) {
+    sums.add(own, issued_at_);
+  } else {
+    Floats const of_ranks(own.device(), own.shape());
+    comm::detail::all_to_all(communicator_, own.any(), of_ranks.any(), issued_at_);
+    auto const count = own.count() / ranks;
+    for (int rank = 0; rank < ranks; ++rank) {
+      sums.add(of_ranks.rows(rank * count, (rank + 1) * count), issued_at_);
+    }
+  }
+  auto sum = sums.take();
+  if (options_.reduction == comm::Reduction::mean) {
+    sum = ops::detail::scale(sum, 1 / static_cast<float>(parts_of_all_), issued_at_);
+  }
+  if (ranks == 1) {
+    return sum;
+  }
+  Floats const all(own.device(), own.shape());
+  comm::detail::all_gather(communicator_, sum.any(), all.any(), issued_at_);
+  return all;
+}
+
+void GradientBuckets::issue(Bucket& bucket, bool has_samples) {
+  AnyStreamScope const scope(communicator_.group(), {}, issued_at_);
+  NameScope const names("data_parallel");
+  bucket.sums.add(in_one(bucket, has_samples), issued_at_);
+  auto const all = over_all_parts(bucket.sums.take());
   std::int64_t begin = 0;
-  for (auto& part : bucket) {
+  for (auto& part : bucket.parts) {
     auto const end = begin + part.parameter.count();
     part.reduced = all.rows(begin, end).reshaped(part.parameter.shape());
-    begin = (end + kAlignment - 1) / kAlignment * kAlignment;
+    begin = next_multiple(end, kAlignment);
   }
+}
+
+void GradientBuckets::keep_part(bool has_samples) {
+  if (has_samples) {
+    require_all();
+  }
+  {
+    AnyStreamScope const scope(communicator_.group(), {}, issued_at_);
+    NameScope const names("data_parallel");
+    for (auto& bucket : buckets_) {
+      bucket.sums.add(in_one(bucket, has_samples), issued_at_);
+    }
+  }
+  keep_rows(has_samples);
+  for (auto const& bucket : buckets_) {
+    for (auto const& part : bucket.parts) {
+      take_off(part.parameter.any());
+    }
+  }
+  for (auto const& table : tables_) {
+    take_off(table.weights);
+  }
+}
+
+void GradientBuckets::keep_rows(bool has_samples) {
+  auto& rows = rows_.emplace_back();
+  for (auto const& table : tables_) {
+    rows.push_back(table.weights.immutable() || !has_samples
+                       ? std::nullopt
+                       : tape_.lookup_gradient(table.weights, issued_at_));
+  }
+}
+
+void GradientBuckets::take_off(AnyTensor const& parameter) {
+  auto const range = MemoryRange::of(parameter);
+  tape_.state().gradients.remove_overlaps(range);
+  tape_.state().row_gradients.remove_overlaps(range);
 }
 
 void GradientBuckets::require_all() const {
@@ -145,7 +240,7 @@ void GradientBuckets::require_all() const {
     }
   }
   for (auto const& bucket : buckets_) {
-    for (auto const& part : bucket) {
+    for (auto const& part : bucket.parts) {
       auto const& tensor = part.parameter.any();
       if (!part.reduced && !tape_.has_gradient(tensor)) {
         throw std::logic_error(
@@ -159,26 +254,64 @@ void GradientBuckets::require_all() const {
   }
 }
 
-void GradientBuckets::finish() {
-  require_all();
-  after_operation(0);
-  exchange_rows(tape_, tables_, communicator_, reduction_, issued_at_);
-  replace();
-}
-
-void GradientBuckets::replace() {
-  auto& state = tape_.state();
+void GradientBuckets::exchange(bool has_samples) {
+  if (has_samples) {
+    require_all();
+  }
+  for (; issued_ < buckets_.size(); ++issued_) {
+    issue(buckets_[issued_], has_samples);
+  }
+  keep_rows(has_samples);
+  auto const factor =
+      options_.reduction == comm::Reduction::mean ? 1 / static_cast<float>(parts_of_all_) : 1.0F;
+  exchange_rows(tape_.state(), tables_, rows_, communicator_, factor, issued_at_);
   for (auto const& bucket : buckets_) {
-    for (auto const& part : bucket) {
-      auto const range = MemoryRange::of(part.parameter.any());
-      state.gradients.remove_overlaps(range);
-      state.row_gradients.remove_overlaps(range);
+    for (auto const& part : bucket.parts) {
+      take_off(part.parameter.any());
     }
   }
+}
+
+GradientBuckets::Gradients GradientBuckets::take() {
+  Gradients all;
   for (auto const& bucket : buckets_) {
-    for (auto const& part : bucket) {
+    for (auto const& part : bucket.parts) {
+      all.dense.push_back(*part.reduced);
+    }
+  }
+  for (auto const& table : tables_) {
+    all.rows.push_back(table.weights.immutable()
+                           ? std::nullopt
+                           : tape_.lookup_gradient(table.weights, issued_at_));
+    take_off(table.weights);
+  }
+  return all;
+}
+
+void GradientBuckets::put_on_tape(std::optional<Gradients> const& before) {
+  auto& state = tape_.state();
+  std::size_t number = 0;
+  for (auto const& bucket : buckets_) {
+    for (auto const& part : bucket.parts) {
+      auto const reduced =
+          before ? ops::detail::add(std::vector{before->dense[number], *part.reduced}, issued_at_)
+                 : *part.reduced;
       state.gradients.emplace(MemoryRange::of(part.parameter.any()),
-                              {part.parameter.block(), GradientSum(*part.reduced, issued_at_)});
+                              {part.parameter.block(), GradientSum(reduced, issued_at_)});
+      ++number;
+    }
+  }
+  for (std::size_t i = 0; before && i < tables_.size(); ++i) {
+    auto const& weights = tables_[i].weights;
+    std::vector<TapeState::Lookup> lookups;
+    for (auto const& rows : {before->rows[i], tape_.lookup_gradient(weights, issued_at_)}) {
+      if (rows) {
+        lookups.push_back({weights.shape(), *rows});
+      }
+    }
+    if (!lookups.empty()) {
+      take_off(weights);
+      state.row_gradients.emplace(MemoryRange::of(weights), {weights.block(), std::move(lookups)});
     }
   }
   state.is_reduced = true;

@@ -27,12 +27,12 @@ using comm::detail::AnyCommunicator;
 /// Stands for the capacity of a frozen table.
 constexpr std::int64_t kFrozen = -1;
 
-/// Runs what is issued meanwhile on the group of a gradient's lookup, if there is one.
-class ScopeOfLookup {
+/// Runs what is issued meanwhile on a group, if there is one.
+class ScopeOfGroup {
  public:
-  ScopeOfLookup(std::optional<LookupGradient> const& own, std::source_location issued_at) {
-    if (own && own->group != nullptr) {
-      scope_.emplace(own->group, StreamScopeOptions{}, issued_at);
+  ScopeOfGroup(std::shared_ptr<StreamGroup> const& group, std::source_location issued_at) {
+    if (group != nullptr) {
+      scope_.emplace(group, StreamScopeOptions{}, issued_at);
     }
   }
 
@@ -40,41 +40,58 @@ class ScopeOfLookup {
   std::optional<AnyStreamScope> scope_;
 };
 
-/// The gradient of one table, on this rank and then on all.
+/// The gradients of one table, on this rank and then on all.
 struct Exchanged {
   NamedTable const* table;
-  std::optional<LookupGradient> own;
+  std::vector<LookupGradient const*> own;          ///< of each part; null if it has none
   std::optional<TensorOf<std::int64_t>> ids = {};  ///< of all ranks
   std::optional<Floats> values = {};
 
   [[nodiscard]] std::int64_t capacity() const {
-    return table->weights.immutable() ? kFrozen
-           : own                      ? ops::detail::view_of(own->rows).capacity
-                                      : 0;
+    std::int64_t most = table->weights.immutable() ? kFrozen : 0;
+    for (auto const* part : own) {
+      most = part == nullptr ? most : std::max(most, ops::detail::view_of(part->rows).capacity);
+    }
+    return most;
+  }
+  /// The group of the first lookup; null if there is none.
+  [[nodiscard]] std::shared_ptr<StreamGroup> group() const {
+    auto const first = std::ranges::find_if(own, [](auto const* part) { return part != nullptr; });
+    return first == own.end() ? nullptr : (*first)->group;
   }
   void gather(std::int64_t capacity,
               AnyCommunicator const& communicator,
               std::source_location issued_at) {
-    ScopeOfLookup const scope(own, issued_at);
+    ScopeOfGroup const scope(group(), issued_at);
     auto const& device = table->weights.device();
     auto const width = table->weights.shape()[1];
-    TensorOf<std::int64_t> part_of_ids(device, {capacity});
-    Floats part_of_values(device, {capacity, width});
-    if (own) {
-      auto const padded = ops::detail::padded_rows(own->rows, width, capacity, issued_at);
-      part_of_ids = padded.ids;
-      part_of_values = padded.values;
-    } else {
-      fill_any(part_of_ids.any(), 0xFF, issued_at);  // -1
-      fill_any(part_of_values.any(), 0, issued_at);
+    auto const count = static_cast<std::int64_t>(own.size()) * capacity;
+    TensorOf<std::int64_t> const own_ids(device, {count});
+    Floats const own_values(device, {count, width});
+    std::int64_t begin = 0;
+    for (auto const* part : own) {
+      auto const part_ids = own_ids.rows(begin, begin + capacity);
+      auto const part_values = own_values.rows(begin, begin + capacity);
+      begin += capacity;
+      if (part != nullptr) {
+        ops::detail::copy_rows(part->rows, part_ids, part_values, issued_at);
+      } else {
+        fill_any(part_ids.any(), 0xFF, issued_at);  // -1
+        fill_any(part_values.any(), 0, issued_at);
+      }
     }
-    ids.emplace(device, Shape{communicator.size() * capacity});
-    values.emplace(device, Shape{communicator.size() * capacity, width});
-    comm::detail::all_gather(communicator, part_of_ids.any(), ids->any(), issued_at);
-    comm::detail::all_gather(communicator, part_of_values.any(), values->any(), issued_at);
+    if (communicator.size() == 1) {
+      ids = own_ids;
+      values = own_values;
+      return;
+    }
+    ids.emplace(device, Shape{communicator.size() * count});
+    values.emplace(device, Shape{communicator.size() * count, width});
+    comm::detail::all_gather(communicator, own_ids.any(), ids->any(), issued_at);
+    comm::detail::all_gather(communicator, own_values.any(), values->any(), issued_at);
   }
   void put_on(TapeState& state, float factor, std::source_location issued_at) const {
-    ScopeOfLookup const scope(own, issued_at);
+    ScopeOfGroup const scope(group(), issued_at);
     auto const& weights = table->weights;
     auto rows = ops::detail::sum_of_rows(*ids, *values, weights.shape()[0], issued_at);
     if (factor != 1) {
@@ -82,9 +99,8 @@ struct Exchanged {
     }
     auto const range = MemoryRange::of(weights);
     state.row_gradients.remove_overlaps(range);
-    state.row_gradients.emplace(
-        range,
-        {weights.block(), {{weights.shape(), {std::move(rows), own ? own->group : nullptr}}}});
+    state.row_gradients.emplace(range,
+                                {weights.block(), {{weights.shape(), {std::move(rows), group()}}}});
   }
 };
 
@@ -129,20 +145,22 @@ struct Exchanged {
 
 }  // namespace
 
-void exchange_rows(AnyTape& tape,
+void exchange_rows(TapeState& state,
                    std::vector<NamedTable> const& tables,
+                   std::vector<RowsOfPart> const& parts,
                    AnyCommunicator const& communicator,
-                   comm::Reduction reduction,
+                   float factor,
                    std::source_location issued_at) {
-  if (tables.empty() || communicator.size() == 1) {
+  if (tables.empty() || (communicator.size() == 1 && parts.size() == 1 && factor == 1)) {
     return;
   }
   NameScope const names("data_parallel");
   std::vector<Exchanged> all;
-  for (auto const& table : tables) {
-    all.push_back({&table,
-                   table.weights.immutable() ? std::nullopt
-                                             : tape.lookup_gradient(table.weights, issued_at)});
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    auto& exchanged = all.emplace_back(Exchanged{&tables[i], {}});
+    for (auto const& part : parts) {
+      exchanged.own.push_back(part[i] ? &*part[i] : nullptr);
+    }
   }
   auto const capacities = largest_capacities(all, communicator);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -150,11 +168,9 @@ void exchange_rows(AnyTape& tape,
       all[i].gather(std::min(capacities[i], tables[i].weights.shape()[0]), communicator, issued_at);
     }
   }
-  auto const factor =
-      reduction == comm::Reduction::mean ? 1 / static_cast<float>(communicator.size()) : 1.0F;
   for (auto const& exchanged : all) {
     if (exchanged.ids) {
-      exchanged.put_on(tape.state(), factor, issued_at);
+      exchanged.put_on(state, factor, issued_at);
     }
   }
 }

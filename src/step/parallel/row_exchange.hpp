@@ -4,9 +4,9 @@
 #include "step/tape_state.hpp"
 
 #include <msstream/comm/detail/any_communicator.hpp>
-#include <msstream/comm/reduction.hpp>
-#include <msstream/step/gradient_tape.hpp>
+#include <msstream/tensor/detail/any_tensor.hpp>
 
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -19,19 +19,26 @@ struct NamedTable {
   AnyTensor weights;
 };
 
-/// Replaces the row-sparse gradients of the tables by their mean or sum over the ranks: gathers the
-/// ids and rows of all ranks, and merges them in the order of the ranks. A rank that has no
-/// gradient of a table takes part with no rows. Tables that no rank has a gradient of, and frozen
-/// ones, are left alone.
+/// The row-sparse gradients of all tables, in their order, in one part of a batch.
+using RowsOfPart = std::vector<std::optional<LookupGradient>>;
+
+/// Puts the sum of the row-sparse gradients of the tables over all parts of all ranks, times
+/// `factor`, on the tape, in the place of those that it has: gathers the ids and rows of all ranks,
+/// and merges them in the order of the ranks and of their parts. `parts` are those of this rank, as
+/// many on each rank. A part that has no gradient of a table takes part with no rows. Tables that
+/// no part has a gradient of, and frozen ones, are left alone, and so are all if there is one part
+/// and the factor is 1.
 ///
 /// All ranks must call it for the same tables, frozen or not: throws std::logic_error otherwise, on
-/// all ranks, with the name of the first table that differs. Gathers as many rows of a table as the
-/// lookups of any rank may have touched. The host waits for the hosts of the other ranks to learn
-/// that number, but for no device. Asynchronous otherwise; deterministic; capture-safe.
-void exchange_rows(AnyTape& tape,
+/// all ranks, with the name of the first table that differs. Gathers, for each part, as many rows
+/// of a table as the lookups of any part may have touched. The host waits for the hosts of the
+/// other ranks to learn that number, but for no device. Asynchronous otherwise; deterministic;
+/// capture-safe.
+void exchange_rows(TapeState& state,
                    std::vector<NamedTable> const& tables,
+                   std::vector<RowsOfPart> const& parts,
                    comm::detail::AnyCommunicator const& communicator,
-                   comm::Reduction reduction,
+                   float factor,
                    std::source_location issued_at);
 
 }  // namespace msstream::detail

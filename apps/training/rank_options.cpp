@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training/rank_options.hpp"
+
+#include <msstream/runtime/default_runtime.hpp>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <exception>
+#include <stdexcept>
+
+namespace msstream::training {
+
+namespace {
+
+constexpr int kMostRanks = 1024;
+
+[[nodiscard]] comm::World world_of_process() {
+  try {
+    return comm::World::from_environment();
+  } catch (std::invalid_argument const& error) {
+    throw cli::UsageError(error.what());
+  }
+}
+
+/// Returns the numbers up to `parts` that divide it, a power of two, such as "1, 2, 4 or 8".
+[[nodiscard]] std::string divisors_text(int parts) {
+  std::string text = "1";
+  for (int divisor = 2; divisor <= parts; divisor *= 2) {
+    text += fmt::format("{}{}", divisor == parts ? " or " : ", ", divisor);
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_options(cli::Options& options, RankOptions& chosen) {
+  options.group("Ranks");
+  options.add<int>("--ranks",
+                   chosen.ranks,
+                   "that train together, as threads of this process, on CUDA each with a GPU; 0: "
+                   "the processes that torchrun, mpirun or srun has started, otherwise one",
+                   {0, kMostRanks});
+  options.add_choice("--parallel",
+                     chosen.parallel,
+                     {{"data", Parallel::data}, {"half_batches", Parallel::half_batches}},
+                     "how ranks divide the work: by the rows of each batch; half_batches: those of "
+                     "a rank in two halves, whose collectives run beside each other's computation");
+  options.add_choice("--reproducible",
+                     chosen.reproducible,
+                     {{"same_rank_count", Reproducible::same_rank_count},
+                      {"any_rank_count", Reproducible::any_rank_count}},
+                     "whether 1, 2, 4 and 8 ranks give the same bits; slower");
+}
+
+void check_ranks(RankOptions& chosen, std::int64_t batch) {
+  chosen.process = world_of_process();
+  if (chosen.are_processes() && chosen.ranks != 0 && chosen.ranks != chosen.process.size()) {
+    throw cli::UsageError(fmt::format("--ranks {}: this process is {}; expected {}, or no --ranks",
+                                      chosen.ranks,
+                                      comm::to_string(chosen.process),
+                                      chosen.process.size()));
+  }
+  if (chosen.are_processes()) {
+    chosen.ranks = chosen.process.size();
+  } else if (chosen.ranks == 0) {
+    chosen.ranks = 1;
+  }
+  if (chosen.parallel == Parallel::half_batches &&
+      chosen.reproducible == Reproducible::any_rank_count) {
+    throw cli::UsageError(
+        "--parallel half_batches: does not go with --reproducible any_rank_count, since the halves "
+        "are those of a number of ranks; expected same_rank_count");
+  }
+  auto const parts = chosen.parts();
+  if (chosen.ranks > parts || parts % chosen.ranks != 0) {
+    throw cli::UsageError(fmt::format("--reproducible any_rank_count on {} ranks; expected {}",
+                                      chosen.ranks,
+                                      divisors_text(parts)));
+  }
+  if (batch % parts != 0) {
+    throw cli::UsageError(
+        fmt::format("--batch {}: rows of all ranks together; expected a multiple of {}, the {}",
+                    batch,
+                    parts,
+                    chosen.parallel == Parallel::half_batches ? "halves of all ranks"
+                    : parts == chosen.ranks                   ? "number of ranks"
+                                            : "parts of --reproducible any_rank_count"));
+  }
+}
+
+void refuse_with_ranks(RankOptions const& chosen,
+                       std::vector<std::pair<bool, std::string>> const& options) {
+  for (auto const& [is_chosen, text] : options) {
+    if (is_chosen && chosen.ranks > 1) {
+      throw cli::UsageError(fmt::format("{}; expected one rank, found {}", text, chosen.ranks));
+    }
+  }
+}
+
+void require_devices([[maybe_unused]] RankOptions const& chosen,
+                     [[maybe_unused]] cli::StreamOptions const& streams) {
+#if MSSTREAM_CUDA
+  if (streams.runtime != cli::RuntimeChoice::cuda || chosen.ranks == 1) {
+    return;
+  }
+  auto const gpus = Cuda::device_count();
+  if (!chosen.are_processes() && chosen.ranks > gpus) {
+    throw cli::UsageError(
+        fmt::format("--ranks {}: each rank needs a GPU of its own; expected 1 to {}, the GPUs of "
+                    "this machine, or --runtime host",
+                    chosen.ranks,
+                    gpus));
+  }
+  if (chosen.are_processes() && gpus > 1 && chosen.process.local_rank() >= gpus) {
+    throw cli::UsageError(fmt::format(
+        "{}: each rank needs a GPU of its own, and this machine has {}; start at most as many "
+        "ranks, or choose --runtime host",
+        comm::to_string(chosen.process),
+        gpus));
+  }
+#endif
+}
+
+nlohmann::ordered_json describe(RankOptions const& chosen) {
+  return {{"ranks", chosen.ranks},
+          {"parallel", chosen.parallel == Parallel::data ? "data" : "half_batches"},
+          {"reproducible", name_of(chosen.reproducible)}};
+}
+
+std::string ranks_text(RankOptions const& chosen) {
+  return chosen.ranks == 1 ? ""
+                           : fmt::format("; {} ranks, which are {}",
+                                         chosen.ranks,
+                                         chosen.are_processes() ? "processes" : "threads");
+}
+
+void on_ranks(RankOptions const& chosen, std::function<void(comm::World const&)> const& function) {
+  if (chosen.are_processes() || chosen.ranks == 1) {
+    function(chosen.process);
+    return;
+  }
+  try {
+    comm::run_as_threads(chosen.ranks, function);
+  } catch (comm::PeerLost const& lost) {
+    std::rethrow_if_nested(lost);
+    throw;
+  }
+}
+
+}  // namespace msstream::training

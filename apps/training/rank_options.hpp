@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/options.hpp"
+#include "cli/stream_options.hpp"
+
+#include <msstream/comm/world.hpp>
+#include <msstream/step/data_parallel.hpp>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// The command-line options for a training on several ranks, which training programs share.
+namespace msstream::training {
+
+/// How the ranks divide a training. data: by the rows of each batch; half_batches: the same, with
+/// the rows of a rank in two halves, which are in flight at once.
+enum class Parallel : std::uint8_t { data, half_batches };
+
+struct RankOptions {
+  /// The number of ranks. 0 before check_ranks(): those that a launcher has started, otherwise one.
+  int ranks = 0;
+  Parallel parallel = Parallel::data;
+  Reproducible reproducible = Reproducible::same_rank_count;
+  /// This process among those that a launcher has started; set by check_ranks().
+  comm::World process = {};
+
+  /// Returns the number of parts into which a batch is cut, each of which is computed by itself.
+  [[nodiscard]] int parts() const noexcept {
+    return reproducible == Reproducible::any_rank_count ? DataParallelOptions{}.parts
+           : parallel == Parallel::half_batches         ? 2 * ranks
+                                                        : ranks;
+  }
+  /// Returns whether the ranks are processes that a launcher has started.
+  [[nodiscard]] bool are_processes() const noexcept { return process.size() > 1; }
+};
+
+/// Adds the options for the ranks, under the title "Ranks".
+void add_options(cli::Options& options, RankOptions& chosen);
+
+/// Reads which rank this process is, and stores the number of ranks. Throws UsageError for
+/// contradictions between the option and the variables of a launcher, for a number of ranks that
+/// the options do not allow, and unless each part of a batch of `batch` rows has as many.
+void check_ranks(RankOptions& chosen, std::int64_t batch);
+/// Throws UsageError if there are several ranks and one of the options is chosen. `options` are
+/// pairs of whether it is, and of text such as "--check: checks one rank".
+void refuse_with_ranks(RankOptions const& chosen,
+                       std::vector<std::pair<bool, std::string>> const& options);
+/// Throws UsageError if CUDA is chosen and there are fewer GPUs than ranks.
+void require_devices(RankOptions const& chosen, cli::StreamOptions const& streams);
+
+/// Returns the options as JSON, for a program's report.
+[[nodiscard]] nlohmann::ordered_json describe(RankOptions const& chosen);
+/// Returns text for the first line of a program, such as "; 4 ranks, which are threads". Empty for
+/// one rank.
+[[nodiscard]] std::string ranks_text(RankOptions const& chosen);
+
+/// Calls `function(world)` on each rank of this process: on one, or on threads. If a rank throws,
+/// the others end, and its exception is thrown.
+void on_ranks(RankOptions const& chosen, std::function<void(comm::World const&)> const& function);
+
+}  // namespace msstream::training

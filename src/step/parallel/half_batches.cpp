@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/parallel/equal_parameters.hpp"
+#include "step/parallel/gradient_buckets.hpp"
+#include "step/parallel/loss_of_parts.hpp"
+#include "step/tape_state.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/step/half_batches.hpp>
+#include <msstream/stream/detail/any_stream_scope.hpp>
+
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace msstream::detail {
+
+AnyHalfBatches::AnyHalfBatches(Parameters<AnyRuntime> const& parameters,
+                               std::array<comm::detail::AnyCommunicator, 2> communicators,
+                               DataParallelOptions const& options,
+                               std::source_location issued_at)
+    : parameters_(parameters), communicators_(std::move(communicators)), options_(options) {
+  require(options.reproducible == Reproducible::same_rank_count,
+          "HalfBatches: {}; expected same_rank_count: the halves are those of a number of ranks",
+          name_of(options.reproducible));
+  make_equal(parameters, communicators_[0], options, issued_at);
+}
+
+Floats AnyHalfBatches::backward(AnyTape& tape,
+                                AnyStreamPool const& pool,
+                                std::function<std::optional<Floats>(int half)> const& half_loss,
+                                std::source_location issued_at) const {
+  if (tape.backward_count() != 0) {
+    throw std::logic_error("HalfBatches: after another backward of this tape; call clear()");
+  }
+  auto const parts = 2 * communicators_[0].size();
+  std::vector<std::optional<Floats>> losses;
+  std::optional<GradientBuckets::Gradients> first;
+  for (int half = 0; half < 2; ++half) {
+    AnyStreamScope const scope(pool.group(half), {.include_grad = true}, issued_at);
+    auto const& communicator = communicators_[static_cast<std::size_t>(half)];
+    auto const loss = half_loss(half);
+    GradientBuckets buckets(tape, parameters_, communicator, options_, parts, issued_at);
+    buckets.watch_last_part();
+    if (loss) {
+      tape.backward(*loss, issued_at);
+    }
+    buckets.exchange(loss.has_value());
+    if (half == 0) {
+      first = buckets.take();
+    } else {
+      buckets.put_on_tape(first);
+    }
+    losses.push_back(loss);
+  }
+  // To an optimizer, the halves are one backward.
+  tape.state().backward_count = 1;
+  tape.state().stepped.clear();
+  return loss_of_parts(
+      tape.state().device, losses, communicators_[1], options_.reduction, issued_at);
+}
+
+}  // namespace msstream::detail

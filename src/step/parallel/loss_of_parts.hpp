@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/comm/detail/any_communicator.hpp>
+#include <msstream/tensor/detail/typed.hpp>
+
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <vector>
+
+namespace msstream::detail {
+
+/// Returns the mean or the sum of the losses of all parts of all ranks, a scalar, in an order of
+/// additions that depends on the number of parts alone. `losses` are those of this rank's parts, at
+/// least one, and as many on each rank; null counts as 0. Issued to the communicator's group.
+[[nodiscard]] Floats loss_of_parts(std::shared_ptr<DeviceState> const& device,
+                                   std::vector<std::optional<Floats>> const& losses,
+                                   comm::detail::AnyCommunicator const& communicator,
+                                   comm::Reduction reduction,
+                                   std::source_location issued_at);
+
+}  // namespace msstream::detail

@@ -23,7 +23,8 @@ struct ShardSlot {
   std::int32_t table;
   std::int32_t hotness;
   std::int32_t message;
-  std::int32_t reports;  ///< 1 in the first slot of the table, which reports its bad ids, otherwise 0
+  std::int32_t
+      reports;  ///< 1 in the first slot of the table, which reports its bad ids, otherwise 0
 };
 
 struct ShardMessage {
@@ -68,7 +69,7 @@ struct SentBagsArgs {
   std::int64_t slot_count;
   ShardMessage const* messages;  ///< [message_count], in device memory
   std::int64_t message_count;
-  std::int64_t most_bags;        ///< of a table in a message; those from bags.bags on are empty
+  std::int64_t most_bags;  ///< of a table in a message; those from bags.bags on are empty
   ShardBags bags;
   IdReport report;    ///< of bad ids and bad bags
   IdReport overflow;  ///< of bags whose ids do not fit into a message

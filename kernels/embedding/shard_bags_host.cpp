@@ -68,8 +68,7 @@ void sent_lengths(HostStream stream, SentBagsArgs const& args, std::int64_t* len
         auto const& slot = args.slots[place / args.most_bags];
         auto const bag = place % args.most_bags;
         auto const number = slot.table * args.bags.bags + bag;
-        PlaceRange const range =
-            bag < existing ? args.bags.places_of(slot, bag) : PlaceRange{0, 0};
+        PlaceRange const range = bag < existing ? args.bags.places_of(slot, bag) : PlaceRange{0, 0};
         if (bag < existing && slot.reports != 0 && args.bags.is_bad(number)) {
           report_bad_bag(args, number);
         }

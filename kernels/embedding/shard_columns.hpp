@@ -17,7 +17,7 @@ struct ColumnSource {
 };
 
 struct JoinedColumnsArgs {
-  float const* messages;     ///< message r begins at r * stride
+  float const* messages;       ///< message r begins at r * stride
   std::int64_t const* widths;  ///< [ranks], in device memory
   std::int64_t stride;
   float const* own;  ///< [rows, own_width]: rows that the rank has looked up itself

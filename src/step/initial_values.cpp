@@ -121,13 +121,19 @@ void fill_with_initial_values(AnyTensor const& parameter,
               "than 0",
               name,
               deviation);
-      return ops::detail::fill_truncated_normal(
-          parameter, key, mean, deviation, mean - 2 * deviation, mean + 2 * deviation, issued_at, block);
+      return ops::detail::fill_truncated_normal(parameter,
+                                                key,
+                                                mean,
+                                                deviation,
+                                                mean - 2 * deviation,
+                                                mean + 2 * deviation,
+                                                issued_at,
+                                                block);
     case Kind::uniform_by_fan_in:
     case Kind::uniform_by_fan_sum: {
       require_at_least_0("gain", gain, name);
-      auto const limit = static_cast<float>(
-          std::sqrt(3.0) * deviation_of(initializer, fans_of(whole, name)));
+      auto const limit =
+          static_cast<float>(std::sqrt(3.0) * deviation_of(initializer, fans_of(whole, name)));
       return ops::detail::fill_uniform(parameter, key, -limit, limit, issued_at, block);
     }
     case Kind::normal_by_fan_in:

@@ -50,16 +50,15 @@ class AnyShardedTables {
   [[nodiscard]] std::vector<TableSpec> const& tables() const noexcept;
   [[nodiscard]] TablePlan const& plan() const noexcept;
   [[nodiscard]] std::int64_t width() const noexcept;
-  [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(
-      ops::TableBags<AnyRuntime> const& bags, std::source_location issued_at) const;
+  [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(ops::TableBags<AnyRuntime> const& bags,
+                                                             std::source_location issued_at) const;
   [[nodiscard]] Floats lookup(AnyTape* tape,
                               std::shared_ptr<ExchangedIds const> const& ids,
                               std::source_location issued_at) const;
   void add_to(Optimizer<AnyRuntime>& optimizer,
               ops::ParameterGroup const& group,
               std::source_location issued_at) const;
-  void for_each_part(
-      std::function<void(std::string const&, AnyTensor const&)> const& visit) const;
+  void for_each_part(std::function<void(std::string const&, AnyTensor const&)> const& visit) const;
 
  private:
   std::shared_ptr<ShardedTablesState> state_;
@@ -96,10 +95,10 @@ class ShardedIds {
 /// A row begins with the values that it has in a table of Parameters of the same name, seed, shape
 /// and initializer, whatever the plan and the number of ranks. Results are those of
 /// ops::embedding_lookup() in ops::EmbeddingTables; for row_wise tables the sums of the ranks are
-/// added in the order of the ranks, and then divided by the number of ids of the whole bag for mean,
-/// and by its root for sqrtn. The gradient of a row has the bits that a lookup of the samples of all
-/// ranks, in the order of the ranks, gives in one table. A column_wise part is a table of its own
-/// for rules with one number a row, as ops::OptimizerKind::rowwise_adagrad.
+/// added in the order of the ranks, and then divided by the number of ids of the whole bag for
+/// mean, and by its root for sqrtn. The gradient of a row has the bits that a lookup of the samples
+/// of all ranks, in the order of the ranks, gives in one table. A column_wise part is a table of
+/// its own for rules with one number a row, as ops::OptimizerKind::rowwise_adagrad.
 ///
 /// Lookups and backwards are collectives: all ranks call them in the same order, also a rank
 /// without samples, and the loss of each rank must depend on the result. All samples of a rank
@@ -114,9 +113,10 @@ class ShardedTables {
   /// Allocates and fills the parts of this rank. Blocks the host until all ranks have called it,
   /// and not within a capture. Without a plan, table number t is table_wise on rank t modulo the
   /// number of ranks. Throws std::invalid_argument for what require_tables() and require_plan()
-  /// refuse, for a plan for another number of ranks, for most_samples below 1, for a reduction other
-  /// than mean and sum, for OutOfRange::count, and, on all ranks, if tables, plans or options differ
-  /// between ranks: the message has the first difference. The communicator then stays usable.
+  /// refuse, for a plan for another number of ranks, for most_samples below 1, for a reduction
+  /// other than mean and sum, for OutOfRange::count, and, on all ranks, if tables, plans or options
+  /// differ between ranks: the message has the first difference. The communicator then stays
+  /// usable.
   ShardedTables(std::vector<TableSpec> tables,
                 comm::Communicator<R> const& communicator,
                 ShardedTablesOptions const& options,
@@ -135,9 +135,9 @@ class ShardedTables {
 
   /// Sends the ids of this rank's samples to the ranks that have their rows. `bags` has those of
   /// all tables, in the order of the specs, as for ops::EmbeddingTables. Issued to the
-  /// communicator's group: the ids of the next batch can be exchanged while other work runs, because
-  /// ids depend on no weights. Asynchronous; capture-safe. Throws std::invalid_argument for more
-  /// samples than most_samples, shapes other than those of TableBags, and weights.
+  /// communicator's group: the ids of the next batch can be exchanged while other work runs,
+  /// because ids depend on no weights. Asynchronous; capture-safe. Throws std::invalid_argument for
+  /// more samples than most_samples, shapes other than those of TableBags, and weights.
   [[nodiscard]] ShardedIds<R> exchange(
       ops::TableBags<R> const& bags,
       std::source_location issued_at = std::source_location::current()) const {

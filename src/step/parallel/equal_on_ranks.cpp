@@ -37,13 +37,14 @@ void require_equal_on_ranks(char const* caller,
   of_first.resize(lines, "nothing more");
   of_other.resize(lines, "nothing more");
   auto const [first, second] = std::ranges::mismatch(of_first, of_other);
-  throw_invalid_argument(fmt::format("{}: rank 0 has {}, and rank {} has {}; expected equal {} on "
-                                     "all ranks",
-                                     caller,
-                                     *first,
-                                     other - texts.begin(),
-                                     *second,
-                                     what));
+  throw_invalid_argument(
+      fmt::format("{}: rank 0 has {}, and rank {} has {}; expected equal {} on "
+                  "all ranks",
+                  caller,
+                  *first,
+                  other - texts.begin(),
+                  *second,
+                  what));
 }
 
 }  // namespace msstream::detail

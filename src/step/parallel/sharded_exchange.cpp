@@ -80,19 +80,17 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   auto read = ops::detail::Reads();
   ops::detail::add_bags(bags, read);
   auto written = writes(lengths);
-  kernels::SentBagsArgs args{.slots = slots_,
-                             .slot_count = slots,
-                             .messages = messages_,
-                             .message_count = messages,
-                             .most_bags = most_bags,
-                             .bags = bags_for_kernels(bags),
-                             .report = ops::detail::id_report("ShardedTables",
-                                                              *device_,
-                                                              options_.out_of_range,
-                                                              std::nullopt,
-                                                              written),
-                             .overflow = ops::detail::id_report(
-                                 "ShardedTables: the most ids of a message, by TableSpec::hotness",
+  kernels::SentBagsArgs args{
+      .slots = slots_,
+      .slot_count = slots,
+      .messages = messages_,
+      .message_count = messages,
+      .most_bags = most_bags,
+      .bags = bags_for_kernels(bags),
+      .report = ops::detail::id_report(
+          "ShardedTables", *device_, options_.out_of_range, std::nullopt, written),
+      .overflow =
+          ops::detail::id_report("ShardedTables: the most ids of a message, by TableSpec::hotness",
                                  *device_,
                                  ops::OutOfRange::trap,
                                  std::nullopt,

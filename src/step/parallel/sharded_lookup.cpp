@@ -69,15 +69,14 @@ Floats ShardedTablesState::pooled_for_all(ExchangedIds const& ids,
   if (!divided_) {
     return padding;
   }
-  auto const bags = Bags{
-      ids.received->ids,
-      ids.received->batch,
-      ops::detail::AnyIds(TensorOf<std::int64_t>(OfKnownType(), ids.received->offsets->any())
-                              .rows(0, divided_->tables() * ids.received->batch + 1))};
-  Floats const pooled(
-      OfKnownType(),
-      ops::detail::embedding_lookup(
-          DType::float32, *divided_, bags, {.argmax = argmax}, issued_at));
+  auto const bags =
+      Bags{ids.received->ids,
+           ids.received->batch,
+           ops::detail::AnyIds(TensorOf<std::int64_t>(OfKnownType(), ids.received->offsets->any())
+                                   .rows(0, divided_->tables() * ids.received->batch + 1))};
+  Floats const pooled(OfKnownType(),
+                      ops::detail::embedding_lookup(
+                          DType::float32, *divided_, bags, {.argmax = argmax}, issued_at));
   auto const by_rank = pooled.reshaped({ranks(), most_bags * width});
   return rest == 0 ? by_rank : ops::detail::concat({by_rank, padding}, issued_at);
 }
@@ -93,20 +92,19 @@ Floats ShardedTablesState::join(ExchangedIds const& ids,
       read.add(**tensor);
     }
   }
-  kernels::JoinedColumnsArgs const args{
-      .messages = received ? received->data() : nullptr,
-      .widths = widths_,
-      .stride = options_.most_samples * layout_.widest,
-      .own = of_replicated ? of_replicated->data() : nullptr,
-      .own_width = layout_.replicated_width,
-      .ranks = static_cast<std::int32_t>(ranks()),
-      .sources = sources_,
-      .first_sources = first_sources_,
-      .divisor_tables = divisor_tables_,
-      .divisors = ids.divisors ? ids.divisors->data() : nullptr,
-      .rows = ids.samples,
-      .columns = layout_.width,
-      .output = output.data()};
+  kernels::JoinedColumnsArgs const args{.messages = received ? received->data() : nullptr,
+                                        .widths = widths_,
+                                        .stride = options_.most_samples * layout_.widest,
+                                        .own = of_replicated ? of_replicated->data() : nullptr,
+                                        .own_width = layout_.replicated_width,
+                                        .ranks = static_cast<std::int32_t>(ranks()),
+                                        .sources = sources_,
+                                        .first_sources = first_sources_,
+                                        .divisor_tables = divisor_tables_,
+                                        .divisors = ids.divisors ? ids.divisors->data() : nullptr,
+                                        .rows = ids.samples,
+                                        .columns = layout_.width,
+                                        .output = output.data()};
   issue(
       "joined_columns",
       read,
@@ -131,20 +129,19 @@ void ShardedTablesState::send_back(AnyTape& tape,
     read.add(*ids.divisors);
   }
   bool const is_mean = options_.reduction == comm::Reduction::mean;
-  kernels::SpreadColumnsArgs const args{
-      .gradient = gradient.data(),
-      .rows = ids.samples,
-      .columns = layout_.width,
-      .ranks = ranks(),
-      .most_bags = most_bags,
-      .widths = gradient_widths_,
-      .first_columns = first_gradient_sources_,
-      .sources = gradient_sources_,
-      .divisor_tables = divisor_tables_,
-      .divisors = ids.divisors ? ids.divisors->data() : nullptr,
-      .scale = is_mean ? 1 / static_cast<float>(ranks()) : 1.0F,
-      .messages = sent.data(),
-      .stride = stride};
+  kernels::SpreadColumnsArgs const args{.gradient = gradient.data(),
+                                        .rows = ids.samples,
+                                        .columns = layout_.width,
+                                        .ranks = ranks(),
+                                        .most_bags = most_bags,
+                                        .widths = gradient_widths_,
+                                        .first_columns = first_gradient_sources_,
+                                        .sources = gradient_sources_,
+                                        .divisor_tables = divisor_tables_,
+                                        .divisors = ids.divisors ? ids.divisors->data() : nullptr,
+                                        .scale = is_mean ? 1 / static_cast<float>(ranks()) : 1.0F,
+                                        .messages = sent.data(),
+                                        .stride = stride};
   issue(
       "spread_columns",
       read,
@@ -164,19 +161,16 @@ void ShardedTablesState::send_back(AnyTape& tape,
     of_blocks = *ops::detail::split(received, widths, {true, false}, issued_at)[0];
   }
   auto const rows = std::make_shared<ops::TablesRowGradients<AnyRuntime> const>(
-      ops::detail::embedding_tables_gradient(
-          *all_,
-          *ids.received,
-          of_blocks.reshaped({ranks() * most_bags, width}).any(),
-          argmax,
-          issued_at));
+      ops::detail::embedding_tables_gradient(*all_,
+                                             *ids.received,
+                                             of_blocks.reshaped({ranks() * most_bags, width}).any(),
+                                             argmax,
+                                             issued_at));
   for (std::int64_t t = 0; t < all_->tables(); ++t) {
-    tape.add_table_part(parts_[static_cast<std::size_t>(t)].weights,
-                        {rows,
-                         t,
-                         all_->first_row(t),
-                         ops::detail::most_rows_of(*all_, *ids.received, t)},
-                        issued_at);
+    tape.add_table_part(
+        parts_[static_cast<std::size_t>(t)].weights,
+        {rows, t, all_->first_row(t), ops::detail::most_rows_of(*all_, *ids.received, t)},
+        issued_at);
   }
 }
 

@@ -103,14 +103,13 @@ T const* ShardedTablesState::uploaded(std::vector<T> const& values,
     return nullptr;
   }
   auto const bytes = values.size() * sizeof(T);
-  arrays_.emplace_back(
-      OfKnownType(),
-      upload(device_,
-             DType::uint8,
-             values.data(),
-             bytes,
-             {static_cast<std::int64_t>(bytes)},
-             issued_at));
+  arrays_.emplace_back(OfKnownType(),
+                       upload(device_,
+                              DType::uint8,
+                              values.data(),
+                              bytes,
+                              {static_cast<std::int64_t>(bytes)},
+                              issued_at));
   arrays_.back().freeze();
   return reinterpret_cast<T const*>(arrays_.back().data());
 }

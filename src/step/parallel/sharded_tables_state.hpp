@@ -37,8 +37,8 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
                      TablePlan plan,
                      std::source_location issued_at);
 
-  [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(
-      ops::TableBags<AnyRuntime> const& bags, std::source_location issued_at) const;
+  [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(ops::TableBags<AnyRuntime> const& bags,
+                                                             std::source_location issued_at) const;
   [[nodiscard]] Floats lookup(AnyTape* tape,
                               std::shared_ptr<ExchangedIds const> const& ids,
                               std::source_location issued_at) const;

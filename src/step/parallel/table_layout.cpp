@@ -97,10 +97,11 @@ void TableLayout::make_messages(std::vector<TableSpec> const& tables, std::int64
     add_message(replicated);
   }
   auto const most = std::numeric_limits<std::int32_t>::max();
-  require(message_stride <= most / static_cast<std::int64_t>(ranks.size()),
-          "ShardedTables: messages of {} numbers between {} ranks; expected less than 2^31 together",
-          message_stride,
-          ranks.size());
+  require(
+      message_stride <= most / static_cast<std::int64_t>(ranks.size()),
+      "ShardedTables: messages of {} numbers between {} ranks; expected less than 2^31 together",
+      message_stride,
+      ranks.size());
 }
 
 void TableLayout::make_columns(std::vector<TableSpec> const& tables, TablePlan const& plan) {
@@ -138,16 +139,15 @@ void TableLayout::make_columns(std::vector<TableSpec> const& tables, TablePlan c
     first_sources.push_back(static_cast<std::int32_t>(sources.size()));
   }
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    bool const divides = plan.tables[t].sharding == Sharding::row_wise &&
-                         tables[t].pooling != ops::Pooling::sum;
+    bool const divides =
+        plan.tables[t].sharding == Sharding::row_wise && tables[t].pooling != ops::Pooling::sum;
     auto const number = divides ? static_cast<std::int32_t>(divided_at_home.size()) : -1;
     if (divides) {
       auto const slot = std::ranges::find(slots, static_cast<std::int32_t>(t), &ShardSlot::table);
       divided_at_home.push_back(*slot);
       poolings_at_home.push_back(tables[t].pooling);
     }
-    divisor_tables.insert(
-        divisor_tables.end(), static_cast<std::size_t>(tables[t].width), number);
+    divisor_tables.insert(divisor_tables.end(), static_cast<std::size_t>(tables[t].width), number);
   }
 }
 

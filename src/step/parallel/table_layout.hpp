@@ -39,9 +39,9 @@ struct TableLayout {
   std::vector<OfRank> ranks;
   std::vector<std::size_t> replicated;  ///< tables
   std::int64_t replicated_width = 0;
-  std::int64_t width = 0;          ///< the columns of all tables together
-  std::int64_t hotness = 0;        ///< that of all tables together
-  std::int64_t widest = 0;         ///< the largest divided_width of a rank
+  std::int64_t width = 0;            ///< the columns of all tables together
+  std::int64_t hotness = 0;          ///< that of all tables together
+  std::int64_t widest = 0;           ///< the largest divided_width of a rank
   std::int64_t widest_gradient = 0;  ///< the largest width of a rank
   std::int64_t message_stride = 0;   ///< the numbers of the largest message of ids
 

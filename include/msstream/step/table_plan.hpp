@@ -13,7 +13,7 @@
 
 namespace msstream {
 
-/// What ShardedTables must know of an embedding table.
+/// An embedding table, as ShardedTables must know it.
 struct TableSpec {
   std::string name;
   std::int64_t rows;
@@ -36,7 +36,7 @@ enum class Sharding : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(Sharding sharding);
 
-/// Where one table is.
+/// The place of one table among the ranks.
 struct TablePlacement {
   std::string table;
   Sharding sharding = Sharding::table_wise;
@@ -47,7 +47,7 @@ struct TablePlacement {
   friend bool operator==(TablePlacement const&, TablePlacement const&) = default;
 };
 
-/// Where all tables are, in the order of their specs.
+/// The places of all tables, in the order of their specs.
 struct TablePlan {
   int ranks = 1;  ///< the number of ranks that the plan is for
   std::vector<TablePlacement> tables = {};

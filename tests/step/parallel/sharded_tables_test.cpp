@@ -24,8 +24,20 @@ using ShardRule = ops::OptimizerKind;
 constexpr std::int64_t kShardSamples = 11;
 constexpr int kShardSteps = 3;
 
-[[nodiscard]] std::vector<TableSpec> specs_of_shards() {
-  return {
+struct HowShards {
+  std::vector<Sharding> shardings = {Sharding::table_wise};
+  ShardRule rule = ShardRule::sgd;
+  bool is_fixed = false;
+  int groups = 0;
+  bool is_captured = false;
+  bool is_ahead = false;  ///< the ids of the next step are exchanged before the update
+  comm::Reduction reduction = comm::Reduction::sum;
+  float scale = 1;          ///< of the loss of tables that are not divided
+  bool is_largest = false;  ///< the first two tables take the maximum
+};
+
+[[nodiscard]] std::vector<TableSpec> specs_of_shards(HowShards const& how) {
+  std::vector<TableSpec> specs{
       {.name = "sums", .rows = 23, .width = 5, .hotness = 3, .initializer = init::uniform(-1, 1)},
       {.name = "means",
        .rows = 9,
@@ -42,17 +54,11 @@ constexpr int kShardSteps = 3;
        .initializer = init::xavier_uniform()},
       {.name = "one", .rows = 4, .width = 1, .hotness = 1, .initializer = init::uniform(-1, 1)},
   };
+  for (std::size_t t = 0; how.is_largest && t < 2; ++t) {
+    specs[t].pooling = ops::Pooling::max;
+  }
+  return specs;
 }
-
-struct HowShards {
-  std::vector<Sharding> shardings = {Sharding::table_wise};
-  ShardRule rule = ShardRule::sgd;
-  bool is_fixed = false;
-  int groups = 0;
-  bool is_captured = false;
-  bool is_ahead = false;  ///< the ids of the next step are exchanged before the update
-  comm::Reduction reduction = comm::Reduction::sum;
-};
 
 /// The pooled rows of all samples in all steps, and the tables at the end.
 struct TrainedShards {
@@ -95,7 +101,7 @@ template <Element T, Runtime R>
 template <Runtime R>
 [[nodiscard]] TrainedShards trained_whole(HowShards const& how) {
   Device<R> const device;
-  auto const specs = specs_of_shards();
+  auto const specs = specs_of_shards(how);
   Parameters<R> parameters(device, {.seed = 77});
   std::vector<ops::EmbeddingTable<R>> tables;
   for (auto const& spec : specs) {
@@ -120,11 +126,12 @@ template <Runtime R>
     bags.put(random_bags(specs, kShardSamples, how.is_fixed, static_cast<std::uint64_t>(step)));
     auto const pooled = ops::embedding_lookup(tape, together, bags.bags());
     trained.pooled.push_back(to_host(pooled));
+    auto coefficients = coefficients_of(step, together.width());
+    for (auto& coefficient : coefficients) {
+      coefficient *= how.scale;
+    }
     tape.backward(loss_of_shards(
-        tape,
-        pooled,
-        to_device(
-            device, coefficients_of(step, together.width()), {kShardSamples, together.width()})));
+        tape, pooled, to_device(device, coefficients, {kShardSamples, together.width()})));
     optimizer.step(tape);
     tape.clear();
   }
@@ -142,7 +149,7 @@ class ShardsOfRank {
       : device_(rank.device),
         how_(how),
         part_(uneven_parts(kShardSamples, rank.size())[static_cast<std::size_t>(rank.rank())]),
-        specs_(specs_of_shards()),
+        specs_(specs_of_shards(how)),
         tables_(specs_,
                 rank.communicator,
                 {.most_samples = kShardSamples, .seed = 77, .reduction = how.reduction},
@@ -251,7 +258,7 @@ class ShardedTablesTest : public RanksTest<R> {
   /// Trains the parts on the ranks. Elements of a table that several ranks have are compared.
   static TrainedShards trained_in_parts(int ranks, HowShards const& how) {
     std::mutex mutex;
-    auto const specs = specs_of_shards();
+    auto const specs = specs_of_shards(how);
     std::int64_t columns = 0;
     TrainedShards trained;
     for (auto const& spec : specs) {
@@ -386,6 +393,35 @@ TYPED_TEST(ShardedTablesTest, ids_exchanged_a_step_ahead_give_the_same_bits) {
     auto const expected = TestFixture::trained_in_parts(3, how);
     how.is_ahead = true;
     TestFixture::expect_equal(TestFixture::trained_in_parts(3, how), expected);
+  }
+}
+
+TYPED_TEST(ShardedTablesTest, gradients_are_averaged_over_the_ranks) {
+  auto const expected = trained_whole<TypeParam>({.scale = 0.25F});
+  if (most_ranks<TypeParam>() < 4) {
+    GTEST_SKIP() << "needs 4 ranks";
+  }
+  for (auto const sharding : {Sharding::table_wise, Sharding::replicated}) {
+    TestFixture::expect_equal(TestFixture::trained_in_parts(
+                                  4, {.shardings = {sharding}, .reduction = comm::Reduction::mean}),
+                              expected);
+  }
+}
+
+TYPED_TEST(ShardedTablesTest, maxima_have_the_bits_of_one_rank) {
+  for (bool const is_fixed : {false, true}) {
+    HowShards how{.is_fixed = is_fixed, .is_largest = true};
+    auto const expected = trained_whole<TypeParam>(how);
+    for (auto const& plan : {std::vector{Sharding::table_wise},
+                             std::vector{Sharding::column_wise},
+                             std::vector{Sharding::column_wise,
+                                         Sharding::table_wise,
+                                         Sharding::replicated,
+                                         Sharding::replicated,
+                                         Sharding::column_wise}}) {
+      how.shardings = plan;
+      TestFixture::expect_equal(TestFixture::trained_in_parts(3, how), expected);
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream {
@@ -107,6 +108,12 @@ std::string_view name_of(Sharding sharding) {
       return "replicated";
   }
   return "unknown";
+}
+
+void TablePlan::place(TablePlacement placement) {
+  auto const found = std::ranges::find(tables, placement.table, &TablePlacement::table);
+  require(found != tables.end(), "the plan has no table '{}'", placement.table);
+  *found = std::move(placement);
 }
 
 void require_tables(std::vector<TableSpec> const& tables) {

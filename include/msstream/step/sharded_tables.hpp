@@ -59,6 +59,7 @@ class AnyShardedTables {
               ops::ParameterGroup const& group,
               std::source_location issued_at) const;
   void for_each_part(std::function<void(std::string const&, AnyTensor const&)> const& visit) const;
+  [[nodiscard]] ShardedTablesState const& state() const noexcept { return *state_; }
 
  private:
   std::shared_ptr<ShardedTablesState> state_;
@@ -170,6 +171,9 @@ class ShardedTables {
               std::source_location issued_at = std::source_location::current()) const {
     body_.add_to(optimizer, group, issued_at);
   }
+
+  /// Returns the implementation. For use by the library only.
+  [[nodiscard]] detail::AnyShardedTables const& any() const noexcept { return body_; }
 
   /// Calls visit(name, tensor) for the part of each table that this rank has, [rows, columns] of
   /// float32, float16 or bfloat16.

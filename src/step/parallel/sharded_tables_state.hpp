@@ -52,6 +52,10 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   [[nodiscard]] TablePlan const& plan() const noexcept { return plan_; }
   [[nodiscard]] TableLayout const& layout() const noexcept { return layout_; }
   [[nodiscard]] std::vector<Part> const& parts() const noexcept { return parts_; }
+  [[nodiscard]] std::shared_ptr<DeviceState> const& device() const noexcept { return device_; }
+  [[nodiscard]] comm::detail::AnyCommunicator const& communicator() const noexcept {
+    return communicator_;
+  }
 
  private:
   using Tables = ops::EmbeddingTables<AnyRuntime>;

@@ -38,6 +38,9 @@ namespace detail {
 class ShardedTablesState;
 struct ExchangedIds;
 
+/// The implementation of ShardedIds<R>::assign(), compiled once for all runtimes.
+void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_location issued_at);
+
 /// The implementation of ShardedTables<R>, compiled once for all runtimes.
 class AnyShardedTables {
  public:
@@ -68,7 +71,7 @@ class AnyShardedTables {
 }  // namespace detail
 
 /// The bags of one lookup, whose ids are where the tables are: ShardedTables::exchange() returns
-/// it. A value; copies share it.
+/// it. Copies share their memory.
 template <Runtime R = DefaultRuntime>
 class ShardedIds {
  public:
@@ -76,6 +79,14 @@ class ShardedIds {
   explicit ShardedIds(std::shared_ptr<detail::ExchangedIds const> body) : body_(std::move(body)) {}
   [[nodiscard]] std::shared_ptr<detail::ExchangedIds const> const& body() const noexcept {
     return body_;
+  }
+
+  /// Copies the ids of other bags, of the same tables and as many samples of this rank, into the
+  /// memory of these: at the end of a captured step, for the next replay. Asynchronous;
+  /// capture-safe. Throws std::invalid_argument for other tables or another number of samples.
+  void assign(ShardedIds const& from,
+              std::source_location issued_at = std::source_location::current()) const {
+    detail::assign_ids(*body_, *from.body_, issued_at);
   }
 
  private:
@@ -105,7 +116,7 @@ class ShardedIds {
 /// without samples, and the loss of each rank must depend on the result. All samples of a rank
 /// together have at most TableSpec::hotness ids a sample in the tables that are on one rank; ids
 /// beyond are left out, and the next wait of the host throws std::out_of_range. Not supported:
-/// weights of ids, default ids, OptimizerOptions::clip_norm and skip_non_finite, which would see
+/// weights of ids, default ids, and an optimizer with clip_norm or skip_non_finite, which would see
 /// the rows of one rank only. Capture-safe; deterministic. Copies share the tables. Use it on one
 /// thread.
 template <Runtime R = DefaultRuntime>
@@ -165,7 +176,8 @@ class ShardedTables {
   }
 
   /// Adds the parts of this rank to the optimizer, under the names of their tables. Throws what
-  /// Optimizer::add_table() throws.
+  /// Optimizer::add_table() throws, and std::invalid_argument for an optimizer with clip_norm or
+  /// skip_non_finite if there are several ranks.
   void add_to(Optimizer<R>& optimizer,
               ops::ParameterGroup const& group = {},
               std::source_location issued_at = std::source_location::current()) const {

@@ -8,6 +8,7 @@
 #include <msstream/base/format.hpp>
 #include <msstream/ops/jagged.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
+#include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/trace/name_scope.hpp>
 
@@ -195,6 +196,29 @@ std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
       {},
       issued_at);
   return divisors;
+}
+
+void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_location issued_at) {
+  require(to.tables == from.tables && to.samples == from.samples,
+          "ShardedIds: ids of {} samples assigned to those of {}{}; expected the same tables and "
+          "as many samples",
+          from.samples,
+          to.samples,
+          to.tables == from.tables ? "" : " of other tables");
+  if (&to == &from) {
+    return;
+  }
+  auto const copy_bags = [&](auto const& target, auto const& source) {
+    if (target) {
+      copy_on_device(target->ids.any(), source->ids.any(), issued_at);
+      copy_on_device(target->offsets->any(), source->offsets->any(), issued_at);
+    }
+  };
+  copy_bags(to.received, from.received);
+  copy_bags(to.own, from.own);
+  if (to.divisors) {
+    copy_on_device(to.divisors->any(), from.divisors->any(), issued_at);
+  }
 }
 
 }  // namespace msstream::detail

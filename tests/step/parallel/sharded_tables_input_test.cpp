@@ -166,7 +166,23 @@ TYPED_TEST(ShardedTablesInput, wrong_options_and_bags_are_refused_and_tables_sta
     wrong.weights = Tensor<float, R>(rank.device, {9});
     EXPECT_THAT(refuses(wrong), HasSubstr("weights of shape [9]; expected bags without weights"));
 
+    Optimizer<R> clips(
+        rank.device, {.kind = ops::OptimizerKind::adam, .learning_rate = 1}, {.clip_norm = 1});
+    Optimizer<R> skips(rank.device,
+                       {.kind = ops::OptimizerKind::adam, .learning_rate = 1},
+                       {.skip_non_finite = true});
+    for (auto* const optimizer : {&clips, &skips}) {
+      EXPECT_THAT(message_of<std::invalid_argument>([&] { tables.add_to(*optimizer); }),
+                  HasSubstr("clip_norm or skip_non_finite, and 2 ranks"));
+    }
+
+    auto const two = tables.exchange(bags(6, 2));
+    auto const three = tables.exchange(bags(9, 3));
+    EXPECT_THAT(message_of<std::invalid_argument>([&] { two.assign(three); }),
+                HasSubstr("ids of 3 samples assigned to those of 2; expected the same tables"));
     ShardedTables<R> const others(specs, rank.communicator, {.most_samples = 4});
+    EXPECT_THAT(message_of<std::invalid_argument>([&] { two.assign(others.exchange(bags(6, 2))); }),
+                HasSubstr("assigned to those of 2 of other tables"));
     auto const ids = others.exchange(bags(9, 3));
     EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)tables.lookup(no_tape, ids); }),
                 HasSubstr("a lookup of ids that other tables have exchanged"));

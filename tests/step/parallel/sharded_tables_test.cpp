@@ -4,6 +4,7 @@
 #include "step/parallel/sharded_bags.hpp"
 
 #include <msstream/msstream.hpp>
+#include <msstream/step/data_parallel.hpp>
 #include <msstream/step/sharded_tables.hpp>
 
 #include <gmock/gmock.h>
@@ -170,21 +171,26 @@ class ShardsOfRank {
     std::vector<std::vector<float>> all;
     put(0);
     std::optional<Tensor<float, R>> pooled;
-    std::optional<ShardedIds<R>> next;
+    std::optional<ShardedIds<R>> now;
+    if (how_.is_ahead) {
+      now = tables_.exchange(bags_.bags());
+    }
     auto const step = [&] {
       std::optional<StreamScope<R>> scope;
       if (pool_) {
         scope.emplace((*pool_)[how_.groups - 1], StreamScopeOptions{.include_grad = true});
       }
-      auto const ids = next ? *next : tables_.exchange(bags_.bags());
+      auto const ids = now ? *now : tables_.exchange(bags_.bags());
       pooled = tables_.lookup(tape_, ids);
       auto const loss = loss_of_shards(tape_, *pooled, coefficients_);
-      if (how_.is_ahead) {
-        next = tables_.exchange(next_bags_.bags());
-      }
+      auto const next =
+          how_.is_ahead ? std::optional(tables_.exchange(next_bags_.bags())) : std::nullopt;
       tape_.backward(loss);
       optimizer_.step(tape_);
       tape_.clear();
+      if (next) {
+        now->assign(*next);
+      }
     };
     std::optional<CapturedStep<R>> captured;
     if (how_.is_captured) {
@@ -387,12 +393,89 @@ TYPED_TEST(ShardedTablesTest, bits_are_equal_for_all_groups_eager_and_captured) 
 
 TYPED_TEST(ShardedTablesTest, ids_exchanged_a_step_ahead_give_the_same_bits) {
   std::vector const mixed{
-      Sharding::row_wise, Sharding::table_wise, Sharding::replicated, Sharding::column_wise};
+      Sharding::table_wise, Sharding::row_wise, Sharding::replicated, Sharding::column_wise};
   for (int const groups : {0, 2}) {
     HowShards how{.shardings = mixed, .rule = ShardRule::adam, .groups = groups};
     auto const expected = TestFixture::trained_in_parts(3, how);
     how.is_ahead = true;
-    TestFixture::expect_equal(TestFixture::trained_in_parts(3, how), expected);
+    for (bool const is_captured : {false, true}) {
+      how.is_captured = is_captured;
+      TestFixture::expect_equal(TestFixture::trained_in_parts(3, how), expected);
+    }
+  }
+}
+
+TYPED_TEST(ShardedTablesTest, dense_parameters_train_beside_tables_in_parts) {
+  using R = TypeParam;
+  auto const trained = [](int ranks, bool is_captured) {
+    std::vector<float> weights;
+    std::mutex mutex;
+    on_ranks<R>(ranks, [&](Rank<R> const& rank) {
+      auto const specs = specs_of_shards({});
+      auto const part =
+          batch_parts(kShardSamples, rank.size())[static_cast<std::size_t>(rank.rank())];
+      ShardedTables<R> const tables(
+          specs,
+          rank.communicator,
+          {.most_samples = kShardSamples, .seed = 77},
+          plan_of(specs, {Sharding::row_wise, Sharding::table_wise}, rank.size()));
+      Parameters<R> parameters(rank.device, {.seed = 7});
+      auto const weight = parameters.dense("weight", {tables.width(), 1}, init::uniform(-1, 1));
+      DataParallel<R> const parallel(parameters, rank.communicator, {.bucket_bytes = 1});
+      Optimizer<R> optimizer(rank.device, rule_of_shards(ShardRule::adam));
+      optimizer.add(parameters);
+      tables.add_to(optimizer);
+      GradientTape<R> tape(rank.device);
+      BagsOnDevice<R> bags(rank.device, specs, kShardSamples, part, false);
+      bags.put(random_bags(specs, kShardSamples, false, 3));
+      auto const labels = to_device(rank.device, coefficients_of(0, 1), {kShardSamples, 1})
+                              .rows(part.begin, part.end);
+      auto const samples = rank.tensor(std::vector<float>{static_cast<float>(part.rows())});
+      auto const step = [&] {
+        auto const logits = ops::matmul(tape, tables.lookup(tape, bags.bags()), weight);
+        auto const loss = ops::mse_loss(tape, logits, labels);
+        parallel.backward(tape, parallel.weighted(tape, loss, samples));
+        optimizer.step(tape);
+        tape.clear();
+      };
+      std::optional<CapturedStep<R>> captured;
+      if (is_captured) {
+        captured.emplace(rank.device, step);
+      }
+      for (int i = 0; i < 5; ++i) {
+        if (captured) {
+          captured->replay();
+        } else {
+          step();
+        }
+      }
+      auto own = to_host(weight);
+      tables.for_each_part([&](std::string const& name, auto const& table) {
+        if (name == "means") {  // table_wise
+          auto const elements = elements_as_floats(table);
+          std::lock_guard const guard(mutex);
+          weights.insert(weights.end(), elements.begin(), elements.end());
+        }
+      });
+      comm::barrier(rank.communicator);
+      rank.communicator.synchronize();
+      std::lock_guard const guard(mutex);
+      if (rank.rank() == 0) {
+        weights.insert(weights.end(), own.begin(), own.end());
+      }
+    });
+    return weights;
+  };
+  auto const expected = trained(1, false);
+  for (int const ranks : {2, 3}) {
+    auto const eager = trained(ranks, false);
+    ASSERT_EQ(eager.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(eager[i], expected[i], 1e-5) << "element " << i;
+    }
+    if (!is_by_nccl<R>) {
+      EXPECT_EQ(bits_of(trained(ranks, true)), bits_of(eager));
+    }
   }
 }
 

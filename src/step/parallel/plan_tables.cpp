@@ -21,7 +21,7 @@ namespace {
 /// The fewest columns that a rank gets of a table that is divided by columns because of its size.
 constexpr std::int64_t kFewestColumns = 32;
 
-/// What a table, or a part of it, costs a rank.
+/// The cost of a table, or of a part of it, for the rank that has it.
 struct Load {
   std::int64_t bytes = 0;      ///< with the state of the optimizer
   std::int64_t looked_up = 0;  ///< bytes, by one sample

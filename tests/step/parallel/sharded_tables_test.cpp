@@ -175,6 +175,16 @@ TYPED_TEST(ShardedTablesTest, dense_parameters_train_beside_tables_in_parts) {
   }
 }
 
+TYPED_TEST(ShardedTablesTest, ranks_without_any_table_take_part) {
+  for (bool const is_captured : {false, true}) {
+    HowShards how{.rule = ShardRule::adam, .is_captured = is_captured, .is_on_last = true};
+    auto const expected = trained_whole<TypeParam>(how);
+    expect_equal(trained_in_parts<TypeParam>(3, how), expected);
+    how.shardings = {Sharding::table_wise, Sharding::replicated};
+    expect_equal(trained_in_parts<TypeParam>(3, how), expected);
+  }
+}
+
 /// One rank, on every runtime.
 template <class R>
 class ShardedTablesOfOneRank : public RuntimeTest<R> {};

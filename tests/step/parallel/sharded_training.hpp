@@ -34,6 +34,7 @@ struct HowShards {
   bool is_ahead = false;  ///< the ids of the next step are exchanged before the update
   comm::Reduction reduction = comm::Reduction::sum;
   float scale = 1;          ///< of the loss of tables that are not divided
+  bool is_on_last = false;  ///< all tables that are table_wise are on the last rank
   bool is_largest = false;  ///< the first two tables take the maximum
 };
 
@@ -142,6 +143,18 @@ template <Runtime R>
   return trained;
 }
 
+[[nodiscard]] inline TablePlan plan_of_how(std::vector<TableSpec> const& specs,
+                                           HowShards const& how,
+                                           int ranks) {
+  auto plan = plan_of(specs, how.shardings, ranks);
+  for (auto& at : plan.tables) {
+    if (how.is_on_last && at.sharding == Sharding::table_wise) {
+      at.ranks = {ranks - 1};
+    }
+  }
+  return plan;
+}
+
 /// Trains the tables in parts.
 template <Runtime R>
 class ShardsOfRank {
@@ -154,7 +167,7 @@ class ShardsOfRank {
         tables_(specs_,
                 rank.communicator,
                 {.most_samples = kShardSamples, .seed = 77, .reduction = how.reduction},
-                plan_of(specs_, how.shardings, rank.size())),
+                plan_of_how(specs_, how, rank.size())),
         optimizer_(rank.device, rule_of_shards(how.rule)),
         tape_(rank.device),
         bags_(rank.device, specs_, kShardSamples, part_, how.is_fixed),

@@ -146,10 +146,11 @@ TYPED_TEST(ShardedCheckpoint, another_number_of_ranks_goes_on_by_another_plan) {
               return model.step(3);
             });
         ASSERT_EQ(second.size(), first.size());
-        // Sums of the rows of several ranks are rounded in another order.
-        bool const adds = &saved == &all.back() || &loaded == &all.back();
+        // Sums of the rows of several ranks are rounded in another order, and so are gradients on
+        // CUDA.
+        bool const adds = &saved == &all.back() || &loaded == &all.back() || is_by_nccl<R>;
         for (std::size_t i = 0; i < first.size(); ++i) {
-          ASSERT_NEAR(second[i], first[i], adds ? 1e-6 : 0);
+          ASSERT_NEAR(second[i], first[i], adds ? 1e-5 : 0);
         }
       }
     }

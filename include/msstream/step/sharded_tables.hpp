@@ -108,9 +108,10 @@ class ShardedIds {
 /// and initializer, whatever the plan and the number of ranks. Results are those of
 /// ops::embedding_lookup() in ops::EmbeddingTables; for row_wise tables the sums of the ranks are
 /// added in the order of the ranks, and then divided by the number of ids of the whole bag for
-/// mean, and by its root for sqrtn. The gradient of a row has the bits that a lookup of the samples
-/// of all ranks, in the order of the ranks, gives in one table. A column_wise part is a table of
-/// its own for rules with one number a row, as ops::OptimizerKind::rowwise_adagrad.
+/// mean, and by its root for sqrtn. On the host, the gradient of a row has the bits that a lookup
+/// of the samples of all ranks, in the order of the ranks, gives in one table; on CUDA it may be
+/// rounded otherwise. A column_wise part is a table of its own for rules with one number a row, as
+/// ops::OptimizerKind::rowwise_adagrad.
 ///
 /// Lookups and backwards are collectives: all ranks call them in the same order, also a rank
 /// without samples, and the loss of each rank must depend on the result. All samples of a rank

@@ -24,6 +24,16 @@ struct RandomFillArgs {
   double high;
   double first_probability = 0.0;
   double probabilities = 1.0;
+  /// For a block of a matrix, whose element i is element of_block(i) of the matrix: its first
+  /// element in the matrix, and the numbers of columns of both. No columns: the array is whole.
+  std::int64_t first = 0;
+  std::int64_t columns = 0;
+  std::int64_t whole_columns = 0;
+
+  [[nodiscard]] constexpr bool is_block() const { return columns > 0; }
+  [[nodiscard]] constexpr std::int64_t of_block(std::int64_t element) const {
+    return first + element / columns * whole_columns + element % columns;
+  }
 };
 void random_fill(HostStream stream, RandomFillArgs const& args);
 void random_fill(CudaStream stream, RandomFillArgs const& args);

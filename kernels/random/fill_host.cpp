@@ -15,6 +15,16 @@ void random_fill(HostStream stream, RandomFillArgs const& args) {
   stream.run([args] {
     with_real_type("random_fill", args.dtype, [&]<class T>(std::type_identity<T>) {
       auto* const data = static_cast<T*>(args.data);
+      if (args.is_block()) {
+        parallel_ranges(args.count, std::int64_t{4096}, [&](std::int64_t begin, std::int64_t end) {
+          for (auto i = begin; i < end; ++i) {
+            auto const element = args.of_block(i);
+            auto const words = philox(fill_counter(element / 4), args.key);
+            data[i] = from_float<T>(random_element(args, words.at[element % 4]));
+          }
+        });
+        return;
+      }
       auto const blocks = (args.count + 3) / 4;
       parallel_ranges(blocks, std::int64_t{1024}, [&](std::int64_t begin, std::int64_t end) {
         for (auto block = begin; block < end; ++block) {

@@ -89,11 +89,21 @@ void fill_with_initial_values(AnyTensor const& parameter,
                               RandomKey const& key,
                               std::string const& name,
                               std::source_location issued_at) {
+  fill_with_initial_values(parameter, parameter.shape(), {}, initializer, key, name, issued_at);
+}
+
+void fill_with_initial_values(AnyTensor const& parameter,
+                              Shape const& whole,
+                              ops::detail::MatrixBlock const& block,
+                              Initializer const& initializer,
+                              RandomKey const& key,
+                              std::string const& name,
+                              std::source_location issued_at) {
   require_finite(initializer, name);
   auto const& [kind, value, low, high, mean, deviation, gain] = initializer;
   switch (kind) {
     case Kind::constant:
-      return ops::detail::fill_uniform(parameter, key, value, value, issued_at);
+      return ops::detail::fill_uniform(parameter, key, value, value, issued_at, block);
     case Kind::uniform:
       require(low <= high,
               "Parameters: \"{}\" has an initializer with the bounds {} and {}; expected them "
@@ -101,24 +111,30 @@ void fill_with_initial_values(AnyTensor const& parameter,
               name,
               low,
               high);
-      return ops::detail::fill_uniform(parameter, key, low, high, issued_at);
+      return ops::detail::fill_uniform(parameter, key, low, high, issued_at, block);
     case Kind::normal:
       require_at_least_0("standard deviation", deviation, name);
-      return ops::detail::fill_normal(parameter, key, mean, deviation, issued_at);
+      return ops::detail::fill_normal(parameter, key, mean, deviation, issued_at, block);
     case Kind::truncated_normal:
       require(deviation > 0.0F,
               "Parameters: \"{}\" has an initializer with the standard deviation {}; expected more "
               "than 0",
               name,
               deviation);
-      return ops::detail::fill_truncated_normal(
-          parameter, key, mean, deviation, mean - 2 * deviation, mean + 2 * deviation, issued_at);
+      return ops::detail::fill_truncated_normal(parameter,
+                                                key,
+                                                mean,
+                                                deviation,
+                                                mean - 2 * deviation,
+                                                mean + 2 * deviation,
+                                                issued_at,
+                                                block);
     case Kind::uniform_by_fan_in:
     case Kind::uniform_by_fan_sum: {
       require_at_least_0("gain", gain, name);
-      auto const limit = static_cast<float>(
-          std::sqrt(3.0) * deviation_of(initializer, fans_of(parameter.shape(), name)));
-      return ops::detail::fill_uniform(parameter, key, -limit, limit, issued_at);
+      auto const limit =
+          static_cast<float>(std::sqrt(3.0) * deviation_of(initializer, fans_of(whole, name)));
+      return ops::detail::fill_uniform(parameter, key, -limit, limit, issued_at, block);
     }
     case Kind::normal_by_fan_in:
     case Kind::normal_by_fan_sum:
@@ -127,8 +143,9 @@ void fill_with_initial_values(AnyTensor const& parameter,
           parameter,
           key,
           0.0F,
-          static_cast<float>(deviation_of(initializer, fans_of(parameter.shape(), name))),
-          issued_at);
+          static_cast<float>(deviation_of(initializer, fans_of(whole, name))),
+          issued_at,
+          block);
   }
   throw_invalid_argument(
       fmt::format("Parameters: \"{}\" has an initializer of an unknown kind", name));

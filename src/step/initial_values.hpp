@@ -21,5 +21,13 @@ void fill_with_initial_values(AnyTensor const& parameter,
                               RandomKey const& key,
                               std::string const& name,
                               std::source_location issued_at);
+/// Fills a block of a parameter of shape `whole` with the values that it has in the whole one.
+void fill_with_initial_values(AnyTensor const& parameter,
+                              Shape const& whole,
+                              ops::detail::MatrixBlock const& block,
+                              Initializer const& initializer,
+                              RandomKey const& key,
+                              std::string const& name,
+                              std::source_location issued_at);
 
 }  // namespace msstream::detail

@@ -137,26 +137,37 @@ namespace msstream::ops {
 
 namespace detail {
 
+/// The place of a tensor [rows, columns] in a matrix of more rows and columns, a block of which it
+/// is. Without columns, the tensor is a whole one of any shape.
+struct MatrixBlock {
+  std::int64_t first_row = 0;
+  std::int64_t first_column = 0;
+  std::int64_t whole_columns = 0;
+};
+
 // The implementations of the functions that fill tensors with random numbers, compiled once for all
-// runtimes.
+// runtimes. A block gets the elements that it has in the whole matrix.
 
 void fill_uniform(AnyTensor const& tensor,
                   RandomKey const& key,
                   float low,
                   float high,
-                  std::source_location issued_at);
+                  std::source_location issued_at,
+                  MatrixBlock const& block = {});
 void fill_normal(AnyTensor const& tensor,
                  RandomKey const& key,
                  float mean,
                  float deviation,
-                 std::source_location issued_at);
+                 std::source_location issued_at,
+                 MatrixBlock const& block = {});
 void fill_truncated_normal(AnyTensor const& tensor,
                            RandomKey const& key,
                            float mean,
                            float deviation,
                            float low,
                            float high,
-                           std::source_location issued_at);
+                           std::source_location issued_at,
+                           MatrixBlock const& block = {});
 
 }  // namespace detail
 

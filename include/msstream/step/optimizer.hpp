@@ -123,6 +123,9 @@ class Optimizer<detail::AnyRuntime> {
   void check(GradientTape<detail::AnyRuntime> const& tape,
              std::vector<Optimizer const*> const& others) const;
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept;
+  /// Returns whether a step depends on the gradients of all parameters together: whether the
+  /// optimizer has clip_norm or skip_non_finite. For use by the library only.
+  [[nodiscard]] bool judges_all_gradients() const noexcept;
   /// Returns what a checkpoint has besides tensors. For use by the library only.
   [[nodiscard]] std::shared_ptr<detail::HostState> saved_rule() const;
   [[nodiscard]] detail::SourceCheck check_of_list() const;

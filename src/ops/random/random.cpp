@@ -78,8 +78,14 @@ void fill(char const* operation,
           AnyTensor const& tensor,
           RandomKey const& key,
           kernels::RandomFillArgs args,
+          MatrixBlock const& block,
           std::source_location issued_at) {
   kernels::require_real_type(operation, tensor.dtype());
+  if (block.whole_columns > 0) {
+    args.first = block.first_row * block.whole_columns + block.first_column;
+    args.columns = tensor.shape()[1];
+    args.whole_columns = block.whole_columns;
+  }
   args.data = tensor.data();
   args.dtype = tensor.dtype();
   args.count = tensor.count();
@@ -136,7 +142,8 @@ void fill_uniform(AnyTensor const& tensor,
                   RandomKey const& key,
                   float low,
                   float high,
-                  std::source_location issued_at) {
+                  std::source_location issued_at,
+                  MatrixBlock const& block) {
   require(std::isfinite(low) && std::isfinite(high) && low <= high,
           "fill_uniform: low {}, high {}; expected finite numbers, low <= high",
           low,
@@ -155,6 +162,7 @@ void fill_uniform(AnyTensor const& tensor,
         .factor = last - first,
         .low = first,
         .high = last},
+       block,
        issued_at);
 }
 
@@ -162,7 +170,8 @@ void fill_normal(AnyTensor const& tensor,
                  RandomKey const& key,
                  float mean,
                  float deviation,
-                 std::source_location issued_at) {
+                 std::source_location issued_at,
+                 MatrixBlock const& block) {
   require(std::isfinite(mean) && std::isfinite(deviation) && deviation >= 0.0F,
           "fill_normal: mean {}, deviation {}; expected finite numbers, deviation >= 0",
           mean,
@@ -180,6 +189,7 @@ void fill_normal(AnyTensor const& tensor,
         .factor = deviation,
         .low = -kInfinity,
         .high = kInfinity},
+       block,
        issued_at);
 }
 
@@ -189,7 +199,8 @@ void fill_truncated_normal(AnyTensor const& tensor,
                            float deviation,
                            float low,
                            float high,
-                           std::source_location issued_at) {
+                           std::source_location issued_at,
+                           MatrixBlock const& block) {
   require(std::isfinite(mean) && std::isfinite(deviation) && deviation > 0.0F,
           "fill_truncated_normal: mean {}, deviation {}; expected finite numbers, deviation > 0",
           mean,
@@ -218,6 +229,7 @@ void fill_truncated_normal(AnyTensor const& tensor,
         .high = high,
         .first_probability = first,
         .probabilities = last - first},
+       block,
        issued_at);
 }
 

@@ -147,6 +147,10 @@ ops::OptimizerRule const& Optimizer<AnyRuntime>::rule() const noexcept {
   return state_->rule();
 }
 
+bool Optimizer<AnyRuntime>::judges_all_gradients() const noexcept {
+  return state_->judges_all_gradients();
+}
+
 std::shared_ptr<detail::HostState> Optimizer<AnyRuntime>::saved_rule() const {
   return state_->saved_rule();
 }

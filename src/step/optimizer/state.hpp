@@ -248,6 +248,9 @@ class Optimizer<detail::AnyRuntime>::State {
   [[nodiscard]] detail::ParameterStores const& stores() const noexcept { return stores_; }
   [[nodiscard]] OwnedParameters const& owned() const noexcept { return *owned_; }
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rules_.stated(); }
+  [[nodiscard]] bool judges_all_gradients() const noexcept {
+    return std::isfinite(options_.clip_norm) || options_.skip_non_finite;
+  }
   [[nodiscard]] std::shared_ptr<detail::HostState> saved_rule() const {
     return std::make_shared<detail::SavedRule>(rules_.name(), micro_batches_);
   }
@@ -437,7 +440,7 @@ class Optimizer<detail::AnyRuntime>::State {
                std::int64_t micro_batches,
                std::source_location issued_at) {
     std::vector<ops::detail::NormInput> gradients;
-    if (std::isfinite(options_.clip_norm) || options_.skip_non_finite) {
+    if (judges_all_gradients()) {
       for (auto const& parameter : parameters) {
         gradients.push_back({parameter.gradient,
                              1,

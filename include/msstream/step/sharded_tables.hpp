@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/comm/communicator.hpp>
+#include <msstream/comm/reduction.hpp>
+#include <msstream/ops/embedding_tables.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
+#include <msstream/step/optimizer.hpp>
+#include <msstream/step/table_plan.hpp>
+#include <msstream/tensor/detail/typed.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+struct ShardedTablesOptions {
+  /// The most samples that a rank has in a lookup; equal on all ranks.
+  std::int64_t most_samples;
+  std::uint64_t seed = 0;  ///< of the first values: see ParametersOptions
+  /// mean, as DataParallel has it: the gradient of a row is the sum over the samples of all ranks,
+  /// divided by the number of ranks. Or sum.
+  comm::Reduction reduction = comm::Reduction::mean;
+  /// How ids out of range and bags with invalid offsets are reported: drop, or trap.
+  ops::OutOfRange out_of_range = ops::OutOfRange::drop;
+};
+
+namespace detail {
+
+class ShardedTablesState;
+struct ExchangedIds;
+
+/// The implementation of ShardedIds<R>::assign(), compiled once for all runtimes.
+void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_location issued_at);
+
+/// The implementation of ShardedTables<R>, compiled once for all runtimes.
+class AnyShardedTables {
+ public:
+  AnyShardedTables(std::vector<TableSpec> tables,
+                   comm::detail::AnyCommunicator const& communicator,
+                   ShardedTablesOptions const& options,
+                   TablePlan plan,
+                   std::source_location issued_at);
+
+  [[nodiscard]] std::vector<TableSpec> const& tables() const noexcept;
+  [[nodiscard]] TablePlan const& plan() const noexcept;
+  [[nodiscard]] std::int64_t width() const noexcept;
+  [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(ops::TableBags<AnyRuntime> const& bags,
+                                                             std::source_location issued_at) const;
+  [[nodiscard]] Floats lookup(AnyTape* tape,
+                              std::shared_ptr<ExchangedIds const> const& ids,
+                              std::source_location issued_at) const;
+  void add_to(Optimizer<AnyRuntime>& optimizer,
+              ops::ParameterGroup const& group,
+              std::source_location issued_at) const;
+  void for_each_part(std::function<void(std::string const&, AnyTensor const&)> const& visit) const;
+  [[nodiscard]] ShardedTablesState const& state() const noexcept { return *state_; }
+
+ private:
+  std::shared_ptr<ShardedTablesState> state_;
+};
+
+}  // namespace detail
+
+/// The bags of one lookup, whose ids are where the tables are: ShardedTables::exchange() returns
+/// it. Copies share their memory.
+template <Runtime R = DefaultRuntime>
+class ShardedIds {
+ public:
+  /// For use by the library only.
+  explicit ShardedIds(std::shared_ptr<detail::ExchangedIds const> body) : body_(std::move(body)) {}
+  [[nodiscard]] std::shared_ptr<detail::ExchangedIds const> const& body() const noexcept {
+    return body_;
+  }
+
+  /// Copies the ids of other bags, of the same tables and as many samples of this rank, into the
+  /// memory of these: at the end of a captured step, for the next replay. Asynchronous;
+  /// capture-safe. Throws std::invalid_argument for other tables or another number of samples.
+  void assign(ShardedIds const& from,
+              std::source_location issued_at = std::source_location::current()) const {
+    detail::assign_ids(*body_, *from.body_, issued_at);
+  }
+
+ private:
+  std::shared_ptr<detail::ExchangedIds const> body_;
+};
+
+/// Embedding tables in parts on all ranks of a communicator. Each rank looks up the bags of its own
+/// samples in all tables: ids go to the ranks that have the rows, pooled rows come back, and in the
+/// backward their gradients go to the rows, which the rank that has them updates.
+///
+///     ShardedTables tables(specs, communicator, {.most_samples = 512});
+///     tables.add_to(optimizer);
+///     …
+///     auto const pooled = tables.lookup(tape, ops::joined_bags({clicks, views}));
+///     tape.backward(loss(pooled));
+///     optimizer.step(tape);
+///
+/// A row begins with the values that it has in a table of Parameters of the same name, seed, shape
+/// and initializer, whatever the plan and the number of ranks. Results are those of
+/// ops::embedding_lookup() in ops::EmbeddingTables; for row_wise tables the sums of the ranks are
+/// added in the order of the ranks, and then divided by the number of ids of the whole bag for
+/// mean, and by its root for sqrtn. On the host, the gradient of a row has the bits that a lookup
+/// of the samples of all ranks, in the order of the ranks, gives in one table; on CUDA it may be
+/// rounded otherwise. A column_wise part is a table of its own for rules with one number a row, as
+/// ops::OptimizerKind::rowwise_adagrad.
+///
+/// Lookups and backwards are collectives: all ranks call them in the same order, also a rank
+/// without samples, and the loss of each rank must depend on the result. All samples of a rank
+/// together have at most TableSpec::hotness ids a sample in the tables that are on one rank; ids
+/// beyond are left out, and the next wait of the host throws std::out_of_range. Not supported:
+/// weights of ids, default ids, and an optimizer with clip_norm or skip_non_finite, which would see
+/// the rows of one rank only. Capture-safe; deterministic. Copies share the tables. Use it on one
+/// thread.
+template <Runtime R = DefaultRuntime>
+class ShardedTables {
+ public:
+  /// Allocates and fills the parts of this rank. Blocks the host until all ranks have called it,
+  /// and not within a capture. Without a plan, table number t is table_wise on rank t modulo the
+  /// number of ranks. Throws std::invalid_argument for what require_tables() and require_plan()
+  /// refuse, for a plan for another number of ranks, for most_samples below 1, for a reduction
+  /// other than mean and sum, for OutOfRange::count, and, on all ranks, if tables, plans or options
+  /// differ between ranks: the message has the first difference. The communicator then stays
+  /// usable.
+  ShardedTables(std::vector<TableSpec> tables,
+                comm::Communicator<R> const& communicator,
+                ShardedTablesOptions const& options,
+                std::optional<TablePlan> plan = {},
+                std::source_location issued_at = std::source_location::current())
+      : body_(std::move(tables),
+              communicator.any(),
+              options,
+              std::move(plan).value_or(TablePlan{.ranks = 0}),
+              issued_at) {}
+
+  [[nodiscard]] std::vector<TableSpec> const& tables() const noexcept { return body_.tables(); }
+  [[nodiscard]] TablePlan const& plan() const noexcept { return body_.plan(); }
+  /// Returns the number of columns of a lookup: the sum of the widths of all tables.
+  [[nodiscard]] std::int64_t width() const noexcept { return body_.width(); }
+
+  /// Sends the ids of this rank's samples to the ranks that have their rows. `bags` has those of
+  /// all tables, in the order of the specs, as for ops::EmbeddingTables. Issued to the
+  /// communicator's group: the ids of the next batch can be exchanged while other work runs,
+  /// because ids depend on no weights. Asynchronous; capture-safe. Throws std::invalid_argument for
+  /// more samples than most_samples, shapes other than those of TableBags, and weights.
+  [[nodiscard]] ShardedIds<R> exchange(
+      ops::TableBags<R> const& bags,
+      std::source_location issued_at = std::source_location::current()) const {
+    return ShardedIds<R>(body_.exchange(bags, issued_at));
+  }
+
+  /// Returns the pooled rows of this rank's samples, [samples, width()], with the columns of the
+  /// tables side by side. The tape records the backward, which gives this rank's parts row-sparse
+  /// gradients. `tape` is a GradientTape, or no_tape, in which case no gradients are exchanged.
+  /// Asynchronous; capture-safe.
+  template <TapeOf<R> Tape>
+  [[nodiscard]] Tensor<float, R> lookup(
+      Tape& tape,
+      ShardedIds<R> const& ids,
+      std::source_location issued_at = std::source_location::current()) const {
+    return detail::typed<R>(body_.lookup(any_tape(tape), ids.body(), issued_at));
+  }
+  template <TapeOf<R> Tape>
+  [[nodiscard]] Tensor<float, R> lookup(
+      Tape& tape,
+      ops::TableBags<R> const& bags,
+      std::source_location issued_at = std::source_location::current()) const {
+    return lookup(tape, exchange(bags, issued_at), issued_at);
+  }
+
+  /// Adds the parts of this rank to the optimizer, under the names of their tables. Throws what
+  /// Optimizer::add_table() throws, and std::invalid_argument for an optimizer with clip_norm or
+  /// skip_non_finite if there are several ranks.
+  void add_to(Optimizer<R>& optimizer,
+              ops::ParameterGroup const& group = {},
+              std::source_location issued_at = std::source_location::current()) const {
+    body_.add_to(optimizer, group, issued_at);
+  }
+
+  /// Returns the implementation. For use by the library only.
+  [[nodiscard]] detail::AnyShardedTables const& any() const noexcept { return body_; }
+
+  /// Calls visit(name, tensor) for the part of each table that this rank has, [rows, columns] of
+  /// float32, float16 or bfloat16.
+  template <class Visit>
+  void for_each_part(Visit&& visit) const {
+    body_.for_each_part([&](std::string const& name, detail::AnyTensor const& part) {
+      detail::visit_weights<R>(visit, name, part);
+    });
+  }
+
+ private:
+  template <class Tape>
+  [[nodiscard]] static detail::AnyTape* any_tape(Tape& tape) {
+    if constexpr (std::derived_from<Tape, GradientTape<R>>) {
+      return tape.is_recording() ? &tape : nullptr;
+    } else {
+      return nullptr;
+    }
+  }
+
+  detail::AnyShardedTables body_;
+};
+
+}  // namespace msstream

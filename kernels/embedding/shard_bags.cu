@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/id_report.cuh"
+#include "common/launch.cuh"
+#include "embedding/pooling_divisor.hpp"
+#include "embedding/shard_bags.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+namespace {
+
+constexpr int kShardThreads = 256;
+constexpr int kLanesOfShardBag = 8;  ///< threads that copy the ids of one bag
+constexpr std::int64_t kMostShardBlocks = 4096;
+
+[[nodiscard]] unsigned shard_grid(std::int64_t bags, int threads_of_bag) {
+  return static_cast<unsigned>(
+      std::min(kMostShardBlocks, ceil_div<std::int64_t>(bags * threads_of_bag, kShardThreads)));
+}
+
+__global__ void __launch_bounds__(kShardThreads)
+    sent_lengths_kernel(__grid_constant__ SentBagsArgs const args, std::int64_t* lengths) {
+  auto const existing = existing_places(args.bags.count, args.bags.bags);
+  for (auto place = grid_thread(); place < args.slot_count * args.most_bags;
+       place += grid_stride()) {
+    auto const slot = args.slots[place / args.most_bags];
+    auto const bag = place % args.most_bags;
+    if (bag >= existing) {
+      lengths[place] = 0;
+      continue;
+    }
+    auto const number = slot.table * args.bags.bags + bag;
+    if (slot.reports != 0 && args.bags.is_bad(number)) {
+      if (args.report.count != nullptr) {
+        atomicAdd(reinterpret_cast<unsigned long long*>(args.report.count), 1ULL);
+      }
+      if (args.report.trap != nullptr) {
+        auto const& offsets = args.bags.offsets;
+        spring_trap(args.report,
+                    Caught{number, offsets.at(number), offsets.at(number + 1), args.bags.capacity});
+      }
+    }
+    auto const range = args.bags.places_of(slot, bag);
+    lengths[place] = range.end - range.begin;
+  }
+}
+
+__global__ void __launch_bounds__(kShardThreads)
+    sent_ids_kernel(__grid_constant__ SentBagsArgs const args, SentIds const to) {
+  for (auto m = grid_thread(); m < args.message_count; m += grid_stride()) {
+    if (args.messages[m].slots == 0) {
+      to.counts[m] = 0;
+    }
+  }
+  auto const lane = static_cast<int>(threadIdx.x) % kLanesOfShardBag;
+  for (auto place = grid_thread() / kLanesOfShardBag; place < args.slot_count * args.most_bags;
+       place += grid_stride() / kLanesOfShardBag) {
+    auto const slot = args.slots[place / args.most_bags];
+    auto const message = args.messages[slot.message];
+    auto const bag = place % args.most_bags;
+    auto const base = to.offsets[message.first_slot * args.most_bags];
+    auto const begin = to.offsets[place] - base;
+    auto const end = to.offsets[place + 1] - base;
+    auto const header = message.slots * args.most_bags;
+    auto* const numbers = to.messages + slot.message * to.stride;
+    auto const number = place - message.first_slot * args.most_bags;
+    auto const kept_end = end < message.capacity ? end : message.capacity;
+    if (lane == 0) {
+      if (number == 0) {
+        numbers[0] = 0;
+      }
+      numbers[number + 1] = kept_end;
+      if (number + 1 == header) {
+        to.counts[slot.message] = header + 1 + kept_end;
+      }
+      if (end > message.capacity && begin < end && args.overflow.trap != nullptr) {
+        spring_trap(args.overflow, Caught{bag, begin, end, message.capacity});
+      }
+    }
+    if (begin == end) {
+      continue;
+    }
+    auto const from = args.bags.places_of(slot, bag).begin;
+    for (auto i = begin + lane; i < end; i += kLanesOfShardBag) {
+      auto const id = args.bags.ids.at(from + i - begin);
+      if (i < kept_end) {
+        numbers[header + 1 + i] = id;
+      }
+      if (slot.reports != 0 && !is_in_range(id, slot.rows)) {
+        if (args.report.count != nullptr) {
+          atomicAdd(reinterpret_cast<unsigned long long*>(args.report.count), 1ULL);
+        }
+        if (args.report.trap != nullptr) {
+          spring_trap(args.report, id, slot.rows);
+        }
+      }
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kShardThreads)
+    received_lengths_kernel(__grid_constant__ ReceivedBagsArgs const args, std::int64_t* lengths) {
+  for (auto bag = grid_thread(); bag < args.bags(); bag += grid_stride()) {
+    auto const range = args.places_of(bag);
+    lengths[bag] = range.end - range.begin;
+  }
+}
+
+__global__ void __launch_bounds__(kShardThreads)
+    received_ids_kernel(__grid_constant__ ReceivedBagsArgs const args,
+                        std::int64_t const* offsets,
+                        std::int64_t* ids) {
+  auto const lane = static_cast<int>(threadIdx.x) % kLanesOfShardBag;
+  for (auto bag = grid_thread() / kLanesOfShardBag; bag < args.bags();
+       bag += grid_stride() / kLanesOfShardBag) {
+    auto const to = offsets[bag];
+    auto const length = offsets[bag + 1] - to;
+    if (length == 0) {
+      continue;
+    }
+    auto const* const from = args.ids_of(bag) + args.places_of(bag).begin;
+    for (std::int64_t i = lane; i < length; i += kLanesOfShardBag) {
+      ids[to + i] = args.row_of(bag, from[i]);
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kShardThreads)
+    bag_divisors_kernel(__grid_constant__ BagDivisorsArgs const args) {
+  auto const& bags = args.bags;
+  auto const existing = existing_places(bags.count, bags.bags);
+  for (auto i = grid_thread(); i < args.table_count * bags.bags; i += grid_stride()) {
+    auto const table = args.tables[i / bags.bags];
+    auto const bag = i % bags.bags;
+    PoolingDivisor divisor;
+    if (bag < existing) {
+      auto const range = bags.places_of(table, bag);
+      for (auto place = range.begin; place < range.end; ++place) {
+        divisor.valid += is_in_range(bags.ids.at(place), table.rows) ? 1 : 0;
+      }
+    }
+    args.divisors[i] = divisor.get(args.poolings[i / bags.bags], false);
+  }
+}
+
+}  // namespace
+
+void sent_lengths(CudaStream stream, SentBagsArgs const& args, std::int64_t* lengths) {
+  if (auto const bags = args.slot_count * args.most_bags; bags > 0) {
+    sent_lengths_kernel<<<shard_grid(bags, 1), kShardThreads, 0, stream>>>(args, lengths);
+    check_launch("sent_lengths");
+  }
+}
+
+void sent_ids(CudaStream stream, SentBagsArgs const& args, SentIds const& to) {
+  if (auto const bags = args.slot_count * args.most_bags; bags > 0) {
+    sent_ids_kernel<<<shard_grid(bags, kLanesOfShardBag), kShardThreads, 0, stream>>>(args, to);
+    check_launch("sent_ids");
+  }
+}
+
+void received_lengths(CudaStream stream, ReceivedBagsArgs const& args, std::int64_t* lengths) {
+  if (args.bags() > 0) {
+    received_lengths_kernel<<<shard_grid(args.bags(), 1), kShardThreads, 0, stream>>>(args,
+                                                                                      lengths);
+    check_launch("received_lengths");
+  }
+}
+
+void received_ids(CudaStream stream,
+                  ReceivedBagsArgs const& args,
+                  std::int64_t const* offsets,
+                  std::int64_t* ids) {
+  if (args.bags() > 0) {
+    received_ids_kernel<<<shard_grid(args.bags(), kLanesOfShardBag), kShardThreads, 0, stream>>>(
+        args, offsets, ids);
+    check_launch("received_ids");
+  }
+}
+
+void bag_divisors(CudaStream stream, BagDivisorsArgs const& args) {
+  if (auto const divisors = args.table_count * args.bags.bags; divisors > 0) {
+    bag_divisors_kernel<<<shard_grid(divisors, 1), kShardThreads, 0, stream>>>(args);
+    check_launch("bag_divisors");
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/existing_places.hpp"
+#include "common/id_array.hpp"
+#include "common/id_report.hpp"
+#include "ids/bag_offsets.hpp"
+
+#include <msstream/ops/choices.hpp>
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
+
+/// The messages in which ranks send each other the bags of tables. A message consists of int64
+/// numbers: the offsets of `slots * most_bags + 1` bags, table by table, into the ids that follow
+/// them. Tables in a message are its slots.
+namespace msstream::ops::kernels {
+
+/// A table in one message.
+struct ShardSlot {
+  std::int64_t rows;           ///< of the whole table
+  std::int64_t first_hotness;  ///< the sum of the hotness of the tables before it
+  std::int32_t table;
+  std::int32_t hotness;
+  std::int32_t message;
+  std::int32_t
+      reports;  ///< 1 in the first slot of the table, which reports its bad ids, otherwise 0
+};
+
+struct ShardMessage {
+  std::int64_t first_slot;  ///< among the slots of all messages
+  std::int64_t slots;
+  std::int64_t capacity;  ///< of ids
+};
+
+/// The bags of many tables, as TableBags has them: `bags` of each table, of which the first *count
+/// exist.
+struct ShardBags {
+  IdArray ids;
+  IdArray offsets;        ///< [tables * bags + 1]; null if each bag has the table's hotness
+  std::int64_t capacity;  ///< of ids
+  std::int64_t tables;
+  std::int64_t bags;
+  std::int64_t const* count;
+
+  [[nodiscard]] constexpr PlaceRange places_of(ShardSlot const& slot, std::int64_t bag) const {
+    auto const number = slot.table * bags + bag;
+    if (offsets.wide != nullptr) {
+      return BagOffsets<std::int64_t>{offsets.wide, tables * bags, capacity}.places_of(number);
+    }
+    if (offsets.narrow != nullptr) {
+      return BagOffsets<std::int32_t>{offsets.narrow, tables * bags, capacity}.places_of(number);
+    }
+    auto const begin = slot.first_hotness * bags + bag * slot.hotness;
+    return {begin, begin + slot.hotness};
+  }
+  /// Returns whether a bag has offsets, and invalid ones.
+  [[nodiscard]] constexpr bool is_bad(std::int64_t number) const {
+    return offsets.wide != nullptr
+               ? BagOffsets<std::int64_t>{offsets.wide, tables * bags, capacity}.is_bad(number)
+           : offsets.narrow != nullptr
+               ? BagOffsets<std::int32_t>{offsets.narrow, tables * bags, capacity}.is_bad(number)
+               : false;
+  }
+};
+
+struct SentBagsArgs {
+  ShardSlot const* slots;  ///< [slot_count], in device memory
+  std::int64_t slot_count;
+  ShardMessage const* messages;  ///< [message_count], in device memory
+  std::int64_t message_count;
+  std::int64_t most_bags;  ///< of a table in a message; those from bags.bags on are empty
+  ShardBags bags;
+  IdReport report;    ///< of bad ids and bad bags
+  IdReport overflow;  ///< of bags whose ids do not fit into a message
+};
+/// Computes the number of ids of each bag, [slot_count * most_bags].
+void sent_lengths(HostStream stream, SentBagsArgs const& args, std::int64_t* lengths);
+void sent_lengths(CudaStream stream, SentBagsArgs const& args, std::int64_t* lengths);
+
+struct SentIds {
+  std::int64_t const* offsets;  ///< [slot_count * most_bags + 1], the sums of the sent lengths
+  std::int64_t* messages;       ///< message m begins at m * stride
+  std::int64_t stride;
+  std::int64_t* counts;  ///< of the numbers of each message
+};
+/// Writes the messages; one without slots has no numbers. Ids beyond the capacity of a message are
+/// left out, and reported.
+void sent_ids(HostStream stream, SentBagsArgs const& args, SentIds const& to);
+void sent_ids(CudaStream stream, SentBagsArgs const& args, SentIds const& to);
+
+/// The rows of a table that a rank has.
+struct ShardRows {
+  std::int64_t first;
+  std::int64_t count;
+};
+/// Messages with the same slots from all ranks. Bag b of rank q in slot s is bag (s * ranks + q) *
+/// most_bags + b of the result.
+struct ReceivedBagsArgs {
+  ShardRows const* rows;  ///< [slots], in device memory
+  std::int64_t slots;
+  std::int64_t ranks;
+  std::int64_t most_bags;
+  std::int64_t const* messages;
+  std::int64_t stride;
+  std::int64_t capacity;  ///< of ids in a message
+
+  [[nodiscard]] constexpr std::int64_t bags() const { return slots * ranks * most_bags; }
+  /// Returns the offsets of the message of a rank.
+  [[nodiscard]] constexpr BagOffsets<std::int64_t> of_rank(std::int64_t rank) const {
+    return {messages + rank * stride, slots * most_bags, capacity};
+  }
+  [[nodiscard]] constexpr PlaceRange places_of(std::int64_t bag) const {
+    auto const rank = bag / most_bags % ranks;
+    auto const slot = bag / most_bags / ranks;
+    return of_rank(rank).places_of(slot * most_bags + bag % most_bags);
+  }
+  [[nodiscard]] constexpr std::int64_t const* ids_of(std::int64_t bag) const {
+    return messages + bag / most_bags % ranks * stride + slots * most_bags + 1;
+  }
+  /// Returns the row of the rank's part that an id of a slot names, or -1.
+  [[nodiscard]] constexpr std::int64_t row_of(std::int64_t bag, std::int64_t id) const {
+    auto const& own = rows[bag / most_bags / ranks];
+    return is_in_range(id - own.first, own.count) ? id - own.first : -1;
+  }
+};
+/// Computes the number of ids of each bag, [slots * ranks * most_bags].
+void received_lengths(HostStream stream, ReceivedBagsArgs const& args, std::int64_t* lengths);
+void received_lengths(CudaStream stream, ReceivedBagsArgs const& args, std::int64_t* lengths);
+
+/// Writes the ids of all bags, by their offsets: the row of the rank's part, or -1 if another rank
+/// has it.
+void received_ids(HostStream stream,
+                  ReceivedBagsArgs const& args,
+                  std::int64_t const* offsets,
+                  std::int64_t* ids);
+void received_ids(CudaStream stream,
+                  ReceivedBagsArgs const& args,
+                  std::int64_t const* offsets,
+                  std::int64_t* ids);
+
+/// Tables whose pooled sums are divided at home.
+struct BagDivisorsArgs {
+  ShardSlot const* tables;  ///< [table_count], in device memory
+  Pooling const* poolings;  ///< [table_count], in device memory: mean or sqrtn
+  std::int64_t table_count;
+  ShardBags bags;
+  float* divisors;  ///< [table_count, bags.bags]
+};
+/// Computes the divisor of each bag, over the ids within the whole table.
+void bag_divisors(HostStream stream, BagDivisorsArgs const& args);
+void bag_divisors(CudaStream stream, BagDivisorsArgs const& args);
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/id_report_host.hpp"
+#include "common/parallel_rows_host.hpp"
+#include "embedding/pooling_divisor.hpp"
+#include "embedding/shard_bags.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+namespace {
+
+constexpr std::int64_t kGrainOfBags = 4096;
+
+void report_bad_bag(SentBagsArgs const& args, std::int64_t number) {
+  auto const& offsets = args.bags.offsets;
+  count_out_of_range(args.report, 1);
+  spring_trap(args.report,
+              {number, offsets.at(number), offsets.at(number + 1), args.bags.capacity});
+}
+
+void send_bag(SentBagsArgs const& args, SentIds const& to, std::int64_t place) {
+  auto const& slot = args.slots[place / args.most_bags];
+  auto const& message = args.messages[slot.message];
+  auto const bag = place % args.most_bags;
+  auto const base = to.offsets[message.first_slot * args.most_bags];
+  auto const begin = to.offsets[place] - base;
+  auto const end = to.offsets[place + 1] - base;
+  auto const header = message.slots * args.most_bags;
+  auto* const numbers = to.messages + slot.message * to.stride;
+  auto const number = place - message.first_slot * args.most_bags;
+  auto const kept_end = std::min(end, message.capacity);
+  if (number == 0) {
+    numbers[0] = 0;
+  }
+  numbers[number + 1] = kept_end;
+  if (number + 1 == header) {
+    to.counts[slot.message] = header + 1 + kept_end;
+  }
+  if (begin == end) {
+    return;
+  }
+  if (end > message.capacity) {
+    spring_trap(args.overflow, {bag, begin, end, message.capacity});
+  }
+  auto const from = args.bags.places_of(slot, bag).begin;
+  std::uint64_t bad = 0;
+  for (auto i = begin; i < end; ++i) {
+    auto const id = args.bags.ids.at(from + i - begin);
+    if (i < kept_end) {
+      numbers[header + 1 + i] = id;
+    }
+    if (slot.reports != 0 && !is_in_range(id, slot.rows) && bad++ == 0) {
+      spring_trap(args.report, id, slot.rows);
+    }
+  }
+  count_out_of_range(args.report, bad);
+}
+
+}  // namespace
+
+void sent_lengths(HostStream stream, SentBagsArgs const& args, std::int64_t* lengths) {
+  stream.run([args, lengths] {
+    auto const existing = existing_places(args.bags.count, args.bags.bags);
+    auto const places = args.slot_count * args.most_bags;
+    parallel_ranges(places, kGrainOfBags, [&](std::int64_t begin, std::int64_t end) {
+      for (auto place = begin; place < end; ++place) {
+        auto const& slot = args.slots[place / args.most_bags];
+        auto const bag = place % args.most_bags;
+        auto const number = slot.table * args.bags.bags + bag;
+        PlaceRange const range = bag < existing ? args.bags.places_of(slot, bag) : PlaceRange{0, 0};
+        if (bag < existing && slot.reports != 0 && args.bags.is_bad(number)) {
+          report_bad_bag(args, number);
+        }
+        lengths[place] = range.end - range.begin;
+      }
+    });
+  });
+}
+
+void sent_ids(HostStream stream, SentBagsArgs const& args, SentIds const& to) {
+  stream.run([args, to] {
+    for (std::int64_t m = 0; m < args.message_count; ++m) {
+      if (args.messages[m].slots == 0) {
+        to.counts[m] = 0;
+      }
+    }
+    auto const places = args.slot_count * args.most_bags;
+    parallel_ranges(places, kGrainOfBags, [&](std::int64_t begin, std::int64_t end) {
+      for (auto place = begin; place < end; ++place) {
+        send_bag(args, to, place);
+      }
+    });
+  });
+}
+
+void received_lengths(HostStream stream, ReceivedBagsArgs const& args, std::int64_t* lengths) {
+  stream.run([args, lengths] {
+    parallel_ranges(args.bags(), kGrainOfBags, [&](std::int64_t begin, std::int64_t end) {
+      for (auto bag = begin; bag < end; ++bag) {
+        auto const range = args.places_of(bag);
+        lengths[bag] = range.end - range.begin;
+      }
+    });
+  });
+}
+
+void received_ids(HostStream stream,
+                  ReceivedBagsArgs const& args,
+                  std::int64_t const* offsets,
+                  std::int64_t* ids) {
+  stream.run([args, offsets, ids] {
+    parallel_ranges(args.bags(), kGrainOfBags, [&](std::int64_t begin, std::int64_t end) {
+      for (auto bag = begin; bag < end; ++bag) {
+        if (offsets[bag] == offsets[bag + 1]) {
+          continue;
+        }
+        auto const* from = args.ids_of(bag) + args.places_of(bag).begin;
+        for (auto to = offsets[bag]; to < offsets[bag + 1]; ++to, ++from) {
+          ids[to] = args.row_of(bag, *from);
+        }
+      }
+    });
+  });
+}
+
+void bag_divisors(HostStream stream, BagDivisorsArgs const& args) {
+  stream.run([args] {
+    auto const& bags = args.bags;
+    auto const existing = existing_places(bags.count, bags.bags);
+    for (std::int64_t t = 0; t < args.table_count; ++t) {
+      auto const& table = args.tables[t];
+      for (std::int64_t bag = 0; bag < bags.bags; ++bag) {
+        PlaceRange const range = bag < existing ? bags.places_of(table, bag) : PlaceRange{0, 0};
+        PoolingDivisor divisor;
+        for (auto place = range.begin; place < range.end; ++place) {
+          divisor.valid += is_in_range(bags.ids.at(place), table.rows) ? 1 : 0;
+        }
+        args.divisors[t * bags.bags + bag] = divisor.get(args.poolings[t], false);
+      }
+    }
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/common/id_array.hpp"
+#include "ops/common/id_trap.hpp"
+#include "ops/embedding/embedding_tables.hpp"
+#include "step/parallel/sharded_tables_state.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/base/format.hpp>
+#include <msstream/ops/jagged.hpp>
+#include <msstream/stream/detail/any_stream_scope.hpp>
+#include <msstream/tensor/detail/any_copy.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/trace/name_scope.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace msstream::detail {
+
+namespace kernels = ops::kernels;
+
+void ShardedTablesState::require_bags(Bags const& bags) const {
+  constexpr char const* kName = "ShardedTables";
+  auto const count = static_cast<std::int64_t>(tables_.size());
+  require(bags.ids.device() == device_, "{}: ids on another device than the tables", kName);
+  require(bags.batch >= 0 && bags.batch <= options_.most_samples,
+          "{}: {} samples; expected at most {}, which most_samples says",
+          kName,
+          bags.batch,
+          options_.most_samples);
+  if (bags.offsets) {
+    require(bags.offsets->count() == count * bags.batch + 1,
+            "{}: offsets of shape {} for {} tables and {} samples; expected [tables * samples + 1]",
+            kName,
+            bags.offsets->shape(),
+            count,
+            bags.batch);
+    require(bags.offsets->dtype() == bags.ids.dtype(),
+            "{}: ids of {} with offsets of {}; expected the same type",
+            kName,
+            bags.ids.dtype(),
+            bags.offsets->dtype());
+  } else {
+    require(bags.ids.count() == layout_.hotness * bags.batch,
+            "{}: ids of shape {} for a hotness of {} in all tables and {} samples",
+            kName,
+            bags.ids.shape(),
+            layout_.hotness,
+            bags.batch);
+  }
+  require(!bags.batch_count || bags.batch_count->count() == 1,
+          "{}: a batch_count of shape {}; expected a scalar",
+          kName,
+          bags.batch_count ? bags.batch_count->shape() : Shape{});
+  require(!bags.weights,
+          "{}: weights of shape {}; expected bags without weights",
+          kName,
+          bags.weights ? bags.weights->shape() : Shape{});
+}
+
+kernels::ShardBags ShardedTablesState::bags_for_kernels(Bags const& bags) const {
+  return {ops::detail::id_array(bags.ids.any()),
+          bags.offsets ? ops::detail::id_array(bags.offsets->any()) : kernels::IdArray(),
+          bags.ids.count(),
+          static_cast<std::int64_t>(tables_.size()),
+          bags.batch,
+          bags.batch_count ? bags.batch_count->data() : nullptr};
+}
+
+std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
+    Bags const& bags, std::source_location issued_at) const {
+  require_bags(bags);
+  AnyStreamScope const scope(communicator_.group(), {}, issued_at);
+  NameScope const names("sharded_tables");
+  auto const most_bags = options_.most_samples;
+  auto const slots = static_cast<std::int64_t>(layout_.slots.size());
+  auto const messages = static_cast<std::int64_t>(layout_.messages.size());
+  auto const stride = layout_.message_stride;
+
+  TensorOf<std::int64_t> const lengths(device_, {slots * most_bags});
+  auto read = ops::detail::Reads();
+  ops::detail::add_bags(bags, read);
+  auto written = writes(lengths);
+  kernels::SentBagsArgs args{
+      .slots = slots_,
+      .slot_count = slots,
+      .messages = messages_,
+      .message_count = messages,
+      .most_bags = most_bags,
+      .bags = bags_for_kernels(bags),
+      .report = ops::detail::id_report(
+          "ShardedTables", *device_, options_.out_of_range, std::nullopt, written),
+      .overflow =
+          ops::detail::id_report("ShardedTables: the most ids of a message, by TableSpec::hotness",
+                                 *device_,
+                                 ops::OutOfRange::trap,
+                                 std::nullopt,
+                                 written)};
+  auto const self = shared_from_this();
+  issue(
+      "sent_lengths",
+      read,
+      written,
+      [args, self, to = lengths.data()](auto stream) { kernels::sent_lengths(stream, args, to); },
+      {},
+      issued_at);
+  auto const offsets = ops::detail::lengths_to_offsets(lengths.any(), {}, issued_at);
+  TensorOf<std::int64_t> const sent(device_, {messages, stride});
+  TensorOf<std::int64_t> const counts(device_, {messages});
+  read.add(offsets);
+  kernels::SentIds const to{offsets.data(), sent.data(), stride, counts.data()};
+  issue(
+      "sent_ids",
+      read,
+      writes(sent, counts),
+      [args, self, to](auto stream) { kernels::sent_ids(stream, args, to); },
+      {},
+      issued_at);
+  TensorOf<std::int64_t> const received(device_, {ranks(), stride});
+  TensorOf<std::int64_t> const received_counts(device_, {ranks()});
+  comm::detail::all_to_all(communicator_,
+                           sent.rows(0, ranks()).any(),
+                           counts.rows(0, ranks()).any(),
+                           received.any(),
+                           received_counts.any(),
+                           issued_at);
+  auto ids = std::make_shared<ExchangedIds>(ExchangedIds{self, bags.batch, {}, {}, {}});
+  if (!parts_.empty()) {
+    ids->received = receive(received, issued_at);
+  }
+  if (replicated_) {
+    auto const bags_of_message = replicated_->tables() * most_bags;
+    auto const message = sent.rows(ranks(), ranks() + 1).reshaped({stride});
+    ids->own = Bags{message.rows(bags_of_message + 1, stride),
+                    most_bags,
+                    ops::detail::AnyIds(message.rows(0, bags_of_message + 1))};
+  }
+  ids->divisors = divisors_of(bags, issued_at);
+  return ids;
+}
+
+ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> const& messages,
+                                                       std::source_location issued_at) const {
+  auto const& message = layout_.messages[static_cast<std::size_t>(communicator_.rank())];
+  kernels::ReceivedBagsArgs const args{.rows = rows_,
+                                       .slots = message.slots,
+                                       .ranks = ranks(),
+                                       .most_bags = options_.most_samples,
+                                       .messages = messages.data(),
+                                       .stride = layout_.message_stride,
+                                       .capacity = message.capacity};
+  TensorOf<std::int64_t> const lengths(device_, {args.bags()});
+  auto const self = shared_from_this();
+  issue(
+      "received_lengths",
+      reads(messages),
+      writes(lengths),
+      [args, self, to = lengths.data()](auto stream) {
+        kernels::received_lengths(stream, args, to);
+      },
+      {},
+      issued_at);
+  auto const offsets = ops::detail::lengths_to_offsets(lengths.any(), {}, issued_at);
+  TensorOf<std::int64_t> const ids(device_, {ranks() * message.capacity});
+  issue(
+      "received_ids",
+      reads(messages, offsets),
+      writes(ids),
+      [args, self, from = offsets.data(), to = ids.data()](auto stream) {
+        kernels::received_ids(stream, args, from, to);
+      },
+      {},
+      issued_at);
+  return {ids, ranks() * options_.most_samples, ops::detail::AnyIds(offsets)};
+}
+
+std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
+                                                      std::source_location issued_at) const {
+  auto const count = static_cast<std::int64_t>(layout_.divided_at_home.size());
+  if (count == 0) {
+    return std::nullopt;
+  }
+  Floats divisors(device_, {count, bags.batch});
+  auto read = ops::detail::Reads();
+  ops::detail::add_bags(bags, read);
+  kernels::BagDivisorsArgs const args{.tables = divided_at_home_,
+                                      .poolings = poolings_at_home_,
+                                      .table_count = count,
+                                      .bags = bags_for_kernels(bags),
+                                      .divisors = divisors.data()};
+  issue(
+      "bag_divisors",
+      read,
+      writes(divisors),
+      [args, self = shared_from_this()](auto stream) { kernels::bag_divisors(stream, args); },
+      {},
+      issued_at);
+  return divisors;
+}
+
+void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_location issued_at) {
+  require(to.tables == from.tables && to.samples == from.samples,
+          "ShardedIds: ids of {} samples assigned to those of {}{}; expected the same tables and "
+          "as many samples",
+          from.samples,
+          to.samples,
+          to.tables == from.tables ? "" : " of other tables");
+  if (&to == &from) {
+    return;
+  }
+  auto const copy_bags = [&](auto const& target, auto const& source) {
+    if (target) {
+      copy_on_device(target->ids.any(), source->ids.any(), issued_at);
+      copy_on_device(target->offsets->any(), source->offsets->any(), issued_at);
+    }
+  };
+  copy_bags(to.received, from.received);
+  copy_bags(to.own, from.own);
+  if (to.divisors) {
+    copy_on_device(to.divisors->any(), from.divisors->any(), issued_at);
+  }
+}
+
+}  // namespace msstream::detail

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/embedding/embedding_tables.hpp"
+#include "ops/embedding/table_gradient.hpp"
+#include "step/parallel/sharded_tables_state.hpp"
+
+#include <msstream/ops/matrix.hpp>
+#include <msstream/tensor/detail/any_copy.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/trace/name_scope.hpp>
+
+#include <array>
+#include <utility>
+
+namespace msstream::detail {
+
+namespace kernels = ops::kernels;
+
+Floats ShardedTablesState::lookup(AnyTape* tape,
+                                  std::shared_ptr<ExchangedIds const> const& ids,
+                                  std::source_location issued_at) const {
+  NameScope const names("sharded_tables");
+  std::optional<TensorOf<std::int32_t>> argmax;
+  if (tape != nullptr && divided_ && ops::detail::needs_argmax(*divided_, *ids->received)) {
+    argmax.emplace(device_, divided_->argmax_shape(ids->received->batch));
+  }
+  std::optional<Floats> received;
+  if (layout_.widest > 0) {
+    auto const sent = pooled_for_all(*ids, argmax, issued_at);
+    received.emplace(device_, sent.shape());
+    comm::detail::all_to_all(communicator_, sent.any(), received->any(), issued_at);
+  }
+  std::optional<Floats> of_replicated;
+  if (replicated_) {
+    of_replicated.emplace(
+        OfKnownType(),
+        ops::detail::embedding_lookup(DType::float32, *replicated_, *ids->own, {}, issued_at));
+  }
+  auto const pooled = join(*ids, received, of_replicated, issued_at);
+  if (tape == nullptr) {
+    return pooled;
+  }
+  auto play_back = [self = shared_from_this(), ids, argmax, issued_at](AnyTape& playing,
+                                                                       Floats const& gradient) {
+    self->send_back(playing, *ids, gradient, argmax, issued_at);
+  };
+  // A tape that watches its inputs takes an operation without any for one that reads all.
+  tape->note_input(pooled.any());
+  for (auto const& part : parts_) {
+    tape->note_input(part.weights);
+  }
+  if (all_) {
+    tape->record_lookup("sharded_lookup", *all_, pooled, std::move(play_back), issued_at);
+  } else {
+    tape->record("sharded_lookup", pooled, std::move(play_back), issued_at);
+  }
+  return pooled;
+}
+
+Floats ShardedTablesState::pooled_for_all(ExchangedIds const& ids,
+                                          std::optional<TensorOf<std::int32_t>> const& argmax,
+                                          std::source_location issued_at) const {
+  auto const most_bags = options_.most_samples;
+  auto const width = own().divided_width;
+  auto const rest = most_bags * (layout_.widest - width);
+  Floats const padding(device_, {ranks(), rest});
+  if (rest > 0) {
+    fill_any(padding.any(), 0, issued_at);
+  }
+  if (!divided_) {
+    return padding;
+  }
+  auto const bags =
+      Bags{ids.received->ids,
+           ids.received->batch,
+           ops::detail::AnyIds(TensorOf<std::int64_t>(OfKnownType(), ids.received->offsets->any())
+                                   .rows(0, divided_->tables() * ids.received->batch + 1))};
+  Floats const pooled(OfKnownType(),
+                      ops::detail::embedding_lookup(
+                          DType::float32, *divided_, bags, {.argmax = argmax}, issued_at));
+  auto const by_rank = pooled.reshaped({ranks(), most_bags * width});
+  return rest == 0 ? by_rank : ops::detail::concat({by_rank, padding}, issued_at);
+}
+
+Floats ShardedTablesState::join(ExchangedIds const& ids,
+                                std::optional<Floats> const& received,
+                                std::optional<Floats> const& of_replicated,
+                                std::source_location issued_at) const {
+  Floats output(device_, {ids.samples, layout_.width});
+  auto read = ops::detail::Reads();
+  for (auto const* const tensor : {&received, &of_replicated, &ids.divisors}) {
+    if (*tensor) {
+      read.add(**tensor);
+    }
+  }
+  kernels::JoinedColumnsArgs const args{.messages = received ? received->data() : nullptr,
+                                        .widths = widths_,
+                                        .stride = options_.most_samples * layout_.widest,
+                                        .own = of_replicated ? of_replicated->data() : nullptr,
+                                        .own_width = layout_.replicated_width,
+                                        .ranks = static_cast<std::int32_t>(ranks()),
+                                        .sources = sources_,
+                                        .first_sources = first_sources_,
+                                        .divisor_tables = divisor_tables_,
+                                        .divisors = ids.divisors ? ids.divisors->data() : nullptr,
+                                        .rows = ids.samples,
+                                        .columns = layout_.width,
+                                        .output = output.data()};
+  issue(
+      "joined_columns",
+      read,
+      writes(output),
+      [args, self = shared_from_this()](auto stream) { kernels::joined_columns(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+void ShardedTablesState::send_back(AnyTape& tape,
+                                   ExchangedIds const& ids,
+                                   Floats const& gradient,
+                                   std::optional<TensorOf<std::int32_t>> const& argmax,
+                                   std::source_location issued_at) const {
+  auto const most_bags = options_.most_samples;
+  auto const stride = most_bags * layout_.widest_gradient;
+  Floats const sent(device_, {ranks(), stride});
+  Floats const received(device_, {ranks(), stride});
+  auto read = reads(gradient);
+  if (ids.divisors) {
+    read.add(*ids.divisors);
+  }
+  bool const is_mean = options_.reduction == comm::Reduction::mean;
+  kernels::SpreadColumnsArgs const args{.gradient = gradient.data(),
+                                        .rows = ids.samples,
+                                        .columns = layout_.width,
+                                        .ranks = ranks(),
+                                        .most_bags = most_bags,
+                                        .widths = gradient_widths_,
+                                        .first_columns = first_gradient_sources_,
+                                        .sources = gradient_sources_,
+                                        .divisor_tables = divisor_tables_,
+                                        .divisors = ids.divisors ? ids.divisors->data() : nullptr,
+                                        .scale = is_mean ? 1 / static_cast<float>(ranks()) : 1.0F,
+                                        .messages = sent.data(),
+                                        .stride = stride};
+  issue(
+      "spread_columns",
+      read,
+      writes(sent),
+      [args, self = shared_from_this()](auto stream) { kernels::spread_columns(stream, args); },
+      {},
+      issued_at);
+  comm::detail::all_to_all(communicator_, sent.any(), received.any(), issued_at);
+  if (!all_) {
+    return;
+  }
+  auto const width = own().width;
+  auto const rest = stride - most_bags * width;
+  auto of_blocks = received;
+  if (rest > 0) {
+    std::array<std::int64_t, 2> const widths{most_bags * width, rest};
+    of_blocks = *ops::detail::split(received, widths, {true, false}, issued_at)[0];
+  }
+  auto const rows = std::make_shared<ops::TablesRowGradients<AnyRuntime> const>(
+      ops::detail::embedding_tables_gradient(*all_,
+                                             *ids.received,
+                                             of_blocks.reshaped({ranks() * most_bags, width}).any(),
+                                             argmax,
+                                             issued_at));
+  for (std::int64_t t = 0; t < all_->tables(); ++t) {
+    tape.add_table_part(
+        parts_[static_cast<std::size_t>(t)].weights,
+        {rows, t, all_->first_row(t), ops::detail::most_rows_of(*all_, *ids.received, t)},
+        issued_at);
+  }
+}
+
+}  // namespace msstream::detail

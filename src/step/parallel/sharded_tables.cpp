@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/communicator_state.hpp"
+#include "step/initial_values.hpp"
+#include "step/parallel/equal_on_ranks.hpp"
+#include "step/parallel/sharded_tables_state.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/base/format.hpp>
+#include <msstream/ops/random.hpp>
+#include <msstream/tensor/detail/any_copy.hpp>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+namespace msstream::detail {
+namespace {
+
+[[nodiscard]] TablePlan plan_or_default(TablePlan plan,
+                                        std::vector<TableSpec> const& tables,
+                                        int ranks) {
+  if (plan.ranks == 0) {
+    plan.ranks = ranks;
+    for (auto const& table : tables) {
+      auto const rank = static_cast<int>(plan.tables.size() % static_cast<std::size_t>(ranks));
+      plan.tables.push_back({table.name, Sharding::table_wise, {rank}});
+    }
+  }
+  require(plan.ranks == ranks,
+          "ShardedTables: a plan for {} ranks, and a communicator of {}",
+          plan.ranks,
+          ranks);
+  require_plan(tables, plan);
+  return plan;
+}
+
+[[nodiscard]] std::vector<TableSpec> checked(std::vector<TableSpec> tables) {
+  require_tables(tables);
+  return tables;
+}
+
+[[nodiscard]] ShardedTablesOptions const& checked(ShardedTablesOptions const& options) {
+  require(options.most_samples >= 1,
+          "ShardedTables: most_samples of {}; expected at least 1",
+          options.most_samples);
+  require(options.reduction == comm::Reduction::mean || options.reduction == comm::Reduction::sum,
+          "ShardedTables: the {} of gradients; expected mean or sum",
+          name_of(options.reduction));
+  require(options.out_of_range == ops::OutOfRange::drop ||
+              options.out_of_range == ops::OutOfRange::trap,
+          "ShardedTables: OutOfRange number {}; expected drop or trap",
+          static_cast<int>(options.out_of_range));
+  return options;
+}
+
+/// Returns a line with the options, and one for each table.
+[[nodiscard]] std::string list_of(std::vector<TableSpec> const& tables,
+                                  TablePlan const& plan,
+                                  ShardedTablesOptions const& options) {
+  auto text = fmt::format("the {} of the gradients of at most {} samples, seed {}",
+                          name_of(options.reduction),
+                          options.most_samples,
+                          options.seed);
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    auto const& table = tables[i];
+    text += fmt::format("\nthe table '{}', {} [{}, {}], pooling {}, hotness {}, {}, {} on [{}]",
+                        table.name,
+                        table.dtype,
+                        table.rows,
+                        table.width,
+                        static_cast<int>(table.pooling),
+                        table.hotness,
+                        table.initializer ? to_string(*table.initializer) : "no initializer",
+                        name_of(plan.tables[i].sharding),
+                        fmt::join(plan.tables[i].ranks, ", "));
+  }
+  return text;
+}
+
+using Table = ops::EmbeddingTable<AnyRuntime>;
+
+[[nodiscard]] Table table_of(AnyTensor const& weights, ops::Pooling pooling) {
+  auto const made = [&](auto const& typed) { return Table{.weights = typed, .pooling = pooling}; };
+  switch (weights.dtype()) {
+    case DType::float16:
+      return made(TensorOf<float16>(OfKnownType(), weights));
+    case DType::bfloat16:
+      return made(TensorOf<bfloat16>(OfKnownType(), weights));
+    default:
+      return made(TensorOf<float>(OfKnownType(), weights));
+  }
+}
+
+}  // namespace
+
+template <class T>
+T const* ShardedTablesState::uploaded(std::vector<T> const& values,
+                                      std::source_location issued_at) {
+  if (values.empty()) {
+    return nullptr;
+  }
+  auto const bytes = values.size() * sizeof(T);
+  arrays_.emplace_back(OfKnownType(),
+                       upload(device_,
+                              DType::uint8,
+                              values.data(),
+                              bytes,
+                              {static_cast<std::int64_t>(bytes)},
+                              issued_at));
+  arrays_.back().freeze();
+  return reinterpret_cast<T const*>(arrays_.back().data());
+}
+
+ShardedTablesState::ShardedTablesState(std::vector<TableSpec> tables,
+                                       comm::detail::AnyCommunicator const& communicator,
+                                       ShardedTablesOptions const& options,
+                                       TablePlan plan,
+                                       std::source_location issued_at)
+    : tables_(checked(std::move(tables))),
+      communicator_(communicator),
+      options_(checked(options)),
+      plan_(plan_or_default(std::move(plan), tables_, communicator.size())),
+      layout_(tables_, plan_, options.most_samples),
+      device_(communicator.state().device().state()) {
+  require_equal_on_ranks("ShardedTables",
+                         "tables, plans and options",
+                         communicator.exchange(list_of(tables_, plan_, options_)));
+  make_parts(options.seed, issued_at);
+  slots_ = uploaded(layout_.slots, issued_at);
+  messages_ = uploaded(layout_.messages, issued_at);
+  sources_ = uploaded(layout_.sources, issued_at);
+  first_sources_ = uploaded(layout_.first_sources, issued_at);
+  gradient_sources_ = uploaded(layout_.gradient_sources, issued_at);
+  first_gradient_sources_ = uploaded(layout_.first_gradient_sources, issued_at);
+  divided_at_home_ = uploaded(layout_.divided_at_home, issued_at);
+  poolings_at_home_ = uploaded(layout_.poolings_at_home, issued_at);
+  divisor_tables_ = uploaded(layout_.divisor_tables, issued_at);
+  std::vector<std::int64_t> widths;
+  std::vector<std::int64_t> gradient_widths;
+  for (auto const& rank : layout_.ranks) {
+    widths.push_back(rank.divided_width);
+    gradient_widths.push_back(rank.width);
+  }
+  widths_ = uploaded(widths, issued_at);
+  gradient_widths_ = uploaded(gradient_widths, issued_at);
+  std::vector<ops::kernels::ShardRows> rows;
+  for (auto const& part : parts_) {
+    rows.push_back({part.block.first_row, part.block.rows});
+  }
+  rows_ = uploaded(rows, issued_at);
+}
+
+void ShardedTablesState::make_parts(std::uint64_t seed, std::source_location issued_at) {
+  std::vector<Table> all;
+  for (auto const& block : own().blocks) {
+    auto const& table = tables_[block.table];
+    AnyTensor const weights(device_, table.dtype, {block.rows, block.columns});
+    fill_with_initial_values(weights,
+                             {table.rows, table.width},
+                             {block.first_row, block.first_column, table.width},
+                             table.initializer.value_or(init::uniform(-0.05F, 0.05F)),
+                             {seed, table.name},
+                             table.name,
+                             issued_at);
+    parts_.push_back({block, weights});
+    bool const is_by_rows = plan_.tables[block.table].sharding == Sharding::row_wise;
+    all.push_back(table_of(weights, is_by_rows ? ops::Pooling::sum : table.pooling));
+  }
+  auto const middle = all.begin() + static_cast<std::ptrdiff_t>(own().divided);
+  if (own().divided > 0) {
+    divided_.emplace(device_, std::vector<Table>(all.begin(), middle), issued_at);
+  }
+  if (middle != all.end()) {
+    replicated_.emplace(device_, std::vector<Table>(middle, all.end()), issued_at);
+  }
+  if (!all.empty()) {
+    all_.emplace(device_, std::move(all), issued_at);
+  }
+}
+
+std::int64_t ShardedTablesState::ranks() const noexcept {
+  return static_cast<std::int64_t>(layout_.ranks.size());
+}
+
+TableLayout::OfRank const& ShardedTablesState::own() const {
+  return layout_.ranks[static_cast<std::size_t>(communicator_.rank())];
+}
+
+AnyShardedTables::AnyShardedTables(std::vector<TableSpec> tables,
+                                   comm::detail::AnyCommunicator const& communicator,
+                                   ShardedTablesOptions const& options,
+                                   TablePlan plan,
+                                   std::source_location issued_at)
+    : state_(std::make_shared<ShardedTablesState>(
+          std::move(tables), communicator, options, std::move(plan), issued_at)) {}
+
+std::vector<TableSpec> const& AnyShardedTables::tables() const noexcept {
+  return state_->tables();
+}
+TablePlan const& AnyShardedTables::plan() const noexcept {
+  return state_->plan();
+}
+std::int64_t AnyShardedTables::width() const noexcept {
+  return state_->layout().width;
+}
+
+std::shared_ptr<ExchangedIds const> AnyShardedTables::exchange(
+    ops::TableBags<AnyRuntime> const& bags, std::source_location issued_at) const {
+  return state_->exchange(bags, issued_at);
+}
+
+Floats AnyShardedTables::lookup(AnyTape* tape,
+                                std::shared_ptr<ExchangedIds const> const& ids,
+                                std::source_location issued_at) const {
+  require(ids != nullptr && ids->tables == state_,
+          "ShardedTables: a lookup of ids that {}",
+          ids == nullptr ? "are null" : "other tables have exchanged");
+  return state_->lookup(tape, ids, issued_at);
+}
+
+void AnyShardedTables::add_to(Optimizer<AnyRuntime>& optimizer,
+                              ops::ParameterGroup const& group,
+                              std::source_location issued_at) const {
+  require(state_->plan().ranks == 1 || !optimizer.judges_all_gradients(),
+          "ShardedTables: an optimizer with clip_norm or skip_non_finite, and {} ranks, of which "
+          "each has the gradients of its parts; expected one without",
+          state_->plan().ranks);
+  for (auto const& part : state_->parts()) {
+    optimizer.add_table(state_->tables()[part.block.table].name, part.weights, group, issued_at);
+  }
+}
+
+void AnyShardedTables::for_each_part(
+    std::function<void(std::string const&, AnyTensor const&)> const& visit) const {
+  for (auto const& part : state_->parts()) {
+    visit(state_->tables()[part.block.table].name, part.weights);
+  }
+}
+
+}  // namespace msstream::detail

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/common/bag_view.hpp"
+#include "step/parallel/table_layout.hpp"
+
+#include <msstream/comm/detail/any_communicator.hpp>
+#include <msstream/ops/embedding_tables.hpp>
+#include <msstream/step/sharded_tables.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <vector>
+
+namespace msstream::detail {
+
+/// The bags of one lookup: those of all ranks in the tables of this one.
+struct ExchangedIds {
+  std::shared_ptr<ShardedTablesState const> tables;
+  std::int64_t samples;  ///< of this rank
+  /// For the blocks of this rank, ids and offsets of most_samples bags of each rank.
+  std::optional<ops::TableBags<AnyRuntime>> received;
+  /// For the replicated tables, most_samples bags of this rank.
+  std::optional<ops::TableBags<AnyRuntime>> own;
+  std::optional<Floats> divisors;  ///< [tables that are divided at home, samples]
+};
+
+/// The parts of all tables that a rank has, and the arrays in device memory by which messages are
+/// written and read.
+class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesState> {
+ public:
+  ShardedTablesState(std::vector<TableSpec> tables,
+                     comm::detail::AnyCommunicator const& communicator,
+                     ShardedTablesOptions const& options,
+                     TablePlan plan,
+                     std::source_location issued_at);
+
+  [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(ops::TableBags<AnyRuntime> const& bags,
+                                                             std::source_location issued_at) const;
+  [[nodiscard]] Floats lookup(AnyTape* tape,
+                              std::shared_ptr<ExchangedIds const> const& ids,
+                              std::source_location issued_at) const;
+
+  /// A part of a table that the rank has.
+  struct Part {
+    TableBlock block;
+    AnyTensor weights;
+  };
+  [[nodiscard]] std::vector<TableSpec> const& tables() const noexcept { return tables_; }
+  [[nodiscard]] TablePlan const& plan() const noexcept { return plan_; }
+  [[nodiscard]] TableLayout const& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::vector<Part> const& parts() const noexcept { return parts_; }
+  [[nodiscard]] std::shared_ptr<DeviceState> const& device() const noexcept { return device_; }
+  [[nodiscard]] comm::detail::AnyCommunicator const& communicator() const noexcept {
+    return communicator_;
+  }
+
+ private:
+  using Tables = ops::EmbeddingTables<AnyRuntime>;
+  using Bags = ops::TableBags<AnyRuntime>;
+
+  void make_parts(std::uint64_t seed, std::source_location issued_at);
+  [[nodiscard]] std::int64_t ranks() const noexcept;
+  [[nodiscard]] TableLayout::OfRank const& own() const;
+  /// Copies an array to the device, and adds it to those that operations read.
+  template <class T>
+  [[nodiscard]] T const* uploaded(std::vector<T> const& values, std::source_location issued_at);
+  void require_bags(Bags const& bags) const;
+  [[nodiscard]] ops::kernels::ShardBags bags_for_kernels(Bags const& bags) const;
+  [[nodiscard]] Bags receive(TensorOf<std::int64_t> const& messages,
+                             std::source_location issued_at) const;
+  [[nodiscard]] std::optional<Floats> divisors_of(Bags const& bags,
+                                                  std::source_location issued_at) const;
+  /// Returns the messages with the pooled rows of all ranks' samples in the divided blocks.
+  [[nodiscard]] Floats pooled_for_all(ExchangedIds const& ids,
+                                      std::optional<TensorOf<std::int32_t>> const& argmax,
+                                      std::source_location issued_at) const;
+  [[nodiscard]] Floats join(ExchangedIds const& ids,
+                            std::optional<Floats> const& received,
+                            std::optional<Floats> const& of_replicated,
+                            std::source_location issued_at) const;
+  /// Sends the gradient of the pooled rows to the ranks that have the rows, and adds those of this
+  /// rank's blocks to the tape.
+  void send_back(AnyTape& tape,
+                 ExchangedIds const& ids,
+                 Floats const& gradient,
+                 std::optional<TensorOf<std::int32_t>> const& argmax,
+                 std::source_location issued_at) const;
+
+  std::vector<TableSpec> tables_;
+  comm::detail::AnyCommunicator communicator_;
+  ShardedTablesOptions options_;
+  TablePlan plan_;
+  TableLayout layout_;
+  std::shared_ptr<DeviceState> device_;
+  std::vector<Part> parts_;
+  std::optional<Tables> divided_;     ///< the blocks that no other rank has
+  std::optional<Tables> replicated_;  ///< the replicated tables
+  std::optional<Tables> all_;         ///< the blocks of the rank, for gradients
+
+  std::vector<TensorOf<std::uint8_t>> arrays_;  ///< what the pointers point to
+  ops::kernels::ShardSlot const* slots_;
+  ops::kernels::ShardMessage const* messages_;
+  ops::kernels::ShardRows const* rows_;  ///< of the blocks of this rank
+  ops::kernels::ColumnSource const* sources_;
+  std::int32_t const* first_sources_;
+  std::int32_t const* gradient_sources_;
+  std::int64_t const* first_gradient_sources_;
+  std::int64_t const* widths_;           ///< of the divided blocks of each rank
+  std::int64_t const* gradient_widths_;  ///< of all blocks of each rank
+  ops::kernels::ShardSlot const* divided_at_home_;
+  ops::Pooling const* poolings_at_home_;
+  std::int32_t const* divisor_tables_;
+};
+
+}  // namespace msstream::detail

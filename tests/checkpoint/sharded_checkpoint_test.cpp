@@ -220,6 +220,9 @@ TYPED_TEST(ShardedCheckpoint, one_number_a_row_of_columns_is_for_as_many_ranks) 
   };
   auto const first = run(2, false, {});
   EXPECT_EQ(bits_of(run(2, true, {})), bits_of(first));
+  if (most_ranks<R>() < 3) {
+    GTEST_SKIP() << "the rest needs three devices";
+  }
   EXPECT_THAT(message_of<comm::PeerLost>([&] { (void)run(3, true, {}); }),
               HasSubstr("optimizer/users/a/state0 (expected F32 [17, 3], found F32 [17, 2])"));
   (void)run(3, true, {.except = {"optimizer/*/state0"}});

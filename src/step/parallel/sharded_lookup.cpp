@@ -69,11 +69,7 @@ Floats ShardedTablesState::pooled_for_all(ExchangedIds const& ids,
   if (!divided_) {
     return padding;
   }
-  auto const bags =
-      Bags{ids.received->ids,
-           ids.received->batch,
-           ops::detail::AnyIds(TensorOf<std::int64_t>(OfKnownType(), ids.received->offsets->any())
-                                   .rows(0, divided_->tables() * ids.received->batch + 1))};
+  auto const bags = bags_of(*ids.received, 0, divided_->tables());
   Floats const pooled(OfKnownType(),
                       ops::detail::embedding_lookup(
                           DType::float32, *divided_, bags, {.argmax = argmax}, issued_at));
@@ -160,17 +156,44 @@ void ShardedTablesState::send_back(AnyTape& tape,
     std::array<std::int64_t, 2> const widths{most_bags * width, rest};
     of_blocks = *ops::detail::split(received, widths, {true, false}, issued_at)[0];
   }
+  of_blocks = of_blocks.reshaped({ranks() * most_bags, width});
+  if (!divided_ || !replicated_) {
+    add_rows(tape, *all_, 0, *ids.received, of_blocks, argmax, issued_at);
+    return;
+  }
+  std::array<std::int64_t, 2> const widths{own().divided_width, layout_.replicated_width};
+  auto const gradients = ops::detail::split(of_blocks, widths, {true, true}, issued_at);
+  auto const divided = divided_->tables();
+  auto const bags = bags_of(*ids.received, 0, divided);
+  add_rows(tape, *divided_, 0, bags, *gradients[0], argmax, issued_at);
+  // By themselves, because the bits of a sum may depend on the other tables of an operation, and
+  // all ranks must move a replicated table equally.
+  auto const others = bags_of(*ids.received, divided, replicated_->tables());
+  add_rows(tape, *replicated_, divided, others, *gradients[1], {}, issued_at);
+}
+
+ops::TableBags<AnyRuntime> ShardedTablesState::bags_of(Bags const& bags,
+                                                       std::int64_t first,
+                                                       std::int64_t count) {
+  TensorOf<std::int64_t> const offsets(OfKnownType(), bags.offsets->any());
+  return {bags.ids,
+          bags.batch,
+          ops::detail::AnyIds(offsets.rows(first * bags.batch, (first + count) * bags.batch + 1))};
+}
+
+void ShardedTablesState::add_rows(AnyTape& tape,
+                                  Tables const& tables,
+                                  std::int64_t first_part,
+                                  Bags const& bags,
+                                  Floats const& gradient,
+                                  std::optional<TensorOf<std::int32_t>> const& argmax,
+                                  std::source_location issued_at) const {
   auto const rows = std::make_shared<ops::TablesRowGradients<AnyRuntime> const>(
-      ops::detail::embedding_tables_gradient(*all_,
-                                             *ids.received,
-                                             of_blocks.reshaped({ranks() * most_bags, width}).any(),
-                                             argmax,
-                                             issued_at));
-  for (std::int64_t t = 0; t < all_->tables(); ++t) {
-    tape.add_table_part(
-        parts_[static_cast<std::size_t>(t)].weights,
-        {rows, t, all_->first_row(t), ops::detail::most_rows_of(*all_, *ids.received, t)},
-        issued_at);
+      ops::detail::embedding_tables_gradient(tables, bags, gradient.any(), argmax, issued_at));
+  for (std::int64_t t = 0; t < tables.tables(); ++t) {
+    tape.add_table_part(parts_[static_cast<std::size_t>(first_part + t)].weights,
+                        {rows, t, tables.first_row(t), ops::detail::most_rows_of(tables, bags, t)},
+                        issued_at);
   }
 }
 

@@ -88,6 +88,17 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
                  Floats const& gradient,
                  std::optional<TensorOf<std::int32_t>> const& argmax,
                  std::source_location issued_at) const;
+  /// Returns the bags of `count` tables from `first` on.
+  [[nodiscard]] static Bags bags_of(Bags const& bags, std::int64_t first, std::int64_t count);
+  /// Adds the gradients of the rows of tables, whose weights are those of parts from `first_part`
+  /// on.
+  void add_rows(AnyTape& tape,
+                Tables const& tables,
+                std::int64_t first_part,
+                Bags const& bags,
+                Floats const& gradient,
+                std::optional<TensorOf<std::int32_t>> const& argmax,
+                std::source_location issued_at) const;
 
   std::vector<TableSpec> tables_;
   comm::detail::AnyCommunicator communicator_;

@@ -158,10 +158,16 @@ void tables(ms::Device<> const& device) {
   auto const ids = ms::to_device(device, std::vector<std::int64_t>{1, 2, 3, 5}, {4});
   auto const offsets = ms::to_device(device, std::vector<std::int64_t>{0, 3, 4}, {3});
 
+  auto const wanted = ms::ops::gather_rows(tape, table, ids.rows(0, 2));
+
   auto const rows = ms::ops::gather_rows(tape, table, ids);
   auto const bags = ms::ops::embedding_lookup(
       tape, table, ms::ops::Bags<>(ids, offsets), {.pooling = ms::ops::Pooling::mean});
   auto const padded = ms::ops::jagged_to_dense(tape, rows, offsets, 3);
+  auto const beside = ms::ops::repeat_rows(tape, wanted, offsets, ids.count());
+  auto const of_rows = ms::ops::segment_ids(offsets, ids.count());
+  teach::expect(beside.shape() == rows.shape(), "a row for each id");
+  teach::expect(ms::to_host(of_rows) == std::vector<std::int64_t>{0, 0, 0, 1}, "bags of the ids");
   teach::expect(padded.shape() == ms::Shape{2, 3, 8} && bags.shape() == ms::Shape{2, 8}, "shapes");
 
   ms::ops::EmbeddingTables<> const tables(

@@ -8,6 +8,7 @@
 #include <msstream/metrics/auc.hpp>
 #include <msstream/msstream.hpp>
 #include <msstream/step/dense_stack.hpp>
+#include <msstream/step/differentiable/random.hpp>
 #include <msstream/step/parameter_averages.hpp>
 
 #include <cstdint>
@@ -209,6 +210,7 @@ void layers(ms::Device<> const& device) {
   auto const x = params.dense("x", {4, 8}, ms::init::normal());
   auto const weight = params.dense("weight", {8}, ms::init::ones());
   auto const bias = params.dense("bias", {8}, ms::init::zeros());
+  auto const table = params.table("table", {100, 8});
   ms::ops::RunningStatistics<> const running{params.buffer("mean", {8}),
                                              params.buffer("var", {8}, ms::init::ones())};
 
@@ -217,8 +219,11 @@ void layers(ms::Device<> const& device) {
   auto const normed = ms::ops::batch_norm(tape, x, weight, bias, running);
   auto const unit = ms::ops::l2_normalize(tape, x);
   auto const activated = ms::ops::gelu(tape, ms::ops::silu(tape, ms::ops::tanh(tape, x)));
+  auto const drawn = ms::ops::random_integers(tape, random, "negatives", {4, 3}, 0, 100);
+  auto const others = ms::ops::gather_rows(tape, table, drawn);  // [4, 3, 8]
   auto const both = ms::ops::concat(tape, std::vector{dropped, normed, unit, activated});
   teach::expect(both.shape() == ms::Shape{4, 32}, "four times eight columns");
+  teach::expect(others.shape() == ms::Shape{4, 3, 8}, "three rows for each of four samples");
 }
 
 void streams(ms::Device<> const& device) {

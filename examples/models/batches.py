@@ -58,7 +58,8 @@ def user(number, with_clicks):
         rank = draws.below(ITEMS // TOPICS) * draws.below(ITEMS // TOPICS)
         return topic + TOPICS * (rank * TOPICS // ITEMS)
 
-    history = [item() for _ in range(4 + draws.below(20))]
+    is_long = draws.below(30) == 0
+    history = [item() for _ in range(33 + draws.below(200) if is_long else 4 + draws.below(20))]
     is_next = not with_clicks or draws.below(2) == 0
     return history, item() if is_next else draws.below(ITEMS), float(is_next)
 

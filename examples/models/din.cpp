@@ -19,7 +19,6 @@
 namespace ops = ms::ops;
 
 constexpr std::int64_t kWidth = 16;
-constexpr std::int64_t kLongest = 32;  // items of a history
 
 // A hidden layer with the activation Dice, and the output.
 ms::DenseStackOptions const kDice{.activation = ms::TrainedActivation::dice};
@@ -34,23 +33,17 @@ struct Din {
   // batch or of the inputs of a served model.
   auto forward(auto& tape, auto const& users) const {
     auto const [history, offsets, item] = histories::columns_of(users);
-    auto const batch = item.count();
     auto const rows = ops::gather_rows(tape, items, history);
-    auto const past = ops::jagged_to_dense(tape, rows, offsets, kLongest);
     auto const wanted = ops::gather_rows(tape, items, item);
-    auto const beside = wanted.reshaped({batch, 1, kWidth});
-    // A weight for each item of the history, by the item, the wanted one, and their product. Rows
-    // beyond the end of a history are left out, so that the statistics of Dice do not count them.
-    auto const flat = [&](ms::Tensor<float> const& dense) {
-      return dense.reshaped({batch * kLongest, kWidth});
-    };
-    auto const pairs = ops::concat(tape,
-                                   std::vector{flat(past),
-                                               flat(ops::subtract(tape, past, beside)),
-                                               flat(ops::multiply(tape, past, beside))});
-    auto const of_items = ops::dense_to_jagged(
-        tape, pairs.reshaped({batch, kLongest, 3 * kWidth}), offsets, history.count());
-    auto const weighted = ops::multiply(tape, rows, attention(tape, of_items));
+    // The wanted item beside each item of its user's history, however long that is.
+    auto const beside = ops::repeat_rows(tape, wanted, offsets, history.count());
+    // A weight for each item of the history, by the item, its difference from the wanted one, and
+    // their product.
+    auto const pairs = ops::concat(
+        tape,
+        std::vector{rows, ops::subtract(tape, rows, beside), ops::multiply(tape, rows, beside)});
+    auto const weights = ops::jagged_softmax(tape, attention(tape, pairs), offsets);
+    auto const weighted = ops::multiply(tape, rows, weights);
     auto const interest = ops::segment_reduce(tape, weighted, offsets, ops::SegmentReduction::sum);
     auto const features = std::vector{interest, wanted, ops::multiply(tape, interest, wanted)};
     return head(tape, ops::concat(tape, features));
@@ -91,7 +84,7 @@ int main() {
       served,
       {.inputs = {histories::field(), ms::serve::field<std::int64_t>("item", 1)},
        .buckets = {256},
-       .max_batch_delay = std::chrono::seconds(1)});
+       .max_batch_delay = std::chrono::milliseconds(10)});
   ms::metrics::Auc const auc(device);
   auto held_out = histories::batches(device, 300'000, 310'240, true);
   while (auto const batch = held_out.next()) {

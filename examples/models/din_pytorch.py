@@ -40,8 +40,10 @@ class Din(nn.Module):
         users = torch.repeat_interleave(torch.arange(len(item), device=item.device), offsets.diff())
         beside = wanted[users]
         pairs = torch.cat([rows, rows - beside, rows * beside], dim=1)
-        weights = self.score(self.attention(pairs))
-        interest = torch.zeros_like(wanted).index_add(0, users, rows * weights)
+        scores = self.score(self.attention(pairs))
+        weights = (scores - scores.max()).exp()
+        total = torch.zeros_like(wanted[:, :1]).index_add(0, users, weights)
+        interest = torch.zeros_like(wanted).index_add(0, users, rows * weights / total[users])
         features = torch.cat([interest, wanted, interest * wanted], dim=1)
         return self.logit(self.hidden(features))
 

@@ -76,7 +76,10 @@ class Reader final : public ms::data::Reader {
       return topic + kTopics * (rank * kTopics / kItems);
     };
     auto& history = chunk.ints("history");
-    for (auto length = 4 + draws.below(20); length > 0; --length) {
+    // One user in thirty has a long history.
+    auto const is_long = draws.below(30) == 0;
+    for (auto length = is_long ? 33 + draws.below(200) : 4 + draws.below(20); length > 0;
+         --length) {
       history.push_back(draw_item());
     }
     chunk.offsets("history").push_back(static_cast<std::int64_t>(history.size()));
@@ -95,9 +98,10 @@ class Reader final : public ms::data::Reader {
   std::int64_t user_;
 };
 
-/// Returns the field of a served model for the histories, which have 4 to 23 items.
+/// Returns the field of a served model for the histories, which have 18 items in the mean and up to
+/// 232.
 inline ms::serve::Field field() {
-  return ms::serve::jagged_field<std::int64_t>("history", 24);
+  return ms::serve::jagged_field<std::int64_t>("history", 32);
 }
 
 /// Returns the histories of a batch, or of the inputs of a served model.

@@ -8,6 +8,7 @@
 #include <msstream/metrics/auc.hpp>
 #include <msstream/msstream.hpp>
 #include <msstream/step/dense_stack.hpp>
+#include <msstream/step/differentiable/random.hpp>
 #include <msstream/step/parameter_averages.hpp>
 
 #include <cstdint>
@@ -158,10 +159,16 @@ void tables(ms::Device<> const& device) {
   auto const ids = ms::to_device(device, std::vector<std::int64_t>{1, 2, 3, 5}, {4});
   auto const offsets = ms::to_device(device, std::vector<std::int64_t>{0, 3, 4}, {3});
 
+  auto const wanted = ms::ops::gather_rows(tape, table, ids.rows(0, 2));
+
   auto const rows = ms::ops::gather_rows(tape, table, ids);
   auto const bags = ms::ops::embedding_lookup(
       tape, table, ms::ops::Bags<>(ids, offsets), {.pooling = ms::ops::Pooling::mean});
   auto const padded = ms::ops::jagged_to_dense(tape, rows, offsets, 3);
+  auto const beside = ms::ops::repeat_rows(tape, wanted, offsets, ids.count());
+  auto const of_rows = ms::ops::segment_ids(offsets, ids.count());
+  teach::expect(beside.shape() == rows.shape(), "a row for each id");
+  teach::expect(ms::to_host(of_rows) == std::vector<std::int64_t>{0, 0, 0, 1}, "bags of the ids");
   teach::expect(padded.shape() == ms::Shape{2, 3, 8} && bags.shape() == ms::Shape{2, 8}, "shapes");
 
   ms::ops::EmbeddingTables<> const tables(
@@ -203,6 +210,7 @@ void layers(ms::Device<> const& device) {
   auto const x = params.dense("x", {4, 8}, ms::init::normal());
   auto const weight = params.dense("weight", {8}, ms::init::ones());
   auto const bias = params.dense("bias", {8}, ms::init::zeros());
+  auto const table = params.table("table", {100, 8});
   ms::ops::RunningStatistics<> const running{params.buffer("mean", {8}),
                                              params.buffer("var", {8}, ms::init::ones())};
 
@@ -211,8 +219,11 @@ void layers(ms::Device<> const& device) {
   auto const normed = ms::ops::batch_norm(tape, x, weight, bias, running);
   auto const unit = ms::ops::l2_normalize(tape, x);
   auto const activated = ms::ops::gelu(tape, ms::ops::silu(tape, ms::ops::tanh(tape, x)));
+  auto const drawn = ms::ops::random_integers(tape, random, "negatives", {4, 3}, 0, 100);
+  auto const others = ms::ops::gather_rows(tape, table, drawn);  // [4, 3, 8]
   auto const both = ms::ops::concat(tape, std::vector{dropped, normed, unit, activated});
   teach::expect(both.shape() == ms::Shape{4, 32}, "four times eight columns");
+  teach::expect(others.shape() == ms::Shape{4, 3, 8}, "three rows for each of four samples");
 }
 
 void streams(ms::Device<> const& device) {

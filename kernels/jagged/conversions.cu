@@ -64,17 +64,17 @@ struct ToDense {
   }
 };
 
-struct ToJagged {
+/// The samples of jagged rows.
+struct SamplesOfRows {
   JaggedLayout layout;
   std::int64_t low = 0;              ///< the first sample that may have a row of the range
   std::int64_t high = layout.batch;  ///< one after the last sample that may have a row of the range
-  bool any_bad = true;
-
-  __device__ std::int64_t count() const { return layout.capacity; }
+  bool any_bad = true;               ///< whether a sample from low to high has invalid offsets
 
   /// Returns a copy of this object for the jagged rows [begin, end), with the range of samples that
-  /// those rows may belong to.
-  __device__ ToJagged within(std::int64_t begin, std::int64_t end) const {
+  /// those rows may belong to. The blocks with blockIdx.y 0 together report all samples with
+  /// invalid offsets. All kMoveThreads threads of a block must call within() together.
+  __device__ SamplesOfRows within(std::int64_t begin, std::int64_t end) const {
     __shared__ std::int64_t ends[2];
     auto const offsets = offsets_of(layout);
     if (threadIdx.x < 64) {
@@ -84,7 +84,7 @@ struct ToJagged {
       }
     }
     __syncthreads();
-    ToJagged narrowed = *this;
+    SamplesOfRows narrowed = *this;
     narrowed.low = min(ends[0], layout.batch);
     narrowed.high = min(ends[1] + 1, layout.batch);
     auto const nobody = [](auto) { return false; };
@@ -95,18 +95,15 @@ struct ToJagged {
     return narrowed;
   }
 
-  __device__ RowMove at(std::int64_t i) const {
+  /// Returns the sample of a jagged row, or -1 if the row belongs to no sample.
+  __device__ std::int64_t sample_of(std::int64_t row) const {
     std::int64_t sample = -1;
     if (any_bad) {
-      sample = offsets_of(layout).bag_of(i);
+      sample = offsets_of(layout).bag_of(row);
     } else if (low < high) {
-      sample = low + count_not_above(layout.offsets + low, high - low + 1, i) - 1;
+      sample = low + count_not_above(layout.offsets + low, high - low + 1, row) - 1;
     }
-    if (sample < low || sample >= high) {
-      return {-1, i};
-    }
-    auto const row = i - layout.offsets[sample];
-    return {row < layout.max_length ? sample * layout.max_length + row : -1, i};
+    return sample < low || sample >= high ? -1 : sample;
   }
 
  private:
@@ -125,17 +122,53 @@ struct ToJagged {
   }
 };
 
-/// Copies `rows` rows between the jagged and the dense form. If there is nothing to write, only
+struct ToJagged {
+  SamplesOfRows samples;
+
+  __device__ std::int64_t count() const { return samples.layout.capacity; }
+  __device__ ToJagged within(std::int64_t begin, std::int64_t end) const {
+    return {samples.within(begin, end)};
+  }
+  __device__ RowMove at(std::int64_t i) const {
+    auto const& layout = samples.layout;
+    auto const sample = samples.sample_of(i);
+    auto const row = sample >= 0 ? i - layout.offsets[sample] : layout.max_length;
+    return {row < layout.max_length ? sample * layout.max_length + row : -1, i};
+  }
+};
+
+struct Repeats {
+  SamplesOfRows samples;
+
+  __device__ std::int64_t count() const { return samples.layout.capacity; }
+  __device__ Repeats within(std::int64_t begin, std::int64_t end) const {
+    return {samples.within(begin, end)};
+  }
+  __device__ RowMove at(std::int64_t i) const { return {samples.sample_of(i), i}; }
+};
+
+constexpr int kIdsAThread = 4;
+
+__global__ void __launch_bounds__(kMoveThreads) segment_ids_kernel(SegmentIdsArgs args) {
+  auto const begin = std::int64_t{blockIdx.x} * (kMoveThreads * kIdsAThread);
+  auto const end = min(begin + kMoveThreads * kIdsAThread, args.layout.capacity);
+  auto const samples = SamplesOfRows{args.layout}.within(begin, end);
+  for (auto row = begin + threadIdx.x; row < end; row += kMoveThreads) {
+    args.ids[row] = samples.sample_of(row);
+  }
+}
+
+/// Copies `rows` rows between the jagged form and another. If there is nothing to write, only
 /// reports the samples with invalid offsets.
 template <class Moves>
 void move_samples(CudaStream stream,
                   char const* operation,
+                  JaggedLayout const& layout,
                   Moves const& moves,
                   std::int64_t rows,
                   void const* from,
                   void* to,
                   RowFill const& fill = {}) {
-  auto const& layout = moves.layout;
   if (rows == 0 || layout.row_bytes == 0) {
     report_bad_bags(stream, operation, offsets_of(layout), layout.report);
   } else {
@@ -148,6 +181,7 @@ void move_samples(CudaStream stream,
 void jagged_to_dense(CudaStream stream, JaggedToDenseArgs const& args) {
   move_samples(stream,
                "jagged_to_dense",
+               args.layout,
                ToDense{args.layout},
                args.layout.batch * args.layout.max_length,
                args.values,
@@ -158,10 +192,31 @@ void jagged_to_dense(CudaStream stream, JaggedToDenseArgs const& args) {
 void dense_to_jagged(CudaStream stream, DenseToJaggedArgs const& args) {
   move_samples(stream,
                "dense_to_jagged",
-               ToJagged{args.layout},
+               args.layout,
+               ToJagged{{args.layout}},
                args.layout.capacity,
                args.dense,
                args.values);
+}
+
+void repeat_rows(CudaStream stream, RepeatRowsArgs const& args) {
+  move_samples(stream,
+               "repeat_rows",
+               args.layout,
+               Repeats{{args.layout}},
+               args.layout.capacity,
+               args.rows,
+               args.output);
+}
+
+void segment_ids(CudaStream stream, SegmentIdsArgs const& args) {
+  auto const& layout = args.layout;
+  if (layout.capacity == 0) {
+    return report_bad_bags(stream, "segment_ids", offsets_of(layout), layout.report);
+  }
+  auto const blocks = grid_for(layout.capacity, kMoveThreads * kIdsAThread);
+  segment_ids_kernel<<<blocks, kMoveThreads, 0, stream>>>(args);
+  check_launch("segment_ids");
 }
 
 }  // namespace msstream::ops::kernels

@@ -31,6 +31,29 @@ struct Sample {
   return BagOffsets<std::int64_t>{layout.offsets, layout.batch, layout.capacity}.looked_at();
 }
 
+/// Calls write(sample, first row, number of rows) for the samples that have rows, in the order of
+/// the rows, and clear(first row, number of rows) for the rows before, between and after them.
+template <class Write, class Clear>
+void for_each_sample(JaggedLayout const& layout, Write const& write, Clear const& clear) {
+  auto const offsets = offsets_of(layout);
+  std::int64_t written = 0;
+  auto const clear_to = [&](std::int64_t end) {
+    if (end > written) {
+      clear(written, end - written);
+    }
+  };
+  for (std::int64_t b = 0; b < layout.batch; ++b) {
+    Sample const sample(layout, offsets, b);
+    if (sample.kept == 0) {
+      continue;
+    }
+    clear_to(sample.begin);
+    write(b, sample.begin, sample.kept);
+    written = sample.begin + sample.kept;
+  }
+  clear_to(layout.capacity);
+}
+
 void copy_rows(std::byte* to, std::byte const* from, std::int64_t bytes) {
   if (bytes > 0) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
@@ -83,27 +106,48 @@ void jagged_to_dense(HostStream stream, JaggedToDenseArgs const& args) {
 void dense_to_jagged(HostStream stream, DenseToJaggedArgs const& args) {
   stream.run([args] {
     auto const& layout = args.layout;
-    auto const offsets = offsets_of(layout);
     auto const row_bytes = layout.row_bytes;
     auto const* const dense = static_cast<std::byte const*>(args.dense);
     auto* const values = static_cast<std::byte*>(args.values);
-    std::int64_t written = 0;
-    auto const clear_to = [&](std::int64_t end) {
-      clear_rows(values + written * row_bytes, (end - written) * row_bytes);
-      written = std::max(written, end);
+    for_each_sample(
+        layout,
+        [&](std::int64_t sample, std::int64_t first, std::int64_t count) {
+          copy_rows(values + first * row_bytes,
+                    dense + sample * layout.max_length * row_bytes,
+                    count * row_bytes);
+        },
+        [&](std::int64_t first, std::int64_t count) {
+          clear_rows(values + first * row_bytes, count * row_bytes);
+        });
+  });
+}
+
+void repeat_rows(HostStream stream, RepeatRowsArgs const& args) {
+  stream.run([args] {
+    auto const row_bytes = args.layout.row_bytes;
+    auto const* const rows = static_cast<std::byte const*>(args.rows);
+    auto* const output = static_cast<std::byte*>(args.output);
+    for_each_sample(
+        args.layout,
+        [&](std::int64_t sample, std::int64_t first, std::int64_t count) {
+          for (auto row = first; row < first + count; ++row) {
+            copy_rows(output + row * row_bytes, rows + sample * row_bytes, row_bytes);
+          }
+        },
+        [&](std::int64_t first, std::int64_t count) {
+          clear_rows(output + first * row_bytes, count * row_bytes);
+        });
+  });
+}
+
+void segment_ids(HostStream stream, SegmentIdsArgs const& args) {
+  stream.run([args] {
+    auto const write = [&](std::int64_t sample, std::int64_t first, std::int64_t count) {
+      std::fill_n(args.ids + first, count, sample);
     };
-    for (std::int64_t b = 0; b < layout.batch; ++b) {
-      Sample const sample(layout, offsets, b);
-      if (sample.kept == 0) {
-        continue;
-      }
-      clear_to(sample.begin);
-      copy_rows(values + sample.begin * row_bytes,
-                dense + b * layout.max_length * row_bytes,
-                sample.kept * row_bytes);
-      written = sample.begin + sample.kept;
-    }
-    clear_to(layout.capacity);
+    for_each_sample(args.layout, write, [&](std::int64_t first, std::int64_t count) {
+      write(-1, first, count);
+    });
   });
 }
 

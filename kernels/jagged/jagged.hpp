@@ -44,4 +44,25 @@ struct DenseToJaggedArgs {
 void dense_to_jagged(HostStream stream, DenseToJaggedArgs const& args);
 void dense_to_jagged(CudaStream stream, DenseToJaggedArgs const& args);
 
+/// Repeats the row of each sample for all its jagged rows: output[i, :] = rows[b, :] for i in
+/// [offsets[b], offsets[b + 1]). Output rows that belong to no sample are set to zero. The layout's
+/// max_length is its capacity.
+struct RepeatRowsArgs {
+  JaggedLayout layout;
+  void const* rows;  ///< [batch, row_bytes]
+  void* output;      ///< [capacity, row_bytes]
+};
+void repeat_rows(HostStream stream, RepeatRowsArgs const& args);
+void repeat_rows(CudaStream stream, RepeatRowsArgs const& args);
+
+/// Writes the number of its sample for each jagged row: ids[i] = b for i in [offsets[b], offsets[b
+/// + 1]), and -1 for rows that belong to no sample. The layout's max_length is its capacity, and
+/// its row_bytes is the size of an id.
+struct SegmentIdsArgs {
+  JaggedLayout layout;
+  std::int64_t* ids;  ///< [capacity]
+};
+void segment_ids(HostStream stream, SegmentIdsArgs const& args);
+void segment_ids(CudaStream stream, SegmentIdsArgs const& args);
+
 }  // namespace msstream::ops::kernels

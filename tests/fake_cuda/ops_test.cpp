@@ -127,6 +127,10 @@ std::vector<Case> cases() {
          drop(ops::dense_to_jagged(in.stacked_output, in.offsets.rows(0, 3), kBatch));
        },
        kernels(1)},
+      {"repeat_rows",
+       [](Inputs& in) { drop(ops::repeat_rows(in.matrix, in.offsets, 4)); },
+       kernels(1)},
+      {"segment_ids", [](Inputs& in) { drop(ops::segment_ids(in.offsets, 4)); }, kernels(1)},
       {"joined_bags",
        [](Inputs& in) {
          drop(ops::joined_bags(

@@ -3,6 +3,8 @@
 
 #include "ops_cases.hpp"
 
+#include <msstream/ops/random_draws.hpp>
+
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +17,16 @@ inline std::vector<Case> training_cases() {
       {"random_normal",
        [](Inputs& in) {
          drop(ops::random_normal(in.device, {kBatch, 3}, {1, "a"}));
+       },
+       kernels(1)},
+      {"random_integers_of_a_step",
+       [](Inputs& in) {
+         drop(ops::random_integers(in.random, "a", {kBatch, 3}, 0, 9));
+       },
+       kernels(1)},
+      {"random_normal_of_a_step",
+       [](Inputs& in) {
+         drop(ops::random_normal(in.random, "a", {kBatch, 3}));
        },
        kernels(1)},
       {"advance_random", [](Inputs& in) { in.random.advance(); }, kernels(1)},

@@ -16,12 +16,17 @@ namespace msstream::ops {
 namespace detail {
 
 // The implementations of gather_rows(), scatter_rows(), scatter_rows_gradient() and assign_rows(),
-// compiled once for all runtimes. `ids` are int64 or int32.
+// compiled once for all runtimes. `ids` are int64 or int32. gather_floats() gives the rows of a
+// table of float32, float16 or bfloat16 as float32.
 
 [[nodiscard]] AnyTensor gather_rows(AnyTensor const& table,
                                     AnyTensor const& ids,
                                     DeviceCount<AnyRuntime> const& count,
                                     std::source_location issued_at);
+[[nodiscard]] Floats gather_floats(AnyTensor const& table,
+                                   AnyTensor const& ids,
+                                   DeviceCount<AnyRuntime> const& count,
+                                   std::source_location issued_at);
 [[nodiscard]] AnyTensor scatter_rows(AnyTensor const& values,
                                      AnyTensor const& ids,
                                      std::int64_t rows,

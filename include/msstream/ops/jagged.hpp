@@ -70,7 +70,8 @@ template <Element T>
   return bits;
 }
 
-// The implementations of jagged_to_dense() and dense_to_jagged(), compiled once for all runtimes.
+// The implementations of jagged_to_dense(), dense_to_jagged(), repeat_rows() and segment_ids(),
+// compiled once for all runtimes.
 
 [[nodiscard]] AnyTensor jagged_to_dense(AnyTensor const& values,
                                         TensorOf<std::int64_t> const& offsets,
@@ -83,6 +84,15 @@ template <Element T>
                                         std::int64_t capacity,
                                         OffsetPolicy<AnyRuntime> const& policy,
                                         std::source_location issued_at);
+[[nodiscard]] AnyTensor repeat_rows(AnyTensor const& rows,
+                                    TensorOf<std::int64_t> const& offsets,
+                                    std::int64_t capacity,
+                                    OffsetPolicy<AnyRuntime> const& policy,
+                                    std::source_location issued_at);
+[[nodiscard]] TensorOf<std::int64_t> segment_ids(TensorOf<std::int64_t> const& offsets,
+                                                 std::int64_t capacity,
+                                                 OffsetPolicy<AnyRuntime> const& policy,
+                                                 std::source_location issued_at);
 
 }  // namespace detail
 
@@ -128,6 +138,44 @@ template <Element T, Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return Tensor<T, R>(msstream::detail::OfKnownType(),
                       detail::dense_to_jagged(dense.any(), offsets, capacity, policy, issued_at));
+}
+
+/// Gives each row of jagged samples the row of its sample: rows [samples, width] or [samples], of
+/// any element type → [capacity, width] or [capacity]. Output row i is rows[b] for i in
+/// [offsets[b], offsets[b + 1]); the last offset is at most the capacity. Output rows of no sample
+/// are 0. A sample whose offsets do not ascend within [0, capacity] has no output rows, in the
+/// operation and in its gradient, and is reported as `policy` says.
+///
+/// Samples may have any number of rows, so that attention needs no padding: the `capacity` is that
+/// of the jagged values beside which the result stands. It is PyTorch's repeat_interleave(), with
+/// the numbers of repetitions as offsets. Deterministic; one launch, whose size depends on the
+/// capacity alone; asynchronous; capture-safe. The gradient is the sum of the output's gradient
+/// over each sample, segment_reduce() by the offsets. Throws std::invalid_argument for bad shapes.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> repeat_rows(
+    Tensor<T, R> const& rows,
+    Tensor<std::int64_t, R> const& offsets,
+    std::int64_t capacity,
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return Tensor<T, R>(msstream::detail::OfKnownType(),
+                      detail::repeat_rows(rows.any(), offsets, capacity, policy, issued_at));
+}
+
+/// Returns the number of its sample for each row of jagged samples, from offsets [samples + 1]:
+/// [capacity] int64, b for the rows [offsets[b], offsets[b + 1]), and -1 for rows of no sample,
+/// which Segments and gather_rows() leave out. The last offset is at most the capacity. A sample
+/// whose offsets do not ascend within [0, capacity] has no rows and is reported as `policy` says.
+///
+/// The inverse is segment_offsets(). One launch, whose size depends on the capacity alone;
+/// asynchronous; capture-safe. Throws std::invalid_argument for bad shapes.
+template <Runtime R>
+[[nodiscard]] Tensor<std::int64_t, R> segment_ids(
+    Tensor<std::int64_t, R> const& offsets,
+    std::int64_t capacity,
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::segment_ids(offsets, capacity, policy, issued_at));
 }
 
 /// Returns the softmax of each column within each segment, for float32 values [capacity] or

@@ -37,9 +37,10 @@ struct RandomOptions {
 /// draws new numbers.
 ///
 /// Two uses of a generator in one step draw different numbers if their names differ, and equal
-/// numbers if their names are equal. ops::dropout() with a tape refuses a name that it has drawn
-/// with for the same samples since the last advance(), so that neither two dropouts of one name nor
-/// a forgotten advance() repeats a mask silently. The replay of a captured step refuses it too.
+/// numbers if their names are equal. Operations with a tape that draw, ops::dropout() and
+/// ops::random_integers() among them, refuse a name that has drawn for the same samples since the
+/// last advance(), so that neither two draws of one name nor a forgotten advance() repeats numbers
+/// silently. The replay of a captured step refuses it too.
 /// Draws whose tape is cleared or destroyed before its backward() do not count, so that a step that
 /// has thrown may be repeated. Copies share the state. Operations that use the generator are
 /// ordered before the next advance(), as all operations on one tensor are.
@@ -61,7 +62,8 @@ class RandomGenerator<detail::AnyRuntime> {
   /// tape drops if it does not play the operation back. Throws std::invalid_argument, and forgets
   /// the draws of the step, if one of the name has drawn for one of these samples since the last
   /// advance(). For use by the library only.
-  [[nodiscard]] std::shared_ptr<detail::RandomDraw> note_draw(std::string_view name,
+  [[nodiscard]] std::shared_ptr<detail::RandomDraw> note_draw(char const* operation,
+                                                              std::string_view name,
                                                               std::int64_t first,
                                                               std::int64_t last) const;
   /// Returns a check of a list of tensors that forgets the draws of the step when the list is

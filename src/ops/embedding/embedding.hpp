@@ -3,6 +3,7 @@
 
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/choices.hpp>
+#include <msstream/ops/common.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -13,6 +14,8 @@ namespace msstream::ops::detail {
 /// when the operation is issued, because an exception on a launch thread would reach the caller too
 /// late.
 void require_weights(char const* operation, DType dtype);
+/// Returns bags with one id each, of which the first *count exist if `count` is given.
+[[nodiscard]] AnyBags bags_of_one(AnyTensor const& ids, DeviceCount<AnyRuntime> const& count);
 /// Returns the output shape of a lookup: [bags, width], or [ids, width] for Pooling::none.
 [[nodiscard]] Shape pooled_shape(AnyBags const& bags, Pooling pooling, std::int64_t width);
 /// Throws std::invalid_argument if weights, a default id or an argmax tensor are given that the

@@ -5,8 +5,12 @@
 #include "ops/common/id_array.hpp"
 #include "ops/common/row_bytes.hpp"
 #include "ops/common/workspace.hpp"
+#include "ops/embedding/embedding.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
+#include <msstream/ops/bags.hpp>
+#include <msstream/ops/embedding.hpp>
 #include <msstream/ops/gather.hpp>
 #include <msstream/tensor/detail/overlap.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -118,6 +122,31 @@ AnyTensor gather_rows(AnyTensor const& table,
       {},
       issued_at);
   return gathered;
+}
+
+AnyBags bags_of_one(AnyTensor const& ids, DeviceCount<AnyRuntime> const& count) {
+  auto const flat = ids.reshaped({ids.count()});
+  AnyBags bags(flat.dtype() == DType::int32 ? AnyIds(TensorOf<std::int32_t>(flat))
+                                            : AnyIds(TensorOf<std::int64_t>(flat)));
+  bags.bag_count = count;
+  return bags;
+}
+
+Floats gather_floats(AnyTensor const& table,
+                     AnyTensor const& ids,
+                     DeviceCount<AnyRuntime> const& count,
+                     std::source_location issued_at) {
+  if (table.dtype() == DType::float32) {
+    return Floats(msstream::detail::OfKnownType(), gather_rows(table, ids, count, issued_at));
+  }
+  require_weights("gather_rows", table.dtype());
+  require(table.shape().rank() == 2,
+          "gather_rows: table of shape {}; expected [rows, width]",
+          table.shape());
+  (void)count_of("gather_rows", count);
+  auto const shape = with_last("gather_rows", ids.shape(), table.shape()[1]);
+  auto const rows = embedding_lookup(DType::float32, table, bags_of_one(ids, count), {}, issued_at);
+  return Floats(msstream::detail::OfKnownType(), rows.reshaped(shape));
 }
 
 AnyTensor scatter_rows(AnyTensor const& values,

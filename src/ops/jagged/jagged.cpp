@@ -102,4 +102,67 @@ AnyTensor dense_to_jagged(AnyTensor const& dense,
   return values;
 }
 
+AnyTensor repeat_rows(AnyTensor const& rows,
+                      TensorOf<std::int64_t> const& offsets,
+                      std::int64_t capacity,
+                      OffsetPolicy<AnyRuntime> const& policy,
+                      std::source_location issued_at) {
+  auto const& shape = rows.shape();
+  require_jagged_offsets("repeat_rows", offsets);
+  auto const samples = offsets.count() - 1;
+  require((shape.rank() == 1 || shape.rank() == 2) && shape[0] == samples && capacity >= 0,
+          "repeat_rows: rows of shape {}, offsets of shape {} and a capacity of {}; expected "
+          "[samples] or [samples, width], [samples + 1] and at least 0",
+          shape,
+          offsets.shape(),
+          capacity);
+  auto const width = shape.rank() == 2 ? shape[1] : 1;
+  AnyTensor output(
+      rows.device(), rows.dtype(), shape.rank() == 2 ? Shape{capacity, width} : Shape{capacity});
+  auto written = writes(output);
+  kernels::RepeatRowsArgs const args{
+      {offsets.data(),
+       samples,
+       capacity,
+       capacity,
+       row_bytes_of(rows, width),
+       offset_report("repeat_rows", *rows.device(), policy, written)},
+      rows.data(),
+      output.data()};
+  issue(
+      "repeat_rows",
+      reads(rows, offsets),
+      written,
+      [args](auto stream) { kernels::repeat_rows(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+TensorOf<std::int64_t> segment_ids(TensorOf<std::int64_t> const& offsets,
+                                   std::int64_t capacity,
+                                   OffsetPolicy<AnyRuntime> const& policy,
+                                   std::source_location issued_at) {
+  require_jagged_offsets("segment_ids", offsets);
+  require(capacity >= 0, "segment_ids: a capacity of {}; expected at least 0", capacity);
+  TensorOf<std::int64_t> ids(offsets.device(), Shape{capacity});
+  auto written = writes(ids);
+  kernels::SegmentIdsArgs const args{
+      {offsets.data(),
+       offsets.count() - 1,
+       capacity,
+       capacity,
+       sizeof(std::int64_t),
+       offset_report("segment_ids", *offsets.device(), policy, written)},
+      ids.data()};
+  issue(
+      "segment_ids",
+      reads(offsets),
+      written,
+      [args](auto stream) { kernels::segment_ids(stream, args); },
+      {},
+      issued_at);
+  return ids;
+}
+
 }  // namespace msstream::ops::detail

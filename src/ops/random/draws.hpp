@@ -48,10 +48,13 @@ class RandomGenerator<detail::AnyRuntime>::Draws : public std::enable_shared_fro
  public:
   using Draw = std::shared_ptr<detail::RandomDraw>;
 
-  void note(detail::OpenCapture* capture, std::string_view name, Draw const& draw) {
+  void note(detail::OpenCapture* capture,
+            char const* operation,
+            std::string_view name,
+            Draw const& draw) {
     std::lock_guard const lock(mutex_);
     auto& step = capture == nullptr ? step_ : in(*capture).latest();
-    step.require_new("dropout", name, *draw);
+    step.require_new(operation, name, *draw);
     step.add(name, draw);
   }
   void advance(detail::OpenCapture* capture) {
@@ -84,8 +87,8 @@ class RandomGenerator<detail::AnyRuntime>::Draws : public std::enable_shared_fro
         clear();
       }
       require(!repeated,
-              "{}: '{}' draws twice for samples of [{}, {}) in one step, and would drop the same "
-              "elements; expected another name, or RandomGenerator::advance() once a step",
+              "{}: '{}' draws twice for samples of [{}, {}) in one step, and would draw the same "
+              "numbers; expected another name, or RandomGenerator::advance() once a step",
               operation,
               name,
               draw.first(),

@@ -2,6 +2,7 @@
 #include "common/real_types.hpp"
 #include "memory/device/device_state.hpp"
 #include "memory/device/open_capture.hpp"
+#include "ops/random/distributions.hpp"
 #include "ops/random/draws.hpp"
 #include "random/dropout.hpp"
 #include "random/fill.hpp"
@@ -15,21 +16,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <string_view>
 
 namespace msstream {
-namespace {
-
-[[nodiscard]] ops::kernels::RandomState* state_of(detail::TensorOf<std::int64_t> const& tensor) {
-  static_assert(sizeof(ops::kernels::RandomState) == 2 * sizeof(std::int64_t));
-  return reinterpret_cast<ops::kernels::RandomState*>(tensor.data());
-}
-
-}  // namespace
 
 RandomGenerator<detail::AnyRuntime>::RandomGenerator(
     std::shared_ptr<detail::DeviceState> const& device,
@@ -39,7 +31,7 @@ RandomGenerator<detail::AnyRuntime>::RandomGenerator(
   issue(
       "set_random",
       writes(state_),
-      [seed = options.seed, state = state_of(state_)](auto stream) {
+      [seed = options.seed, state = ops::detail::random_state_of(state_)](auto stream) {
         ops::kernels::set_random(stream, {seed, 0}, state);
       },
       {},
@@ -47,9 +39,9 @@ RandomGenerator<detail::AnyRuntime>::RandomGenerator(
 }
 
 std::shared_ptr<detail::RandomDraw> RandomGenerator<detail::AnyRuntime>::note_draw(
-    std::string_view name, std::int64_t first, std::int64_t last) const {
+    char const* operation, std::string_view name, std::int64_t first, std::int64_t last) const {
   auto draw = std::make_shared<detail::RandomDraw>(first, last);
-  draws_->note(detail::OpenCapture::current(*state_.device()->context), name, draw);
+  draws_->note(detail::OpenCapture::current(*state_.device()->context), operation, name, draw);
   return draw;
 }
 
@@ -66,7 +58,9 @@ void RandomGenerator<detail::AnyRuntime>::advance(std::source_location issued_at
   issue(
       "advance_random",
       writes(state_),
-      [state = state_of(state_)](auto stream) { ops::kernels::advance_random(stream, state); },
+      [state = ops::detail::random_state_of(state_)](auto stream) {
+        ops::kernels::advance_random(stream, state);
+      },
       {},
       issued_at);
 }
@@ -108,20 +102,9 @@ void fill(char const* operation,
           "{}: rate of {}; expected a number in [0, 1)",
           operation,
           options.rate);
-  auto const samples = shape.rank() > 0 ? shape[0] : 1;
-  auto const columns = samples > 0 ? shape.count() / samples : 0;
-  require(options.first_sample >= 0 && options.first_sample < kernels::kMostSamples - samples,
-          "{}: first_sample of {} for {} samples; expected numbers of samples in [0, {})",
-          operation,
-          options.first_sample,
-          samples,
-          kernels::kMostSamples);
-  constexpr std::int64_t kMostColumns = std::int64_t{1} << 34U;
-  require(columns < kMostColumns,
-          "{}: samples of {} elements; expected fewer than {}",
-          operation,
-          columns,
-          kMostColumns);
+  constexpr std::int64_t kElementsABlock = 4;
+  auto const [samples, columns] =
+      drawn_samples(operation, shape, options.first_sample, kElementsABlock);
   constexpr double kWords = 4294967296.0;
   auto const threshold = std::round(static_cast<double>(options.rate) * kWords);
   return {.input = nullptr,
@@ -144,26 +127,8 @@ void fill_uniform(AnyTensor const& tensor,
                   float high,
                   std::source_location issued_at,
                   MatrixBlock const& block) {
-  require(std::isfinite(low) && std::isfinite(high) && low <= high,
-          "fill_uniform: low {}, high {}; expected finite numbers, low <= high",
-          low,
-          high);
-  auto const first = static_cast<double>(low);
-  auto const last = static_cast<double>(high);
-  fill("fill_uniform",
-       tensor,
-       key,
-       {.data = nullptr,
-        .dtype = {},
-        .count = 0,
-        .key = 0,
-        .is_normal = false,
-        .base = first,
-        .factor = last - first,
-        .low = first,
-        .high = last},
-       block,
-       issued_at);
+  constexpr auto const* kName = "fill_uniform";
+  fill(kName, tensor, key, uniform_distribution(kName, low, high), block, issued_at);
 }
 
 void fill_normal(AnyTensor const& tensor,
@@ -172,25 +137,8 @@ void fill_normal(AnyTensor const& tensor,
                  float deviation,
                  std::source_location issued_at,
                  MatrixBlock const& block) {
-  require(std::isfinite(mean) && std::isfinite(deviation) && deviation >= 0.0F,
-          "fill_normal: mean {}, deviation {}; expected finite numbers, deviation >= 0",
-          mean,
-          deviation);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  fill("fill_normal",
-       tensor,
-       key,
-       {.data = nullptr,
-        .dtype = {},
-        .count = 0,
-        .key = 0,
-        .is_normal = true,
-        .base = mean,
-        .factor = deviation,
-        .low = -kInfinity,
-        .high = kInfinity},
-       block,
-       issued_at);
+  constexpr auto const* kName = "fill_normal";
+  fill(kName, tensor, key, normal_distribution(kName, mean, deviation), block, issued_at);
 }
 
 void fill_truncated_normal(AnyTensor const& tensor,
@@ -250,8 +198,8 @@ DropoutResult<AnyRuntime> dropout(Floats const& input,
   TensorOf<std::int64_t> const drawn(input.device(), {2});
   args.input = input.data();
   args.output = output.data();
-  args.state = state_of(random.tensor());
-  args.drawn = state_of(drawn);
+  args.state = random_state_of(random.tensor());
+  args.drawn = random_state_of(drawn);
   issue(
       "dropout",
       reads(input, random.tensor()),
@@ -278,7 +226,7 @@ Floats dropout_gradient(Floats const& output_gradient,
   Floats gradient(output_gradient.device(), output_gradient.shape());
   args.input = output_gradient.data();
   args.output = gradient.data();
-  args.state = state_of(*drawn);
+  args.state = random_state_of(*drawn);
   issue(
       "dropout_gradient",
       reads(output_gradient, *drawn),

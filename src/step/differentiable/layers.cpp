@@ -28,7 +28,7 @@ Floats dropout(AnyTape& tape,
   require_dropout("dropout", input.shape(), options);
   auto const samples = input.shape().rank() > 0 ? input.shape()[0] : 1;
   tape.state().draws.add(
-      random.note_draw(name, options.first_sample, options.first_sample + samples));
+      random.note_draw("dropout", name, options.first_sample, options.first_sample + samples));
   auto const result = dropout(input, options, random, name, issued_at);
   return recorded(
       tape,

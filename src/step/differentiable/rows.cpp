@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/embedding/embedding.hpp"
 #include "step/recorded.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/embedding.hpp>
+#include <msstream/ops/segment.hpp>
 #include <msstream/step/differentiable/rows.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/detail/typed.hpp>
@@ -16,30 +18,27 @@
 namespace msstream::ops::detail {
 
 Floats gather_rows(AnyTape& tape,
-                   Floats const& table,
+                   AnyTensor const& table,
                    AnyTensor const& ids,
                    DeviceCount<AnyRuntime> const& count,
                    std::source_location issued_at) {
   auto gathered = gather_rows(NoTape(), table, ids, count, issued_at);
-  if (!tape.wants_gradient(table.any())) {
+  if (!tape.wants_gradient(table)) {
     return gathered;
   }
   // Each id is a bag of its own, so that the gradient is that of a lookup.
-  auto const flat = ids.reshaped({ids.count()});
-  AnyBags bags(flat.dtype() == DType::int32 ? AnyIds(TensorOf<std::int32_t>(flat))
-                                            : AnyIds(TensorOf<std::int64_t>(flat)));
-  bags.bag_count = count;
-  tape.note_inputs(table);
+  auto const bags = bags_of_one(ids, count);
+  tape.note_input(table);
   tape.record_lookup(
       "gather_rows",
-      table.any(),
+      table,
       gathered,
       [table, bags, issued_at](AnyTape& playing, Floats const& gradient) {
         std::int64_t const rows = table.shape()[0];
         auto const& unique = playing.unique_rows(bags, rows, Pooling::sum, issued_at);
         auto const rows_of_bags = gradient.reshaped({bags.bags(), table.shape()[1]});
         playing.add_row_gradient(
-            table.any(),
+            table,
             embedding_gradient(bags, unique, rows, Pooling::sum, rows_of_bags.any(), {}, issued_at),
             issued_at);
       },
@@ -96,6 +95,27 @@ Floats dense_to_jagged(AnyTape& tape,
       dense_to_jagged(NoTape(), dense, offsets, capacity, policy, issued_at),
       [offsets, max_length = dense.shape()[1], issued_at](Floats const& gradient) {
         return jagged_to_dense(NoTape(), gradient, offsets, max_length, 0.0F, {}, issued_at);
+      },
+      issued_at);
+}
+
+Floats repeat_rows(AnyTape& tape,
+                   Floats const& rows,
+                   TensorOf<std::int64_t> const& offsets,
+                   std::int64_t capacity,
+                   OffsetPolicy<AnyRuntime> const& policy,
+                   std::source_location issued_at) {
+  return recorded(
+      tape,
+      "repeat_rows",
+      rows,
+      repeat_rows(NoTape(), rows, offsets, capacity, policy, issued_at),
+      [offsets, shape = rows.shape(), issued_at](Floats const& gradient) {
+        AnySegments const samples{offsets.any(), shape[0]};
+        auto const width = shape.rank() == 2 ? shape[1] : 1;
+        auto const of_rows = gradient.reshaped({gradient.shape()[0], width});
+        return segment_reduce(of_rows, samples, SegmentReduction::sum, {}, issued_at)
+            .reshaped(shape);
       },
       issued_at);
 }

@@ -3,6 +3,7 @@
 #include "step/recorded.hpp"
 
 #include <msstream/ops/activation.hpp>
+#include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/step/differentiable/loss.hpp>
@@ -43,6 +44,26 @@ Floats softmax(AnyTape& tape,
                TensorOf<std::int64_t> const& lengths,
                std::source_location issued_at) {
   return recorded_softmax(tape, input, softmax(input, lengths, issued_at), issued_at);
+}
+
+Floats softmax_cross_entropy(AnyTape& tape,
+                             Floats const& logits,
+                             TensorOf<std::int64_t> const& classes,
+                             CrossEntropyOptions<AnyRuntime> const& options,
+                             std::source_location issued_at) {
+  auto const result = softmax_cross_entropy(logits, classes, options, issued_at);
+  if (options.sample_weight) {
+    tape.note_inputs(*options.sample_weight);
+  }
+  return recorded(
+      tape,
+      "softmax_cross_entropy",
+      logits,
+      result.losses,
+      [gradients = result.gradients, issued_at](Floats const& gradient) {
+        return multiply(gradients, gradient.reshaped({gradient.count(), 1}), issued_at);
+      },
+      issued_at);
 }
 
 Floats mean_softmax_cross_entropy(AnyTape* tape,

@@ -63,6 +63,34 @@ class JaggedTest : public KernelTest<Stream> {
     EXPECT_TRUE(this->read(jagged_out) == expected_values);
   }
 
+  /// Compares the repeated rows and the numbers of the samples with references.
+  template <class T>
+  void expect_repeated(Integers const& offsets, std::int64_t capacity, std::int64_t width) {
+    auto const batch = std::ssize(offsets) - 1;
+    SCOPED_TRACE(fmt::format("{} samples of width {} in {} rows", batch, width, capacity));
+    auto const rows = numbers<T>(batch * width);
+    Integers expected_ids(static_cast<std::size_t>(capacity), -1);
+    std::vector<T> expected(static_cast<std::size_t>(capacity * width), T{0});
+    for (std::int64_t b = 0; b < batch; ++b) {
+      for (auto i = offsets[static_cast<std::size_t>(b)];
+           i < offsets[static_cast<std::size_t>(b) + 1];
+           ++i) {
+        expected_ids[static_cast<std::size_t>(i)] = b;
+        std::copy_n(rows.begin() + b * width, width, expected.begin() + i * width);
+      }
+    }
+    auto const where = this->upload(offsets);
+    auto const in = this->upload(rows);
+    JaggedLayout const layout{
+        where.data(), batch, capacity, capacity, width * static_cast<std::int64_t>(sizeof(T))};
+    auto const out = this->template poisoned<T>(capacity * width);
+    this->replay([&](Stream stream) { repeat_rows(stream, {layout, in.data(), out.data()}); });
+    EXPECT_TRUE(this->read(out) == expected);
+    auto const ids = this->template poisoned<std::int64_t>(capacity);
+    this->replay([&](Stream stream) { segment_ids(stream, {layout, ids.data()}); });
+    EXPECT_TRUE(this->read(ids) == expected_ids);
+  }
+
  private:
   template <class T>
   std::vector<T> numbers(std::int64_t count) {
@@ -98,6 +126,27 @@ TYPED_TEST(JaggedTest, many_samples_and_small_elements) {
   this->expect_both_ways(Integers{0, 100'000, 100'000, 100'001}, 100'005, 99'000, 2, 0.5F);
 }
 
+TYPED_TEST(JaggedTest, rows_of_any_width_are_repeated_for_samples_of_any_length) {
+  for (std::int64_t const width : {1, 2, 3, 4, 16, 33, 128, 1024}) {
+    for (std::int64_t const batch : {0, 1, 2, 40}) {
+      for (std::int64_t const spare : {0, 7}) {
+        auto const offsets = this->random_offsets(batch, spare);
+        this->template expect_repeated<float>(offsets, offsets.back() + spare, width);
+        this->template expect_repeated<std::uint16_t>(offsets, offsets.back() + spare, width);
+      }
+    }
+  }
+  this->template expect_repeated<float>(Integers{0, 2, 3}, 4, 0);
+}
+
+TYPED_TEST(JaggedTest, rows_are_repeated_for_many_samples_and_for_long_ones) {
+  auto const many = this->random_offsets(200'000, 3);
+  this->template expect_repeated<float>(many, many.back() + 2, 1);
+  this->template expect_repeated<std::uint8_t>(many, many.back() + 2, 5);
+  Integers const long_ones{0, 100'000, 100'000, 100'001, 260'000};
+  this->template expect_repeated<float>(long_ones, 260'005, 6);
+}
+
 TYPED_TEST(JaggedTest, width_of_nothing) {
   this->expect_both_ways(Integers{0, 2, 3}, 4, 2, 0, 1.0F);
 }
@@ -111,6 +160,12 @@ TYPED_TEST(JaggedTest, offsets_beyond_the_capacity_stay_within_the_memory) {
   EXPECT_EQ(this->read(dense), (std::vector<float>{1, 2, 0, 0, 0, 0, 0, 0}));
   dense_to_jagged(this->stream(), {layout, dense.data(), values.data()});
   EXPECT_EQ(this->read(values), (std::vector<float>{1, 2, 0}));
+  auto const repeated = this->floats(3);
+  repeat_rows(this->stream(), {layout, dense.data(), repeated.data()});
+  EXPECT_EQ(this->read(repeated), (std::vector<float>{1, 1, 0}));
+  auto const ids = this->template poisoned<std::int64_t>(3);
+  segment_ids(this->stream(), {layout, ids.data()});
+  EXPECT_EQ(this->read(ids), (Integers{0, 0, -1}));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernel_fixture.hpp"
+#include "random/draw.hpp"
 #include "random/dropout.hpp"
 #include "random/fill.hpp"
 #include "random/fill_math.hpp"
@@ -163,6 +164,124 @@ TYPED_TEST(RandomKernelTest, dropout_keeps_what_the_formula_says) {
                               .at[c % 4];
         auto const i = static_cast<std::size_t>(s * columns + c);
         ASSERT_EQ(found[i], word >= args.threshold ? input[i] * args.scale : 0.0F) << s << ' ' << c;
+      }
+    }
+  }
+}
+
+/// Returns the upper half of a product of 128 bits, by long multiplication in base 2^16.
+std::uint64_t upper_half(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t digits[8] = {};
+  for (int i = 0; i < 4; ++i) {
+    std::uint64_t carry = 0;
+    for (int k = 0; k < 4; ++k) {
+      auto const sum =
+          (a >> (16 * i) & 0xFFFFU) * (b >> (16 * k) & 0xFFFFU) + digits[i + k] + carry;
+      digits[i + k] = sum & 0xFFFFU;
+      carry = sum >> 16U;
+    }
+    digits[i + 4] += carry;
+  }
+  return digits[4] | digits[5] << 16U | digits[6] << 32U | digits[7] << 48U;
+}
+
+/// The samples, columns and first sample of the draws that the tests of kernels compare.
+struct DrawCase {
+  std::int64_t samples;
+  std::int64_t columns;
+  std::int64_t first;
+};
+constexpr DrawCase kDrawCases[] = {{0, 5, 0},
+                                   {3, 0, 0},
+                                   {1, 1, 0},
+                                   {31, 33, 7},
+                                   {127, 32, (std::int64_t{1} << 33U) + 5},
+                                   {33, 4097, 1},
+                                   {4097, 3, 0}};
+
+TYPED_TEST(RandomKernelTest, real_draws_have_the_bits_of_the_formula) {
+  RandomState const state{0xFEDCBA9876543210ULL, (std::int64_t{1} << 32U) + 41};
+  auto const at = this->upload(std::vector<RandomState>{state});
+  for (auto const& [samples, columns, first] : kDrawCases) {
+    for (bool const is_normal : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} x {}, normal {}", samples, columns, is_normal));
+      auto const output = this->guarded(samples * columns);
+      auto const half = this->template poisoned<float16>(samples * columns);
+      DrawRealsArgs args{.places = {.samples = samples,
+                                    .columns = columns,
+                                    .first_sample = first,
+                                    .stream = 99,
+                                    .state = at.data()},
+                         .fill = {.data = output.data(),
+                                  .dtype = DType::float32,
+                                  .count = 0,
+                                  .key = 0,
+                                  .is_normal = is_normal,
+                                  .base = 0.25,
+                                  .factor = 1.7,
+                                  .low = -3.0,
+                                  .high = 1.75}};
+      draw_reals(this->stream(), args);
+      args.fill.data = half.data();
+      args.fill.dtype = DType::float16;
+      draw_reals(this->stream(), args);
+      auto const found = this->read(output);
+      auto const halves = this->read(half);
+      for (std::int64_t s = 0; s < samples; ++s) {
+        for (std::int64_t c = 0; c < columns; ++c) {
+          auto const words =
+              philox(dropout_counter(c / 4, first + s, state.step), philox_key(state.seed, 99));
+          auto const expected = random_element(args.fill, words.at[c % 4]);
+          auto const i = static_cast<std::size_t>(s * columns + c);
+          ASSERT_EQ(found[i], expected) << s << ' ' << c;
+          ASSERT_EQ(halves[i].bits, from_float<float16>(expected).bits) << s << ' ' << c;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(RandomKernelTest, integer_draws_have_the_bits_of_the_formula) {
+  RandomState const state{0xFEDCBA9876543210ULL, 41};
+  auto const at = this->upload(std::vector<RandomState>{state});
+  struct Interval {
+    std::int64_t low;
+    std::uint64_t range;
+  };
+  for (auto const& [samples, columns, first] : kDrawCases) {
+    for (auto const& [low, range] : {Interval{0, 1},
+                                     Interval{-7, 1000},
+                                     Interval{5, 0x7FFFFFF0U},
+                                     Interval{std::numeric_limits<std::int64_t>::min(), ~0ULL}}) {
+      SCOPED_TRACE(fmt::format("{} x {}, {} of {}", samples, columns, low, range));
+      auto const wide = this->template poisoned<std::int64_t>(samples * columns);
+      auto const narrow = this->template poisoned<std::int32_t>(samples * columns);
+      DrawIntegersArgs args{.places = {.samples = samples,
+                                       .columns = columns,
+                                       .first_sample = first,
+                                       .stream = 98,
+                                       .state = at.data()},
+                            .data = wide.data(),
+                            .dtype = DType::int64,
+                            .low = low,
+                            .range = range};
+      draw_integers(this->stream(), args);
+      args.data = narrow.data();
+      args.dtype = DType::int32;
+      draw_integers(this->stream(), args);
+      auto const found = this->read(wide);
+      auto const narrowed = this->read(narrow);
+      for (std::int64_t s = 0; s < samples; ++s) {
+        for (std::int64_t c = 0; c < columns; ++c) {
+          auto const words =
+              philox(dropout_counter(c / 2, first + s, state.step), philox_key(state.seed, 98));
+          auto const bits = std::uint64_t{words.at[2 * (c % 2) + 1]} << 32U | words.at[2 * (c % 2)];
+          auto const expected =
+              static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + upper_half(range, bits));
+          auto const i = static_cast<std::size_t>(s * columns + c);
+          ASSERT_EQ(found[i], expected) << s << ' ' << c;
+          ASSERT_EQ(narrowed[i], static_cast<std::int32_t>(expected)) << s << ' ' << c;
+        }
       }
     }
   }

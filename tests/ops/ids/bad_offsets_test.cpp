@@ -346,6 +346,16 @@ TYPED_TEST(BadOffsetsTest, what_has_nothing_to_write_reports_bad_bags) {
               return ops::jagged_to_dense(this->any({0, 3}), in_none, 2, 1.0F, policy);
             }),
             3);
+  EXPECT_EQ(bad_bags_of([&](auto const& policy) {
+              return ops::repeat_rows(this->any({4, 3}), in_none, 0, policy);
+            }),
+            3);
+  EXPECT_EQ(bad_bags_of([&](auto const& policy) {
+              return ops::repeat_rows(this->any({4, 0}), in_four, 4, policy);
+            }),
+            2);
+  EXPECT_EQ(bad_bags_of([&](auto const& policy) { return ops::segment_ids(in_none, 0, policy); }),
+            3);
   for (auto const& shape : {Shape{4, 0}, Shape{0, 2}}) {
     auto const& offsets = shape[0] == 0 ? in_none : in_four;
     auto const bad = shape[0] == 0 ? 3 : 2;
@@ -402,6 +412,11 @@ TYPED_TEST(BadOffsetsTest, a_trap_names_the_bag_its_offsets_and_what_was_expecte
                 return ops::dense_to_jagged(this->any({3, 2, 1}), index, std::int64_t{5}, trap);
               }),
       HasSubstr("dense_to_jagged: bag 2 from offset 5 to 6"));
+  EXPECT_THAT(trapped({0, 2, 5, 6},
+                      [&](auto const& index) {
+                        return ops::repeat_rows(this->any({3, 1}), index, std::int64_t{5}, trap);
+                      }),
+              HasSubstr("repeat_rows: bag 2 from offset 5 to 6"));
   ops::EmbeddingTables<TypeParam> const tables(this->device(), {{.weights = values}});
   EXPECT_THAT(trapped({0, 2, 5, 6},
                       [&](auto const& index) {

@@ -125,6 +125,32 @@ TYPED_TEST(BadSegmentsTest, jagged_samples_leave_out_the_same_rows_both_ways) {
   });
 }
 
+TYPED_TEST(BadSegmentsTest, repeated_rows_leave_out_the_samples_that_segments_leave_out) {
+  this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
+    Floats rows;
+    (void)this->random_doubles(size.bags * size.width, rows);
+    Floats expected(at(size.capacity * size.width), 0.0F);
+    Integers expected_ids(at(size.capacity), -1);
+    for (std::int64_t sample = 0; sample < size.bags; ++sample) {
+      auto const [begin, end] = judged.places(sample);
+      for (auto row = begin; row < end; ++row) {
+        expected_ids[at(row)] = sample;
+        std::copy_n(
+            rows.begin() + sample * size.width, size.width, expected.begin() + row * size.width);
+      }
+    }
+    auto const index = this->put(offsets);
+    auto const bad = this->scalar(0);
+    ops::OffsetPolicy<TypeParam> const counts{OutOfRange::count, bad};
+    EXPECT_EQ(to_host(ops::repeat_rows(
+                  this->put(rows, {size.bags, size.width}), index, size.capacity, counts)),
+              expected);
+    EXPECT_THAT(to_host(bad), ElementsAre(judged.bad_bags()));
+    EXPECT_EQ(to_host(ops::segment_ids(index, size.capacity, counts)), expected_ids);
+    EXPECT_THAT(to_host(bad), ElementsAre(2 * judged.bad_bags()));
+  });
+}
+
 TYPED_TEST(BadSegmentsTest, a_jagged_softmax_and_its_gradient_leave_out_the_same_rows) {
   this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
     Floats floats;

@@ -103,6 +103,11 @@ Operations<R> operations() {
          return {ops::dense_to_jagged(
              ops::jagged_to_dense(in.values, in.offsets, 30), in.offsets, kMostPlaces)};
        }},
+      {"rows repeated and the numbers of their samples",
+       [](Content<R> const& in) -> Results<R> {
+         return {ops::repeat_rows(in.table, in.offsets, kMostPlaces),
+                 ops::segment_ids(in.offsets, kMostPlaces)};
+       }},
       {"softmax", [](Content<R> const& in) -> Results<R> {
          auto const output = ops::jagged_softmax(in.values, in.offsets);
          auto const gradient = ops::scale(in.values, 3.0F);

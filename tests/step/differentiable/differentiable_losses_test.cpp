@@ -311,6 +311,50 @@ TYPED_TEST(DifferentiableLossesTest, smoothed_and_ignored_classes) {
   }
 }
 
+TYPED_TEST(DifferentiableLossesTest, cross_entropies_of_rows_that_are_weighted_afterwards) {
+  for (std::int64_t const columns : {1, 3, 33}) {
+    Integers const classes{0, columns - 1, -100, columns / 2, columns};  // the last is out of range
+    auto const rows = static_cast<std::int64_t>(classes.size());
+    auto const factors = this->random.reals(rows);
+    auto const weights = this->random.reals(rows, 0.5F, 2.0F);
+    for (float const smoothing : {0.0F, 0.1F}) {
+      auto const loss = [&](auto& tape, auto const& x) {
+        auto const each = ops::softmax_cross_entropy(tape,
+                                                     x,
+                                                     this->put(classes),
+                                                     {.ignore_index = -100,
+                                                      .label_smoothing = smoothing,
+                                                      .sample_weight = this->put(weights)});
+        EXPECT_EQ(each.shape(), Shape{rows});
+        return ops::sum(tape, ops::multiply(tape, each, this->put(factors)));
+      };
+      auto const reference = [&](Doubles const& x) {
+        double sum = 0;
+        for (std::size_t row = 0; row < classes.size(); ++row) {
+          auto const first = x.begin() + static_cast<std::int64_t>(row) * columns;
+          sum += double{factors[row]} * weights[row] *
+                 cross_entropy_of(Doubles(first, first + columns),
+                                  static_cast<std::size_t>(columns),
+                                  {classes[row]},
+                                  smoothing,
+                                  1.0)[0];
+        }
+        return Doubles{sum};
+      };
+      this->expect_loss(this->random.reals(rows * columns), {rows, columns}, loss, reference);
+    }
+  }
+}
+
+TYPED_TEST(DifferentiableLossesTest, cross_entropies_of_no_rows) {
+  auto const none = this->put(Floats{}, {0, 4});
+  GradientTape tape(this->device());
+  auto const each = ops::softmax_cross_entropy(tape, none, this->put(Integers{}));
+  EXPECT_EQ(each.shape(), Shape{0});
+  tape.backward(ops::sum(tape, each));
+  EXPECT_EQ(tape.gradient(none).shape(), (Shape{0, 4}));
+}
+
 TYPED_TEST(DifferentiableLossesTest, gradients_of_smoothed_rows_of_many_columns) {
   constexpr std::int64_t kColumns = 5000;
   auto const values = this->random.reals(2 * kColumns);

@@ -1,13 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/gradient_fixture.hpp"
 
+#include <msstream/base/dtype.hpp>
+
 #include <cmath>
 
 namespace msstream::testing {
 namespace {
 
 template <class R>
-class DifferentiableRowsTest : public GradientTest<R> {};
+class DifferentiableRowsTest : public GradientTest<R> {
+ protected:
+  /// Compares gather_rows() of a table of 16-bit elements with that of a float32 table of the same
+  /// numbers, their rows as well as their row gradients.
+  template <Element T, ops::IdElement I>
+  void expect_rows_of_halves(std::vector<T> const& elements,
+                             Tensor<I, R> const& ids,
+                             Shape const& shape) {
+    auto const doubles = to_doubles(elements);
+    auto const halves = this->put(elements, {6, 3});
+    auto const floats = this->put(Floats(doubles.begin(), doubles.end()), {6, 3});
+    auto const of_halves = ops::gather_rows(no_tape, halves, ids);
+    EXPECT_EQ(of_halves.shape(), shape);
+    EXPECT_EQ(to_host(of_halves), to_host(ops::gather_rows(no_tape, floats, ids)));
+    GradientTape<R> tape(this->device());
+    auto const squares = [&](auto const& table) {
+      return ops::sum(tape, ops::square(tape, ops::gather_rows(tape, table, ids)));
+    };
+    tape.backward(ops::add(tape, squares(halves), squares(floats)));
+    auto const expected = tape.row_gradient_sum(floats)->rows;
+    auto const gradient = tape.row_gradient_sum(halves)->rows;
+    auto const count = to_host(gradient.count)[0];
+    EXPECT_EQ(count, to_host(expected.count)[0]);
+    EXPECT_EQ(to_host(gradient.ids.rows(0, count)), to_host(expected.ids.rows(0, count)));
+    EXPECT_EQ(to_host(gradient.values.rows(0, count)), to_host(expected.values.rows(0, count)));
+  }
+};
 TYPED_TEST_SUITE(DifferentiableRowsTest, Runtimes, RuntimeNames);
 
 /// Returns the rows of a matrix with three columns; a row of zeros for a number outside.
@@ -63,6 +91,54 @@ TYPED_TEST(DifferentiableRowsTest, gather_rows_gives_row_gradients_up_to_the_cou
             (Floats{0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2}));
 }
 
+TYPED_TEST(DifferentiableRowsTest, gather_rows_of_halves_gives_floats_and_their_gradients) {
+  auto const values = this->random.reals(18);
+  auto const expect_of = [&]<Element T>(T) {
+    std::vector<T> elements;
+    for (auto const value : values) {
+      elements.push_back(from_float<T>(value));
+    }
+    this->expect_rows_of_halves(elements, this->put(Integers{5, 1, -1, 5, 6, 0}), {6, 3});
+    this->expect_rows_of_halves(
+        elements, this->put(std::vector<std::int32_t>{2, 2, 2, 4}, {2, 2}), {2, 2, 3});
+    this->expect_rows_of_halves(elements, this->put(Integers{}), {0, 3});
+  };
+  expect_of(float16{});
+  expect_of(bfloat16{});
+}
+
+TYPED_TEST(DifferentiableRowsTest, gather_rows_of_halves_up_to_the_count) {
+  auto const table = this->put(std::vector<bfloat16>(18, from_float<bfloat16>(2.0F)), {6, 3});
+  auto const ids = this->put(Integers{5, 1, 5, 2});
+  GradientTape tape(this->device());
+  auto const rows = ops::gather_rows(tape, table, ids, this->scalar(3));
+  tape.backward(ops::sum(tape, rows.rows(0, 3)));
+  auto const gradient = tape.row_gradient_sum(table)->rows;
+  EXPECT_EQ(to_host(gradient.count)[0], 2);
+  EXPECT_EQ(to_host(gradient.ids.rows(0, 2)), (Integers{1, 5}));
+  EXPECT_EQ(to_host(gradient.values.rows(0, 2)), (Floats{1, 1, 1, 2, 2, 2}));
+}
+
+TYPED_TEST(DifferentiableRowsTest, gather_rows_refuses_what_is_no_table_of_numbers) {
+  auto const ids = this->put(Integers{0});
+  GradientTape tape(this->device());
+  expect_refused(
+      [&] {
+        (void)ops::gather_rows(tape, this->put(Integers{1}, {1, 1}), ids);
+      },
+      "gather_rows: a table of int64");
+  expect_refused([&] { (void)ops::gather_rows(no_tape, this->template any<float16>({3}), ids); },
+                 "gather_rows",
+                 "[3]");
+  expect_refused(
+      [&] {
+        (void)ops::gather_rows(
+            no_tape, this->template any<float16>({3, 1}), ids, this->put(Integers{1, 1}));
+      },
+      "gather_rows",
+      "[2]");
+}
+
 TYPED_TEST(DifferentiableRowsTest, scatter_rows_whose_last_occurrence_counts) {
   Integers const ids{2, 0, 2, 7};
   this->expect_gradient(
@@ -93,6 +169,29 @@ TYPED_TEST(DifferentiableRowsTest, jagged_to_dense_and_back) {
       [&](Doubles const& x) {
         return rows_of(x, {0, 1, 4, 5, -1, -1});
       });
+}
+
+TYPED_TEST(DifferentiableRowsTest, repeat_rows_of_samples_that_may_be_empty) {
+  Integers const offsets{1, 3, 3, 7};
+  this->expect_gradient(
+      {3, 3},
+      [&](auto& tape, auto const& x) { return ops::repeat_rows(tape, x, this->put(offsets), 9); },
+      [&](Doubles const& x) {
+        return rows_of(x, {-1, 0, 0, 2, 2, 2, 2, -1, -1});
+      });
+  this->expect_gradient(
+      {3},
+      [&](auto& tape, auto const& x) { return ops::repeat_rows(tape, x, this->put(offsets), 7); },
+      [&](Doubles const& x) {
+        return Doubles{0, x[0], x[0], x[2], x[2], x[2], x[2]};
+      });
+}
+
+TYPED_TEST(DifferentiableRowsTest, repeat_rows_of_no_samples) {
+  auto const none = this->any({0, 3});
+  GradientTape tape(this->device());
+  tape.backward(ops::sum(tape, ops::repeat_rows(tape, none, this->put(Integers{0}), 4)));
+  EXPECT_EQ(tape.gradient(none).shape(), (Shape{0, 3}));
 }
 
 TYPED_TEST(DifferentiableRowsTest, jagged_softmax) {

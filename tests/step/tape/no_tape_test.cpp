@@ -50,7 +50,8 @@ struct OneForward {
     auto const listed = ops::dense_to_jagged(
         tape, mixed.reshaped({kNoTapeBatch, 1, kNoTapeWidth}), offsets, kNoTapeBatch);
     auto const summed = ops::segment_reduce(tape, listed, offsets, ops::SegmentReduction::sum);
-    auto const best = ops::top_k(tape, ops::l2_normalize(tape, summed), 4).values;
+    auto const repeated = ops::repeat_rows(tape, summed, offsets, kNoTapeBatch);
+    auto const best = ops::top_k(tape, ops::l2_normalize(tape, repeated), 4).values;
     auto const logits = ops::dense(
         tape, ops::concat(tape, {crossed, best}), wide_weight, bias.rows(0, 1), Activation::none);
     return ops::mean(tape,

@@ -30,6 +30,12 @@ namespace detail {
                                      LossOptions<AnyRuntime> const& options,
                                      std::source_location issued_at);
 
+[[nodiscard]] Floats softmax_cross_entropy(AnyTape& tape,
+                                           Floats const& logits,
+                                           TensorOf<std::int64_t> const& classes,
+                                           CrossEntropyOptions<AnyRuntime> const& options,
+                                           std::source_location issued_at);
+
 // The implementations of the losses that are means over the batch. The tape is null for NoTape.
 
 [[nodiscard]] Floats mean_bce_with_logits(AnyTape* tape,
@@ -80,6 +86,13 @@ namespace detail {
                                             std::source_location issued_at) {
   return bce_with_logits(logits, labels, options, issued_at).losses;
 }
+[[nodiscard]] inline Floats softmax_cross_entropy(NoTape,
+                                                  Floats const& logits,
+                                                  TensorOf<std::int64_t> const& classes,
+                                                  CrossEntropyOptions<AnyRuntime> const& options,
+                                                  std::source_location issued_at) {
+  return softmax_cross_entropy(logits, classes, options, issued_at).losses;
+}
 
 template <class... Args>
 [[nodiscard]] Floats softmax(NoTape, Args const&... args) {
@@ -102,6 +115,18 @@ template <Runtime R, TapeOf<R> Tape>
     Tensor<std::int64_t, R> const& lengths,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::softmax(tape, input, lengths, issued_at));
+}
+
+/// Returns the losses of ops::softmax_cross_entropy(), [batch]; the tape records the backward.
+/// CrossEntropyOptions::reduction has no effect. Weights get no gradient.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> softmax_cross_entropy(
+    Tape& tape,
+    Tensor<float, R> const& logits,
+    Tensor<std::int64_t, R> const& classes,
+    CrossEntropyOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::softmax_cross_entropy(tape, logits, classes, options, issued_at));
 }
 
 /// Returns the mean over the batch of softmax_cross_entropy(), a scalar loss, divided as

@@ -12,7 +12,7 @@
 #include <source_location>
 #include <type_traits>
 
-/// Differentiable forms of operations that move rows of float32 tensors, with a GradientTape or
+/// Differentiable forms of operations that move rows of tensors, with a GradientTape or
 /// NoTape as first argument. Each gives the result of the operation without a tape, and the tape
 /// records the backward.
 namespace msstream::ops {
@@ -20,10 +20,10 @@ namespace msstream::ops {
 namespace detail {
 
 // The implementations of the differentiable gather_rows(), scatter_rows(), jagged_to_dense(),
-// dense_to_jagged() and jagged_softmax(), compiled once for all runtimes.
+// dense_to_jagged(), repeat_rows() and jagged_softmax(), compiled once for all runtimes.
 
 [[nodiscard]] Floats gather_rows(AnyTape& tape,
-                                 Floats const& table,
+                                 AnyTensor const& table,
                                  AnyTensor const& ids,
                                  DeviceCount<AnyRuntime> const& count,
                                  std::source_location issued_at);
@@ -46,6 +46,12 @@ namespace detail {
                                      std::int64_t capacity,
                                      OffsetPolicy<AnyRuntime> const& policy,
                                      std::source_location issued_at);
+[[nodiscard]] Floats repeat_rows(AnyTape& tape,
+                                 Floats const& rows,
+                                 TensorOf<std::int64_t> const& offsets,
+                                 std::int64_t capacity,
+                                 OffsetPolicy<AnyRuntime> const& policy,
+                                 std::source_location issued_at);
 [[nodiscard]] Floats jagged_softmax(AnyTape& tape,
                                     Floats const& values,
                                     TensorOf<std::int64_t> const& offsets,
@@ -55,11 +61,11 @@ namespace detail {
 // The forms for NoTape, which are the operations without a tape.
 
 [[nodiscard]] inline Floats gather_rows(NoTape,
-                                        Floats const& table,
+                                        AnyTensor const& table,
                                         AnyTensor const& ids,
                                         DeviceCount<AnyRuntime> const& count,
                                         std::source_location issued_at) {
-  return Floats(msstream::detail::OfKnownType(), gather_rows(table.any(), ids, count, issued_at));
+  return gather_floats(table, ids, count, issued_at);
 }
 [[nodiscard]] inline Floats scatter_rows(NoTape,
                                          Floats const& values,
@@ -90,6 +96,15 @@ namespace detail {
   return Floats(msstream::detail::OfKnownType(),
                 dense_to_jagged(dense.any(), offsets, capacity, policy, issued_at));
 }
+[[nodiscard]] inline Floats repeat_rows(NoTape,
+                                        Floats const& rows,
+                                        TensorOf<std::int64_t> const& offsets,
+                                        std::int64_t capacity,
+                                        OffsetPolicy<AnyRuntime> const& policy,
+                                        std::source_location issued_at) {
+  return Floats(msstream::detail::OfKnownType(),
+                repeat_rows(rows.any(), offsets, capacity, policy, issued_at));
+}
 template <class... Args>
 [[nodiscard]] Floats jagged_softmax(NoTape, Args const&... args) {
   return jagged_softmax(args...);
@@ -97,17 +112,18 @@ template <class... Args>
 
 }  // namespace detail
 
-/// Returns the rows of `table` that `ids` name, as gather_rows() without a tape does; the tape
-/// records the backward. The gradient of the table is row-sparse: see
-/// GradientTape::row_gradients().
-template <IdElement I, Runtime R, TapeOf<R> Tape>
+/// Returns the rows of `table` that `ids` name, as gather_rows() without a tape does, but in
+/// float32 for tables of float16 and bfloat16 too; the tape records the backward. The gradient of
+/// the table is row-sparse and float32: see GradientTape::row_gradients(). Throws
+/// std::invalid_argument for bad shapes and for tables of other types.
+template <Element T, IdElement I, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> gather_rows(
     Tape& tape,
-    Tensor<float, R> const& table,
+    Tensor<T, R> const& table,
     Tensor<I, R> const& ids,
     DeviceCount<R> const& count = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::gather_rows(tape, table, ids.any(), count, issued_at));
+  return detail::typed<R>(detail::gather_rows(tape, table.any(), ids.any(), count, issued_at));
 }
 
 template <IdElement I, Runtime R, TapeOf<R> Tape>
@@ -144,6 +160,17 @@ template <Runtime R, TapeOf<R> Tape>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
       detail::dense_to_jagged(tape, dense, offsets, capacity, policy, issued_at));
+}
+
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> repeat_rows(
+    Tape& tape,
+    Tensor<float, R> const& rows,
+    Tensor<std::int64_t, R> const& offsets,
+    std::int64_t capacity,
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::repeat_rows(tape, rows, offsets, capacity, policy, issued_at));
 }
 
 template <Runtime R, TapeOf<R> Tape>

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/gradient_fixture.hpp"
+
+#include <msstream/step/captured_step.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+/// Tests attention over lists of any length: each wanted row is compared with all rows of its list,
+/// and nothing is padded or cut off.
+namespace msstream::testing {
+namespace {
+
+constexpr std::int64_t kAttendedWidth = 4;
+
+/// Returns the mean of each list's rows, weighted by the softmax of their products with the list's
+/// wanted row. The results are interests [lists, kAttendedWidth].
+template <Runtime R>
+Tensor<float, R> interests(auto& tape,
+                           Tensor<float, R> const& rows,
+                           Tensor<float, R> const& wanted,
+                           Tensor<std::int64_t, R> const& offsets) {
+  auto const beside = ops::repeat_rows(tape, wanted, offsets, rows.shape()[0]);
+  auto const products = ops::sum(tape, ops::multiply(tape, rows, beside), 1);
+  auto const weights = ops::jagged_softmax(tape, products, offsets);
+  auto const weighted = ops::multiply(tape, rows, weights.reshaped({rows.shape()[0], 1}));
+  return ops::segment_reduce(tape, weighted, offsets, ops::SegmentReduction::sum);
+}
+
+/// The same function in double.
+Doubles reference_interests(Doubles const& rows, Doubles const& wanted, Integers const& offsets) {
+  Doubles out(wanted.size(), 0.0);
+  for (std::size_t list = 0; list + 1 < offsets.size(); ++list) {
+    double total = 0;
+    for (auto row = offsets[list]; row < offsets[list + 1]; ++row) {
+      auto const* const values = rows.data() + row * kAttendedWidth;
+      double product = 0;
+      for (std::size_t c = 0; c < kAttendedWidth; ++c) {
+        product += values[c] * wanted[list * kAttendedWidth + c];
+      }
+      total += std::exp(product);
+      for (std::size_t c = 0; c < kAttendedWidth; ++c) {
+        out[list * kAttendedWidth + c] += std::exp(product) * values[c];
+      }
+    }
+    for (std::size_t c = 0; c < kAttendedWidth && total > 0; ++c) {
+      out[list * kAttendedWidth + c] /= total;
+    }
+  }
+  return out;
+}
+
+Integers offsets_of_lists(Integers const& lengths) {
+  Integers offsets{0};
+  for (auto const length : lengths) {
+    offsets.push_back(offsets.back() + length);
+  }
+  return offsets;
+}
+
+template <class R>
+class JaggedAttentionTest : public GradientTest<R> {};
+TYPED_TEST_SUITE(JaggedAttentionTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(JaggedAttentionTest, gradients_count_every_row_of_short_long_and_empty_lists) {
+  auto const offsets = offsets_of_lists({3, 0, 1, 33, 150, 0});
+  auto const lists = std::ssize(offsets) - 1;
+  auto const rows = this->random.reals(offsets.back() * kAttendedWidth);
+  auto const wanted = this->random.reals(lists * kAttendedWidth);
+  this->expect_gradient(
+      wanted,
+      {lists, kAttendedWidth},
+      [&](auto& tape, auto const& x) {
+        return interests(
+            tape, this->put(rows, {offsets.back(), kAttendedWidth}), x, this->put(offsets));
+      },
+      [&](Doubles const& x) { return reference_interests(to_doubles(rows), x, offsets); });
+  this->expect_gradient(
+      rows,
+      {offsets.back(), kAttendedWidth},
+      [&](auto& tape, auto const& x) {
+        return interests(tape, x, this->put(wanted, {lists, kAttendedWidth}), this->put(offsets));
+      },
+      [&](Doubles const& x) { return reference_interests(x, to_doubles(wanted), offsets); });
+}
+
+TYPED_TEST(JaggedAttentionTest, lists_of_thousands_of_rows_count_to_their_last_row) {
+  auto const offsets = offsets_of_lists({5, 3582, 0, 40, 9001, 2});
+  auto const lists = std::ssize(offsets) - 1;
+  auto rows = this->random.reals(offsets.back() * kAttendedWidth);
+  auto const wanted = this->random.reals(lists * kAttendedWidth);
+  // The last row of each list has most of the weight.
+  for (std::int64_t list = 0; list < lists; ++list) {
+    auto const end = offsets[static_cast<std::size_t>(list) + 1];
+    for (std::int64_t c = 0; c < kAttendedWidth && end > offsets[static_cast<std::size_t>(list)];
+         ++c) {
+      rows[static_cast<std::size_t>((end - 1) * kAttendedWidth + c)] =
+          std::copysign(8.0F, wanted[static_cast<std::size_t>(list * kAttendedWidth + c)]);
+    }
+  }
+  auto const expected = reference_interests(to_doubles(rows), to_doubles(wanted), offsets);
+  expect_near(to_host(interests(no_tape,
+                                this->put(rows, {offsets.back(), kAttendedWidth}),
+                                this->put(wanted, {lists, kAttendedWidth}),
+                                this->put(offsets))),
+              expected,
+              1e-5);
+}
+
+TYPED_TEST(JaggedAttentionTest, one_capture_serves_lists_of_other_lengths) {
+  constexpr std::int64_t kAttendedRows = 5000;
+  constexpr std::int64_t kAttendedLists = 4;
+  auto const rows = this->random_tensor({kAttendedRows, kAttendedWidth});
+  auto const wanted = this->random_tensor({kAttendedLists, kAttendedWidth});
+  auto const offsets = zeros<std::int64_t>(this->device(), {kAttendedLists + 1});
+  GradientTape tape(this->device());
+  std::optional<Tensor<float, TypeParam>> gradient;
+  auto const step = [&] {
+    tape.clear();
+    auto const result = interests(tape, rows, wanted, offsets);
+    tape.backward(ops::sum(tape, ops::square(tape, result)));
+    gradient = tape.gradient(wanted);
+  };
+  step();
+  CapturedStep<TypeParam> captured(this->device(), step);
+  auto const of_capture = *gradient;
+  for (Integers const& lengths : {Integers{1, 3582, 0, 7},
+                                  Integers{0, 0, 0, 0},
+                                  Integers{33, 0, 32, 4935},
+                                  Integers{1, 1, 1, 1}}) {
+    copy(offsets, this->put(offsets_of_lists(lengths)));
+    captured.replay();
+    auto const replayed = to_host(of_capture);
+    step();
+    EXPECT_EQ(to_host(*gradient), replayed);
+    auto const loss = [&](Doubles const& x) {
+      double sum = 0;
+      for (auto const value : reference_interests(to_doubles(to_host(rows)), x, to_host(offsets))) {
+        sum += value * value;
+      }
+      return sum;
+    };
+    expect_near(replayed, numeric_gradient(loss, to_doubles(to_host(wanted))), 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

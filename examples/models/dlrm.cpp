@@ -52,6 +52,7 @@ int main() {
   auto batches = clicks::batches(device, pool[0], 0, 300'000);
   ms::report::ProgressLine progress("training", 300'000);
   while (auto const batch = batches.next()) {
+    tape.without_gradient(batch->floats("dense"));  // they are data
     auto const logits = model->forward(tape, *batch);
     auto const loss = ops::mean_bce_with_logits(tape, logits, clicks::labels_of(*batch));
     tape.backward(loss);

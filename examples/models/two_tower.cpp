@@ -48,7 +48,7 @@ int main() {
 
   auto const diagonal = ms::arange(device, 256);  // user i of a batch is right with item i
   auto batches = histories::batches(device, 0, 60'000);
-  ms::report::ProgressLine progress("training", 60'000);
+  ms::report::ProgressLine progress("training", 60'000 / 256 * 256);
   while (auto const batch = batches.next()) {
     ms::GradientTape tape(device);
     auto const ids = batch->ints("item");

@@ -16,7 +16,7 @@ using detail::JsonWriter;
 
 namespace {
 
-/// What follows the name of a list in the name of the member with the distance of its entries.
+/// The suffix that makes the name of a list that of the member with the distance of its entries.
 constexpr char const* kEvery = "_every";
 
 }  // namespace

@@ -6,6 +6,11 @@ A block that begins with "```cpp examples/quickstart/quickstart.cpp" shows conse
 by the same amount more or less. A line "…" stands for any number of lines that are left out. Every C++ block of
 README.md must name its file. In docs/*.md, a block without a file is a sketch that is not complete, and is not checked.
 
+Behind "<!-- cpp examples/teach/from_pytorch.cpp -->", each `code` in the last column of the next table occurs in that
+file, apart from spaces; "…" in it stands for any text.
+
+Links of the pages to files, and to headings of pages, lead somewhere.
+
 Also checks the table of CONTRIBUTING.md between "<!-- decisions" and "<!-- end of decisions -->": the file of each row
 exists, and has the last part of the row's name.
 """
@@ -23,6 +28,11 @@ OPENING = re.compile(r"^ *```cpp\b *(.*)$")
 CLOSING = re.compile(r"^ *```$")
 LEFT_OUT = "…"
 GUIDE = "CONTRIBUTING.md"
+TABLE = re.compile(r"^<!-- cpp (\S+) -->$")
+CODE = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ +(.*?) *$")
+FENCE = re.compile(r"^ *```")
 DECISION = re.compile(r"^\| .* \| `([^`]+)` \| `(?:\w+::)*(\w+)` \|$")
 
 
@@ -79,6 +89,65 @@ def difference(shown, source):
     return None
 
 
+def prose(page):
+    """Yields the number of each line outside blocks of code, and the line."""
+    in_code = False
+    for number, line in enumerate(page.split("\n"), 1):
+        if FENCE.match(line):
+            in_code = not in_code
+        elif not in_code:
+            yield number, line
+
+
+def headings(page):
+    """Returns the names by which links lead to the headings of a page, as GitHub forms them."""
+    names = set()
+    for _, line in prose(page):
+        heading = HEADING.match(line)
+        if heading is None:
+            continue
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.group(1)).lower()
+        name = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        count = 0
+        while (numbered := f"{name}-{count}" if count else name) in names:
+            count += 1
+        names.add(numbered)
+    return names
+
+
+def dead_links(path, page, name):
+    """Yields the links of a page that lead nowhere."""
+    for number, line in prose(page):
+        for file, heading in LINK.findall(re.sub(r"`[^`]*`", "``", line)):
+            if re.match(r"\w+:", file):
+                continue
+            target = path.parent / file if file else path
+            if not target.exists():
+                yield f"{name}:{number}: there is no file '{file}'"
+            elif heading and target.suffix == ".md" and heading not in headings(target.read_text(encoding="utf-8")):
+                yield f"{name}:{number}: '{file or name}' has no heading '#{heading}'"
+
+
+def foreign_cells(root, page, name):
+    """Yields the code in tables that the file which the page names for the table does not have."""
+    source = None
+    for number, line in prose(page):
+        if table := TABLE.match(line):
+            file = table.group(1)
+            if not file.startswith(COMPILED) or not (root / file).is_file():
+                yield f"{name}:{number}: '{file}' is no file of {' or '.join(COMPILED)}"
+                source = None
+                continue
+            source = re.sub(r"\s", "", (root / file).read_text(encoding="utf-8"))
+        elif source is not None and line.startswith("|"):
+            for code in CODE.findall(line.rstrip(" |").split(" | ")[-1]):
+                parts = re.sub(r"\s", "", code).split(LEFT_OUT)
+                if not re.search(".*?".join(map(re.escape, parts)), source):
+                    yield f"{name}:{number}: {file} does not have `{code}`"
+        elif line:
+            source = None
+
+
 def wrong_decisions(root):
     """Yields what is wrong with the rows of the table of decisions."""
     lines = (root / GUIDE).read_text(encoding="utf-8").split("\n")
@@ -102,9 +171,12 @@ def violations(root):
     root = Path(root)
     yield from wrong_decisions(root)
     count = 0
-    for path in (root / CUT, *sorted((root / "docs").glob("*.md"))):
+    for path in (*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))):
         page = path.relative_to(root).as_posix()
-        for line, name, shown in blocks(path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8")
+        yield from dead_links(path, text, page)
+        yield from foreign_cells(root, text, page)
+        for line, name, shown in blocks(text):
             if not name:
                 if page == CUT:
                     yield f"{page}:{line}: the block names no file that it is cut from: ```cpp examples/…"

@@ -55,6 +55,26 @@ class CheckSnippets(unittest.TestCase):
         self.assertEqual(self.found(self.block("  int sum = 0;\n")), [])
         self.assertEqual(self.found(self.block(SOURCE)), [])
 
+    def test_links_lead_to_files_and_headings(self):
+        page = ("# Sums, and `more`\n\n[a](../examples/sum.cpp) [b](#sums-and-more) [c](../README.md#text) [d](#twice-1)\n"
+                "## Twice\n## [Twice](../README.md)\n```\n# No heading\n[e](nowhere.md)\n```\n`[f](nowhere.md)`\n"
+                "[g](https://example.com/#x)\n")
+        readme = "# Text\n" + self.block(SHOWN)
+        self.assertEqual(self.found(readme, page), [])
+        self.assertEqual(self.found(readme, page + "[h](gone.md)\n[i](../README.md#no-heading) [j](#twice-2)\n"),
+                         ["docs/page.md:12: there is no file 'gone.md'",
+                          "docs/page.md:13: '../README.md' has no heading '#no-heading'",
+                          "docs/page.md:13: 'docs/page.md' has no heading '#twice-2'"])
+
+    def test_code_of_a_table_occurs_in_its_file(self):
+        head = f"<!-- cpp {NAME} -->\n\n| theirs | ours |\n| --- | --- |\n"
+        readme = self.block(SHOWN)
+        self.assertEqual(self.found(readme, head + "| `a + b` | `sum  -= i;` or `for(…)` |\n\n`none`\n| `x` | `y` |\n"), [])
+        self.assertEqual(self.found(readme, head + "| `sum` | `sum += i` and `sum *= i` |\n"),
+                         [f"docs/page.md:5: {NAME} does not have `sum *= i`"])
+        self.assertEqual(self.found(readme, "<!-- cpp examples/none.cpp -->\n"),
+                         ["docs/page.md:1: 'examples/none.cpp' is no file of examples/ or tests/"])
+
     def test_another_text_is_told_with_its_line(self):
         found = self.found(self.block(SHOWN.replace("sum += i", "sum += 2 * i")))
         self.assertEqual(found, [f"README.md:6: {NAME} does not have this line here: sum += 2 * i;"])

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <msstream/data/device_loader.hpp>
-#include <msstream/serve/inference_pool.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <algorithm>
@@ -104,36 +103,17 @@ inline std::vector<ms::Shape> table_shapes(std::int64_t width) {
   return std::vector<ms::Shape>(kFields, {kRowsOfTable, width});
 }
 
-/// The columns of a batch, or of the inputs of a served model.
-struct Columns {
-  ms::Tensor<float> dense;       ///< [rows, 13]
-  ms::Tensor<std::int64_t> ids;  ///< [26 * rows], field by field
-};
-inline Columns columns_of(ms::data::DeviceBatch<> const& batch) {
-  return {batch.floats("dense"), batch.ints("id0", "id25")};
-}
-inline Columns columns_of(ms::serve::Inputs<> const& inputs) {
-  return {inputs.floats("dense"), inputs.ints("ids").reshaped({kFields * inputs.rows()})};
-}
-
-/// The rows of a batch in host memory, where the clients of a served model have them.
-struct Asked {
-  explicit Asked(ms::data::DeviceBatch<> const& batch)
-      : rows(batch.rows()), dense(ms::to_host(batch.floats("dense"))) {
-    auto const by_field = ms::to_host(batch.ints("id0", "id25"));
-    for (std::int64_t row = 0; row < rows; ++row) {
-      for (std::int64_t field = 0; field < kFields; ++field) {
-        ids.push_back(by_field[static_cast<std::size_t>(field * rows + row)]);
-      }
+/// Returns the ids of a batch as clients of a served model have them: row by row, in host memory.
+inline std::vector<std::int64_t> ids_by_row(ms::data::DeviceBatch<> const& batch) {
+  auto const by_field = ms::to_host(batch.ints("id0", "id25"));
+  std::vector<std::int64_t> ids;
+  for (std::int64_t row = 0; row < batch.rows(); ++row) {
+    for (std::int64_t field = 0; field < kFields; ++field) {
+      ids.push_back(by_field[static_cast<std::size_t>(field * batch.rows() + row)]);
     }
   }
-  /// Returns a query with the fields `dense` and `ids`.
-  [[nodiscard]] ms::serve::Query query() const { return {.rows = rows, .values = {dense, ids}}; }
-
-  std::int64_t rows;
-  std::vector<float> dense;
-  std::vector<std::int64_t> ids = {};  ///< row by row
-};
+  return ids;
+}
 
 /// Returns the labels of a batch, [rows, 1].
 inline ms::Tensor<float> labels_of(ms::data::DeviceBatch<> const& batch) {

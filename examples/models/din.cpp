@@ -12,8 +12,12 @@
 #include <msstream/step/dense_stack.hpp>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <future>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace ops = ms::ops;
@@ -32,7 +36,9 @@ struct Din {
   // Returns the logits [users, 1] for the histories of users and an item for each user, those of a
   // batch or of the inputs of a served model.
   auto forward(auto& tape, auto const& users) const {
-    auto const [history, offsets, item] = histories::columns_of(users);
+    auto const history = users.ints("history");
+    auto const offsets = users.offsets("history");
+    auto const item = users.ints("item");
     auto const rows = ops::gather_rows(tape, items, history);
     auto const wanted = ops::gather_rows(tape, items, item);
     // The wanted item beside each item of its user's history, however long that is.
@@ -54,6 +60,25 @@ struct Din {
   ms::DenseStack<> attention;
   ms::DenseStack<> head;
 };
+
+// Returns the answers to one query for each user of a batch. All queries are submitted before the
+// first answer is awaited.
+std::vector<float> answers_to(auto& server, ms::data::DeviceBatch<> const& batch) {
+  auto const history = ms::to_host(batch.ints("history"));
+  auto const offsets = ms::to_host(batch.offsets("history"));
+  auto const items = ms::to_host(batch.ints("item"));
+  std::vector<std::future<ms::serve::Answer>> answers;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    auto const length = static_cast<std::size_t>(offsets[i + 1] - offsets[i]);
+    std::span const its_history(history.data() + offsets[i], length);
+    answers.push_back(server.submit({.rows = 1, .values = {its_history, std::span(&items[i], 1)}}));
+  }
+  std::vector<float> values;
+  for (auto& answer : answers) {
+    values.push_back(answer.get().values[0]);
+  }
+  return values;
+}
 
 int main() {
   ms::Device<> const device;
@@ -79,18 +104,18 @@ int main() {
   auto const served = std::make_shared<Din const>(loaded);
   ms::checkpoint::load("din.safetensors", ms::checkpoint::Tensors(loaded));
   loaded.freeze("*");
-  ms::serve::InferencePool server(
-      device,
-      served,
-      {.inputs = {histories::field(), ms::serve::field<std::int64_t>("item", 1)},
-       .buckets = {256},
-       .max_batch_delay = std::chrono::milliseconds(10)});
+  ms::serve::InferencePool server(device,
+                                  served,
+                                  {.inputs = {ms::serve::jagged_field<std::int64_t>("history", 32),
+                                              ms::serve::field<std::int64_t>("item", 1)},
+                                   .buckets = {256},
+                                   .max_batch_delay = std::chrono::milliseconds(10)});
   ms::metrics::Auc const auc(device);
   auto held_out = histories::batches(device, 300'000, 310'240, true);
   while (auto const batch = held_out.next()) {
     auto const logits = (*served)(*batch);
     auc.update(logits, histories::labels_of(*batch));
-    auto const answers = histories::Users(*batch).ask_one_by_one(server);
+    auto const answers = answers_to(server, *batch);
     std::printf("%s", histories::close(answers, logits) ? "" : "served logits differ\n");
   }
   std::printf("held-out AUC %.4f\n", auc.value().value());

@@ -25,14 +25,20 @@ struct Dlrm {
         bottom(parameters, "bottom", clicks::kNumbers, {64, kWidth}, {.last = relu}),
         top(parameters, "top", kWidth + 27 * 26 / 2, {64, 32, 1}) {}
 
-  // Returns the logits [rows, 1] for the numbers [rows, 13] and the ids, field by field, of the
-  // rows of a batch or of the inputs of a served model.
+  // Returns the logits [rows, 1] for the rows of a batch, or for those of the inputs of a served
+  // model.
   auto forward(auto& tape, auto const& rows) const {
-    auto const [dense, ids] = clicks::columns_of(rows);
-    auto const vectors = ops::embedding_lookup(tape, tables, {ids, dense.shape()[0]});
+    auto const dense = rows.floats("dense");
+    auto const vectors = ops::embedding_lookup(tape, tables, {ids_of(rows), dense.shape()[0]});
     return top(tape, ops::dot_interaction(tape, bottom(tape, dense), vectors));
   }
   auto operator()(auto const& rows) const { return forward(ms::no_tape, rows); }
+
+  // The ids [26 * rows], field by field.
+  static auto ids_of(ms::data::DeviceBatch<> const& batch) { return batch.ints("id0", "id25"); }
+  static auto ids_of(ms::serve::Inputs<> const& inputs) {
+    return inputs.ints("ids").reshaped({clicks::kFields * inputs.rows()});
+  }
 
   static constexpr auto relu = ops::Activation::relu;
   ops::EmbeddingTables<> tables;
@@ -52,6 +58,7 @@ int main() {
   auto batches = clicks::batches(device, pool[0], 0, 300'000);
   ms::report::ProgressLine progress("training", 300'000);
   while (auto const batch = batches.next()) {
+    tape.without_gradient(batch->floats("dense"));  // they are data
     auto const logits = model->forward(tape, *batch);
     auto const loss = ops::mean_bce_with_logits(tape, logits, clicks::labels_of(*batch));
     tape.backward(loss);
@@ -77,7 +84,9 @@ int main() {
   while (auto const batch = held_out.next()) {
     auto const logits = (*model)(*batch);
     auc.update(logits, clicks::labels_of(*batch));
-    auto const answer = server.submit(clicks::Asked(*batch).query()).get();
+    auto const dense = ms::to_host(batch->floats("dense"));
+    auto const ids = clicks::ids_by_row(*batch);
+    auto const answer = server.submit({.rows = batch->rows(), .values = {dense, ids}}).get();
     std::printf("%s", answer.values == ms::to_host(logits) ? "" : "served logits differ\n");
   }
   std::printf("held-out AUC %.4f\n", auc.value().value());

@@ -2,17 +2,12 @@
 #pragma once
 
 #include <msstream/data/device_loader.hpp>
-#include <msstream/ops/bags.hpp>
-#include <msstream/serve/inference_pool.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <future>
 #include <memory>
-#include <span>
 #include <vector>
 
 namespace ms = msstream;
@@ -98,60 +93,10 @@ class Reader final : public ms::data::Reader {
   std::int64_t user_;
 };
 
-/// Returns the field of a served model for the histories, which have 18 items in the mean and up to
-/// 232.
-inline ms::serve::Field field() {
-  return ms::serve::jagged_field<std::int64_t>("history", 32);
-}
-
-/// Returns the histories of a batch, or of the inputs of a served model.
-inline ms::ops::Bags<> history_of(auto const& rows) {
-  return {rows.ints("history"), rows.offsets("history")};
-}
-
-/// The columns of a batch, or of the inputs of a served model.
-struct Columns {
-  ms::Tensor<std::int64_t> history;  ///< of all users, one after the other
-  ms::Tensor<std::int64_t> offsets;  ///< [users + 1], where the history of each begins and ends
-  ms::Tensor<std::int64_t> item;     ///< [users]
-};
-inline Columns columns_of(auto const& rows) {
-  return {rows.ints("history"), rows.offsets("history"), rows.ints("item")};
-}
-
 /// Returns the labels of a batch, [rows, 1].
 inline ms::Tensor<float> labels_of(ms::data::DeviceBatch<> const& batch) {
   return batch.floats("label").reshaped({batch.rows(), 1});
 }
-
-/// The histories and the items of a batch in host memory, where the clients of a served model have
-/// them.
-struct Users {
-  explicit Users(ms::data::DeviceBatch<> const& batch)
-      : history(ms::to_host(batch.ints("history"))),
-        offsets(ms::to_host(batch.offsets("history"))),
-        items(ms::to_host(batch.ints("item"))) {}
-
-  /// Returns the answers of a pool to one query for each user, with the fields `history` and
-  /// `item`. All queries are submitted before the first answer is awaited.
-  [[nodiscard]] std::vector<float> ask_one_by_one(auto& pool) const {
-    std::vector<std::future<ms::serve::Answer>> answers;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      auto const length = static_cast<std::size_t>(offsets[i + 1] - offsets[i]);
-      std::span const its_history(history.data() + offsets[i], length);
-      answers.push_back(pool.submit({.rows = 1, .values = {its_history, std::span(&items[i], 1)}}));
-    }
-    std::vector<float> values;
-    for (auto& answer : answers) {
-      values.push_back(answer.get().values[0]);
-    }
-    return values;
-  }
-
-  std::vector<std::int64_t> history;  ///< of all users, one after the other
-  std::vector<std::int64_t> offsets;  ///< where the history of each user begins and ends
-  std::vector<std::int64_t> items;
-};
 
 /// Returns whether answers are the logits of a batch, except for the rounding of matrix products of
 /// other numbers of rows.

@@ -22,16 +22,17 @@ struct TwoTower {
         user(parameters, "user", 32, {64, 32}),
         item(parameters, "item", 32, {64, 32}) {}
 
-  // Return vectors of length 1: [items, 32], and [users, 32].
+  // Return vectors of length 1: [items, 32], and, for the users of a batch or of the inputs of a
+  // served model, [users, 32].
   auto candidates(auto& tape, ms::Tensor<std::int64_t> const& ids) const {
     return ops::l2_normalize(tape, item(tape, ops::gather_rows(tape, items, ids)));
   }
-  auto users(auto& tape, ops::Bags<> const& history) const {
+  auto users(auto& tape, auto const& rows) const {
+    ops::Bags<> const history(rows.ints("history"), rows.offsets("history"));
     auto const mean = ops::embedding_lookup(tape, items, history, {.pooling = ops::Pooling::mean});
     return ops::l2_normalize(tape, user(tape, mean));
   }
-  // Evaluates the users of a batch, or those of the inputs of a served model.
-  auto operator()(auto const& of) const { return users(ms::no_tape, histories::history_of(of)); }
+  auto operator()(auto const& rows) const { return users(ms::no_tape, rows); }
 
   ms::Tensor<float> items;
   ms::DenseStack<> user;
@@ -47,12 +48,12 @@ int main() {
 
   auto const diagonal = ms::arange(device, 256);  // user i of a batch is right with item i
   auto batches = histories::batches(device, 0, 60'000);
-  ms::report::ProgressLine progress("training", 60'000);
+  ms::report::ProgressLine progress("training", 60'000 / 256 * 256);
   while (auto const batch = batches.next()) {
     ms::GradientTape tape(device);
     auto const ids = batch->ints("item");
     auto const items = model->candidates(tape, ids);
-    auto const users = model->users(tape, histories::history_of(*batch));
+    auto const users = model->users(tape, *batch);
     // The score of each item of the batch for each user, by the angle between their vectors. The
     // item of a user is no negative where it occurs again.
     auto const scores = ops::matmul(tape, users, items, {.transpose_right = true, .factor = 10});
@@ -64,18 +65,19 @@ int main() {
   ms::checkpoint::save("two_tower.safetensors", ms::checkpoint::Tensors(parameters, optimizer));
 
   parameters.freeze("*");
+  auto const field = ms::serve::jagged_field<std::int64_t>("history", 32);
   ms::serve::InferencePool server(
-      device, model, {.inputs = {histories::field()}, .outputs_per_row = 32, .buckets = {256}});
+      device, model, {.inputs = {field}, .outputs_per_row = 32, .buckets = {256}});
   auto const items = model->candidates(ms::no_tape, ms::arange(device, histories::kItems));
   auto const catalogue = ops::transpose(items);
   auto held_out = histories::batches(device, 60'000, 64'096);
   ms::metrics::RecallAtK const recall(device, {.k = 5});
   while (auto const batch = held_out.next()) {
-    histories::Users const asked(*batch);
+    auto const history = ms::to_host(batch->ints("history"));
+    auto const offsets = ms::to_host(batch->offsets("history"));
     auto const users = (*model)(*batch);
     recall.update({.scores = ops::matmul(users, catalogue), .targets = batch->ints("item")});
-    auto const answer =
-        server.submit({.rows = 256, .values = {{asked.history, asked.offsets}}}).get();
+    auto const answer = server.submit({.rows = 256, .values = {{history, offsets}}}).get();
     std::printf("%s", answer.values == ms::to_host(users) ? "" : "served vectors differ\n");
   }
   std::printf("held-out recall@5 %.4f\n", recall.value().value());

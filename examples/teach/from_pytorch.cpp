@@ -4,11 +4,17 @@
 
 #include <msstream/checkpoint/checkpoint.hpp>
 #include <msstream/data/device_loader.hpp>
+#include <msstream/data/part_reader.hpp>
 #include <msstream/data/text_reader.hpp>
 #include <msstream/metrics/auc.hpp>
+#include <msstream/metrics/ndcg.hpp>
 #include <msstream/msstream.hpp>
+#include <msstream/report/tensorboard.hpp>
+#include <msstream/step/captured_step.hpp>
+#include <msstream/step/data_parallel.hpp>
 #include <msstream/step/dense_stack.hpp>
 #include <msstream/step/differentiable/random.hpp>
+#include <msstream/step/non_finite_locator.hpp>
 #include <msstream/step/parameter_averages.hpp>
 
 #include <cstdint>
@@ -152,6 +158,43 @@ void loader(ms::Device<> const& device) {
   std::filesystem::remove(path);
 }
 
+void rows_of_files(ms::Device<> const& device) {
+  using ms::data::PartReader;
+  using ms::data::Transform;
+  auto const path = std::filesystem::temp_directory_path() / "from_pytorch_rows.csv";
+  std::ofstream(path) << "age,income,time,user,items,bought\n31,9,0,u,a|b,b\n45,5,1,v,c,a\n";
+  using enum ms::data::ColumnType;
+  ms::data::TextOptions const options{
+      .columns = {{.name = "age", .transforms = {Transform::bucketize({18, 65})}},
+                  {.name = "income", .transforms = {Transform::quantiles(10)}},
+                  {.name = "hour", .fields = {"time"}, .transforms = {Transform::hour_of_day()}},
+                  {.name = "day", .fields = {"time"}, .transforms = {Transform::day_of_week()}},
+                  {.name = "user", .type = hashed, .transforms = {Transform::vocabulary()}},
+                  {.name = "items",
+                   .type = hashed,
+                   .value_separator = '|',
+                   .transforms = {Transform::last(50), Transform::vocabulary({.name = "items"})}},
+                  {.name = "bought",
+                   .type = hashed,
+                   .transforms = {Transform::vocabulary({.name = "items"})}}},
+      .max_bad_rows = 100};
+  auto const open = [&] { return std::make_shared<ms::data::CsvReader>(path, options); };
+
+  auto const training = PartReader(open(), {.end = 0.9, .seed = 1});
+  auto const evaluation = PartReader(open(), {.begin = 0.9, .seed = 1});
+  PartReader const of_users(open(), {.end = 0.9, .seed = 1, .key = "user"});
+  ms::data::Transforms const transforms(training.schema());
+  auto const reader = open();
+  transforms.fit(*reader);
+  teach::expect(reader->bad_rows().count == 0 && transforms.id_count("age") == 3, "two rows");
+  ms::data::DeviceLoader rows(device,
+                              device.default_group(),
+                              reader,
+                              {.batch_size = 1, .rank = 1, .ranks = 2, .transforms = transforms});
+  teach::expect(rows.next()->rows() == 1, "a row of each rank");
+  std::filesystem::remove(path);
+}
+
 void tables(ms::Device<> const& device) {
   ms::GradientTape tape(device);
   ms::Parameters params(device);
@@ -226,6 +269,67 @@ void layers(ms::Device<> const& device) {
   teach::expect(others.shape() == ms::Shape{4, 3, 8}, "three rows for each of four samples");
 }
 
+void other_operations(ms::Device<> const& device) {
+  namespace ops = ms::ops;
+  ms::GradientTape tape(device);
+  ms::Parameters params(device);
+  auto const x = params.dense("x", {4, 8}, ms::init::normal());
+  auto const weight = params.dense("weight", {8}, ms::init::ones());
+  auto const bias = params.dense("bias", {8}, ms::init::zeros());
+  auto const slopes = params.dense("slopes", {8}, ms::init::constant(0.25F));
+  auto const q = params.dense("q", {2, 3, 8}, ms::init::normal());
+  auto const k = params.dense("k", {2, 5, 8}, ms::init::normal());
+  auto const v = params.dense("v", {2, 5, 8}, ms::init::normal());
+  auto const embeddings = params.dense("embeddings", {4, 24}, ms::init::normal());
+  auto const dense = params.dense("dense", {4, 8}, ms::init::normal());
+  auto const ids = ms::to_device(device, std::vector<std::int64_t>{1, 2, 2, 9}, {4});
+  auto const offsets = ms::to_device(device, std::vector<std::int64_t>{0, 3, 4}, {3});
+
+  teach::expect(ops::layer_norm(tape, x, weight, bias).shape() == x.shape(), "layer_norm");
+  teach::expect(ops::attention(tape, q, k, v).shape() == q.shape(), "attention");
+  auto const bent = ops::clamp(tape, ops::prelu(tape, x, slopes), -1, 1);
+  auto const clamped = ops::clamp(tape, x, -1, 1);
+  auto const moved = ops::add_scalar(tape, ops::scale(tape, x, 2), 1);
+  teach::expect(ops::top_k(x, 3).indices.shape() == ms::Shape{4, 3}, "top_k");
+  teach::expect(ops::top_k(tape, x, 3).values.shape() == ms::Shape{4, 3}, "top_k");
+  teach::expect(ops::scatter_rows(tape, x, ids, 10).shape() == ms::Shape{10, 8}, "scatter_rows");
+  teach::expect(ops::jagged_softmax(tape, x, offsets).shape() == x.shape(), "jagged_softmax");
+  teach::expect(ops::dot_interaction(tape, dense, embeddings).shape() == ms::Shape{4, 8 + 6},
+                "dot_interaction");
+  teach::expect(ms::to_host(moved).size() == ms::to_host(bent).size() && clamped.count() == 32,
+                "element by element");
+}
+
+void around_a_model(ms::Device<> const& device) {
+  ms::Parameters params(device);
+  auto const weight = params.dense("weight", {2, 1}, ms::init::ones());
+  auto const x = ms::to_device(device, std::vector<float>{1, 2}, {1, 2});
+  auto product = ms::ops::matmul(x, weight);  // the first step is eager
+  ms::CapturedStep captured(device, [&] { product = ms::ops::matmul(x, weight); });
+  captured.replay();
+  teach::expect(ms::to_host(product)[0] == 3, "a replay");
+
+  auto const folder = std::filesystem::temp_directory_path() / "from_pytorch_board";
+  {
+    ms::report::TensorBoardWriter board(folder);
+    board.scalar("loss", 0.25, 10);
+  }
+  std::filesystem::remove_all(folder);
+
+  ms::GradientTape tape(device);
+  ms::NonFiniteLocator const locator(tape);
+  ms::comm::Communicator<> const ranks(device, ms::comm::World());
+  ms::DataParallel<> const parallel(params, ranks);
+  parallel.backward(tape, ms::ops::mean(tape, ms::ops::matmul(tape, x, weight)));
+  locator.require_finite();
+
+  ms::metrics::Ndcg const ndcg(device, {.k = 2, .exponential = false});
+  ndcg.update({.scores = ms::to_device(device, std::vector<float>{3, 2, 1}, {3}),
+               .labels = ms::to_device(device, std::vector<float>{2, 1, 0}, {3}),
+               .offsets = ms::to_device(device, std::vector<std::int64_t>{0, 3}, {2})});
+  teach::expect(ndcg.value().value() == 1.0, "the best order");
+}
+
 void streams(ms::Device<> const& device) {
   ms::StreamPool pool(device, {.groups = 2});
   auto const x = ms::zeros<float>(device, {4, 8});
@@ -268,9 +372,12 @@ int main() {
     losses(device);
     training(device);
     loader(device);
+    rows_of_files(device);
     tables(device);
     tables_with_their_own_optimizer(device);
     layers(device);
+    other_operations(device);
+    around_a_model(device);
     streams(device);
     metrics_and_files(device);
   });

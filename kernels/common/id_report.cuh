@@ -68,12 +68,14 @@ __device__ inline bool count_out_of_range(IdReport const& report, unsigned ids) 
 }
 
 /// Adds the number of bad ids of a warp to the report, like count_out_of_range(), and writes the
-/// first bad id into the IdTrap that the host reads.
+/// first bad id into the IdTrap that the host reads. `table` is the number of the ids' table among
+/// several.
 __device__ inline void report_out_of_range(IdReport const& report,
                                            OutOfRangeIds const& ids,
-                                           std::int64_t rows) {
+                                           std::int64_t rows,
+                                           int table = -1) {
   if (count_out_of_range(report, ids.count) && report.trap != nullptr && ids.count > 0) {
-    spring_trap(report, ids.first, rows);
+    spring_trap(report, Caught{-1, ids.first, table + 1, rows});
   }
 }
 

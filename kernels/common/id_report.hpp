@@ -10,7 +10,7 @@ namespace msstream::ops::kernels {
 struct Caught {
   std::int64_t bag;  ///< number of the bag; -1 for an id
   std::int64_t id;   ///< the id, or the first offset of the bag
-  std::int64_t end;  ///< the second offset of the bag
+  std::int64_t end;  ///< the second offset of the bag; for an id of several tables, number + 1
   std::int64_t rows;
 };
 

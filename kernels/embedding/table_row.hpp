@@ -16,6 +16,7 @@ namespace msstream::ops::kernels {
 struct TableRow {
   std::int64_t id;
   std::int64_t row;
+  std::int64_t table;
   std::int64_t rows_of_table;
   bool is_valid;
 };
@@ -25,7 +26,7 @@ struct TableRow {
                                               std::int64_t place) {
   auto const bag = bags.bag_of(place);
   if (bag < 0) {
-    return {0, -1, 0, true};
+    return {0, -1, 0, 0, true};
   }
   auto const sample = bag / args.tables;
   auto const table = bag - sample * args.tables;
@@ -37,10 +38,10 @@ struct TableRow {
   }
   auto const id = bags.ids[position];
   if (args.hashed) {
-    return {id, first + bucket_of(id, args.salt, count), count, true};
+    return {id, first + bucket_of(id, args.salt, count), table, count, true};
   }
   bool const is_valid = is_in_range(id, count);
-  return {id, is_valid ? first + id : -1, count, is_valid};
+  return {id, is_valid ? first + id : -1, table, count, is_valid};
 }
 
 }  // namespace msstream::ops::kernels

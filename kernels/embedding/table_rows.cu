@@ -21,10 +21,12 @@ __global__ void __launch_bounds__(kThreads)
   auto const places = bags.existing_places();
   auto const place = places.begin + grid_thread();
   OutOfRangeIds bad;
+  int table = -1;
   std::int64_t rows_of_table = 0;
   if (place < places.end) {
     auto const found = table_row_of(args, bags, place);
     args.rows[place] = found.row;
+    table = static_cast<int>(found.table);
     rows_of_table = found.rows_of_table;
     if (!found.is_valid) {
       bad.add(found.id);
@@ -39,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if (!args.hashed) {
-    report_out_of_range(args.report, bad, rows_of_table);
+    report_out_of_range(args.report, bad, rows_of_table, table);
   }
 }
 

@@ -13,7 +13,7 @@ void table_rows(HostStream stream, TableRowsArgs const& args) {
       auto const found = table_row_of(args, bags, place);
       args.rows[place] = found.row;
       if (!found.is_valid && out_of_range++ == 0) {
-        spring_trap(args.report, found.id, found.rows_of_table);
+        spring_trap(args.report, {-1, found.id, found.table + 1, found.rows_of_table});
       }
     }
     for (std::int64_t bag = 0; bag < bags.existing(); ++bag) {

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     default:
       look_up_tile<Kinds, float>(args, tile, widths, bad);
   }
-  report_out_of_range(args.report, bad, table.rows);
+  report_out_of_range(args.report, bad, table.rows, number);
 }
 
 template <class Tables, TableKinds Kinds>

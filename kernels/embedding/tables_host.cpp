@@ -96,6 +96,7 @@ class PooledRow {
 template <class Id, class T>
 void pool_bag_of_table(TablesLookupArgs const& args,
                        TableDescriptor const& table,
+                       std::int64_t number,
                        PlaceRange places,
                        std::int64_t default_place,
                        PooledRow& pooled,
@@ -112,7 +113,7 @@ void pool_bag_of_table(TablesLookupArgs const& args,
     auto const id = static_cast<std::int64_t>(static_cast<Id const*>(args.ids)[place]);
     if (!is_in_range(id, table.rows)) {
       if (out_of_range++ == 0) {
-        spring_trap(args.report, id, table.rows);
+        spring_trap(args.report, {-1, id, number + 1, table.rows});
       }
     } else if (is_max) {
       pooled.take_larger(row_of(id), divisor.valid++ == 0, place);
@@ -179,7 +180,7 @@ void look_up_bags(TablesLookupArgs const& args,
             auto const places =
                 is_jagged ? offsets.places_of(of_all) : places_of<Id>(args, table, number, bag);
             pool_bag_of_table<Id, typename decltype(element)::type>(
-                args, table, places, args.capacity + of_all, pooled, out_of_range);
+                args, table, number, places, args.capacity + of_all, pooled, out_of_range);
           }
           pooled.store(to);
           if (args.argmax != nullptr && table.pooling == Pooling::max) {

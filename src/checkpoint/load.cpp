@@ -86,13 +86,20 @@ std::string difference(AnyTensor const& tensor,
       return fmt::format("{} has no rows in the file", describe_shape(shape));
     }
     auto const count = found.shape[0];
-    if (std::ssize(*rows) > shape[0] ||
-        std::ranges::any_of(*rows, [&](auto row) { return row < -1 || row >= count; })) {
-      return fmt::format("{} rows, and {} of the file, with numbers up to {} for {} rows",
-                         shape[0],
-                         count,
-                         rows->empty() ? -1 : std::ranges::max(*rows),
-                         rows->size());
+    if (std::ssize(*rows) > shape[0]) {
+      return fmt::format("LoadOptions::rows has {} numbers; expected up to {}, one for each row",
+                         rows->size(),
+                         shape[0]);
+    }
+    auto const wrong =
+        std::ranges::find_if(*rows, [&](auto row) { return row < -1 || row >= count; });
+    if (wrong != rows->end()) {
+      return fmt::format(
+          "LoadOptions::rows has {} for row {}; the file has {} rows; expected -1 to {}",
+          *wrong,
+          wrong - rows->begin(),
+          count,
+          count - 1);
     }
     shape[0] = count;
   }

@@ -153,8 +153,8 @@ void Chunk::check_rows() const {
     auto const values = static_cast<std::int64_t>(count(i));
     auto const expect = [&](bool holds, std::string_view expected) {
       if (!holds) {
-        throw DataError(fmt::format(
-            "reader: column '{}' has {} values{}; expected {}",
+        throw detail::ChunkError(fmt::format(
+            "column '{}' has {} values{}; expected {}",
             column.name,
             values,
             column.is_jagged() ? fmt::format(" and {} offsets", found.offsets.size()) : "",

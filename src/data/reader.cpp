@@ -4,9 +4,14 @@
 #include "data/row_error.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/data/data_error.hpp>
 #include <msstream/data/reader.hpp>
 
+#include <fmt/core.h>
+
+#include <exception>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 namespace msstream::data {
@@ -15,8 +20,16 @@ Reader::Task Reader::next_task() {
   // A task is a std::function, which must be copyable, so that it shares the rows.
   auto read = std::make_shared<Chunk>(schema());
   detail::ChunkAccess::keep_words(*read, words_);
-  if (!next(*read)) {
-    return {};
+  auto const begin = position();
+  try {
+    if (!next(*read)) {
+      return {};
+    }
+  } catch (DataError const&) {
+    throw;
+  } catch (std::runtime_error const& error) {
+    std::throw_with_nested(
+        DataError(fmt::format("{}: {}", detail::name_of_rows(*this, begin), error.what())));
   }
   return [read](Chunk& chunk) { chunk = std::move(*read); };
 }

@@ -23,6 +23,12 @@ class RowError : public DataError {
   std::int64_t row_;
 };
 
+/// An error of a chunk whose columns do not fit each other, whose message does not name the reader.
+class ChunkError : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 /// Returns the place of the rows that a reader read between two positions. The first one may be at
 /// the end of the file in front of theirs.
 [[nodiscard]] inline Reader::Position place_of_rows(Reader::Position const& before,
@@ -44,14 +50,25 @@ class RowError : public DataError {
   return DataError(fmt::format("{}, {}: {}", reader.file_name(begin.file), place, error.what()));
 }
 
-/// Calls `function`, which reads or uses a chunk of rows from `begin` on. Its errors of a row get
-/// the file and the place.
+/// Returns the file of rows from `begin` on, and their place in it if the reader tells one.
+[[nodiscard]] inline std::string name_of_rows(Reader const& reader, Reader::Position const& begin) {
+  return begin.line > 0
+             ? fmt::format("{}, from line {} on", reader.file_name(begin.file), begin.line)
+         : begin.offset > 0
+             ? fmt::format("{}, from position {} on", reader.file_name(begin.file), begin.offset)
+             : reader.file_name(begin.file);
+}
+
+/// Calls `function`, which reads or uses a chunk of rows from `begin` on. Its errors of a row, and
+/// of columns that do not fit each other, get the file and the place.
 template <class Function>
 void with_places(Reader const& reader, Reader::Position const& begin, Function const& function) {
   try {
     function();
   } catch (RowError const& error) {
     throw with_place(error, reader, begin);
+  } catch (ChunkError const& error) {
+    throw DataError(fmt::format("{}: {}", name_of_rows(reader, begin), error.what()));
   }
 }
 

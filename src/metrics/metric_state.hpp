@@ -69,7 +69,7 @@ class MetricState {
   struct Faults {
     char const* scores =
         "examples since the last reset() have scores that are NaN, or probabilities outside [0, 1]";
-    char const* labels = "examples since the last reset() have labels outside the accepted range";
+    char const* labels = "examples since the last reset() have labels outside [0, 1]";
     char const* weights = "examples since the last reset() have weights outside [0, 2^26]";
   };
   /// The name of what a state sums, equal for states that can be added to each other.

@@ -84,6 +84,9 @@ class NdcgState final : public RankingState {
 
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
     Faults faults;
+    faults.scores = "examples since the last reset() have scores that are NaN";
+    static_assert(kernels::kMostGrade == 30.0F, "the message names it");
+    faults.labels = "examples since the last reset() have grades outside [0, 30]";
     faults.weights =
         "offsets or weights since the last reset() are wrong; expected offsets that begin with 0, "
         "ascend, and end with the number of items, and weights of 0 or 1";

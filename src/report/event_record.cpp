@@ -138,7 +138,10 @@ std::string version_event(double time) {
 }
 
 std::string scalar_event(double time, std::int64_t step, std::string_view tag, double value) {
-  return event_of(time, step, Message().text(1, tag).real(2, static_cast<float>(value)));
+  // A finite value beyond the range of float32 must not become infinite.
+  constexpr double most = std::numeric_limits<float>::max();
+  double const stored = std::isfinite(value) ? std::clamp(value, -most, most) : value;
+  return event_of(time, step, Message().text(1, tag).real(2, static_cast<float>(stored)));
 }
 
 std::string text_event(double time,

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <limits>
 
 namespace msstream::report {
 
@@ -52,7 +53,7 @@ ProgressLine::ProgressLine(std::string title,
                            std::function<Clock::time_point()> now)
     : style_(style),
       title_(std::move(title)),
-      total_(total ? std::optional(std::max<std::int64_t>(*total, 1)) : total),
+      total_(total ? std::optional(std::max<std::int64_t>(*total, 0)) : total),
       now_(std::move(now)),
       started_(now_()) {
   require(style_.out != nullptr || style_.kind == Style::Kind::quiet,
@@ -91,14 +92,29 @@ void ProgressLine::set(std::string_view name, double value) {
 
 void ProgressLine::start_at(std::int64_t done) {
   std::lock_guard const guard(mutex_);
-  first_ = done;
-  done_ = total_ ? std::min(done, *total_) : done;
-  tenths_shown_ = total_ ? 10 * done_ / *total_ : 0;
+  set_done(done);
+  first_ = done_;
+  tenths_shown_ = total_ ? parts_done(10) : 0;
+}
+
+void ProgressLine::set_done(std::int64_t done) {
+  done_ =
+      std::clamp<std::int64_t>(done, 0, total_.value_or(std::numeric_limits<std::int64_t>::max()));
+}
+
+std::int64_t ProgressLine::parts_done(std::int64_t parts) const {
+  if (done_ >= *total_) {
+    return parts;
+  }
+  // In floating point, because the product may have more than 64 bits. Only the end is the last
+  // part.
+  auto const done = static_cast<double>(parts) * static_cast<double>(done_);
+  return std::min(static_cast<std::int64_t>(done / static_cast<double>(*total_)), parts - 1);
 }
 
 void ProgressLine::update(std::int64_t done, std::initializer_list<Metric> metrics) {
   std::lock_guard const guard(mutex_);
-  done_ = total_ ? std::min(done, *total_) : done;
+  set_done(done);
   set_all(metrics);
   if (style_.kind == Style::Kind::quiet) {
     return;
@@ -117,14 +133,13 @@ bool ProgressLine::is_due(Clock::time_point now) {
     return now - drawn_.value_or(started_) >= kBetweenLines;
   }
   // Prints at most nine lines here, since finish() prints the last one.
-  std::int64_t const tenths = std::min<std::int64_t>(10 * done_ / *total_, 9);
+  std::int64_t const tenths = std::min<std::int64_t>(parts_done(10), 9);
   return tenths > std::exchange(tenths_shown_, std::max(tenths_shown_, tenths));
 }
 
 void ProgressLine::finish(std::initializer_list<Metric> metrics) {
   std::lock_guard const guard(mutex_);
   set_all(metrics);
-  done_ = total_.value_or(done_);
   if (is_complete_ || style_.kind == Style::Kind::quiet) {
     return;
   }
@@ -166,8 +181,7 @@ void ProgressLine::draw(Clock::time_point now) {
 }
 
 std::string ProgressLine::bar(std::size_t width) const {
-  auto const full = static_cast<std::size_t>(
-      static_cast<double>(width) * static_cast<double>(done_) / static_cast<double>(*total_));
+  auto const full = static_cast<std::size_t>(parts_done(static_cast<std::int64_t>(width)));
   std::string const done(full, '#');
   std::string const left(width - full, '.');
   return style_.colour ? fmt::format("\x1b[32m{}\x1b[0m{}", done, left) : done + left;
@@ -175,9 +189,12 @@ std::string ProgressLine::bar(std::size_t width) const {
 
 std::string ProgressLine::figures(Clock::time_point now) const {
   double const seconds = std::chrono::duration<double>(now - started_).count();
+  constexpr double fastest = 1e18;  // which 64 bits have
   double const speed =
-      seconds > 0 ? static_cast<double>(done_ - std::min(first_, done_)) / seconds : 0.0;
-  std::string out = total_ ? fmt::format("{}%  ", 100 * done_ / *total_)
+      seconds > 0
+          ? std::min(static_cast<double>(done_ - std::min(first_, done_)) / seconds, fastest)
+          : 0.0;
+  std::string out = total_ ? fmt::format("{}%  ", parts_done(100))
                            : fmt::format("{} {}  ", grouped(done_), style_.unit);
   out += fmt::format("{} {}/s", grouped(std::llround(speed)), style_.unit);
   for (auto const& [name, value] : metrics_) {

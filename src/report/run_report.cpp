@@ -14,6 +14,13 @@ namespace msstream::report {
 
 using detail::JsonWriter;
 
+namespace {
+
+/// The suffix that makes the name of a list that of the member with the distance of its entries.
+constexpr char const* kEvery = "_every";
+
+}  // namespace
+
 class RunReport::State {
  public:
   using Held = Value::Held;
@@ -34,6 +41,10 @@ class RunReport::State {
   void append(std::string_view path, Row row) {
     HeldRow held;
     for (auto const& [name, value] : row) {
+      require(std::ranges::find(held, name, &HeldRow::value_type::first) == held.end(),
+              "RunReport: a row for '{}' with two values named '{}'; expected different names",
+              path,
+              name);
       held.emplace_back(std::string(name), value.held_);
     }
     append_entry(path, Entry(std::move(held)));
@@ -95,6 +106,9 @@ class RunReport::State {
       require(!name.empty(), "RunReport: the path '{}' has an empty name", path);
       if (node != nullptr) {
         auto const found = std::ranges::find(node->members, name, &Member::name);
+        if (found == node->members.end()) {
+          require_free(*node, path, name, is_last ? kind : Node::Kind::object);
+        }
         node = found != node->members.end() ? &found->node : nullptr;
       }
       auto const expected = is_last ? kind : Node::Kind::object;
@@ -108,6 +122,27 @@ class RunReport::State {
         return;
       }
       rest.remove_prefix(end + 1);
+    }
+  }
+  /// Throws std::invalid_argument if the name of a new member is what a list's distance is called,
+  /// or if the new member is a list whose distance would be called as another member is.
+  static void require_free(Node const& object,
+                           std::string_view path,
+                           std::string_view name,
+                           Node::Kind kind) {
+    for (auto const& [other, node] : object.members) {
+      require(node.kind != Node::Kind::list || name != other + kEvery,
+              "RunReport: '{}' of the path '{}' is the name for the distance of the entries of the "
+              "list '{}'; expected another name",
+              name,
+              path,
+              other);
+      require(kind != Node::Kind::list || other != std::string(name) + kEvery,
+              "RunReport: the list '{}' of the path '{}' beside '{}', the name for the distance of "
+              "its entries; expected another name",
+              name,
+              path,
+              other);
     }
   }
   static Node& member(Node& of, std::string_view name, Node::Kind kind) {
@@ -165,7 +200,7 @@ class RunReport::State {
         case Node::Kind::list:
           write_list(writer, node);
           if (node.every > 1) {
-            writer.member(name + "_every", node.every);
+            writer.member(name + kEvery, node.every);
           }
           break;
         case Node::Kind::value:

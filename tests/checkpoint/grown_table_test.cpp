@@ -180,9 +180,11 @@ TYPED_TEST(GrownTable, rows_that_do_not_fit_are_refused) {
         message_of<std::invalid_argument>([&] { checkpoint::load(this->path_, tensors, options); }),
         HasSubstr(words));
   };
-  refused({.rows = {{"t", {0, 3}}}}, "t (4 rows, and 3 of the file");
-  refused({.rows = {{"t", {-2}}}}, "t (4 rows, and 3 of the file");
-  refused({.rows = {{"t", {0, 1, 2, 0, 1}}}}, "numbers up to 2 for 5 rows");
+  refused({.rows = {{"t", {0, 3}}}},
+          "t (LoadOptions::rows has 3 for row 1; the file has 3 rows; expected -1 to 2");
+  refused({.rows = {{"t", {1, 0, -2}}}}, "t (LoadOptions::rows has -2 for row 2; the file has 3");
+  refused({.rows = {{"t", {0, 1, 2, 0, 1}}}},
+          "t (LoadOptions::rows has 5 numbers; expected up to 4, one for each row");
   refused({.rows = {{"t", {0}}, {"user", {0}}}}, "patterns that match no tensor: user");
   refused({.transposed = {"t"}, .rows = {{"t", {0}}}}, "has no rows in the file");
   EXPECT_THAT(this->first_column(table), ElementsAre(70, 80, 90, 100));

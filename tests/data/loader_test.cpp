@@ -9,10 +9,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <exception>
+#include <functional>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -240,6 +245,74 @@ TEST(Loader, what_a_reader_throws_comes_behind_the_complete_windows) {
               "row 40 is broken")
         << "again";
   }
+}
+
+/// Gives ten rows of a float32 column `x`, which states the transforms, from a file with a name,
+/// and calls a function for each row.
+class NamedReader final : public Reader {
+ public:
+  NamedReader(std::vector<Transform> transforms, std::function<void(std::int64_t, Chunk&)> fill)
+      : schema_({{.name = "x", .transforms = std::move(transforms)}, {.name = "y"}}),
+        fill_(std::move(fill)) {}
+  [[nodiscard]] Schema const& schema() const override { return schema_; }
+  bool next(Chunk& chunk) override {
+    for (auto const end = std::min<std::int64_t>(row_ + 5, 10); row_ < end; ++row_) {
+      chunk.floats("y").push_back(0);
+      fill_(row_, chunk);
+    }
+    return chunk.rows() > 0;
+  }
+  [[nodiscard]] Position position() const override { return {.offset = row_}; }
+  void seek(Position const& position) override { row_ = position.offset; }
+  [[nodiscard]] std::string file_name(std::int64_t) const override { return "my.db"; }
+
+ private:
+  Schema schema_;
+  std::function<void(std::int64_t, Chunk&)> fill_;
+  std::int64_t row_ = 0;
+};
+
+TEST(Loader, errors_of_a_reader_name_its_file) {
+  auto const failure = [](std::vector<Transform> const& steps, auto const& fill) {
+    NamedReader reader(steps, fill);
+    std::optional<Transforms> transforms;
+    if (!steps.empty()) {
+      transforms.emplace(reader.schema());
+    }
+    Loader loader(reader, {.batch_size = 2, .epochs = 1, .transforms = transforms});
+    return message_of<DataError>([&] {
+      while (loader.next()) {
+      }
+    });
+  };
+  auto const throws = [](std::int64_t row, Chunk& chunk) {
+    if (row == 7) {
+      throw std::system_error(std::make_error_code(std::errc::io_error), "the disk");
+    }
+    chunk.floats("x").push_back(1);
+  };
+  EXPECT_THAT(failure({}, throws), ::testing::StartsWith("my.db, from position 5 on: the disk: "));
+  try {
+    NamedReader reader({}, throws);
+    Loader loader(reader);
+    static_cast<void>(loader.next());
+    FAIL();
+  } catch (DataError const& error) {
+    EXPECT_THROW(std::rethrow_if_nested(error), std::system_error);
+  }
+  EXPECT_EQ(failure({},
+                    [](std::int64_t row, Chunk& chunk) {
+                      if (row != 3) {
+                        chunk.floats("x").push_back(1);
+                      }
+                    }),
+            "my.db: column 'y' has 5 values; expected 1 in each of 4 rows");
+  EXPECT_EQ(failure({Transform::bucketize({2})},
+                    [](std::int64_t row, Chunk& chunk) {
+                      chunk.floats("x").push_back(row == 8 ? NAN : 1.0F);
+                    }),
+            "my.db, 3 rows behind position 5: column 'x': a number is missing; expected one, or "
+            "fill_missing()");
 }
 
 TEST(Loader, a_reader_that_was_repaired_goes_on_from_the_position) {

@@ -165,14 +165,17 @@ TEST_F(TextReaderTest, malformed_files_are_refused_with_file_line_and_column) {
            {head + "1,,a\n", "rows.csv:3: column 2 (id): expected an integer, found ''"},
            {head + "nan,2,a\n", "rows.csv:3: column 1 (x): expected a number, found 'nan'"},
            {head + "inf,2,a\n", "rows.csv:3: column 1 (x): expected a number, found 'inf'"},
-           {head + "1e99,2,a\n", "rows.csv:3: column 1 (x): expected a number, found '1e99'"},
+           {head + "1e99,2,a\n",
+            "rows.csv:3: column 1 (x): expected a number from -3.4028235e+38 to 3.4028235e+38, "
+            "found '1e99'"},
            {head + "0x1,2,a\n", "rows.csv:3: column 1 (x): expected a number, found '0x1'"},
            {head + "1-2,2,a\n", "rows.csv:3: column 1 (x): expected a number, found '1-2'"},
            {head + "-,2,a\n", "rows.csv:3: column 1 (x): expected a number, found '-'"},
            {head + "1,12:,a\n", "rows.csv:3: column 2 (id): expected an integer, found '12:'"},
            {head + "1,--1,a\n", "rows.csv:3: column 2 (id): expected an integer, found '--1'"},
            {head + "1,9223372036854775808,a\n",
-            "rows.csv:3: column 2 (id): expected an integer, found '9223372036854775808'"},
+            "rows.csv:3: column 2 (id): expected an integer from -9223372036854775808 to "
+            "9223372036854775807, found '9223372036854775808'"},
            {head + "1,2,\"a\n", "rows.csv:3: a quoted value of this row is not closed"},
            {head + "1,2,\"a\"b\n",
             "rows.csv:3: column 3: expected ',' or the end of the line behind the quoted value "
@@ -278,10 +281,30 @@ TEST_F(TextReaderTest, numbers_have_any_sign_and_may_be_tiny) {
                          three_columns());
   EXPECT_THAT(rows.floats("x"), ElementsAre(1, 0, -1e-40F, 0, 0, 0));
   EXPECT_THAT(rows.ints("id"), ElementsAre(2, -3, 400'000'000'000, 1, 1, 0));
-  for (auto const* const bad : {"+", "++1", "+-1", "1e999", "-1e99999999999999999999", "1e39"}) {
+  for (auto const* const bad : {"+", "++1", "+-1", "1e39x"}) {
     EXPECT_EQ(failure(std::string("x,id,word\n") + bad + ",1,\n", three_columns()),
               std::string("rows.csv:2: column 1 (x): expected a number, found '") + bad + "'");
   }
+}
+
+TEST_F(TextReaderTest, a_number_beyond_the_range_is_told_with_the_range) {
+  for (auto const* const bad : {"1e999", "-1e99999999999999999999", "1e39", "+1e39"}) {
+    EXPECT_EQ(failure(std::string("x,id,word\n") + bad + ",1,\n", three_columns()),
+              std::string("rows.csv:2: column 1 (x): expected a number from -3.4028235e+38 to "
+                          "3.4028235e+38, found '") +
+                  bad + "'");
+  }
+  for (auto const* const bad : {"9223372036854775808", "-9223372036854775809"}) {
+    EXPECT_EQ(failure(std::string("x,id,word\n1,") + bad + ",\n", three_columns()),
+              std::string("rows.csv:2: column 2 (id): expected an integer from "
+                          "-9223372036854775808 to 9223372036854775807, found '") +
+                  bad + "'");
+  }
+  TextOptions const lists{.columns = {{.name = "x", .value_separator = '|'}}};
+  EXPECT_THAT(failure("x\n1|1e39|2\n", lists), HasSubstr("from -3.4028235e+38 to 3.4028235e+38"));
+  EXPECT_THAT(failure("x\n1|y|2\n", lists), HasSubstr("expected a number, found '1|y|2'"));
+  TextOptions const steps{.columns = {{.name = "x", .transforms = {Transform::clip(0, 1)}}}};
+  EXPECT_THAT(failure("x\n1e309\n", steps), HasSubstr("e+308, found '1e309'"));
 }
 
 TEST_F(TextReaderTest, a_value_for_empty_fields_is_one_of_the_type) {

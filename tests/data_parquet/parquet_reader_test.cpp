@@ -94,6 +94,19 @@ TEST_F(ParquetReaderTest, continues_at_a_row_group) {
   EXPECT_FALSE(reader.next(chunk));
 }
 
+TEST_F(ParquetReaderTest, reads_numbers_of_16_bits) {
+  auto const path = write(
+      "halves.parquet",
+      {{"x", array_of<arrow::HalfFloatBuilder, std::uint16_t>({0x3C00, 0xC500, std::nullopt})}});
+  ParquetReader reader(path, {{.name = "x", .if_null = 7.0}});
+  EXPECT_THAT(Loader(reader).next()->floats("x"), ElementsAre(1, -5, 7));
+  EXPECT_THAT(message_of<DataError>([&] {
+                Chunk ints(Schema({{.name = "x", .type = ColumnType::int64}}));
+                ParquetReader(path, {{.name = "x", .type = ColumnType::int64}}).next(ints);
+              }),
+              HasSubstr("the field 'x' has values of type halffloat; expected integers"));
+}
+
 TEST_F(ParquetReaderTest, transforms_get_numbers_that_are_not_rounded_and_words) {
   constexpr std::int64_t midnight = 1'764'201'600;  // in seconds since 1970
   using Int64s = std::vector<std::optional<std::int64_t>>;
@@ -143,6 +156,10 @@ TEST_F(ParquetReaderTest, transforms_get_numbers_that_are_not_rounded_and_words)
                 ParquetReader(path, {{.name = "user", .type = ColumnType::int64, .if_null = 0.5}});
               }),
               HasSubstr("column 'user' has the if_null 0.5; expected a value of type int64"));
+  EXPECT_THAT(message_of<std::invalid_argument>([&] {
+                ParquetReader(path, {{.name = "user", .type = ColumnType::hashed, .if_null = 1.0}});
+              }),
+              HasSubstr("column 'user' has if_null; the key of a null of type hashed is"));
 }
 
 TEST_F(ParquetReaderTest, files_that_do_not_fit_are_refused_by_name) {

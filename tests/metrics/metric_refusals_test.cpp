@@ -97,7 +97,7 @@ TYPED_TEST(MetricRefusalsTest, bad_numbers_are_reported) {
        {Metric<TypeParam>(auc), Metric<TypeParam>(bucketed), Metric<TypeParam>(log_loss)}) {
     expect_told(metric, {{0.5F, nan}, {0, 1}, {1, 1}}, "NaN");
     expect_told(metric, {{0.5F, 0.5F}, {nan, 1}, {1, 1}}, "labels");
-    expect_told(metric, {{0.5F, 0.5F}, {0, 1.5F}, {1, 1}}, "labels");
+    expect_told(metric, {{0.5F, 0.5F}, {0, 1.5F}, {1, 1}}, "labels outside [0, 1]");
     expect_told(metric, {{0.5F, 0.5F}, {0, 1}, {1, nan}}, "weights");
     expect_told(metric, {{0.5F, 0.5F}, {0, 1}, {-1, 1}}, "weights");
     expect_told(metric, {{0.5F, 0.5F}, {0, 1}, {kInfinity, 1}}, "weights");
@@ -112,7 +112,7 @@ TYPED_TEST(MetricRefusalsTest, bad_numbers_are_reported) {
   ndcg.update({.scores = this->put(Floats{1, 1, 1}),
                .labels = this->put(Floats{1, -1, 31}),
                .offsets = this->put(Integers{0, 3})});
-  expect_refused([&] { (void)ndcg.value(); }, "ndcg", "2 examples", "labels");
+  expect_refused([&] { (void)ndcg.value(); }, "ndcg", "2 examples", "grades outside [0, 30]");
 }
 
 TYPED_TEST(MetricRefusalsTest, wrong_offsets_are_reported) {

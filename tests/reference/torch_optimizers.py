@@ -46,7 +46,21 @@ SCHEDULES = {
                    lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 20, 2.0)),
     "cosine": ("Schedule::cosine({.steps = 20, .end = 0.125F})",
                lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 20, 0.125)),
+    "warmup": ("Schedule::constant({.steps = 5, .from = 0.5F})",
+               lambda o: torch.optim.lr_scheduler.LinearLR(o, 0.6, 1, 4)),
+    "warmup_step_decay": ("Schedule::step_decay({.every = 7, .factor = 0.5F, .warmup = {.steps = 5}})",
+                          lambda o: after_warmup(o, torch.optim.lr_scheduler.StepLR(o, 7, 0.5))),
+    "warmup_polynomial": ("Schedule::polynomial({.steps = 20, .power = 2.0F, .warmup = {.steps = 5}})",
+                          lambda o: after_warmup(o, torch.optim.lr_scheduler.PolynomialLR(o, 15, 2.0))),
+    "warmup_cosine": ("Schedule::cosine({.steps = 20, .end = 0.125F, .warmup = {.steps = 5}})",
+                      lambda o: after_warmup(o, torch.optim.lr_scheduler.CosineAnnealingLR(o, 15, 0.125))),
 }
+
+
+def after_warmup(optimizer, schedule):
+    # The factors 0.2, 0.4 ... 1 of five steps are those of LinearLR with four.
+    warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 0.2, 1, 4)
+    return torch.optim.lr_scheduler.SequentialLR(optimizer, [warmup, schedule], [5])
 
 
 def weights_after(make, steps, clip_norm=None):

@@ -65,6 +65,16 @@ TEST(EventRecord, a_scalar_is_that_of_tensorboard) {
             "ecee5679");
 }
 
+TEST(EventRecord, a_scalar_beyond_the_range_of_float32_stays_finite) {
+  constexpr double most = std::numeric_limits<float>::max();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  auto const of = [](double value) { return scalar_event(1, 2, "x", value); };
+  EXPECT_EQ(of(1e300), of(most));
+  EXPECT_EQ(of(-1e39), of(-most));
+  EXPECT_NE(of(infinity), of(most));
+  EXPECT_NE(of(-infinity), of(-most));
+}
+
 TEST(EventRecord, a_text_is_that_of_tensorboard) {
   EXPECT_EQ(record_of(text_event(1236.0, -1, "note", "grüße")),
             "3b000000000000001a23ac5c"

@@ -117,6 +117,51 @@ TEST_F(ProgressLineTest, no_rows_and_no_time_divide_nothing) {
   EXPECT_EQ(out_.str(), "none  100%  0 rows/s  took 0:00\n");
 }
 
+TEST_F(ProgressLineTest, the_end_is_what_was_done) {
+  auto shown = progress(Kind::lines, 80, false, 10);
+  pass(1000);
+  shown.update(4);
+  out_.str("");
+  shown.finish();
+  EXPECT_EQ(out_.str(), "epoch 1/2  40%  4 rows/s  took 0:01\n");
+  out_.str("");
+  auto nearly = progress(Kind::lines, 80, false, 1'000'000);
+  nearly.update(999'999);
+  out_.str("");
+  nearly.finish();
+  EXPECT_THAT(out_.str(), HasSubstr("99%"));
+}
+
+TEST_F(ProgressLineTest, numbers_out_of_range_count_as_the_nearest_in_it) {
+  for (bool const known : {true, false}) {
+    for (auto const kind : {Kind::bar, Kind::lines}) {
+      auto shown =
+          progress(kind, 120, false, known ? std::optional<std::int64_t>(10) : std::nullopt);
+      shown.start_at(-5);
+      out_.str("");
+      pass(20'000);
+      shown.update(-3);
+      shown.finish();
+      EXPECT_THAT(out_.str(), HasSubstr(known ? "  0%  0 rows/s" : "  0 rows  0 rows/s"));
+      EXPECT_THAT(out_.str(), Not(HasSubstr("#")));
+    }
+  }
+}
+
+TEST_F(ProgressLineTest, totals_near_the_largest_number) {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  for (auto const total : {std::optional(most), std::optional<std::int64_t>()}) {
+    auto shown = progress(Kind::bar, 160, false, total);
+    now_ += std::chrono::nanoseconds(1);
+    shown.update(most / 2);
+    shown.finish();
+    EXPECT_THAT(out_.str(), Not(HasSubstr("-")));
+    EXPECT_THAT(out_.str(), HasSubstr("1,000,000,000,000,000,000 rows/s"));
+    EXPECT_THAT(out_.str(), HasSubstr(total ? "  50%  " : "4,611,686,018,427,387,903 rows"));
+    pass(1000);
+  }
+}
+
 TEST_F(ProgressLineTest, shows_every_metric_with_its_latest_value) {
   auto shown = progress(Kind::lines);
   pass(100);

@@ -76,6 +76,8 @@ TEST(RunReport, a_path_that_does_not_fit_is_refused_and_changes_nothing) {
   RunReport report;
   report.set("a/b", 1);
   report.append("list", 1);
+  report.set("a/c_every", 1);
+  report.set("a/list_every", 1);
   auto const before = report.json();
   auto const refused = [&](auto const& call, std::string const& message) {
     EXPECT_THAT(message_of<std::invalid_argument>(call), HasSubstr(message));
@@ -87,9 +89,22 @@ TEST(RunReport, a_path_that_does_not_fit_is_refused_and_changes_nothing) {
   refused([&] { report.set("list", 1); }, "is a list; expected a value");
   refused([&] { report.append("a/b", 1); }, "is a value; expected a list");
   refused([&] { report.append("list/x", {{"y", 1}}); }, "is a list; expected an object");
+  refused(
+      [&] {
+        report.append("list", {{"y", 1}, {"z", 1}, {"y", 2}});
+      },
+      "a row for 'list' with two values named 'y'; expected different names");
+  refused(
+      [&] { report.set("list_every", 1); },
+      "'list_every' of the path 'list_every' is the name for the distance of the entries of the "
+      "list 'list'; expected another name");
+  refused([&] { report.append("list_every/x", 1); }, "is the name for the distance");
   refused([&] { report.set("", 1); }, "the path '' has an empty name");
   refused([&] { report.set("new//x", 1); }, "the path 'new//x' has an empty name");
   refused([&] { report.set("new/", 1); }, "the path 'new/' has an empty name");
+  refused(
+      [&] { report.append("a/c", 1); },
+      "the list 'c' of the path 'a/c' beside 'c_every', the name for the distance of its entries");
   EXPECT_THROW(RunReport(1), std::invalid_argument);
 }
 

@@ -22,7 +22,7 @@ struct ParquetColumn {
   bool jagged = false;  ///< reads one field that holds lists, of any lengths
   /// The value of a null of type float32 or int64. Without it, a null is an error, or a number that
   /// is missing if a transform is fill_missing(). A null of type hashed has the key of the empty
-  /// string, and a list that is null has no values.
+  /// string, without this option, and a list that is null has no values.
   std::optional<double> if_null = {};
   /// If it is not 0, each value of type hashed is reduced to its row in a table of so many rows, by
   /// bucket_of().
@@ -40,10 +40,10 @@ struct ParquetOptions {
 /// Reads Parquet files with Arrow C++. A program that uses it links msstream::parquet, which is
 /// built if the CMake option MSSTREAM_ARROW says where Arrow is.
 ///
-/// A column of type float32 takes fields of floating-point numbers and integers, one of type int64
-/// takes integers and booleans, and one of type hashed takes strings, also as a dictionary. Both
-/// kinds of numbers take dates and timestamps, as the integers in the file. A task reads a row
-/// group. Other fields of a file are not read.
+/// A column of type float32 takes fields of floating-point numbers, of 16 bits too, and integers,
+/// one of type int64 takes integers and booleans, and one of type hashed takes strings, also as a
+/// dictionary. Both kinds of numbers take dates and timestamps, as the integers in the file. A task
+/// reads a row group. Other fields of a file are not read.
 ///
 /// Throws DataError, which names the file and the column, for a missing field, a field of another
 /// type and a file that Arrow cannot read; and, with the row and its row group, for a null without

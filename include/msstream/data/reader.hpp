@@ -58,7 +58,9 @@ class Reader {
 
   /// Appends the next rows to `chunk`, which has no rows, and returns true; false if there are no
   /// more rows. A chunk of some thousand rows costs the least per row. An exception ends the
-  /// reading, and is passed on to the caller of the loader.
+  /// reading, and is passed on to the caller of the loader: a std::runtime_error as a DataError
+  /// that names the file and the place in front of the rows, and has it as nested exception, unless
+  /// it is a DataError itself; any other one as it is.
   virtual bool next(Chunk& chunk) = 0;
 
   /// Returns the place in front of the rows that next() or next_task() returns next.

@@ -69,7 +69,8 @@ class ProgressLine {
   /// Moves the cursor to a new line after a bar, also if an exception ends the loop.
   ~ProgressLine();
 
-  /// Sets what an earlier run has done already, which does not count for the speed.
+  /// Sets what an earlier run has done already, which does not count for the speed. A number that
+  /// is negative counts as 0, and one above the total as the total, here and in update().
   void start_at(std::int64_t done);
   /// Sets what is done so far and the values of metrics, and shows them if that is due. A metric
   /// keeps its value until it gets another one; metrics are shown in the order in which they first
@@ -77,10 +78,14 @@ class ProgressLine {
   void update(std::int64_t done, std::initializer_list<Metric> metrics = {});
   /// Sets the value of a metric without showing it: the next update() does.
   void set(std::string_view name, double value);
-  /// Shows the final state of the progress, even if no update is due.
+  /// Shows what the last update() has set as the final state, even if no update is due: 100% only
+  /// if all of the total is done.
   void finish(std::initializer_list<Metric> metrics = {});
 
  private:
+  void set_done(std::int64_t done);
+  /// Returns how many of `parts` equal parts of the total are done.
+  [[nodiscard]] std::int64_t parts_done(std::int64_t parts) const;
   void set_all(std::initializer_list<Metric> metrics);
   void set_one(std::string_view name, double value);
   [[nodiscard]] bool is_due(Clock::time_point now);

@@ -74,7 +74,8 @@ class RunReport {
 
   /// Makes an empty report. Of a list, at most `most_entries` entries are kept, so that a long run
   /// takes bounded memory: a list that is full drops every second entry, and from then on takes
-  /// every second, every fourth … of the new ones. The member `<list>_every` then has this number.
+  /// every second, every fourth … of the new ones. The member `<list>_every` then has this number,
+  /// so this name is refused for other members of the object that has the list.
   /// Throws std::invalid_argument unless `most_entries` is at least 2.
   explicit RunReport(std::size_t most_entries = 1'000'000);
   RunReport(RunReport const&) = delete;
@@ -82,11 +83,13 @@ class RunReport {
   ~RunReport();
 
   /// Sets a value, or replaces it. Throws std::invalid_argument if the path leads through a value
-  /// or a list, or to an object or a list, and for an empty name in it.
+  /// or a list, or to an object or a list, and for an empty name in it, or one that ends in
+  /// `_every` beside the list of the name before that.
   void set(std::string_view path, Value value);
   /// Appends a value to a list. Throws std::invalid_argument like set().
   void append(std::string_view path, Value value);
-  /// Appends an object to a list. Throws std::invalid_argument like set().
+  /// Appends an object to a list. Throws std::invalid_argument like set(), and for two values of
+  /// one name.
   void append(std::string_view path, Row row);
 
   /// Returns the report so far as JSON, indented, with a line end.

@@ -45,6 +45,8 @@ class TensorBoardWriter {
   ~TensorBoardWriter();
 
   /// Adds a point of the curve `tag`. TensorBoard groups tags by what is before the first `/`.
+  /// Files have values of float32: a finite value beyond its range becomes the largest one of its
+  /// sign.
   ///
   /// This and the functions below throw std::invalid_argument for a tag that is empty or not UTF-8;
   /// and std::system_error if events have to be written to the file and cannot be: then the event

@@ -45,7 +45,9 @@ struct OptimizerOptions {
   /// Patterns of the whole names of parameters and tables that some steps do not use, such as
   /// {"task_b/*"} if batches of tasks alternate: see Parameters::freeze(). Neither step() nor
   /// check() refuses one for having no gradient. A step in which it has none does not move it, by
-  /// weight decay neither, and its moments stay as they are; but the step counts.
+  /// weight decay neither, and its moments stay as they are; but the step counts. Both throw
+  /// std::logic_error for a pattern that matches nothing of the optimizer or of the Parameters from
+  /// which it was filled.
   std::vector<std::string> may_lack_gradient = {};
   /// How the learning rate depends on the number of steps.
   Schedule schedule = {};
@@ -193,7 +195,8 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   /// Adds every dense parameter and table of the store that is not frozen and that the optimizer
   /// does not have yet, under its name. Keeps the store: parameters that it gets later are not
   /// added by themselves, call again, but check() names them. Throws what add() and add_table()
-  /// throw for one of them, before any is added.
+  /// throw for one of them, before any is added, and std::invalid_argument if the store has no
+  /// dense parameter and no table, as before the model is made.
   void add(Parameters<R> const& parameters,
            std::source_location issued_at = std::source_location::current()) {
     Body::add(parameters, std::nullopt, {}, issued_at);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/parquet/arrow_values.hpp"
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/data/string_key.hpp>
 
 #include <fmt/core.h>
@@ -120,6 +121,17 @@ void read_numbers(arrow::Array const& array,
   }
 }
 
+template <class T>
+void read_halves(arrow::Array const& array,
+                 std::int64_t begin,
+                 std::int64_t end,
+                 ArrowSink<T>& sink) {
+  auto const& typed = static_cast<arrow::HalfFloatArray const&>(array);
+  for (auto i = begin; i < end; ++i) {
+    typed.IsNull(i) ? sink.put_null() : sink.put(to_float(float16{typed.Value(i)}));
+  }
+}
+
 template <class Array, class T>
 void read_strings(arrow::Array const& array,
                   std::int64_t begin,
@@ -205,6 +217,11 @@ void read_values(arrow::Array const& array,
       return read_numbers<arrow::Date64Array>(array, begin, end, sink);
     case arrow::Type::TIMESTAMP:
       return read_numbers<arrow::TimestampArray>(array, begin, end, sink);
+    case arrow::Type::HALF_FLOAT:
+      if constexpr (std::is_floating_point_v<T>) {
+        return read_halves(array, begin, end, sink);
+      }
+      break;
     case arrow::Type::FLOAT:
       if constexpr (std::is_floating_point_v<T>) {
         return read_numbers<arrow::FloatArray>(array, begin, end, sink);

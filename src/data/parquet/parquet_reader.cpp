@@ -41,6 +41,9 @@ Schema schema_of_parquet(std::vector<ParquetColumn> const& columns) {
             column.name,
             column.fields.size());
     detail::require_buckets(column.name, column.type, column.buckets, !column.transforms.empty());
+    require(!column.if_null || column.type != ColumnType::hashed,
+            "column '{}' has if_null; the key of a null of type hashed is string_key(\"\")",
+            column.name);
     detail::require_value_of(column.name, column.type, "if_null", column.if_null);
     auto const width =
         column.jagged ? kJagged

@@ -9,13 +9,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
+#include <charconv>
 #include <exception>
 #include <limits>
 #include <new>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace msstream::data::detail {
 
@@ -70,15 +71,13 @@ struct FloatField {
   static Values<float>& values(Chunk& chunk, std::size_t column) { return chunk.floats(column); }
 };
 
-/// The conversions of fields to values of float32's range that transforms round to it.
+/// The conversions of fields to values of which transforms make those of the column.
 struct DoubleField {
   using Value = double;
 
   template <class Memory>
   static bool plain(TextColumn const& how, std::string_view text, Memory memory, double& value) {
-    constexpr double most = std::numeric_limits<float>::max();
-    return to_number<double>(text, memory, how.if_empty ? &*how.if_empty : nullptr, value) &&
-           !(std::abs(value) > most);
+    return to_number<double>(text, memory, how.if_empty ? &*how.if_empty : nullptr, value);
   }
   static bool own(TextColumn const&, std::string_view, double&) { return false; }
   static bool is_own(TextColumn const&) { return false; }
@@ -190,6 +189,54 @@ Chunk::Words* words_of(Chunk& chunk, FieldUse const& use) {
   return use.how->to_int ? nullptr : chunk.words(use.column);
 }
 
+/// Returns whether a text is a number that no T has, because it is too large.
+template <class T>
+bool is_beyond(std::string_view text) {
+  bool const plus = text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+';
+  text.remove_prefix(plus ? 1 : 0);
+  T number{};
+  auto const result = std::from_chars(text.data(), text.data() + text.size(), number);
+  return result.ec == std::errc::result_out_of_range && result.ptr == text.data() + text.size();
+}
+
+/// Calls function(text) for each value of a field: all of it, unless the column is jagged.
+template <class Function>
+void for_each_value(FieldUse const& use, std::string_view field, Function const& function) {
+  field = use.missing->without(field);
+  auto const separator = use.how->value_separator;
+  for (std::size_t begin = 0; begin <= field.size();) {
+    auto const after =
+        separator == '\0' ? field.size() : std::min(field.find(separator, begin), field.size());
+    function(use.missing->without(field.substr(begin, after - begin)));
+    begin = after + 1;
+  }
+}
+
+/// Returns the range of a column's numbers if a value of the field is a number beyond it; otherwise
+/// an empty text.
+std::string range_of(FieldUse const& use, std::string_view field) {
+  auto const& how = *use.how;
+  std::string range;
+  if (how.to_float || how.to_int || how.type == ColumnType::hashed) {
+    return range;
+  }
+  for_each_value(use, field, [&](std::string_view value) {
+    if (how.type == ColumnType::int64) {
+      using Limits = std::numeric_limits<std::int64_t>;
+      range = is_beyond<std::int64_t>(value)
+                  ? fmt::format(" from {} to {}", Limits::min(), Limits::max())
+                  : range;
+    } else if (how.transforms.empty()) {
+      constexpr auto most = std::numeric_limits<float>::max();
+      range = is_beyond<float>(value) ? fmt::format(" from {} to {}", -most, most) : range;
+    } else {
+      constexpr auto most = std::numeric_limits<double>::max();
+      range = is_beyond<double>(value) ? fmt::format(" from {} to {}", -most, most) : range;
+    }
+  });
+  return range;
+}
+
 std::string_view expected_of(TextColumn const& how) {
   if (!how.expected.empty()) {
     return how.expected;
@@ -209,15 +256,11 @@ std::string_view expected_of(TextColumn const& how) {
 std::string reason_of(FieldUse const& use, std::string_view value) {
   std::string reason;
   auto const convert = [&](auto const& own) {
-    value = use.missing->without(value);
-    for (std::size_t begin = 0; own && begin <= value.size() && reason.empty();) {
-      auto const separator = use.how->value_separator;
-      auto const after =
-          separator == '\0' ? value.size() : std::min(value.find(separator, begin), value.size());
-      auto const part = use.missing->without(value.substr(begin, after - begin));
-      static_cast<void>(converted_by(own, part, &reason));
-      begin = after + 1;
-    }
+    for_each_value(use, value, [&](std::string_view part) {
+      if (own && reason.empty()) {
+        static_cast<void>(converted_by(own, part, &reason));
+      }
+    });
   };
   use.how->type == ColumnType::float32 ? convert(use.how->to_float) : convert(use.how->to_int);
   return reason;
@@ -228,12 +271,13 @@ std::string reason_of(FieldUse const& use, std::string_view value) {
                                FieldUse const& use,
                                std::string_view value) {
   auto const reason = reason_of(use, value);
-  throw DataError(fmt::format("{}:{}: column {} ({}): expected {}, found {}{}{}",
+  throw DataError(fmt::format("{}:{}: column {} ({}): expected {}{}, found {}{}{}",
                               plan.file,
                               line,
                               use.field + 1,
                               plan.names[use.field],
                               expected_of(*use.how),
+                              range_of(use, value),
                               shown(value),
                               reason.empty() ? "" : ": ",
                               reason));

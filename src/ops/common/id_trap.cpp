@@ -65,7 +65,11 @@ class IdTraps {
     auto const& caught = trap_->caught;
     auto const message =
         caught.bag < 0
-            ? fmt::format("{}: id {} outside [0, {})", name, caught.id, caught.rows)
+            ? fmt::format("{}: id {} outside [0, {}){}",
+                          name,
+                          caught.id,
+                          caught.rows,
+                          caught.end > 0 ? fmt::format(" of table {}", caught.end - 1) : "")
             : fmt::format(
                   "{}: bag {} from offset {} to {}; expected offsets that ascend within [0, {}]",
                   name,

@@ -43,9 +43,10 @@ kernels::TableDescriptor describe(std::size_t number, EmbeddingTable<AnyRuntime>
           "embedding table {}: tables that are looked up together are pooled",
           number);
   require(table.hotness >= 0 && table.hotness <= kMost,
-          "embedding table {}: a hotness of {}",
+          "embedding table {}: a hotness of {}; expected 0 to {}",
           number,
-          table.hotness);
+          table.hotness,
+          kMost);
   auto const default_id = table.default_id.value_or(-1);
   require(!table.default_id || (default_id >= 0 && default_id < shape[0]),
           "embedding table {}: a default id of {} for {} rows",
@@ -94,7 +95,7 @@ void require_bags(char const* name,
                   EmbeddingTables<AnyRuntime> const& tables,
                   TableBags<AnyRuntime> const& bags) {
   auto const& ids = bags.ids;
-  require(bags.batch >= 0, "{}: a batch of {}", name, bags.batch);
+  require(bags.batch >= 0, "{}: a batch of {}; expected 0 or more", name, bags.batch);
   if (bags.offsets) {
     require(
         bags.offsets->count() == tables.tables() * bags.batch + 1,

@@ -81,6 +81,7 @@ Optimizer<AnyRuntime>::Status Optimizer<AnyRuntime>::status(std::source_location
 
 void Optimizer<AnyRuntime>::check(Tape const& tape,
                                   std::vector<Optimizer const*> const& others) const {
+  state_->require_matches();
   std::string found;
   state_->add_without_gradient(found, tape);
   auto const bytes_owned = [&](Range const& range) {

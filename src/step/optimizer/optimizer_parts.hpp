@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/name_pattern.hpp"
 #include "ops/optimizer/table_update.hpp"
 #include "step/owned_parameters.hpp"
 
@@ -13,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +53,23 @@ inline void add_if_without_gradient(std::string& found,
                          name,
                          tensor.shape(),
                          tape.why_no_gradient(tensor));
+  }
+}
+
+/// Throws std::logic_error if a pattern of OptimizerOptions::may_lack_gradient matches none of the
+/// names that `for_each_name` passes to its argument.
+template <class ForEachName>
+void require_matches(std::vector<std::string> const& patterns, ForEachName const& for_each_name) {
+  for (auto const& pattern : patterns) {
+    bool has_match = false;
+    for_each_name(
+        [&](std::string const& name) { has_match = has_match || matches_pattern(pattern, name); });
+    if (!has_match) {
+      throw std::logic_error(
+          fmt::format("Optimizer: \"{}\" of may_lack_gradient matches the whole name of no "
+                      "parameter or table of the optimizer, or of the Parameters given to add()",
+                      pattern));
+    }
   }
 }
 

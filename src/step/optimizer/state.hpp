@@ -99,6 +99,13 @@ class Optimizer<detail::AnyRuntime>::State {
            ops::ParameterGroup const& group,
            std::source_location issued_at) {
     using Kind = Parameters<AnyRuntime>::Kind;
+    bool has_any = false;
+    parameters.for_each([&](std::string const&, AnyTensor const&, Kind kind) {
+      has_any = has_any || kind != Kind::buffer;
+    });
+    require(has_any,
+            "Optimizer::add: the Parameters have no dense parameters and no tables; make the model "
+            "first, and add its Parameters then");
     bool has_match = false;
     auto const for_each_new = [&](auto const& function) {
       parameters.for_each([&](std::string const& name, AnyTensor const& tensor, Kind kind) {
@@ -245,6 +252,17 @@ class Optimizer<detail::AnyRuntime>::State {
       return detail::matches_pattern(names, name);
     });
   }
+  /// Throws std::logic_error if a pattern of parameters that may lack a gradient matches nothing of
+  /// what the optimizer and its stores have.
+  void require_matches() const {
+    if (!patterns_match_) {
+      detail::require_matches(options_.may_lack_gradient, [&](auto const& visit) {
+        owned_->for_each([&](auto const& parameter) { visit(parameter.name); });
+        stores_.for_each([&](auto const& name, AnyTensor const&, bool) { visit(name); });
+      });
+      patterns_match_ = true;
+    }
+  }
   [[nodiscard]] detail::ParameterStores const& stores() const noexcept { return stores_; }
   [[nodiscard]] OwnedParameters const& owned() const noexcept { return *owned_; }
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rules_.stated(); }
@@ -376,6 +394,7 @@ class Optimizer<detail::AnyRuntime>::State {
   /// Throws std::logic_error if step() cannot update all parameters and tables, for example because
   /// a parameter has no gradient.
   void require_gradients(Tape const& tape) const {
+    require_matches();
     std::string missing;
     add_dense_without_gradient(missing, tape);
     if (!missing.empty()) {
@@ -474,6 +493,7 @@ class Optimizer<detail::AnyRuntime>::State {
   /// The optimizer's parameters and tables. Shared with the tapes whose gradients were applied.
   std::shared_ptr<OwnedParameters> owned_ = std::make_shared<OwnedParameters>();
   bool checked_ = false;
+  bool mutable patterns_match_ = false;  ///< whether all patterns have matched before
   /// The micro-batches since the last update. Shared with the lists of checkpoints.
   std::shared_ptr<detail::MicroBatches> micro_batches_ =
       std::make_shared<detail::MicroBatches>(options_.micro_batches);

@@ -104,6 +104,9 @@ struct ReferenceRow {
   std::vector<double> weights;
   std::vector<double> first = std::vector<double>(weights.size(), 0.0);
   std::vector<double> second = std::vector<double>(weights.size(), 0.0);
+  /// Whether the sign of a step of Lion has been a matter of rounding: the weight may be off by
+  /// twice that step.
+  std::vector<bool> unclear = std::vector<bool>(weights.size(), false);
 };
 
 /// Updates a row, or a dense parameter if not `is_row`, by the formulas of the papers, in double.
@@ -174,6 +177,9 @@ inline void follow_the_paper(ReferenceRow& row,
         break;
       case OptimizerKind::lion: {
         double const blend = b1 * m + (1 - b1) * g;
+        if (std::abs(blend) < 1e-5 * (std::abs(b1 * m) + std::abs((1 - b1) * g))) {
+          row.unclear[i] = true;
+        }
         w -= rate * ((blend > 0 ? 1.0 : blend < 0 ? -1.0 : 0.0) + decay * w);
         m = b2 * m + (1 - b2) * g;
         break;

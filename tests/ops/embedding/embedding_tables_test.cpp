@@ -144,6 +144,14 @@ TYPED_TEST(EmbeddingTablesTest, bad_ids_are_counted_or_trapped) {
   auto const trapped = ops::embedding_lookup(tables, bags, {.out_of_range = OutOfRange::trap});
   EXPECT_THAT(message_of<std::out_of_range>([&] { (void)to_host(trapped); }),
               ::testing::HasSubstr("embedding_tables_lookup: id"));
+  for (bool const second : {false, true}) {
+    TableBags<TypeParam> const bad{
+        .ids = this->put(second ? Integers{0, 1, 0, 1, 2, 0} : Integers{0, 100, 0, 0, 0, 0}),
+        .batch = 2};
+    auto const one = ops::embedding_lookup(tables, bad, {.out_of_range = OutOfRange::trap});
+    EXPECT_THAT(message_of<std::out_of_range>([&] { (void)to_host(one); }),
+                ::testing::EndsWith(second ? " of table 1" : " of table 0"));
+  }
 }
 
 TYPED_TEST(EmbeddingTablesTest, refuses_what_does_not_fit) {
@@ -157,7 +165,7 @@ TYPED_TEST(EmbeddingTablesTest, refuses_what_does_not_fit) {
   expect_refused(make({.weights = this->any({4})}), "table 0", "[4]", "[rows, width]");
   expect_refused(make({.weights = this->any({4, 0})}), "one column");
   expect_refused(make({.weights = good, .pooling = Pooling::none}), "pooled");
-  expect_refused(make({.weights = good, .hotness = -1}), "hotness of -1");
+  expect_refused(make({.weights = good, .hotness = -1}), "hotness of -1; expected 0 to 2147483647");
   expect_refused(make({.weights = good, .default_id = 4}), "default id of 4", "4 rows");
   expect_refused(make({.weights = good, .default_id = -2}), "default id of -2");
 
@@ -168,7 +176,7 @@ TYPED_TEST(EmbeddingTablesTest, refuses_what_does_not_fit) {
   };
   expect_refused([&] { (void)tables.table(2); }, "table 2", "2");
   expect_refused([&] { (void)tables.first_column(-1); }, "table -1");
-  expect_refused(look_up({.ids = ids, .batch = -1}), "batch of -1");
+  expect_refused(look_up({.ids = ids, .batch = -1}), "batch of -1; expected 0 or more");
   expect_refused(look_up({.ids = ids, .batch = 2}), "hotness of 3", "batch of 2");
   expect_refused(look_up({.ids = ids, .batch = 1, .offsets = this->put(Integers{0, 3})}),
                  "offsets of shape [2]",

@@ -144,7 +144,7 @@ TYPED_TEST(TableBatchTest, an_id_that_a_table_does_not_have_is_reported) {
       ops::rows_of_tables(tables, Bags<TypeParam>(this->put(Integers{0, 5, 0})), OutOfRange::trap);
   EXPECT_EQ(message_of<std::out_of_range>(
                 [&] { (void)to_host(trapped.ids.template as<std::int64_t>()); }),
-            "user/rows_of_tables: id 5 outside [0, 1)");
+            "user/rows_of_tables: id 5 outside [0, 1) of table 1");
 }
 
 TYPED_TEST(TableBatchTest, refuses_what_does_not_fit) {

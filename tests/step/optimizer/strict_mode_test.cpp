@@ -230,6 +230,39 @@ TYPED_TEST(StrictModeTest, what_may_lack_a_gradient_rests_meanwhile) {
   }
 }
 
+TYPED_TEST(StrictModeTest, a_pattern_that_matches_nothing_is_named_before_anything_moves) {
+  Parameters parameters(this->device());
+  (void)parameters.dense("a/w", {2, 1});
+  (void)parameters.dense("b/w", {2, 1});
+  OptimizerOptions options;
+  options.may_lack_gradient = {"b/*", "c/*"};
+  Optimizer<TypeParam> optimizer(this->device(), this->rule, options);
+  optimizer.add(parameters, "a/*", {});
+  GradientTape tape(this->device());
+  this->backward(tape, parameters, {"a/w"});
+  auto const before = this->values(parameters);
+  auto const expected =
+      AllOf(HasSubstr("\"c/*\" of may_lack_gradient matches the whole name of no"),
+            Not(HasSubstr("\"b/*\"")));
+  EXPECT_THAT(this->said_by([&] { optimizer.step(tape); }), expected);
+  EXPECT_THAT(this->said_by([&] { optimizer.check(tape); }), expected);
+  EXPECT_EQ(this->values(parameters), before);
+  (void)parameters.dense("c/w", {2, 1});  // which no optimizer has
+  EXPECT_TRUE(optimizer.step(tape));
+  EXPECT_NE(this->values(parameters)[0], before[0]);
+}
+
+TYPED_TEST(StrictModeTest, parameters_are_added_after_the_model_is_made) {
+  Parameters parameters(this->device());
+  (void)parameters.buffer("running", {2});
+  Optimizer<TypeParam> optimizer(this->device(), this->rule);
+  EXPECT_THAT(message_of<std::invalid_argument>([&] { optimizer.add(parameters); }),
+              HasSubstr("Optimizer::add: the Parameters have no dense parameters and no tables"));
+  (void)parameters.dense("w", {2, 1});
+  parameters.freeze("*");
+  optimizer.add(parameters);  // nothing to train is right for what is frozen
+}
+
 TYPED_TEST(StrictModeTest, a_step_in_which_all_rest_counts) {
   Parameters parameters(this->device());
   (void)parameters.dense("w", {2, 1});

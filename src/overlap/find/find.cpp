@@ -197,7 +197,7 @@ std::vector<bool> predict(Report& report,
     while (report.devices[place].device != finding.device) {
       ++place;
     }
-    auto fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause));
+    auto fix = fix_of(program, host, finding.cause, sum_of(ledgers[place], finding.cause));
     if (finding.cause == Cause::bandwidth_shared) {
       auto const least = std::max<Ns>(window - finding.lost, 0);
       finding.prediction =

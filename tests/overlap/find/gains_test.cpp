@@ -130,6 +130,24 @@ TEST(GainsTest, contexts_that_take_turns_are_named) {
   }
 }
 
+TEST(GainsTest, missing_types_of_streams_are_named) {
+  for (bool const has_types : {false, true}) {
+    HandMade program;
+    for (auto& stream : program.recording.streams) {
+      stream.type = has_types ? StreamType::non_blocking : StreamType::unknown;
+    }
+    for (int i = 0; i < 20; ++i) {
+      program.kernel(static_cast<Index>(i % 2), 10.0 * i - 300, 201.0 * i, 201.0 * i + 200);
+    }
+    auto const report = gains_report(program);
+    ASSERT_FALSE(report.findings.empty());
+    EXPECT_EQ(report.findings.front().cause, Cause::unknown);
+    bool const is_named =
+        report.findings.front().advice.find("Record the types of the streams") != std::string::npos;
+    EXPECT_EQ(is_named, !has_types);
+  }
+}
+
 /// The tool's own records of what it took do not tell how much slower each launch was. The window
 /// begins behind the first one.
 TEST(GainsTest, recorded_launches_are_counted_in_a_note) {

@@ -39,6 +39,12 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   bool const any = std::ranges::any_of(recording.activities, [&](Activity const& activity) {
     return activity.time.begin < window.end && activity.time.end > window.begin;
   });
+  if (!any && extent && extent->length() == 0 && is_in(*extent, window)) {
+    throw std::invalid_argument(
+        fmt::format("all work of {} is at {} ms and has no length",
+                    recording.origin.empty() ? std::string("the recording") : recording.origin,
+                    ms_text(extent->begin)));
+  }
   if (!any) {
     throw std::invalid_argument(
         fmt::format("no work of a device in {}; {} has {}{}",

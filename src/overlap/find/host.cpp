@@ -79,7 +79,7 @@ Host::Host(Program const& program) : program_(program) {
 void Host::judge_calls() {
   auto const& recording = program_.recording();
   first_launches_.assign(recording.calls.size(), false);
-  std::unordered_set<NameId> launched;
+  std::unordered_set<NameId> launched{0};  // kernels without a name are not told apart
   std::vector<Ns> launches;
   issue_times_.reserve(recording.activities.size());
   for (Index i = 0; i < recording.activities.size(); ++i) {

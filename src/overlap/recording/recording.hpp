@@ -269,6 +269,8 @@ struct Recording {
 
   /// Orders all vectors by time, and renumbers what refers to them.
   void sort();
+  /// Returns a stream's number, with its context if another stream of its device has that number.
+  [[nodiscard]] std::string text_of_stream(Stream const& own) const;
   /// Returns the time from the first activity's begin to the last one's end; empty without any.
   [[nodiscard]] std::optional<Interval> extent() const;
 };

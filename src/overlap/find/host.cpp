@@ -156,8 +156,7 @@ void Host::find_driver_calls() {
 Index Host::held_up_by(Index call, Cause cause) const {
   auto const& [time, name, thread, kind] = program_.call(call);
   bool const is_launch = kind == CallKind::launch || kind == CallKind::graph_launch;
-  bool const issues = is_launch || kind == CallKind::copy || kind == CallKind::fill ||
-                      kind == CallKind::record_event || kind == CallKind::wait_event;
+  bool const issues = is_launch || kind == CallKind::copy || kind == CallKind::fill;
   if (!issues || (cause != Cause::launch_bound && !is_launch) ||
       time.length() < std::max(2 * tolerance::kIssue, 4 * usual_launch_)) {
     return kNone;
@@ -203,7 +202,7 @@ void Host::add_overheads() {
 }
 
 /// Finds from which length on a gap of each thread is a long one: a few times what it usually needs
-/// from one launch to the next, within bounds.
+/// from one launch to the next, within bounds. A thread may be busy with other work before each.
 void Host::judge_gaps() {
   for (auto& thread : threads_) {
     std::vector<Ns> gaps;
@@ -213,8 +212,9 @@ void Host::judge_gaps() {
       gaps.push_back(std::max<Ns>(time.begin - end, 0));
       end = std::max(end, time.end);
     }
-    thread.long_gap =
-        std::clamp<Ns>(5 * median(gaps), tolerance::kLongGap, 3 * tolerance::kLongGap);
+    auto const usual = median(gaps);
+    auto const most = usual < tolerance::kLongGap ? 3 * tolerance::kLongGap : tolerance::kLongGap;
+    thread.long_gap = std::clamp(5 * usual, tolerance::kLongGap, most);
   }
 }
 

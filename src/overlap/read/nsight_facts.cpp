@@ -307,31 +307,6 @@ void NsightReader::describe_processes() {
   }
 }
 
-/// Notes devices on which several processes work: each has a report of its own.
-void NsightReader::note_shared_devices() {
-  std::map<int, std::uint64_t> processes;
-  auto const for_each_device = [this](auto const& take) {
-    for (auto& [key, process] : processes_) {
-      if (process.builder.activities() != 0) {
-        for (auto const& device : process.builder.recording().devices) {
-          take(process.builder.recording(), device.number);
-        }
-      }
-    }
-  };
-  for_each_device([&](Recording const&, int number) { ++processes[number]; });
-  for_each_device([&](Recording& recording, int number) {
-    if (processes[number] > 1) {
-      recording.notes.push_back(
-          fmt::format("{} processes work on GPU {}, and each has a report of its own: a device "
-                      "gives them turns, "
-                      "unless they use MPS, and the work of the others counts as idle time here",
-                      processes[number],
-                      number));
-    }
-  });
-}
-
 /// Notes tables and columns that reports need and the export lacks.
 void NsightReader::note_missing(std::vector<std::string>& notes) const {
   struct Wanted {

@@ -112,7 +112,6 @@ std::vector<Recording> NsightReader::read() {
   describe_streams();
   describe_devices();
   describe_processes();
-  note_shared_devices();
   std::vector<Recording> recordings;
   for (auto& [key, process] : processes_) {
     if (process.builder.activities() != 0) {

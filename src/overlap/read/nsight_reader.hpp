@@ -65,7 +65,6 @@ class NsightReader {
   void describe_streams();
   void describe_devices();
   void describe_processes();
-  void note_shared_devices();
   void note_missing(std::vector<std::string>& notes) const;
   [[nodiscard]] std::optional<std::int64_t> start_unix_ns() const;
 

@@ -153,5 +153,16 @@ TEST(HostCausesTest, graphs_that_are_shorter_than_their_launch_are_launch_bound)
   EXPECT_LT(finding.prediction->after, 100 * 11 * us);
 }
 
+/// The host works for 300 us before each launch, and a kernel takes 200 us.
+TEST(HostCausesTest, a_host_that_works_before_each_launch_is_busy) {
+  TraceBuilder program;
+  auto const stream = program.stream();
+  for (int i = 0; i < 50; ++i) {
+    program.thread().busy(300 * us).launch(stream, {.duration = 200 * us});
+  }
+  auto const finding = first_finding(find(program.run()), Cause::host_busy);
+  EXPECT_NEAR(finding.prediction->after, 50 * 200 * us, 500 * us);
+}
+
 }  // namespace
 }  // namespace msstream::overlap::cases

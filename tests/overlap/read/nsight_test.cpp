@@ -219,7 +219,8 @@ TEST_F(NsightTest, processes_on_one_device_are_noted) {
                       (is_shared ? "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 0;" : "")));
     ASSERT_EQ(recordings.size(), 2U);
     bool const is_noted = std::ranges::any_of(recordings[1].notes, [](std::string const& text) {
-      return text.find("2 processes work on GPU 0") != std::string::npos;
+      return text.find("2 processes of the file work on a GPU with the number 0") !=
+             std::string::npos;
     });
     EXPECT_EQ(is_noted, is_shared);
   }

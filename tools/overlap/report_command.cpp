@@ -4,6 +4,7 @@
 #include "cli/outputs.hpp"
 #include "overlap/find/find.hpp"
 #include "overlap/read/read.hpp"
+#include "overlap/recording/duration_text.hpp"
 #include "overlap/recording/ranks.hpp"
 #include "overlap/show/choices.hpp"
 #include "overlap/show/page.hpp"
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -94,10 +96,11 @@ Chosen parse(cli::Arguments const& arguments) {
   options.add_flag(
       "--compare", chosen.compare, "compare two files: recordings, or reports as JSON");
   options.group("Output");
-  options.add("--json", chosen.json, "write the report as JSON", "a path");
-  options.add("--html", chosen.html, "write the report as a page for a browser", "a path");
   options.add(
-      "--svg", chosen.svg, "write a picture of the report, for a page or a message", "a path");
+      "--json", chosen.json, "write the report as JSON; - for the standard output", "a path");
+  options.add("--html", chosen.html, "write the report as a page for a browser", "a path or -");
+  options.add(
+      "--svg", chosen.svg, "write a picture of the report, for a page or a message", "a path or -");
   options.add_flag("--quiet", chosen.quiet, "print no report and no progress");
   options.add("--fail-on",
               chosen.fail_on,
@@ -221,6 +224,16 @@ std::vector<Report> explain(std::vector<Recording> const& recordings,
   });
 }
 
+/// Returns the error for a rank that the files do not have.
+cli::UsageError unknown_rank(int rank, std::vector<int> const& known) {
+  std::string ranks;
+  for (auto const one : known) {
+    ranks += fmt::format(
+        "{}{}", ranks.empty() ? "" : ", ", one == kUnknown ? "unknown" : std::to_string(one));
+  }
+  return cli::UsageError(fmt::format("--rank {}: the ranks are: {}", rank, ranks));
+}
+
 Results results_of(std::vector<std::string> const& files,
                    Chosen const& chosen,
                    std::vector<FailOn> const& conditions) {
@@ -231,14 +244,11 @@ Results results_of(std::vector<std::string> const& files,
   if (chosen.rank != kUnknown) {
     auto const found = std::ranges::find(results.recordings, chosen.rank, &Recording::rank);
     if (found == results.recordings.end()) {
-      std::string ranks;
+      std::vector<int> ranks;
       for (auto const& recording : results.recordings) {
-        ranks +=
-            fmt::format("{}{}",
-                        ranks.empty() ? "" : ", ",
-                        recording.rank == kUnknown ? "unknown" : std::to_string(recording.rank));
+        ranks.push_back(recording.rank);
       }
-      throw cli::UsageError(fmt::format("--rank {}: the ranks are: {}", chosen.rank, ranks));
+      throw unknown_rank(chosen.rank, ranks);
     }
     auto const place = found - results.recordings.begin();
     Results one;
@@ -256,21 +266,53 @@ Results results_of(std::vector<std::string> const& files,
   return results;
 }
 
+/// Returns the reports of a file of JSON, as far as the options choose them.
+std::vector<Summary> chosen_summaries(std::string const& file,
+                                      std::string const& json,
+                                      Chosen const& chosen) {
+  auto summaries = read_summaries(json, file);
+  if (!chosen.window.empty()) {
+    throw cli::UsageError(fmt::format(
+        "--window {}: {} is a report, whose window is {}; give the recording",
+        chosen.window,
+        file,
+        summaries.empty() ? "unknown" : duration_text(summaries.front().window) + " long"));
+  }
+  if (chosen.rank != kUnknown) {
+    std::vector<int> ranks;
+    for (auto const& summary : summaries) {
+      ranks.push_back(summary.rank);
+    }
+    std::erase_if(summaries, [&](Summary const& s) { return s.rank != chosen.rank; });
+    if (summaries.empty()) {
+      throw unknown_rank(chosen.rank, ranks);
+    }
+  }
+  for (auto& summary : summaries) {
+    if (chosen.device == kUnknown) {
+      continue;
+    }
+    std::string known;
+    for (auto const& device : summary.devices) {
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", device.number);
+    }
+    std::erase_if(summary.devices, [&](auto const& one) { return one.number != chosen.device; });
+    std::erase_if(summary.findings, [&](auto const& one) { return one.device != chosen.device; });
+    if (summary.devices.empty()) {
+      throw cli::UsageError(
+          fmt::format("--device: {} has no device {}; it has: {}", file, chosen.device, known));
+    }
+  }
+  return summaries;
+}
+
 /// Returns the sums of a file: of its report if it is one, else of what was found in its recording.
 std::vector<Summary> summaries_of(std::string const& file, Chosen const& chosen) {
-  std::string begin(256, '\0');
   std::ifstream stream(file, std::ios::binary);
-  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  begin.resize(static_cast<std::size_t>(stream.gcount()));
-  if (is_report_json(begin)) {
+  if (!std::filesystem::is_directory(file) && is_report_json(stream)) {
     stream.clear();
     stream.seekg(0);
-    std::string const json{std::istreambuf_iterator<char>(stream), {}};
-    auto summaries = read_summaries(json, file);
-    if (chosen.rank != kUnknown) {
-      std::erase_if(summaries, [&](Summary const& s) { return s.rank != chosen.rank; });
-    }
-    return summaries;
+    return chosen_summaries(file, {std::istreambuf_iterator<char>(stream), {}}, chosen);
   }
   auto const results = results_of({file}, chosen, {});
   std::vector<Summary> summaries;
@@ -280,15 +322,31 @@ std::vector<Summary> summaries_of(std::string const& file, Chosen const& chosen)
   return summaries;
 }
 
+/// The path that stands for the standard output.
+constexpr char const* kStdout = "-";
+
+/// Whether an output takes the place of the text on the standard output.
+bool prints_output(Chosen const& chosen) {
+  return chosen.json == kStdout || chosen.html == kStdout || chosen.svg == kStdout;
+}
+
+void write_or_print(std::string_view option, std::string const& path, std::string const& content) {
+  if (path == kStdout) {
+    cli::print(content);
+  } else {
+    cli::write_output(option, path, content);
+  }
+}
+
 void compare_files(Chosen const& chosen) {
   auto const before = summaries_of(chosen.files[0], chosen);
   auto const after = summaries_of(chosen.files[1], chosen);
   auto const comparisons = chosen_by("--compare", [&] { return compare(before, after); });
-  if (!chosen.quiet) {
+  if (!chosen.quiet && !prints_output(chosen)) {
     cli::print(terminal_text(comparisons, TextStyle::of_stdout()));
   }
-  cli::write_output("--json", chosen.json, json_text(comparisons));
-  cli::write_output("--html", chosen.html, html_text(comparisons));
+  write_or_print("--json", chosen.json, json_text(comparisons));
+  write_or_print("--html", chosen.html, html_text(comparisons));
 }
 
 void check(Chosen const& chosen) {
@@ -305,14 +363,29 @@ void check(Chosen const& chosen) {
   if (chosen.compare && !chosen.fail_on.empty()) {
     throw cli::UsageError("--fail-on: is for reports, not for comparisons");
   }
+  if (std::ranges::find(chosen.files, "-") != chosen.files.end()) {
+    throw cli::UsageError(
+        "FILE -: the standard input cannot be read, since some recordings are read twice; give a "
+        "file");
+  }
+  std::vector<cli::OutputOption> outputs;
+  char const* printed = nullptr;
+  for (auto const& [name, path] : {std::pair("--json", chosen.json),
+                                   std::pair("--html", chosen.html),
+                                   std::pair("--svg", chosen.svg)}) {
+    if (path != kStdout) {
+      outputs.push_back({name, path, OutputFile::Kind::streamed});
+    } else if (printed != nullptr) {
+      throw cli::UsageError(fmt::format("{} -: {} writes to the standard output", name, printed));
+    } else {
+      printed = name;
+    }
+  }
   std::vector<cli::InputOption> inputs;
   for (auto const& file : chosen.files) {
     inputs.push_back({"FILE", file});
   }
-  cli::check_outputs({{"--json", chosen.json, OutputFile::Kind::streamed},
-                      {"--html", chosen.html, OutputFile::Kind::streamed},
-                      {"--svg", chosen.svg, OutputFile::Kind::streamed}},
-                     inputs);
+  cli::check_outputs(outputs, inputs);
 }
 
 void print_report(std::vector<Explained> const& reports) {
@@ -349,17 +422,17 @@ int report_command(cli::Arguments const& arguments) {
   }
   auto const results = results_of(chosen.files, chosen, conditions);
   auto const explained = results.explained();
-  if (!chosen.quiet) {
+  if (!chosen.quiet && !prints_output(chosen)) {
     print_report(explained);
   }
   if (!chosen.json.empty()) {
-    cli::write_output("--json", chosen.json, json_text(explained));
+    write_or_print("--json", chosen.json, json_text(explained));
   }
   if (!chosen.html.empty()) {
-    cli::write_output("--html", chosen.html, html_text(explained));
+    write_or_print("--html", chosen.html, html_text(explained));
   }
   if (!chosen.svg.empty()) {
-    cli::write_output("--svg", chosen.svg, svg_text(explained));
+    write_or_print("--svg", chosen.svg, svg_text(explained));
   }
   bool failed = false;
   for (auto const& report : explained) {

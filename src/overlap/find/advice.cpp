@@ -165,6 +165,13 @@ std::string advice(Cause cause, Framework framework) {
   return std::string(own.empty() ? texts.cuda : own);
 }
 
+std::string pool_advice() {
+  return " A pool of cudaMallocAsync() gives its memory back to the driver at every "
+         "synchronisation, "
+         "and takes it again: raise its threshold (cudaMemPoolSetAttribute() with "
+         "cudaMemPoolAttrReleaseThreshold).";
+}
+
 std::string record_text(Missing missing, std::string const& source) {
   if (source == kHostSource) {
     return "Streams of the host runtime are threads: the work may have waited for a processor.";
@@ -206,6 +213,11 @@ std::string record_text(Missing missing, std::string const& source) {
     case Missing::values:
       return "A stream waited until memory had a value (cuStreamWaitValue32()), and no tool "
              "records who wrote it: put an NVTX range around the write, or wait for an event.";
+    case Missing::stream_types:
+      return "Record the types of the streams: `msstream-overlap run`. The legacy default stream "
+             "and "
+             "blocking streams wait for each other, and the recording does not tell which streams "
+             "these are.";
     case Missing::turns:
       return "The streams belong to different contexts, to which a device gives turns: use one "
              "context, or MPS for several processes.";

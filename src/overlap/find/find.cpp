@@ -39,6 +39,12 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   bool const any = std::ranges::any_of(recording.activities, [&](Activity const& activity) {
     return activity.time.begin < window.end && activity.time.end > window.begin;
   });
+  if (!any && extent && extent->length() == 0 && is_in(*extent, window)) {
+    throw std::invalid_argument(
+        fmt::format("all work of {} is at {} ms and has no length",
+                    recording.origin.empty() ? std::string("the recording") : recording.origin,
+                    ms_text(extent->begin)));
+  }
   if (!any) {
     throw std::invalid_argument(
         fmt::format("no work of a device in {}; {} has {}{}",
@@ -197,7 +203,7 @@ std::vector<bool> predict(Report& report,
     while (report.devices[place].device != finding.device) {
       ++place;
     }
-    auto fix = fix_of(program, finding.cause, sum_of(ledgers[place], finding.cause));
+    auto fix = fix_of(program, host, finding.cause, sum_of(ledgers[place], finding.cause));
     if (finding.cause == Cause::bandwidth_shared) {
       auto const least = std::max<Ns>(window - finding.lost, 0);
       finding.prediction =

@@ -43,6 +43,11 @@ Finding finding_of(
   finding.summary = summary(program, cause, sum, window) +
                     class_text(cause, sum, ledger.of(Cause::true_dependency).idle);
   finding.advice = advice(cause, framework_of(program.recording()));
+  bool const grows_pool = std::ranges::any_of(
+      sum.calls, [&](Index call) { return program.call(call).kind == CallKind::pool_memory; });
+  if (cause == Cause::driver_allocation && grows_pool) {
+    finding.advice += pool_advice();
+  }
   for (auto const& charge : sum.largest) {
     auto const is_same = charge.held == charge.holder;
     finding.evidence.push_back({.text = evidence_text(program, cause, charge),

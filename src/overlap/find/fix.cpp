@@ -82,9 +82,21 @@ void Fix::add(Fix const& other) {
   small_collectives = small_collectives || other.small_collectives;
 }
 
-std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& sum) {
+std::optional<Fix> fix_of(Program const& program,
+                          Host const& host,
+                          Cause cause,
+                          CauseSum const& sum) {
   Fix fix;
-  auto const free_calls = [&] { fix.calls.insert(sum.calls.begin(), sum.calls.end()); };
+  // Also those that lost no time this once: with the others alone, the next thread would still
+  // wait.
+  auto const free_calls = [&] {
+    fix.calls.insert(sum.calls.begin(), sum.calls.end());
+    for (Index call = 0; call < program.recording().calls.size(); ++call) {
+      if (host.cause_of_call(call) == cause) {
+        fix.calls.insert(call);
+      }
+    }
+  };
   switch (cause) {
     case Cause::recording_overhead:
     case Cause::lazy_loading:

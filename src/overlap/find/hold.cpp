@@ -370,10 +370,14 @@ std::optional<Hold> Holds::by_resources(Index held,
     return Hold{};  // an edge of the graph, which recordings do not have
   }
   auto const& streams = recording.streams;
+  bool const has_types =
+      recording.has_stream_types || (streams[a.stream].type != StreamType::unknown &&
+                                     streams[b.stream].type != StreamType::unknown);
   auto const missing = streams[a.stream].context != streams[b.stream].context ? Missing::turns
                        : !recording.has_syncs                                 ? Missing::waits
-                       : a.channel == kUnknown                                ? Missing::channels
-                                                                              : Missing::nothing;
+                       : !has_types            ? Missing::stream_types
+                       : a.channel == kUnknown ? Missing::channels
+                                               : Missing::nothing;
   return Hold{.cause = Cause::unknown, .missing = missing};
 }
 

@@ -79,7 +79,7 @@ Host::Host(Program const& program) : program_(program) {
 void Host::judge_calls() {
   auto const& recording = program_.recording();
   first_launches_.assign(recording.calls.size(), false);
-  std::unordered_set<NameId> launched;
+  std::unordered_set<NameId> launched{0};  // kernels without a name are not told apart
   std::vector<Ns> launches;
   issue_times_.reserve(recording.activities.size());
   for (Index i = 0; i < recording.activities.size(); ++i) {
@@ -107,29 +107,75 @@ void Host::judge_calls() {
     std::ranges::nth_element(launches, fast);
     usual_launch_ = *fast;
   }
+  find_driver_calls();
   causes_.assign(recording.calls.size(), Cause::launch_bound);
   for (auto& thread : threads_) {
     for (std::size_t place = 0; place < thread.calls.size(); ++place) {
       auto const call = thread.calls[place];
-      auto const cause = judge(thread, place);
+      auto cause = judge(thread, place);
+      if (auto const other = held_up_by(call, cause); other != kNone) {
+        held_up_[call] = other;
+        cause = recording.calls[other].kind == CallKind::load_module ? Cause::lazy_loading
+                                                                     : Cause::driver_allocation;
+      }
       causes_[call] = cause;
       if (cause == Cause::launch_bound || cause == Cause::host_busy) {
         continue;
       }
       auto const& time = recording.calls[call].time;
+      bool const reads = copies_before(thread, place) && causes_[thread.calls[place - 1]] == cause;
       bool const queues_again = cause == Cause::queue_is_full && !thread.blocking.empty() &&
                                 thread.blocking.back().cause == cause &&
                                 time.begin - thread.blocking.back().time.end < kBetweenLaunches;
-      if (queues_again || (place > 0 && asks_again(thread.calls[place - 1], call))) {
+      if (queues_again || reads || (place > 0 && asks_again(thread.calls[place - 1], call))) {
         thread.blocking.back().time.end = time.end;
       } else {
-        thread.blocking.push_back({time, cause, call});
+        thread.blocking.push_back({time, cause, behind(call)});
       }
       if (recording.calls[call].kind == CallKind::query) {
         polls_[call] = thread.blocking.back().call;
       }
     }
   }
+}
+
+/// Finds the calls during which the driver keeps those of other threads waiting.
+void Host::find_driver_calls() {
+  auto const& calls = program_.recording().calls;
+  for (Index i = 0; i < calls.size() && threads_.size() > 1; ++i) {
+    auto const kind = calls[i].kind;
+    if (kind == CallKind::allocate || kind == CallKind::release || kind == CallKind::load_module ||
+        (kind == CallKind::pool_memory && calls[i].time.length() > tolerance::kPoolGrows)) {
+      driver_calls_.push_back(i);
+    }
+  }
+}
+
+/// Returns the call of another thread that kept a call waiting, which is harmless otherwise: it had
+/// begun before, took most of the time, and the call returned after it. kNone if there is none.
+Index Host::held_up_by(Index call, Cause cause) const {
+  auto const& [time, name, thread, kind] = program_.call(call);
+  bool const is_launch = kind == CallKind::launch || kind == CallKind::graph_launch;
+  bool const issues = is_launch || kind == CallKind::copy || kind == CallKind::fill;
+  if (!issues || (cause != Cause::launch_bound && !is_launch) ||
+      time.length() < std::max(2 * tolerance::kIssue, 4 * usual_launch_)) {
+    return kNone;
+  }
+  constexpr std::ptrdiff_t kMostSteps = 16;
+  auto const& threads = program_.recording().threads;
+  auto at =
+      std::ranges::upper_bound(driver_calls_, time.begin + tolerance::kIssue, {}, [&](Index i) {
+        return program_.call(i).time.begin;
+      });
+  for (auto const first = at - std::min(kMostSteps, at - driver_calls_.begin()); at != first;) {
+    auto const& other = program_.call(*--at);
+    if (other.thread != thread && threads[other.thread].process == threads[thread].process &&
+        other.time.end <= time.end + tolerance::kIssue &&
+        2 * clipped(other.time, time).length() >= time.length()) {
+      return *at;
+    }
+  }
+  return kNone;
 }
 
 /// Overheads that lie in no call, or in one that is harmless otherwise, block as well.
@@ -156,7 +202,7 @@ void Host::add_overheads() {
 }
 
 /// Finds from which length on a gap of each thread is a long one: a few times what it usually needs
-/// from one launch to the next, within bounds.
+/// from one launch to the next, within bounds. A thread may be busy with other work before each.
 void Host::judge_gaps() {
   for (auto& thread : threads_) {
     std::vector<Ns> gaps;
@@ -166,8 +212,9 @@ void Host::judge_gaps() {
       gaps.push_back(std::max<Ns>(time.begin - end, 0));
       end = std::max(end, time.end);
     }
-    thread.long_gap =
-        std::clamp<Ns>(5 * median(gaps), tolerance::kLongGap, 3 * tolerance::kLongGap);
+    auto const usual = median(gaps);
+    auto const most = usual < tolerance::kLongGap ? 3 * tolerance::kLongGap : tolerance::kLongGap;
+    thread.long_gap = std::clamp(5 * usual, tolerance::kLongGap, most);
   }
 }
 
@@ -176,16 +223,9 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
   auto const& call = program_.call(index);
   switch (call.kind) {
     case CallKind::synchronize: {
-      // PyTorch's copies to and from pageable memory are followed by a synchronisation.
-      if (place > 0 && program_.call(thread.calls[place - 1]).kind == CallKind::copy) {
-        auto const before = thread.calls[place - 1];
-        bool const follows =
-            call.time.begin - program_.call(before).time.end < 4 * tolerance::kIssue;
-        if (follows && causes_[before] == Cause::pageable_copy) {
-          return Cause::pageable_copy;
-        }
-      }
-      return Cause::host_synchronization;
+      bool const is_of_copy =
+          copies_before(thread, place) && causes_[thread.calls[place - 1]] == Cause::pageable_copy;
+      return is_of_copy ? Cause::pageable_copy : Cause::host_synchronization;
     }
     case CallKind::query: {
       // A host that asks again and again waits.
@@ -213,6 +253,9 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
     case CallKind::allocate:
     case CallKind::release:
       return Cause::driver_allocation;
+    case CallKind::pool_memory:
+      return call.time.length() > tolerance::kPoolGrows ? Cause::driver_allocation
+                                                        : Cause::launch_bound;
     case CallKind::load_module:
       return Cause::lazy_loading;
     case CallKind::copy:
@@ -236,6 +279,18 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
       break;
   }
   return Cause::launch_bound;
+}
+
+/// Whether a call is a synchronisation right after a copy, as PyTorch's copies to and from pageable
+/// memory have one: the two are one wait.
+bool Host::copies_before(ThreadTime const& thread, std::size_t place) const {
+  if (place == 0) {
+    return false;
+  }
+  auto const& call = program_.call(thread.calls[place]);
+  auto const& before = program_.call(thread.calls[place - 1]);
+  return call.kind == CallKind::synchronize && before.kind == CallKind::copy &&
+         call.time.begin - before.time.end < 4 * tolerance::kIssue;
 }
 
 Cause Host::judge_copy(Index call) const {
@@ -337,8 +392,7 @@ void Host::append_calls(Index thread, Interval time, std::vector<HostState>& sta
   Ns done = time.begin;
   for (; at != calls.end() && begin_of(*at) < time.end; ++at) {
     auto const part = clipped(program_.call(*at).time, {done, time.end});
-    auto const poll = poll_of(*at);
-    append(states, {part, causes_[*at], poll == kNone ? *at : poll});
+    append(states, {part, causes_[*at], behind(*at)});
     done = std::max(done, part.end);
   }
   lay_overheads(thread, time, states);

@@ -47,6 +47,13 @@ class Host {
     auto const found = polls_.find(call);
     return found == polls_.end() ? kNone : found->second;
   }
+  /// Returns the call that took the time of a call: that of another thread for which the driver
+  /// kept it waiting, or the first query of its loop; otherwise itself.
+  [[nodiscard]] Index behind(Index call) const {
+    auto const found = held_up_.find(call);
+    auto const poll = poll_of(call);
+    return found != held_up_.end() ? found->second : poll != kNone ? poll : call;
+  }
   /// Returns the calls of a thread by their begin.
   [[nodiscard]] std::vector<Index> const& calls_of(Index thread) const {
     return threads_[thread].calls;
@@ -69,6 +76,9 @@ class Host {
   void judge_gaps();
   [[nodiscard]] Cause judge(ThreadTime const& thread, std::size_t place) const;
   [[nodiscard]] Cause judge_copy(Index call) const;
+  void find_driver_calls();
+  [[nodiscard]] Index held_up_by(Index call, Cause cause) const;
+  [[nodiscard]] bool copies_before(ThreadTime const& thread, std::size_t place) const;
   [[nodiscard]] bool asks_again(Index before, Index call) const;
   [[nodiscard]] bool queue_is_full(Index call) const;
   /// Whether a device still had work to do that had been issued before a time.
@@ -82,6 +92,9 @@ class Host {
   std::vector<ThreadTime> threads_;
   std::vector<Cause> causes_;               ///< of calls
   std::unordered_map<Index, Index> polls_;  ///< by query, the first one of its loop
+  /// By call, that of another thread for which the driver kept it waiting.
+  std::unordered_map<Index, Index> held_up_;
+  std::vector<Index> driver_calls_;  ///< that may keep other threads waiting; by their begin
   std::vector<bool> first_launches_;
   std::vector<Ns> issue_times_;  ///< of all activities, ascending
   /// As issue_times_, of the activities issued until then; empty if nothing asks for work.

@@ -27,8 +27,9 @@ enum class Missing : std::uint8_t {
   host_functions,  ///< when they ran
   values,          ///< which work waited until memory had a value
   turns,           ///< of contexts on one device
+  stream_types,
 };
-inline constexpr int kMissing = 8;
+inline constexpr int kMissing = 9;
 
 /// A part of a device's time, with what it is charged to.
 struct Charge {

@@ -152,16 +152,24 @@ void add_note_of_recorder(Report& report, Program const& program, Host const& ho
   }
 }
 
-/// Kernels of one stream overlap if the program says so at their launch, and never otherwise.
+/// Kernels of one stream overlap if the program says so at their launch, and never otherwise. The
+/// last of one and the first of the next may do so by less than the clock tells.
 void add_note_of_streams(Report& report, Program const& program) {
   auto const& recording = program.recording();
   std::size_t count = 0;
   for (Index i = 0; i < recording.activities.size(); ++i) {
     auto const& activity = recording.activities[i];
     auto const before = program.previous(i);
-    if (before != kNone && activity.graph == kUnknown && activity.call != kNone &&
-        activity.time.begin + tolerance::of_order(recording) < program.activity(before).time.end &&
-        activity.time.begin >= report.window.begin && activity.time.begin < report.window.end) {
+    if (before == kNone || activity.graph != kUnknown || activity.is_graph_node) {
+      continue;
+    }
+    auto const& earlier = program.activity(before).time;
+    auto const shared = std::min(earlier.end, activity.time.end) - activity.time.begin;
+    bool const is_long = shared > tolerance::of_order(recording) ||
+                         (shared > 2 * recording.clock_step &&
+                          shared >= std::min(earlier.length(), activity.time.length()) / 2);
+    if (is_long && activity.time.begin >= report.window.begin &&
+        activity.time.begin < report.window.end) {
       ++count;
     }
   }
@@ -191,7 +199,7 @@ void add_notes(Report& report,
       time += missing == Missing::nothing ? 0 : ledger.missing(missing);
     }
     unexplained -= time;
-    if (time > 0 && (missing != Missing::nothing || 100 * time > report.window.length())) {
+    if (time > 0 && (missing != Missing::nothing || time > report.window.length() / 100)) {
       report.notes.push_back(fmt::format("{} ({}) cannot be explained. {}",
                                          duration_text(time),
                                          share_text(time, report.window.length()),
@@ -216,16 +224,16 @@ void add_note_of_start(Report& report) {
     }
   }
   auto const window = report.window.length();
-  if (100 * sum < kLeastShare * window) {
+  if (sum / kLeastShare < window / 100) {
     return;
   }
   std::ranges::sort(starting, {}, &Interval::begin);
   Ns so_far = 0;
   for (auto const& time : starting) {
     so_far += time.length();
-    if (10 * so_far >= 9 * sum) {
+    if (so_far >= sum - sum / 10) {
       auto const start = time.end - report.window.begin;
-      if (100 * start <= kLatest * window) {
+      if (start / kLatest <= window / 100) {
         auto const ms = (time.end + 999'999) / 1'000'000;
         report.notes.push_back(fmt::format(
             "The first {} look like the program's start: most of the loading of kernels and of the "

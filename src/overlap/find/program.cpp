@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -59,13 +60,19 @@ void Program::find_issues() {
   auto const& activities = recording_.activities;
   issued_.resize(activities.size());
   std::map<std::int64_t, std::pair<Ns, Ns>> graphs;  // of each, the begin of its run and its end
+  std::unordered_map<Index, Ns> first_nodes;         // of each launch of a graph, the first begin
   for (Index i = 0; i < activities.size(); ++i) {
     auto const& activity = activities[i];
     auto& issued = issued_[i];
     issued = activity.time.begin;
     if (activity.call != kNone) {
       auto const& call = recording_.calls[activity.call];
-      bool const waits = call.time.end >= activity.time.end;
+      if (call.kind == CallKind::graph_launch) {
+        issued = first_nodes.try_emplace(activity.call, issued).first->second;
+      }
+      // A launch never waits for its work, which may end before the call does.
+      bool const waits = call.time.end >= activity.time.end && call.kind != CallKind::launch &&
+                         call.kind != CallKind::graph_launch;
       issued = std::min(issued, waits ? call.time.begin + tolerance::kIssue : call.time.end);
     } else if (activity.graph != kUnknown) {
       // Nodes of one run of a graph follow each other closely.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -323,11 +324,11 @@ void Replay::take_work() {
     auto const i = activities_[place];
     auto const device = program_.device_of(i);
     auto const& time = recording.activities[i].time;
-    if (time.begin < ends[device]) {
+    if (last[device] != kNone && time.begin < ends[device]) {
       alone[place] = false;
       alone[last[device]] = false;
     }
-    if (time.end >= ends[device]) {
+    if (last[device] == kNone || time.end >= ends[device]) {
       ends[device] = time.end;
       last[device] = static_cast<Index>(place);
     }
@@ -383,6 +384,73 @@ void Replay::take_work() {
       work.issued = std::max<Ns>(program_.issued(i) - time_of(activity.call).begin, 0);
     }
     work_.push_back(work);
+  }
+  fit_to_recording();
+}
+
+/// Lowers the multiprocessors that kernels want to what the recording shows: those of one launch
+/// that ran beside others, and were not as much slower as the replay would make them, found room on
+/// multiprocessors that others used as well.
+void Replay::fit_to_recording() {
+  auto const& recording = program_.recording();
+  struct Slower {
+    double recorded = 0;
+    double alone = 0;
+    double replayed = 0;
+  };
+  std::map<std::pair<NameId, Index>, Slower> kinds;
+  auto const key_of = [&](std::size_t place) {
+    auto const& activity = program_.activity(activities_[place]);
+    return std::pair(activity.name, activity.shape);
+  };
+  auto const is_counted = [&](std::size_t place) {
+    return program_.activity(activities_[place]).shape != kNone && work_[place].sms > 0 &&
+           !work_[place].fills;
+  };
+  for (Index device = 0; device < recording.devices.size(); ++device) {
+    double const sms =
+        recording.devices[device].sms > 0 ? recording.devices[device].sms : kAssumedSms;
+    // Passes over begins and ends, with the time that the work so far would have taken.
+    std::vector<std::tuple<Ns, bool, std::size_t>> changes;
+    for (std::size_t place = 0; place < activities_.size(); ++place) {
+      auto const& time = program_.activity(activities_[place]).time;
+      if (program_.device_of(activities_[place]) == device && work_[place].sms > 0 &&
+          time.length() > 0) {
+        changes.emplace_back(time.begin, true, place);
+        changes.emplace_back(time.end, false, place);
+      }
+    }
+    std::ranges::sort(changes);
+    std::unordered_map<std::size_t, double> begun;
+    double taken = 0;
+    double wanted = 0;
+    Ns at = 0;
+    for (auto const& [time, begins, place] : changes) {
+      taken += static_cast<double>(time - at) * std::max(1.0, wanted / sms);
+      at = time;
+      wanted += begins ? work_[place].sms : -work_[place].sms;
+      if (begins) {
+        begun[place] = taken;
+      } else if (is_counted(place)) {
+        auto& kind = kinds[key_of(place)];
+        kind.recorded += static_cast<double>(program_.activity(activities_[place]).time.length());
+        kind.alone += static_cast<double>(work_[place].device_ns);
+        kind.replayed += taken - begun[place];
+      }
+    }
+  }
+  for (std::size_t place = 0; place < activities_.size(); ++place) {
+    if (!is_counted(place)) {
+      continue;
+    }
+    auto const& kind = kinds[key_of(place)];
+    if (kind.alone > 0 && kind.replayed > kind.recorded) {
+      double const slower = kind.recorded / kind.alone;
+      double const share = std::min(slower * kind.recorded / kind.replayed, 1.0);
+      auto& work = work_[place];
+      work.sms = std::max(static_cast<int>(share * work.sms), 1);
+      work.filled_sms = std::min(work.filled_sms, work.sms);
+    }
   }
 }
 

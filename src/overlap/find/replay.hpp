@@ -43,7 +43,10 @@ struct Fix {
 
 /// Returns the fix of a cause, given what was charged to it; nothing if there is no fix that a
 /// replay knows.
-[[nodiscard]] std::optional<Fix> fix_of(Program const& program, Cause cause, CauseSum const& sum);
+[[nodiscard]] std::optional<Fix> fix_of(Program const& program,
+                                        Host const& host,
+                                        Cause cause,
+                                        CauseSum const& sum);
 
 /// The outcome of a replay.
 struct Replayed {
@@ -95,6 +98,7 @@ class Replay {
 
   void take_steps();
   void take_work();
+  void fit_to_recording();
   void find_pinned_rates();
   void find_engines();
   void find_targets(Step& step);

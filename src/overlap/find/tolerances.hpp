@@ -21,6 +21,8 @@ inline constexpr Ns kIssue = 5'000;
 inline constexpr Ns kLongGap = 100'000;
 /// Likewise, while an operation of a framework is in progress, which includes its dispatch.
 inline constexpr Ns kLongOperation = 500'000;
+/// An allocation from a pool that takes longer needed memory of the driver.
+inline constexpr Ns kPoolGrows = 30'000;
 /// Copies of fewer bytes move a value rather than data.
 inline constexpr std::int64_t kSmallCopyBytes = 65'536;
 /// The number of launches that the driver queues before a launch waits, at least.

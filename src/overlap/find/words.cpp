@@ -84,7 +84,7 @@ std::string stream_text(Program const& program, Index stream) {
   auto const& recording = program.recording();
   auto const& what = recording.streams[stream];
   auto const name = recording.names[what.name];
-  return name.empty() ? fmt::format("stream {}", what.number) : shortened(name);
+  return name.empty() ? recording.text_of_stream(what) : shortened(name);
 }
 
 /// Returns the innermost range in which a call was made, as " in NAME (SOURCE)"; empty if there is

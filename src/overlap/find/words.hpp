@@ -43,6 +43,8 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 [[nodiscard]] std::string evidence_text(Program const& program, Cause cause, Charge const& charge);
 /// Returns what to change, in the terms of a framework.
 [[nodiscard]] std::string advice(Cause cause, Framework framework);
+/// Returns what to change in addition if memory of a pool needed the driver.
+[[nodiscard]] std::string pool_advice();
 /// Returns what to record to explain what a recording does not tell; empty for nothing.
 [[nodiscard]] std::string record_text(Missing missing, std::string const& source);
 

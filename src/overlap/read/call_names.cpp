@@ -92,9 +92,9 @@ CallKind kind_of_core(std::string_view core) {
   if (starts_with_one_of(core, {"ModuleLoad", "LibraryLoad", "Link", "FuncLoad"})) {
     return CallKind::load_module;
   }
-  // Memory of a pool, with "Async" in the name of the call, comes without the driver's help.
   if (contains(core, "Async") || contains(core, "FromPool")) {
-    return CallKind::other;
+    bool const is_memory = starts_with_one_of(core, {"Malloc", "MemAlloc", "Free", "MemFree"});
+    return is_memory ? CallKind::pool_memory : CallKind::other;
   }
   if (starts_with_one_of(core,
                          {"Malloc",

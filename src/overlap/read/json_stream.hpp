@@ -119,3 +119,82 @@ inline void rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>>::Scan
   auto const plain = stream.take_plain();
   std::memcpy(out.Push(static_cast<SizeType>(plain.size())), plain.data(), plain.size());
 }
+
+namespace msstream::overlap {
+
+/// The numbers stay texts, and NaN, infinities and commas at the end of lists are accepted.
+inline constexpr unsigned kTraceJson = rapidjson::kParseNumbersAsStringsFlag |
+                                       rapidjson::kParseNanAndInfFlag |
+                                       rapidjson::kParseTrailingCommasFlag;
+
+}  // namespace msstream::overlap
+
+/// As RapidJSON's own, but half a pair of surrogates becomes U+FFFD: one name that was cut in the
+/// middle of a character is no reason to refuse a trace.
+template <>
+template <>
+inline void rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>>::
+    ParseStringToStream<msstream::overlap::kTraceJson, rapidjson::UTF8<>, rapidjson::UTF8<>>(
+        msstream::overlap::JsonStream& stream, StackStream<char>& out) {
+  constexpr unsigned replacement = 0xFFFD;
+  constexpr std::string_view escapes = "\"\\/bfnrt";
+  constexpr std::string_view meant = "\"\\/\b\f\n\r\t";
+  unsigned high = 0;  // the first half of a pair; 0 if there is none
+  auto const end_pair = [&] {
+    if (high != 0) {
+      UTF8<>::Encode(out, replacement);
+      high = 0;
+    }
+  };
+  while (true) {
+    auto const offset = stream.Tell();
+    char const c = stream.Peek();
+    if (c == '\\') {
+      stream.Take();
+      char const escaped = stream.Take();
+      if (escaped == 'u') {
+        unsigned const code = ParseHex4(stream, offset);
+        if (HasParseError()) {
+          return;
+        }
+        bool const is_low = code >= 0xDC00 && code <= 0xDFFF;
+        if (is_low && high != 0) {
+          UTF8<>::Encode(out, (((high - 0xD800) << 10U) | (code - 0xDC00)) + 0x10000);
+          high = 0;
+          continue;
+        }
+        end_pair();
+        if (code >= 0xD800 && code <= 0xDBFF) {
+          high = code;
+        } else {
+          UTF8<>::Encode(out, is_low ? replacement : code);
+        }
+        continue;
+      }
+      end_pair();
+      auto const place = escapes.find(escaped);
+      if (escaped == '\0' || place == std::string_view::npos) {
+        SetParseError(kParseErrorStringEscapeInvalid, offset);
+        return;
+      }
+      out.Put(meant[place]);
+      continue;
+    }
+    end_pair();
+    if (c == '"') {
+      stream.Take();
+      out.Put('\0');
+      return;
+    }
+    if (static_cast<unsigned char>(c) < 0x20) {
+      SetParseError(c == '\0' ? kParseErrorStringMissQuotationMark : kParseErrorStringEscapeInvalid,
+                    offset);
+      return;
+    }
+    ScanCopyUnescapedString(stream, out);
+    if (char const last = stream.Peek();
+        last != '"' && last != '\\' && static_cast<unsigned char>(last) >= 0x20) {
+      out.Put(stream.Take());  // the last character of a piece of the file
+    }
+  }
+}

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <string_view>
@@ -370,21 +371,42 @@ void KinetoReader::add_notes() {
         "experimental_config=torch._C._profiler._ExperimentalConfig("
         "enable_cuda_sync_events=True)");
   }
+  std::ranges::move(dropped(), std::back_inserter(notes));
+}
+
+/// Returns how many events were left out, by the reason.
+std::vector<std::string> KinetoReader::dropped() const {
+  std::vector<std::string> texts;
   if (without_time_ != 0) {
-    notes.push_back(count_text(without_time_,
+    texts.push_back(count_text(without_time_,
                                "event without a time or a stream was left out",
                                "events without a time or a stream were left out"));
   }
   if (without_length_ != 0) {
-    notes.push_back(count_text(without_length_,
+    texts.push_back(count_text(without_length_,
                                "event whose duration is no number was left out",
                                "events whose duration is no number were left out"));
   }
   if (pairs_ != 0) {
-    notes.push_back(count_text(pairs_,
+    texts.push_back(count_text(pairs_,
                                "pair of begin and end events (phase B) was left out",
                                "pairs of begin and end events (phase B) were left out"));
   }
+  return texts;
+}
+
+/// Returns the same for an error, with the events that end before they begin.
+std::string KinetoReader::dropped_text() const {
+  std::string text;
+  for (auto const& part : dropped()) {
+    text += "; " + part;
+  }
+  if (builder_.backwards() != 0) {
+    text += "; " + count_text(builder_.backwards(),
+                              "event that ends before it begins was left out",
+                              "events that end before they begin were left out");
+  }
+  return text;
 }
 
 Recording KinetoReader::finish(TraceFacts const& facts,
@@ -398,13 +420,25 @@ Recording KinetoReader::finish(TraceFacts const& facts,
   }
   if (builder_.activities() == 0) {
     throw std::runtime_error(fmt::format(
-        "{}: no work of a device in it: {} spans, of which none is a kernel, copy or fill{}",
+        "{}: no work of a device in it: {} spans, of which none is a kernel, copy or fill{}{}",
         file,
         spans_,
+        dropped_text(),
         recording.calls.empty() ? "; record CUDA activities too"
                                 : fmt::format(", and {} calls", recording.calls.size())));
   }
   recording.notes.insert(recording.notes.end(), facts.notes.begin(), facts.notes.end());
+  if (!facts.schema.empty() && facts.schema != "1") {
+    recording.notes.push_back(fmt::format(
+        "the trace has version {} of Kineto's schema; this program reads version 1, and may miss "
+        "what has other names",
+        facts.schema));
+  }
+  if (!facts.recorder_version.empty() && facts.recorder_version != "1") {
+    recording.notes.push_back(fmt::format(
+        "the recording has version {} of msstream-overlap's format; this program reads version 1",
+        facts.recorder_version));
+  }
   recording.has_calls = !recording.calls.empty();
   recording.has_syncs = syncs_ != 0;
   recording.has_overheads = !recording.overheads.empty();

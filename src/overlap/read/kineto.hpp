@@ -62,6 +62,8 @@ class KinetoReader {
   void describe_devices(TraceFacts const& facts);
   void describe_rows();
   void add_notes();
+  [[nodiscard]] std::vector<std::string> dropped() const;
+  [[nodiscard]] std::string dropped_text() const;
 
   RecordingBuilder builder_;
   Processes::Marks marks_;

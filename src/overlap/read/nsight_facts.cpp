@@ -53,6 +53,8 @@ void NsightReader::check_kind() {
       product = row.text(1);
     } else if (row.text(0) == "EXPORT_PRODUCT_VERSION") {
       version_ = row.text(1);
+    } else if (row.text(0) == "EXPORT_SCHEMA_VERSION") {
+      schema_ = row.text(1);
     }
   });
   auto const names = database_.tables();
@@ -61,6 +63,7 @@ void NsightReader::check_kind() {
   bool const is_export = product.find("Nsight Systems") != std::string::npos ||
                          (product.empty() && has_activities && database_.has("StringIds"));
   if (is_export) {
+    check_columns();
     return;
   }
   constexpr std::size_t shown = 5;
@@ -74,6 +77,34 @@ void NsightReader::check_kind() {
                                    : fmt::format("its tables are {}{}",
                                                 fmt::join(some, ", "),
                                                 names.size() > shown ? " and others" : "")));
+}
+
+/// Throws if a table of work lacks a column without which nothing can be told from it.
+void NsightReader::check_columns() const {
+  for (std::string_view const table : {"CUPTI_ACTIVITY_KIND_KERNEL",
+                                       "CUPTI_ACTIVITY_KIND_MEMCPY",
+                                       "CUPTI_ACTIVITY_KIND_MEMSET",
+                                       "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"}) {
+    for (std::string_view const column : {"start", "end", "deviceId", "streamId"}) {
+      if (database_.has(table) && !database_.has(table, column)) {
+        throw std::runtime_error(
+            fmt::format("{}: the table {} has no column {}: when and where work ran is unknown; {}",
+                        name_,
+                        table,
+                        column,
+                        schema_text()));
+      }
+    }
+  }
+}
+
+/// Returns which schema the export has, if it is not the one that is known.
+std::string NsightReader::schema_text() const {
+  if (schema_.empty()) {
+    return "the export names no version of its schema (EXPORT_SCHEMA_VERSION)";
+  }
+  return fmt::format("the export has version {} of the schema; this program reads version 3",
+                     schema_);
 }
 
 void NsightReader::read_ranges() {
@@ -284,13 +315,23 @@ void NsightReader::note_missing(std::vector<std::string>& notes) const {
     std::string_view what;
   };
   constexpr Wanted wanted[] = {
+      {"CUPTI_ACTIVITY_KIND_KERNEL", "correlationId", "which call issued which kernel"},
+      {"CUPTI_ACTIVITY_KIND_KERNEL", "demangledName", "the names of kernels"},
       {"CUPTI_ACTIVITY_KIND_KERNEL", "globalPid", "the process of work"},
       {"CUPTI_ACTIVITY_KIND_KERNEL", "contextId", "the context of work"},
       {"CUPTI_ACTIVITY_KIND_KERNEL", "registersPerThread", "the registers of kernels"},
       {"CUPTI_ACTIVITY_KIND_KERNEL", "staticSharedMemory", "the shared memory of kernels"},
       {"CUPTI_ACTIVITY_KIND_KERNEL", "gridX", "the grids of kernels"},
+      {"CUPTI_ACTIVITY_KIND_MEMCPY", "correlationId", "which call issued which copy"},
+      {"CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind", "the directions of copies"},
+      {"CUPTI_ACTIVITY_KIND_MEMCPY", "bytes", "the bytes of copies"},
       {"CUPTI_ACTIVITY_KIND_MEMCPY", "srcKind", "the kinds of memory of copies"},
+      {"CUPTI_ACTIVITY_KIND_RUNTIME", "start", "the times of calls"},
+      {"CUPTI_ACTIVITY_KIND_RUNTIME", "end", "the times of calls"},
       {"CUPTI_ACTIVITY_KIND_RUNTIME", "correlationId", "which call issued which work"},
+      {"CUPTI_ACTIVITY_KIND_RUNTIME", "nameId", "the names and kinds of calls"},
+      {"CUPTI_ACTIVITY_KIND_RUNTIME", "globalTid", "the threads of calls"},
+      {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "syncType", "the kinds of synchronisations"},
       {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "eventSyncId", "which event a stream waits for"},
   };
   std::vector<std::string> missing;
@@ -305,11 +346,21 @@ void NsightReader::note_missing(std::vector<std::string>& notes) const {
   if (!database_.has("TARGET_INFO_CUDA_STREAM")) {
     missing.emplace_back("types and priorities of streams (no table TARGET_INFO_CUDA_STREAM)");
   }
+  if (!database_.has("StringIds")) {
+    missing.emplace_back("names of kernels and calls (no table StringIds)");
+  }
+  if (schema_.empty() || (schema_ != "3" && !schema_.starts_with("3."))) {
+    notes.push_back(schema_text());
+  }
   if (!missing.empty()) {
     notes.push_back(fmt::format("the export lacks {}", fmt::join(missing, "; ")));
   }
   if (without_time_ != 0) {
     notes.push_back(fmt::format("{} rows without a time were left out", without_time_));
+  }
+  if (auto const& [count, first] = database_.not_numbers(); count != 0) {
+    notes.push_back(fmt::format(
+        "{} values were left out that are no numbers, the first one in {}", count, first));
   }
 }
 

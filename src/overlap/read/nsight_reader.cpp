@@ -4,6 +4,7 @@
 #include "overlap/read/nsight_reader.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <limits>
 #include <stdexcept>
@@ -95,8 +96,13 @@ std::vector<Recording> NsightReader::read() {
     activities += process.builder.activities();
   }
   if (activities == 0) {
-    throw std::runtime_error(fmt::format(
-        "{}: no work of a device in it: record with nsys profile --trace=cuda,nvtx", name_));
+    std::vector<std::string> notes;
+    note_missing(notes);
+    throw std::runtime_error(
+        fmt::format("{}: no work of a device in it: record with nsys profile --trace=cuda,nvtx{}{}",
+                    name_,
+                    without_time_ == 0 ? "" : "; ",
+                    without_time_ == 0 ? "" : fmt::format("{}", fmt::join(notes, "; "))));
   }
   read_calls();
   read_event_records();

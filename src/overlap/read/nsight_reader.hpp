@@ -45,6 +45,8 @@ class NsightReader {
   };
 
   void check_kind();
+  void check_columns() const;
+  [[nodiscard]] std::string schema_text() const;
   void read_strings();
   /// Reads a table of work: `take` gets each row, whose columns follow those that all such tables
   /// have, and an activity in which these are filled in.
@@ -89,6 +91,7 @@ class NsightReader {
   std::int64_t rows_ = 0;
   std::int64_t all_rows_ = 0;
   std::string version_;
+  std::string schema_;
   bool has_processes_ = true;  ///< whether work tells its process
   std::unordered_map<std::int64_t, std::string> strings_;
   std::map<ProcessKey, Process> processes_;

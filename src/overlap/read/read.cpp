@@ -10,10 +10,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace msstream::overlap {
 namespace {
@@ -64,9 +67,36 @@ std::vector<Recording> read_processes(std::filesystem::path const& file,
   return recordings;
 }
 
-}  // namespace
+/// Notes devices on which several processes of a file work: each has a report of its own. Ranks of
+/// collectives have a device each, whatever its number.
+void note_shared_devices(std::vector<Recording>& recordings) {
+  std::map<int, std::vector<Recording*>> users;
+  for (auto& recording : recordings) {
+    std::set<int> numbers;
+    for (auto const& activity : recording.activities) {
+      numbers.insert(recording.devices[recording.streams[activity.stream].device].number);
+    }
+    for (auto const number : numbers) {
+      if (recording.collectives.empty()) {
+        users[number].push_back(&recording);
+      }
+    }
+  }
+  for (auto const& [number, processes] : users) {
+    for (auto* const recording : processes) {
+      if (processes.size() > 1) {
+        recording->notes.push_back(fmt::format(
+            "{} processes of the file work on a GPU with the number {}, and each has a "
+            "report of its own: if that is one GPU, it gives them turns, unless they use "
+            "MPS, and the work of the others counts as idle time here",
+            processes.size(),
+            number));
+      }
+    }
+  }
+}
 
-std::vector<Recording> read(std::filesystem::path const& file, ReadOptions const& options) {
+std::vector<Recording> read_file(std::filesystem::path const& file, ReadOptions const& options) {
   ByteSource source(file, options);
   auto const name = file.string();
   if (source.magic().empty()) {
@@ -98,6 +128,14 @@ std::vector<Recording> read(std::filesystem::path const& file, ReadOptions const
   } else {
     recordings.push_back(reader->finish(facts, name));
   }
+  return recordings;
+}
+
+}  // namespace
+
+std::vector<Recording> read(std::filesystem::path const& file, ReadOptions const& options) {
+  auto recordings = read_file(file, options);
+  note_shared_devices(recordings);
   return recordings;
 }
 

@@ -54,6 +54,8 @@ class RecordingBuilder {
 
   /// The recording so far; its devices' facts, origin and notes are filled in directly.
   [[nodiscard]] Recording& recording() noexcept { return recording_; }
+  /// Returns how many records were left out, as they end before they begin.
+  [[nodiscard]] std::uint64_t backwards() const noexcept { return backwards_; }
   [[nodiscard]] std::size_t activities() const noexcept { return recording_.activities.size(); }
 
   /// Calls `take` with the process of each thread of the host.

@@ -46,7 +46,14 @@ std::string_view text_of(sqlite3_stmt* statement, int column) {
 
 std::optional<std::int64_t> SqliteDatabase::Row::number(std::size_t column) const {
   int const place = (*columns_)[column];
-  if (place < 0 || sqlite3_column_type(statement_, place) == SQLITE_NULL) {
+  int const type = place < 0 ? SQLITE_NULL : sqlite3_column_type(statement_, place);
+  if (type == SQLITE_NULL) {
+    return std::nullopt;
+  }
+  if (type != SQLITE_INTEGER && type != SQLITE_FLOAT) {
+    if (not_numbers_->count++ == 0) {
+      not_numbers_->first = fmt::format("{}.{}", table_, sqlite3_column_name(statement_, place));
+    }
     return std::nullopt;
   }
   return sqlite3_column_int64(statement_, place);
@@ -112,7 +119,7 @@ void SqliteDatabase::read(std::string_view table,
   }
   if (next != 0) {
     query(sql + " FROM " + sql_name(table),
-          [&](sqlite3_stmt* statement) { take(Row(statement, places)); });
+          [&](sqlite3_stmt* statement) { take(Row(statement, places, table, not_numbers_)); });
   }
 }
 

@@ -22,13 +22,22 @@ namespace msstream::overlap {
 /// All members throw std::runtime_error with the file's name and SQLite's message.
 class SqliteDatabase {
  public:
+  /// Values that are texts or bytes where a number is read.
+  struct NotNumbers {
+    std::uint64_t count = 0;
+    std::string first;  ///< the table and column of the first one
+  };
   /// A row of a query. Valid until the next row.
   class Row {
    public:
-    Row(sqlite3_stmt* statement, std::vector<int> const& columns)
-        : statement_(statement), columns_(&columns) {}
+    Row(sqlite3_stmt* statement,
+        std::vector<int> const& columns,
+        std::string_view table,
+        NotNumbers& not_numbers)
+        : statement_(statement), columns_(&columns), table_(table), not_numbers_(&not_numbers) {}
 
-    /// Returns the whole number in a column; empty for NULL and for a missing column.
+    /// Returns the whole number in a column; empty for NULL, for a missing column, and for what is
+    /// no number.
     [[nodiscard]] std::optional<std::int64_t> number(std::size_t column) const;
     [[nodiscard]] std::int64_t number(std::size_t column, std::int64_t otherwise) const {
       return number(column).value_or(otherwise);
@@ -38,6 +47,8 @@ class SqliteDatabase {
    private:
     sqlite3_stmt* statement_;
     std::vector<int> const* columns_;
+    std::string_view table_;
+    NotNumbers* not_numbers_;
   };
 
   explicit SqliteDatabase(std::filesystem::path const& file);
@@ -49,6 +60,8 @@ class SqliteDatabase {
   [[nodiscard]] bool has(std::string_view table, std::string_view column) const;
   /// Returns the names of all tables, ascending.
   [[nodiscard]] std::vector<std::string> tables() const;
+  /// Returns what the rows read so far had in place of numbers.
+  [[nodiscard]] NotNumbers const& not_numbers() const noexcept { return not_numbers_; }
   /// Returns the number of rows at most, without reading them.
   [[nodiscard]] std::int64_t most_rows(std::string_view table) const;
 
@@ -65,6 +78,7 @@ class SqliteDatabase {
   std::string name_;
   sqlite3* database_ = nullptr;
   std::map<std::string, std::set<std::string, std::less<>>, std::less<>> tables_;
+  mutable NotNumbers not_numbers_;
 };
 
 }  // namespace msstream::overlap

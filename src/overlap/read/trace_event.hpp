@@ -115,8 +115,10 @@ struct TraceEvent {
 /// The facts that a trace states outside its events.
 struct TraceFacts {
   std::vector<Device> devices;
-  std::string format;           ///< of msstream's own files
-  bool is_of_recorder = false;  ///< msstream's, not PyTorch's profiler, wrote the trace
+  std::string format;            ///< of msstream's own files
+  std::string schema;            ///< the version of Kineto's; empty if the trace has none
+  bool is_of_recorder = false;   ///< msstream's, not PyTorch's profiler, wrote the trace
+  std::string recorder_version;  ///< of the recorder's format; empty if the trace has none
   std::string program;
   std::vector<std::string> notes;
   std::optional<std::int64_t> base_ns;

@@ -166,6 +166,11 @@ class Handler {
       case Place::distributed:
         file_value(value);
         return !is_step_trace_;
+      case Place::recorder:
+        if (meaning_.read == Read::recorder_version) {
+          facts_->recorder_version.assign(value);
+        }
+        return true;
       case Place::device:
         device_value(facts_->devices.back(), value);
         return true;
@@ -243,6 +248,9 @@ class Handler {
       case Read::base_ns:
         facts_->base_ns = whole_number(value);
         break;
+      case Read::schema:
+        facts_->schema.assign(value);
+        break;
       case Read::format:
         facts_->format.assign(value);
         is_step_trace_ = value == kStepTraceFormat;
@@ -313,9 +321,7 @@ TraceFacts read_trace_json(ByteSource& source, std::function<void(TraceEvent con
   JsonStream::Input input(source);
   JsonStream stream(input);
   rapidjson::Reader reader;
-  constexpr unsigned flags = rapidjson::kParseNumbersAsStringsFlag |
-                             rapidjson::kParseNanAndInfFlag | rapidjson::kParseTrailingCommasFlag;
-  auto const result = reader.Parse<flags>(stream, handler);
+  auto const result = reader.Parse<kTraceJson>(stream, handler);
   if (!result.IsError() || handler.is_step_trace()) {
     return facts;
   }

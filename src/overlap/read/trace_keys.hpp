@@ -42,6 +42,8 @@ enum class Read : std::uint8_t {
   is_whole_graph,
   // Fields of the file.
   events,
+  schema,
+  recorder_version,
   devices,
   distributed,
   base_ns,
@@ -134,6 +136,7 @@ inline constexpr KeyMeaning kArgumentKeys[] = {
 
 inline constexpr KeyMeaning kFileKeys[] = {
     {.key = "traceEvents", .read = Read::events},
+    {.key = "schemaVersion", .read = Read::schema},
     {.key = "deviceProperties", .read = Read::devices},
     {.key = "distributedInfo", .read = Read::distributed},
     {.key = "baseTimeNanoseconds", .read = Read::base_ns},
@@ -146,6 +149,7 @@ inline constexpr KeyMeaning kFileKeys[] = {
 
 inline constexpr KeyMeaning kRecorderKeys[] = {
     {.key = "notes", .read = Read::notes},
+    {.key = "version", .read = Read::recorder_version},
 };
 
 inline constexpr KeyMeaning kDistributedKeys[] = {

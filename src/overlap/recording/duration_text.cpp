@@ -28,11 +28,18 @@ std::string duration_text(Ns duration) {
   return fmt::format("{} {}", report::fixed(value, digits), kUnits.at(unit));
 }
 
+std::string ms_text(Ns time) {
+  constexpr Ns ms = 1'000'000;
+  auto text = fmt::format("{}{}.{:06}",
+                          time < 0 ? "-" : "",
+                          time < 0 ? -(time / ms) : time / ms,
+                          time < 0 ? -(time % ms) : time % ms);
+  text.erase(text.find_last_not_of('0') + 1);
+  return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+}
+
 std::string interval_text(Interval const& interval) {
-  constexpr double ms = 1e6;
-  return fmt::format("{}ms:{}ms",
-                     static_cast<double>(interval.begin) / ms,
-                     static_cast<double>(interval.end) / ms);
+  return fmt::format("{}ms:{}ms", ms_text(interval.begin), ms_text(interval.end));
 }
 
 std::string share_text(Ns part, Ns whole) {

@@ -13,6 +13,8 @@ namespace msstream::overlap {
 /// or `1.70 s`.
 [[nodiscard]] std::string duration_text(Ns duration);
 
+/// Formats a time as exact ms, without a unit, such as `0.5` or `20`.
+[[nodiscard]] std::string ms_text(Ns time);
 /// Formats an interval exactly, as a window is written, such as `0.5ms:20ms`.
 [[nodiscard]] std::string interval_text(Interval const& interval);
 

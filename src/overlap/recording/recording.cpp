@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,15 @@ void Recording::sort() {
     renumber(dependency.before, activities_at);
     renumber(dependency.after, activities_at);
   }
+}
+
+std::string Recording::text_of_stream(Stream const& own) const {
+  auto text = "stream " + std::to_string(own.number);
+  bool const is_shared = std::ranges::any_of(streams, [&own](Stream const& other) {
+    return other.number == own.number && other.device == own.device && other.context != own.context;
+  });
+  return is_shared && own.context != kUnknown ? text + " of context " + std::to_string(own.context)
+                                              : text;
 }
 
 std::optional<Interval> Recording::extent() const {

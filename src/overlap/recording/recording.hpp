@@ -145,8 +145,9 @@ enum class CallKind : std::uint8_t {
   host_function,  ///< cudaLaunchHostFunc(), cudaStreamAddCallback()
   instantiate,    ///< of a graph
   wait_value,     ///< cuStreamWaitValue32(): a stream waits until memory has a value
+  pool_memory,    ///< cudaMallocAsync(), cudaFreeAsync(): needs the driver if the pool grows
 };
-inline constexpr int kCallKinds = static_cast<int>(CallKind::wait_value) + 1;
+inline constexpr int kCallKinds = static_cast<int>(CallKind::pool_memory) + 1;
 
 /// A call of the CUDA runtime or driver. Calls inside another recorded call are left out.
 struct Call {
@@ -268,6 +269,8 @@ struct Recording {
 
   /// Orders all vectors by time, and renumbers what refers to them.
   void sort();
+  /// Returns a stream's number, with its context if another stream of its device has that number.
+  [[nodiscard]] std::string text_of_stream(Stream const& own) const;
   /// Returns the time from the first activity's begin to the last one's end; empty without any.
   [[nodiscard]] std::optional<Interval> extent() const;
 };

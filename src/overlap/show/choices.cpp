@@ -72,6 +72,11 @@ std::string expected_window(Recording const& recording, Interval const& whole) {
                      interval_text(whole));
 }
 
+std::string_view without_spaces(std::string_view text) {
+  auto const first = std::min(text.find_first_not_of(' '), text.size());
+  return text.substr(first, text.find_last_not_of(' ') + 1 - first);
+}
+
 std::string names_of_ranges(Recording const& recording) {
   std::set<std::string_view> names;
   for (auto const& range : recording.ranges) {
@@ -148,9 +153,16 @@ std::string list_of_causes() {
 
 std::vector<FailOn> parse_fail_on(std::string_view text) {
   std::vector<FailOn> conditions;
+  auto const whole = text;
   while (true) {
     auto const comma = text.find(',');
-    auto const part = text.substr(0, comma);
+    auto const part = without_spaces(text.substr(0, comma));
+    require(!part.empty(),
+            "'{}': expected a cause or 'any'{}",
+            whole,
+            comma != std::string_view::npos ? " before each comma"
+            : conditions.empty()            ? ""
+                                            : " after the last comma");
     auto const colon = part.find(':');
     auto const id = part.substr(0, colon);
     FailOn condition;

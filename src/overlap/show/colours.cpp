@@ -71,7 +71,8 @@ std::string_view colour_of(CallKind kind) noexcept {
                                                               "#d86aa8",
                                                               "#6b7d95",
                                                               "#8a7cd8",
-                                                              "#d86aa8"};
+                                                              "#d86aa8",
+                                                              "#e0568f"};
   return kColours[static_cast<std::size_t>(kind)];
 }
 

@@ -67,8 +67,9 @@ std::string title_of(Device const& device) {
 }
 
 std::string title_of(Recording const& recording, Stream const& stream) {
-  std::string out = fmt::format("stream {}", stream.number);
-  if (auto const name = recording.names[stream.name]; !name.empty() && name != out) {
+  auto out = recording.text_of_stream(stream);
+  if (auto const name = recording.names[stream.name];
+      !name.empty() && name != fmt::format("stream {}", stream.number)) {
     out += fmt::format(" ({})", printable(name));
   } else if (stream.type == StreamType::legacy) {
     out += " (legacy default)";

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include <array>
+#include <exception>
+#include <istream>
 #include <stdexcept>
 
 namespace msstream::overlap {
@@ -88,6 +90,49 @@ Summary summary_in(nlohmann::json const& report) {
   return summary;
 }
 
+/// Finds the schema of a report, and gives up at the first member that reports do not have.
+class SchemaFinder final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::string schema;
+
+  bool key(string_t& name) override {
+    is_schema_ = depth_ == 1 && name == "schema";
+    return depth_ > 1 || is_schema_ || name == "version" || name == "reports";
+  }
+  bool string(string_t& text) override {
+    if (is_schema_) {
+      schema = text;
+    }
+    return !is_schema_ && depth_ > 0;
+  }
+  bool start_object(std::size_t) override { return ++depth_ > 0; }
+  bool end_object() override { return --depth_ > 0; }
+  bool start_array(std::size_t) override { return depth_++ > 0; }
+  bool end_array() override { return --depth_ > 0; }
+  bool null() override { return depth_ > 0; }
+  bool boolean(bool) override { return depth_ > 0; }
+  bool number_integer(number_integer_t) override { return depth_ > 0; }
+  bool number_unsigned(number_unsigned_t) override { return depth_ > 0; }
+  bool number_float(number_float_t, string_t const&) override { return depth_ > 0; }
+  bool binary(binary_t&) override { return false; }
+  bool parse_error(std::size_t, std::string const&, nlohmann::json::exception const&) override {
+    return false;
+  }
+
+ private:
+  int depth_ = 0;
+  bool is_schema_ = false;
+};
+
+/// Returns the message of an error, without the number that the library for JSON puts before it.
+std::string_view message_of(std::exception const& error) {
+  std::string_view text = error.what();
+  auto const end = text.find("] ");
+  return text.starts_with("[json.exception.") && end != std::string_view::npos
+             ? text.substr(end + 2)
+             : text;
+}
+
 }  // namespace
 
 Summary summary_of(Explained const& explained) {
@@ -118,8 +163,10 @@ Summary summary_of(Explained const& explained) {
   return summary;
 }
 
-bool is_report_json(std::string_view begin) {
-  return begin.starts_with(fmt::format("{{\n \"schema\": \"{}\"", kReportSchema));
+bool is_report_json(std::istream& stream) {
+  SchemaFinder finder;
+  nlohmann::json::sax_parse(stream, &finder, nlohmann::json::input_format_t::json, false);
+  return finder.schema == kReportSchema;
 }
 
 std::vector<Summary> read_summaries(std::string_view json, std::string const& origin) {
@@ -138,7 +185,7 @@ std::vector<Summary> read_summaries(std::string_view json, std::string const& or
     }
     return summaries;
   } catch (std::exception const& error) {
-    throw std::runtime_error(fmt::format("{}: {}", origin, error.what()));
+    throw std::runtime_error(fmt::format("{}: {}", origin, message_of(error)));
   }
 }
 

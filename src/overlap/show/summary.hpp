@@ -6,6 +6,7 @@
 #include "overlap/show/work.hpp"
 
 #include <cstdint>
+#include <istream>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,8 +47,9 @@ struct Summary {
 
 [[nodiscard]] Summary summary_of(Explained const& explained);
 
-/// Returns whether a text begins as json_text() writes reports.
-[[nodiscard]] bool is_report_json(std::string_view begin);
+/// Returns whether a stream is a report in JSON, whoever laid it out; of other files, reads no more
+/// than their first member.
+[[nodiscard]] bool is_report_json(std::istream& stream);
 /// Reads the reports that json_text() wrote. Throws std::runtime_error that names `origin` and what
 /// is wrong: broken JSON, another schema or version, a missing member.
 [[nodiscard]] std::vector<Summary> read_summaries(std::string_view json, std::string const& origin);

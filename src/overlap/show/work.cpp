@@ -186,6 +186,17 @@ std::string advice_of(std::optional<WorkComparison::Steps> const& steps) {
 
 }  // namespace
 
+namespace {
+
+/// Returns a sum; the largest or smallest number if it does not fit.
+std::int64_t limited_sum(std::int64_t a, std::int64_t b) {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  return b > 0 && a > most - b ? most : b < 0 && a < least - b ? least : a + b;
+}
+
+}  // namespace
+
 WorkDone work_of(Explained const& explained) {
   auto const& [recording, report] = explained;
   std::vector<bool> reported(recording.devices.size());
@@ -203,7 +214,8 @@ WorkDone work_of(Explained const& explained) {
       ++work.graphs;
     } else if (activity.kind == ActivityKind::copy) {
       auto& bytes = work.copied[std::string(id_of(activity.direction))];
-      bytes = activity.bytes == kUnknown || bytes == kUnknown ? kUnknown : bytes + activity.bytes;
+      bool const is_known = activity.bytes != kUnknown && bytes != kUnknown;
+      bytes = is_known ? limited_sum(bytes, activity.bytes) : kUnknown;
     } else {
       by_name.resize(std::max<std::size_t>(by_name.size(), activity.name + 1));
       ++by_name[activity.name];
@@ -219,7 +231,7 @@ WorkDone work_of(Explained const& explained) {
     if (is_named && is_in(range.time, report.window)) {
       auto& ranges = work.ranges[without_numbers(recording.names[range.name])];
       ++ranges.count;
-      ranges.time += range.time.length();
+      ranges.time = limited_sum(ranges.time, range.time.length());
     }
   }
   return work;

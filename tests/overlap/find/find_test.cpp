@@ -350,5 +350,17 @@ TEST(CauseTest, ids_are_found_again) {
   EXPECT_EQ(cause_of("nothing"), std::nullopt);
 }
 
+TEST(FindTest, work_without_length_is_refused_with_its_time) {
+  HandMade program(1);
+  program.kernel(0, 99e12, 99e12 + 8, 99e12 + 8);
+  program.recording.sort();
+  try {
+    (void)find(program.recording);
+    FAIL() << "accepted";
+  } catch (std::invalid_argument const& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("is at 99000000000.008 ms and has no length"));
+  }
+}
+
 }  // namespace
 }  // namespace msstream::overlap

@@ -130,6 +130,24 @@ TEST(GainsTest, contexts_that_take_turns_are_named) {
   }
 }
 
+TEST(GainsTest, missing_types_of_streams_are_named) {
+  for (bool const has_types : {false, true}) {
+    HandMade program;
+    for (auto& stream : program.recording.streams) {
+      stream.type = has_types ? StreamType::non_blocking : StreamType::unknown;
+    }
+    for (int i = 0; i < 20; ++i) {
+      program.kernel(static_cast<Index>(i % 2), 10.0 * i - 300, 201.0 * i, 201.0 * i + 200);
+    }
+    auto const report = gains_report(program);
+    ASSERT_FALSE(report.findings.empty());
+    EXPECT_EQ(report.findings.front().cause, Cause::unknown);
+    bool const is_named =
+        report.findings.front().advice.find("Record the types of the streams") != std::string::npos;
+    EXPECT_EQ(is_named, !has_types);
+  }
+}
+
 /// The tool's own records of what it took do not tell how much slower each launch was. The window
 /// begins behind the first one.
 TEST(GainsTest, recorded_launches_are_counted_in_a_note) {
@@ -161,6 +179,57 @@ TEST(GainsTest, activities_at_once_in_one_stream_have_a_note) {
     });
     EXPECT_EQ(is_noted, begin < 200);
   }
+}
+
+/// A file that was merged twice has each event twice.
+TEST(GainsTest, short_activities_at_once_in_one_stream_have_a_note_without_calls_too) {
+  for (bool const is_twice : {true, false}) {
+    for (bool const has_calls : {true, false}) {
+      HandMade program(1);
+      for (int i = 0; i < 20; ++i) {
+        double const start = 20.0 * i;
+        program.kernel(0, start, start + 5, start + 9);
+        if (is_twice) {
+          program.kernel(0, start, start + 5, start + 9);
+        }
+      }
+      if (!has_calls) {
+        program.recording.calls.clear();
+        for (auto& activity : program.recording.activities) {
+          activity.call = kNone;
+        }
+      }
+      auto const report = gains_report(program);
+      bool const is_noted = std::ranges::any_of(report.notes, [](std::string const& text) {
+        return text.starts_with("20 activities began before the work ahead");
+      });
+      EXPECT_EQ(is_noted, is_twice) << has_calls;
+    }
+  }
+}
+
+TEST(GainsTest, times_near_the_largest_are_explained) {
+  HandMade program(1);
+  for (auto const end : {1.0, 4e15}) {
+    program.kernel(0, 0, end - 1, end);
+  }
+  auto const report = gains_report(program);
+  EXPECT_THAT(report.notes, Contains(HasSubstr("(100%) cannot be explained")));
+}
+
+TEST(GainsTest, streams_with_one_number_are_told_apart_by_their_contexts) {
+  HandMade program;
+  auto& streams = program.recording.streams;
+  streams[0].number = streams[1].number = 7;
+  streams[1].context = 2;
+  for (int i = 0; i < 20; ++i) {
+    program.kernel(static_cast<Index>(i % 2), 10.0 * i - 300, 201.0 * i, 201.0 * i + 200);
+  }
+  auto const report = gains_report(program);
+  ASSERT_FALSE(report.findings.empty());
+  auto const& text = report.findings.front().evidence.front().text;
+  EXPECT_THAT(text, HasSubstr("on stream 7 of context 1"));
+  EXPECT_THAT(text, HasSubstr("on stream 7 of context 2"));
 }
 
 TEST(GainsTest, the_start_of_a_program_is_noted) {

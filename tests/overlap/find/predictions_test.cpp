@@ -114,6 +114,31 @@ TEST(PredictionsTest, what_was_recorded_at_once_can_run_at_once) {
             static_cast<double>(window.length()));
 }
 
+/// Three wide kernels at once, which were recorded as fast as alone, and pageable copies before
+/// them.
+TEST(PredictionsTest, kernels_that_were_recorded_at_once_are_replayed_at_once) {
+  for (bool const is_fast : {true, false}) {
+    HandMade program(4);
+    program.recording.shapes[0] = {.grid = {264, 1, 1}, .block = {256, 1, 1}};
+    auto& names = program.recording.names;
+    auto const kernel = [&](Index stream, double issued, double begin, double end) {
+      auto const made = program.kernel(stream, issued, begin, end);
+      program.recording.activities[made].name = names.id_of("wide");
+    };
+    double const slow = is_fast ? 200 : 600;
+    kernel(1, -250, -230, -30);
+    for (int i = 0; i < 20; ++i) {
+      double const start = 1'000.0 * i;
+      for (Index stream = 1; stream < 4; ++stream) {
+        kernel(stream, start + 3 * stream, start + 10, start + 10 + slow);
+      }
+      program.call(CallKind::synchronize, start + 14, start + 15 + slow);
+    }
+    program.recording.sort();
+    EXPECT_NEAR(share_replayed(program.recording), 1, 0.02) << is_fast;
+  }
+}
+
 /// Replicas launch graphs of one number at once, the nodes of each in turn with those of others.
 TEST(PredictionsTest, graphs_at_once_do_not_wait_for_each_other_in_a_replay) {
   TraceBuilder program;

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/read/written_files.hpp"
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
 namespace msstream::overlap {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::trace_of;
@@ -261,6 +267,60 @@ TEST_F(KinetoTest, fields_of_msstreams_recorder_are_read) {
   EXPECT_EQ(recording.event_records[0].stream, recording.activities[1].stream);
   EXPECT_EQ(recording.ranges.at(0).kind, RangeKind::nvtx);
   EXPECT_EQ(recording.names[recording.ranges[0].domain], "mine");
+}
+
+TEST_F(KinetoTest, unknown_versions_are_noted) {
+  constexpr auto kWork =
+      R"({"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"stream": 7}})";
+  for (auto const& [head, note] :
+       {std::pair(R"("schemaVersion": 1, )", ""),
+        std::pair(R"("schemaVersion": 2, )", "version 2 of Kineto's schema"),
+        std::pair(R"("msstream_overlap": {"version": 1}, )", ""),
+        std::pair(R"("msstream_overlap": {"version": 9}, )", "version 9 of msstream-overlap's")}) {
+    auto const recording = read_one(trace_of(kWork, head));
+    bool const is_noted = std::ranges::any_of(recording.notes, [](std::string const& text) {
+      return text.find("this program reads version 1") != std::string::npos;
+    });
+    EXPECT_EQ(is_noted, !std::string_view(note).empty()) << head;
+    if (is_noted) {
+      EXPECT_THAT(recording.notes, Contains(HasSubstr(note)));
+    }
+  }
+}
+
+TEST_F(KinetoTest, an_error_tells_what_was_left_out) {
+  auto const why = refusal(write(trace_of(R"(
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": "x", "dur": 1, "args": {"stream": 7}},
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 5, "dur": "x", "args": {"stream": 7}},
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 5, "dur": -2, "args": {"stream": 7}},
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 5, "dur": -2, "args": {"stream": 7}},
+    {"ph": "B", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 5})")));
+  EXPECT_THAT(why, HasSubstr("1 event without a time"));
+  EXPECT_THAT(why, HasSubstr("1 event whose duration is no number"));
+  EXPECT_THAT(why, HasSubstr("2 events that end before they begin"));
+  EXPECT_THAT(why, HasSubstr("1 pair of begin and end events"));
+}
+
+/// A name that was cut in the middle of a character has half a pair of surrogates.
+TEST_F(KinetoTest, half_a_pair_of_surrogates_is_replaced) {
+  auto const name_of = [this](std::string const& written) {
+    auto const recording =
+        read_one(trace_of(R"({"ph": "X", "cat": "kernel", "name": ")" + written +
+                          R"(", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"stream": 7}})"));
+    return std::string(recording.names[recording.activities.at(0).name]);
+  };
+  EXPECT_EQ(name_of(R"(a\ud83d\ude00b)"),
+            "a\xF0\x9F\x98\x80"
+            "b");
+  EXPECT_EQ(name_of(R"(a\ud83d)"), "a\xEF\xBF\xBD");
+  EXPECT_EQ(name_of(R"(\ud83dx)"), "\xEF\xBF\xBDx");
+  EXPECT_EQ(name_of(R"(\ud83d\n\u0041)"), "\xEF\xBF\xBD\nA");
+  EXPECT_EQ(name_of(R"(\ud83d\ud83d\ude00)"), "\xEF\xBF\xBD\xF0\x9F\x98\x80");
+  EXPECT_EQ(name_of(R"(\ude00\u00e9)"), "\xEF\xBF\xBD\xC3\xA9");
+  EXPECT_EQ(name_of(R"(\"\\\/\b\f\n\r\t)"), "\"\\/\b\f\n\r\t");
+  EXPECT_THAT(refusal(write(R"({"traceEvents": ["\x"]})")), HasSubstr("Invalid escape"));
+  EXPECT_THAT(refusal(write(R"({"traceEvents": ["\u00g0"]})")), HasSubstr("broken JSON"));
+  EXPECT_THAT(refusal(write(R"({"traceEvents": ["\ud83d)")), HasSubstr("truncated JSON"));
 }
 
 TEST_F(KinetoTest, the_source_is_the_tool_that_recorded_and_its_notes_are_read) {

@@ -4,8 +4,10 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace msstream::overlap {
 namespace {
@@ -146,6 +148,82 @@ TEST_F(NsightTest, missing_columns_are_noted) {
   EXPECT_EQ(recordings[0].shapes.at(0).registers_per_thread, kUnknown);
   EXPECT_THAT(recordings[0].notes, Contains(HasSubstr("registersPerThread")));
   EXPECT_FALSE(recordings[0].has_calls);
+}
+
+TEST_F(NsightTest, unknown_versions_of_the_schema_are_noted) {
+  struct Case {
+    std::string version;
+    std::string note;
+  };
+  for (auto const& [version, note] : {Case{"3.24.14", ""},
+                                      Case{"4.0.0", "version 4.0.0 of the schema"},
+                                      Case{"", "no version"}}) {
+    auto const row = version.empty() ? ""
+                                     : "INSERT INTO META_DATA_EXPORT VALUES "
+                                       "('EXPORT_SCHEMA_VERSION', '" +
+                                           version + "');";
+    auto const recordings = read(database(std::string(kHead) + kWork + row));
+    auto const& notes = recordings.at(0).notes;
+    bool const is_noted = std::ranges::any_of(notes, [](std::string const& text) {
+      return text.find("of the schema") != std::string::npos ||
+             text.find("of its schema") != std::string::npos;
+    });
+    EXPECT_EQ(is_noted, !note.empty()) << version;
+    if (!note.empty()) {
+      EXPECT_THAT(notes, Contains(HasSubstr(note)));
+    }
+  }
+}
+
+TEST_F(NsightTest, work_without_times_or_places_is_refused_with_the_column) {
+  for (std::string const column : {"start", "end", "deviceId", "streamId"}) {
+    EXPECT_THAT(
+        refusal(database(std::string(kHead) + kWork +
+                         "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN \"" + column + "\";")),
+        HasSubstr("CUPTI_ACTIVITY_KIND_KERNEL has no column " + column));
+  }
+}
+
+TEST_F(NsightTest, other_missing_columns_are_noted_by_name) {
+  for (auto const& [table, column] : {std::pair("KERNEL", "correlationId"),
+                                      std::pair("MEMCPY", "copyKind"),
+                                      std::pair("RUNTIME", "nameId")}) {
+    auto const recordings =
+        read(database(std::string(kHead) + kWork + "ALTER TABLE CUPTI_ACTIVITY_KIND_" + table +
+                      " DROP COLUMN " + column + ";"));
+    EXPECT_THAT(recordings.at(0).notes,
+                Contains(HasSubstr(std::string(table) + " has no column " + column)));
+  }
+  auto const without_names = read(database(std::string(kHead) + kWork + "DROP TABLE StringIds;"));
+  EXPECT_THAT(without_names.at(0).notes, Contains(HasSubstr("no table StringIds")));
+}
+
+TEST_F(NsightTest, texts_in_place_of_numbers_are_left_out_and_counted) {
+  auto const recordings =
+      read(database(std::string(kHead) + kWork +
+                    "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'abc' WHERE streamId = 7;"));
+  EXPECT_EQ(recordings.at(0).activities.size(), 1U);
+  EXPECT_THAT(recordings[0].notes,
+              Contains(HasSubstr("the first one in CUPTI_ACTIVITY_KIND_KERNEL.start")));
+  auto const why = refusal(database(std::string(kHead) + kWork +
+                                    "DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY;"
+                                    "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'abc';"));
+  EXPECT_THAT(why, HasSubstr("3 rows without a time were left out"));
+  EXPECT_THAT(why, HasSubstr("CUPTI_ACTIVITY_KIND_KERNEL.start"));
+}
+
+TEST_F(NsightTest, processes_on_one_device_are_noted) {
+  for (bool const is_shared : {true, false}) {
+    auto const recordings =
+        read(database(std::string(kHead) + kWork +
+                      (is_shared ? "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 0;" : "")));
+    ASSERT_EQ(recordings.size(), 2U);
+    bool const is_noted = std::ranges::any_of(recordings[1].notes, [](std::string const& text) {
+      return text.find("2 processes of the file work on a GPU with the number 0") !=
+             std::string::npos;
+    });
+    EXPECT_EQ(is_noted, is_shared);
+  }
 }
 
 TEST_F(NsightTest, other_databases_are_refused_by_name) {

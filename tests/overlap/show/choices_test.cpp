@@ -109,8 +109,12 @@ TEST(OverlapChoices, conditions_meet_findings) {
       refusal_of([] { (void)parse_fail_on("any,host-busy:2"); }),
       "'host-busy:2': expected a share of the window from 0 to 1 after the colon, such as 0.05 "
       "or 5%");
-  EXPECT_THAT(refusal_of([] { (void)parse_fail_on("host-busy,"); }),
-              HasSubstr("there is no cause"));
+  EXPECT_EQ(failures(" copy-engine , any:20% ").size(), 1U);
+  EXPECT_EQ(refusal_of([] { (void)parse_fail_on("host-busy,"); }),
+            "'host-busy,': expected a cause or 'any' after the last comma");
+  EXPECT_EQ(refusal_of([] { (void)parse_fail_on("any,,host-busy"); }),
+            "'any,,host-busy': expected a cause or 'any' before each comma");
+  EXPECT_EQ(refusal_of([] { (void)parse_fail_on(" "); }), "' ': expected a cause or 'any'");
 }
 
 TEST(OverlapChoices, one_device_keeps_its_findings_alone) {

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -148,6 +150,28 @@ TEST(OverlapWork, reports_of_older_versions_have_no_counts) {
   auto const work = compare_work(std::nullopt, ten_steps());
   EXPECT_EQ(work.verdict, Verdict::unknown);
   EXPECT_THAT(work.text, HasSubstr("older version"));
+}
+
+TEST(OverlapWork, bytes_that_are_too_many_to_count_are_the_most_that_can_be) {
+  Example example;
+  std::size_t copies = 0;
+  for (auto& activity : example.recording.activities) {
+    if (activity.kind == ActivityKind::copy) {
+      activity.bytes = std::numeric_limits<std::int64_t>::max() - 1;
+      ++copies;
+    }
+  }
+  ASSERT_GT(copies, 0U);
+  auto const more = example.recording.activities;
+  for (auto const& activity : more) {
+    if (activity.kind == ActivityKind::copy) {
+      example.recording.activities.push_back(activity);
+    }
+  }
+  auto const work = work_of(example.explained());
+  for (auto const& [direction, bytes] : work.copied) {
+    EXPECT_EQ(bytes, std::numeric_limits<std::int64_t>::max()) << direction;
+  }
 }
 
 TEST(OverlapWork, comparisons_say_it_in_both_forms) {

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <filesystem>
@@ -25,6 +26,7 @@ using msstream::testing::Words;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 /// Returns a trace of kernels of 10 us, each launched `gap_us` after the one before: the host
 /// does something else in between.
@@ -134,6 +136,55 @@ TEST_F(OverlapTool, a_comparison_reads_recordings_and_reports) {
   EXPECT_THAT(msstream::testing::read_all(path("c.html")), HasSubstr("Equal: 20 kernels"));
   expect_refusal({"--compare", slow_, fast_, "--svg", path("c.svg")}, "--svg");
   expect_refusal({"--compare", slow_, fast_, "--fail-on", "any"}, "--fail-on");
+}
+
+/// Other programs lay JSON out in their own way, some with sorted members.
+TEST_F(OverlapTool, reports_of_another_layout_are_compared) {
+  EXPECT_EQ(run({slow_, "--quiet", "--json", path("slow.report")}).status, 0);
+  auto const report = nlohmann::json::parse(msstream::testing::read_all(path("slow.report")));
+  for (int const indent : {-1, 2, 4}) {
+    // The library's objects are sorted: "reports" comes before "schema".
+    auto const laid_out = write("laid_out.json", report.dump(indent));
+    auto const ended = run({"--compare", laid_out, fast_});
+    EXPECT_EQ(ended.status, 0) << indent << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("x as fast"));
+  }
+  auto other = report;
+  other["reports"][0].erase("window");
+  auto const ended = run({"--compare", write("other.json", other.dump()), fast_});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("window"));
+  EXPECT_THAT(ended.err, Not(HasSubstr("json.exception")));
+}
+
+TEST_F(OverlapTool, a_comparison_of_reports_has_the_choices_that_they_allow) {
+  EXPECT_EQ(run({slow_, "--quiet", "--json", path("a.report")}).status, 0);
+  EXPECT_EQ(run({fast_, "--quiet", "--json", path("b.report")}).status, 0);
+  Words const both{"--compare", path("a.report"), path("b.report")};
+  auto const with = [&](Words const& more) {
+    auto arguments = both;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  expect_refusal(with({"--window", "1ms:2ms"}), "is a report, whose window");
+  expect_refusal(with({"--device", "9"}), "it has: 0");
+  expect_refusal(with({"--rank", "7"}), "--rank 7: the ranks are: 0");
+  for (Words const& choice : {Words{"--device", "0"}, Words{"--rank", "0"}}) {
+    auto const ended = run(with(choice));
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("x as fast"));
+  }
+}
+
+TEST_F(OverlapTool, a_hyphen_stands_for_the_standard_output) {
+  EXPECT_EQ(run({slow_, "--quiet", "--json", path("a.json")}).status, 0);
+  auto const ended = run({slow_, "--json", "-"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(ended.out, msstream::testing::read_all(path("a.json")));
+  auto const comparison = run({"--compare", slow_, fast_, "--json", "-"});
+  EXPECT_THAT(comparison.out, StartsWith("{"));
+  expect_refusal({slow_, "--json", "-", "--html", "-"}, "--html -: --json writes to");
+  expect_refusal({"-"}, "the standard input cannot be read");
 }
 
 TEST_F(OverlapTool, causes_are_listed_and_explained) {

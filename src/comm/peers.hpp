@@ -55,7 +55,6 @@ class Peers {
   virtual void leave() = 0;
 
   [[nodiscard]] virtual bool has_failed() = 0;
-  [[nodiscard]] virtual bool is_own_loss() = 0;
   /// Throws the failure, if there is one. `issued` is the collective that is about to be issued, or
   /// null.
   virtual void rethrow_failure(Part const* issued) = 0;

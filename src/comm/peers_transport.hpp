@@ -27,7 +27,7 @@ class PeersTransport : public Transport {
   }
   void rethrow_failure(Part const* issued) final { peers_->rethrow_failure(issued); }
   [[nodiscard]] bool has_failure_to_tell() final {
-    return peers_->has_failed() && (has_own_error_.load() || !peers_->is_own_loss());
+    return peers_->has_failed() && !is_told_by_exception_.load();
   }
   [[nodiscard]] std::chrono::nanoseconds watch_interval() const noexcept final {
     return std::clamp<std::chrono::nanoseconds>(
@@ -42,6 +42,7 @@ class PeersTransport : public Transport {
     }
   }
   void tell_abandoned() noexcept {
+    is_told_by_exception_.store(true);
     try {
       peers_->lose(peers_->rank(), "an exception has ended its communicator");
     } catch (...) {  // NOLINT(bugprone-empty-catch): the other ranks notice by themselves
@@ -50,8 +51,9 @@ class PeersTransport : public Transport {
 
   std::shared_ptr<PeersOfRank> const peers_;
   std::chrono::nanoseconds const timeout_;
-  /// Whether the failure is an error of this rank that no exception has told.
-  std::atomic<bool> has_own_error_{false};
+  /// Whether an exception on this rank has told what its failure is about. That another rank has
+  /// named this one as lost is no such case.
+  std::atomic<bool> is_told_by_exception_{false};
 };
 
 }  // namespace msstream::comm::detail

@@ -172,10 +172,6 @@ class ProcessPeers final : public PeersOfProcesses {
   }
 
   [[nodiscard]] bool has_failed() override { return has_failed_.load(std::memory_order_acquire); }
-  [[nodiscard]] bool is_own_loss() override {
-    std::lock_guard const guard(mutex_);
-    return lost_rank_ == rank_;
-  }
   void rethrow_failure(Part const* issued) override {
     if (!has_failed()) {
       return;

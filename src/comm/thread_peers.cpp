@@ -29,7 +29,6 @@ class ThreadPeers final : public Peers {
   void lose(int rank, std::string const& why) override { place_->lose(rank, why); }
   void leave() override { place_->leave(rank_); }
   [[nodiscard]] bool has_failed() override { return place_->has_failed(); }
-  [[nodiscard]] bool is_own_loss() override { return place_->is_own_loss(rank_); }
   void rethrow_failure(Part const* issued) override { place_->rethrow_failure(rank_, issued); }
 
  private:

@@ -27,8 +27,11 @@ struct ShardedTablesOptions {
   std::int64_t most_samples;
   std::uint64_t seed = 0;  ///< of the first values: see ParametersOptions
   /// mean, as DataParallel has it: the gradient of a row is the sum over the samples of all ranks,
-  /// divided by the number of ranks. Or sum.
+  /// divided by the number of parts of a batch. Or sum.
   comm::Reduction reduction = comm::Reduction::mean;
+  /// The parts of a batch: DataParallel::parts() or HalfBatches::parts(), if the step has several
+  /// losses a rank. 0 stands for one a rank.
+  int parts = 0;
   /// How ids out of range and bags with invalid offsets are reported: drop, or trap.
   ops::OutOfRange out_of_range = ops::OutOfRange::drop;
 };

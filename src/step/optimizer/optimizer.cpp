@@ -148,6 +148,10 @@ ops::OptimizerRule const& Optimizer<AnyRuntime>::rule() const noexcept {
   return state_->rule();
 }
 
+void Optimizer<AnyRuntime>::note_elsewhere(std::string name) {
+  state_->note_elsewhere(std::move(name));
+}
+
 bool Optimizer<AnyRuntime>::judges_all_gradients() const noexcept {
   return state_->judges_all_gradients();
 }

@@ -259,10 +259,12 @@ class Optimizer<detail::AnyRuntime>::State {
       detail::require_matches(options_.may_lack_gradient, [&](auto const& visit) {
         owned_->for_each([&](auto const& parameter) { visit(parameter.name); });
         stores_.for_each([&](auto const& name, AnyTensor const&, bool) { visit(name); });
+        std::ranges::for_each(elsewhere_, visit);
       });
       patterns_match_ = true;
     }
   }
+  void note_elsewhere(std::string name) { elsewhere_.push_back(std::move(name)); }
   [[nodiscard]] detail::ParameterStores const& stores() const noexcept { return stores_; }
   [[nodiscard]] OwnedParameters const& owned() const noexcept { return *owned_; }
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rules_.stated(); }
@@ -493,6 +495,7 @@ class Optimizer<detail::AnyRuntime>::State {
   /// The optimizer's parameters and tables. Shared with the tapes whose gradients were applied.
   std::shared_ptr<OwnedParameters> owned_ = std::make_shared<OwnedParameters>();
   bool checked_ = false;
+  std::vector<std::string> elsewhere_;   ///< the names of tables that are on other ranks
   bool mutable patterns_match_ = false;  ///< whether all patterns have matched before
   /// The micro-batches since the last update. Shared with the lists of checkpoints.
   std::shared_ptr<detail::MicroBatches> micro_batches_ =

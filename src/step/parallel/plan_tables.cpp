@@ -33,14 +33,21 @@ struct Load {
   }
 };
 
+/// Returns the product of numbers of at least 0, or a number beyond all memory if it is larger.
+[[nodiscard]] std::int64_t product(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kBeyondMemory = std::int64_t{1} << 56U;
+  std::int64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? kBeyondMemory : std::min(result, kBeyondMemory);
+}
+
 [[nodiscard]] Load load_of(TableSpec const& table,
                            std::int64_t rows,
                            std::int64_t columns,
                            PlanTablesOptions const& options) {
   auto const element = static_cast<std::int64_t>(bytes_of(table.dtype));
-  return {
-      rows * (columns * (element + options.state_bytes_per_element) + options.state_bytes_per_row),
-      table.hotness * columns * element};
+  auto const of_row =
+      product(columns, element + options.state_bytes_per_element) + options.state_bytes_per_row;
+  return {product(rows, of_row), product(table.hotness, columns * element)};
 }
 
 [[nodiscard]] Load load_of(TableSpec const& table, PlanTablesOptions const& options) {
@@ -229,6 +236,10 @@ TablePlan plan_tables(std::vector<TableSpec> const& tables,
                       PlanTablesOptions const& options) {
   require_tables(tables);
   require(ranks >= 1, "plan_tables: {} ranks; expected at least 1", ranks);
+  require(options.state_bytes_per_element >= 0 && options.state_bytes_per_row >= 0,
+          "plan_tables: a state of {} bytes an element and {} a row; expected at least 0 of each",
+          options.state_bytes_per_element,
+          options.state_bytes_per_row);
   for (auto const& at : options.fixed) {
     auto const table = std::ranges::find(tables, at.table, &TableSpec::name);
     require(table != tables.end(), "plan_tables: a fixed placement of '{}', no table", at.table);

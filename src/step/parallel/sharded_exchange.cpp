@@ -161,7 +161,10 @@ ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> co
       {},
       issued_at);
   auto const offsets = ops::detail::lengths_to_offsets(lengths.any(), {}, issued_at);
-  TensorOf<std::int64_t> const ids(device_, {ranks() * message.capacity});
+  // The bits of the gradient of a row may depend on the room for ids, and replicated tables must
+  // move equally on all ranks.
+  auto const room = replicated_ ? layout_.most_ids : message.capacity;
+  TensorOf<std::int64_t> const ids(device_, {ranks() * room});
   issue(
       "received_ids",
       reads(messages, offsets),

@@ -124,6 +124,7 @@ void ShardedTablesState::send_back(AnyTape& tape,
   if (ids.divisors) {
     read.add(*ids.divisors);
   }
+  auto const parts = options_.parts == 0 ? ranks() : options_.parts;
   bool const is_mean = options_.reduction == comm::Reduction::mean;
   kernels::SpreadColumnsArgs const args{.gradient = gradient.data(),
                                         .rows = ids.samples,
@@ -135,7 +136,7 @@ void ShardedTablesState::send_back(AnyTape& tape,
                                         .sources = gradient_sources_,
                                         .divisor_tables = divisor_tables_,
                                         .divisors = ids.divisors ? ids.divisors->data() : nullptr,
-                                        .scale = is_mean ? 1 / static_cast<float>(ranks()) : 1.0F,
+                                        .scale = is_mean ? 1 / static_cast<float>(parts) : 1.0F,
                                         .messages = sent.data(),
                                         .stride = stride};
   issue(

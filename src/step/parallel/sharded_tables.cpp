@@ -13,6 +13,8 @@
 #include <fmt/ranges.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -43,9 +45,14 @@ namespace {
 }
 
 [[nodiscard]] ShardedTablesOptions const& checked(ShardedTablesOptions const& options) {
-  require(options.most_samples >= 1,
-          "ShardedTables: most_samples of {}; expected at least 1",
-          options.most_samples);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  require(options.most_samples >= 1 && options.most_samples <= kMost,
+          "ShardedTables: most_samples of {}; expected 1 to {}",
+          options.most_samples,
+          kMost);
+  require(options.parts >= 0,
+          "ShardedTables: {} parts of a batch; expected at least 1, or 0 for one a rank",
+          options.parts);
   require(options.reduction == comm::Reduction::mean || options.reduction == comm::Reduction::sum,
           "ShardedTables: the {} of gradients; expected mean or sum",
           name_of(options.reduction));
@@ -60,10 +67,13 @@ namespace {
 [[nodiscard]] std::string list_of(std::vector<TableSpec> const& tables,
                                   TablePlan const& plan,
                                   ShardedTablesOptions const& options) {
-  auto text = fmt::format("the {} of the gradients of at most {} samples, seed {}",
-                          name_of(options.reduction),
-                          options.most_samples,
-                          options.seed);
+  auto text =
+      fmt::format("the {} of the gradients of at most {} samples in {} parts, seed {}, ids {}",
+                  name_of(options.reduction),
+                  options.most_samples,
+                  options.parts,
+                  options.seed,
+                  options.out_of_range == ops::OutOfRange::drop ? "dropped" : "trapped");
   for (std::size_t i = 0; i < tables.size(); ++i) {
     auto const& table = tables[i];
     text += fmt::format("\nthe table '{}', {} [{}, {}], pooling {}, hotness {}, {}, {} on [{}]",
@@ -228,6 +238,9 @@ void AnyShardedTables::add_to(Optimizer<AnyRuntime>& optimizer,
           "ShardedTables: an optimizer with clip_norm or skip_non_finite, and {} ranks, of which "
           "each has the gradients of its parts; expected one without",
           state_->plan().ranks);
+  for (auto const& table : state_->tables()) {
+    optimizer.note_elsewhere(table.name);
+  }
   for (auto const& part : state_->parts()) {
     optimizer.add_table(state_->tables()[part.block.table].name, part.weights, group, issued_at);
   }

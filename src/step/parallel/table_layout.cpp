@@ -58,6 +58,7 @@ void TableLayout::make_blocks(std::vector<TableSpec> const& tables, TablePlan co
 }
 
 void TableLayout::make_messages(std::vector<TableSpec> const& tables, std::int64_t most_bags) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   std::vector<std::int64_t> first_hotness;
   std::int64_t sum = 0;
   for (auto const& table : tables) {
@@ -80,9 +81,16 @@ void TableLayout::make_messages(std::vector<TableSpec> const& tables, std::int64
     std::int64_t capacity = 0;
     for (auto const t : of_tables) {
       slots.push_back(slot_of(t));
+      // At most 2^62, and then the loop ends.
       capacity += tables[t].hotness * most_bags;
+      require(capacity <= kMost,
+              "ShardedTables: {} ids in a message, with most_samples {}; expected at most {}",
+              capacity,
+              most_bags,
+              kMost);
     }
     auto const count = static_cast<std::int64_t>(of_tables.size());
+    most_ids = std::max(most_ids, capacity);
     messages.push_back({first, count, capacity});
     message_stride = std::max(message_stride, count * most_bags + 1 + capacity);
   };
@@ -96,9 +104,8 @@ void TableLayout::make_messages(std::vector<TableSpec> const& tables, std::int64
   if (!replicated.empty()) {
     add_message(replicated);
   }
-  auto const most = std::numeric_limits<std::int32_t>::max();
   require(
-      message_stride <= most / static_cast<std::int64_t>(ranks.size()),
+      message_stride <= kMost / static_cast<std::int64_t>(ranks.size()),
       "ShardedTables: messages of {} numbers between {} ranks; expected less than 2^31 together",
       message_stride,
       ranks.size());

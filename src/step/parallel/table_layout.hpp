@@ -44,6 +44,7 @@ struct TableLayout {
   std::int64_t widest = 0;           ///< the largest divided_width of a rank
   std::int64_t widest_gradient = 0;  ///< the largest width of a rank
   std::int64_t message_stride = 0;   ///< the numbers of the largest message of ids
+  std::int64_t most_ids = 0;         ///< the largest capacity of a message
 
   /// The messages of ids to all ranks, and one more with the replicated tables for the rank itself
   /// if there are any.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/json_writer.hpp"
+
 #include <msstream/base/detail/require.hpp>
 #include <msstream/base/format.hpp>
 #include <msstream/step/table_plan.hpp>
@@ -20,14 +22,19 @@ namespace {
 void require_spec(TableSpec const& table) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   require(table.rows >= 1 && table.width >= 1 && table.width <= kMost,
-          "table '{}': {} rows of width {}; expected at least 1 of each",
+          "table '{}': {} rows of width {}; expected at least 1 row, and a width of 1 to {}",
           table.name,
           table.rows,
-          table.width);
+          table.width,
+          kMost);
   require(table.hotness >= 1 && table.hotness <= kMost,
-          "table '{}': a hotness of {}; expected at least 1",
+          "table '{}': a hotness of {}; expected 1 to {}",
           table.name,
-          table.hotness);
+          table.hotness,
+          kMost);
+  require(detail::is_utf8(table.name) && table.name.find_first_of("*?") == std::string::npos,
+          "table '{}': expected a name in UTF-8, without * and ?, which patterns have",
+          table.name);
   require(table.pooling != ops::Pooling::none,
           "table '{}': Pooling::none; expected a pooling of bags",
           table.name);

@@ -38,9 +38,12 @@ TEST(TablePlans, wrong_tables_are_refused_by_name) {
       {[](auto& specs) { specs.clear(); }, "0 tables; expected at least one"},
       {[](auto& specs) { specs[1].name = ""; }, "table 1 has an empty name"},
       {[](auto& specs) { specs[1].name = "users"; }, "two tables have the name 'users'"},
+      {[](auto& specs) { specs[1].name = "item*"; }, "table 'item*': expected a name in UTF-8"},
+      {[](auto& specs) { specs[1].name = "\xFF"; }, "expected a name in UTF-8, without * and ?"},
       {[](auto& specs) { specs[1].rows = 0; }, "table 'items': 0 rows of width 3"},
       {[](auto& specs) { specs[0].width = -1; }, "table 'users': 6 rows of width -1"},
       {[](auto& specs) { specs[0].hotness = 0; }, "table 'users': a hotness of 0"},
+      {[](auto& specs) { specs[0].hotness = 3'000'000'000; }, "expected 1 to 2147483647"},
       {[](auto& specs) { specs[0].pooling = ops::Pooling::none; }, "'users': Pooling::none"},
       {[](auto& specs) { specs[0].dtype = DType::int32; }, "table 'users': elements of int32"}};
   for (auto const& wrong : wrongs) {
@@ -109,6 +112,9 @@ TYPED_TEST(ShardedTablesInput, ranks_that_differ_all_get_the_first_difference) {
       {[](auto& specs, auto&, auto&) { specs[0].initializer = init::zeros(); }, "constant(0)"},
       {[](auto&, auto& options, auto&) { options.most_samples = 5; }, "at most 5 samples"},
       {[](auto&, auto& options, auto&) { options.seed = 5; }, "seed 5"},
+      {[](auto&, auto& options, auto&) { options.parts = 2; }, "in 2 parts"},
+      {[](auto&, auto& options, auto&) { options.out_of_range = ops::OutOfRange::trap; },
+       "ids trapped"},
       {[](auto&, auto&, auto& plan) { plan.tables[0].ranks = {1}; }, "table_wise on [1]"}};
   on_ranks<R>(2, [&](Rank<R> const& rank) {
     for (auto const& difference : differences) {
@@ -138,7 +144,8 @@ TYPED_TEST(ShardedTablesInput, wrong_options_and_bags_are_refused_and_tables_sta
       return message_of<std::invalid_argument>(
           [&] { ShardedTables<R>(specs, rank.communicator, options, plan); });
     };
-    EXPECT_THAT(refused({.most_samples = 0}), HasSubstr("most_samples of 0; expected at least 1"));
+    EXPECT_THAT(refused({.most_samples = 0}), HasSubstr("most_samples of 0; expected 1 to "));
+    EXPECT_THAT(refused({.most_samples = 1, .parts = -1}), HasSubstr("-1 parts of a batch"));
     EXPECT_THAT(refused({.most_samples = 1, .reduction = comm::Reduction::max}),
                 HasSubstr("the max of gradients; expected mean or sum"));
     EXPECT_THAT(refused({.most_samples = 1, .out_of_range = ops::OutOfRange::count}),
@@ -175,6 +182,15 @@ TYPED_TEST(ShardedTablesInput, wrong_options_and_bags_are_refused_and_tables_sta
       EXPECT_THAT(message_of<std::invalid_argument>([&] { tables.add_to(*optimizer); }),
                   HasSubstr("clip_norm or skip_non_finite, and 2 ranks"));
     }
+
+    // Each rank has one of the two tables, and patterns name both.
+    Optimizer<R> lacks(rank.device,
+                       {.kind = ops::OptimizerKind::adam, .learning_rate = 0},
+                       {.may_lack_gradient = {"users", "items"}});
+    tables.add_to(lacks);
+    GradientTape<R> tape(rank.device);
+    tape.backward(ops::sum(tape, tables.lookup(tape, bags(9, 3))));
+    lacks.step(tape);
 
     auto const two = tables.exchange(bags(6, 2));
     auto const three = tables.exchange(bags(9, 3));

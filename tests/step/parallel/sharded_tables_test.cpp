@@ -257,6 +257,18 @@ TYPED_TEST(ShardedTablesTest, gradients_are_averaged_over_the_ranks) {
   }
 }
 
+TYPED_TEST(ShardedTablesTest, gradients_are_averaged_over_the_parts_of_a_batch) {
+  constexpr int kParts = 4;
+  auto const expected = trained_whole<TypeParam>({.scale = 1.0F / kParts});
+  for (int const ranks : {1, 2}) {
+    expect_as_whole<TypeParam>(trained_in_parts<TypeParam>(ranks,
+                                                           {.shardings = {Sharding::table_wise},
+                                                            .reduction = comm::Reduction::mean,
+                                                            .parts = kParts}),
+                               expected);
+  }
+}
+
 TYPED_TEST(ShardedTablesTest, maxima_have_the_bits_of_one_rank) {
   for (bool const is_fixed : {false, true}) {
     HowShards how{.is_fixed = is_fixed, .is_largest = true};

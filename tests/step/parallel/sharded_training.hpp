@@ -33,6 +33,7 @@ struct HowShards {
   bool is_captured = false;
   bool is_ahead = false;  ///< the ids of the next step are exchanged before the update
   comm::Reduction reduction = comm::Reduction::sum;
+  int parts = 0;            ///< of a batch, for the mean
   float scale = 1;          ///< of the loss of tables that are not divided
   bool is_on_last = false;  ///< all tables that are table_wise are on the last rank
   bool is_largest = false;  ///< the first two tables take the maximum
@@ -166,7 +167,10 @@ class ShardsOfRank {
         specs_(specs_of_shards(how)),
         tables_(specs_,
                 rank.communicator,
-                {.most_samples = kShardSamples, .seed = 77, .reduction = how.reduction},
+                {.most_samples = kShardSamples,
+                 .seed = 77,
+                 .reduction = how.reduction,
+                 .parts = how.parts},
                 plan_of_how(specs_, how, rank.size())),
         optimizer_(rank.device, rule_of_shards(how.rule)),
         tape_(rank.device),

@@ -128,7 +128,8 @@ class Optimizer<detail::AnyRuntime> {
   /// Returns whether a step depends on the gradients of all parameters together: whether the
   /// optimizer has clip_norm or skip_non_finite. For use by the library only.
   [[nodiscard]] bool judges_all_gradients() const noexcept;
-  /// Notes a table that is on other ranks: OptimizerOptions::may_lack_gradient may name it.
+  /// Notes a table that is on other ranks, which OptimizerOptions::may_lack_gradient may name. For
+  /// use by the library only.
   void note_elsewhere(std::string name);
   /// Returns what a checkpoint has besides tensors. For use by the library only.
   [[nodiscard]] std::shared_ptr<detail::HostState> saved_rule() const;

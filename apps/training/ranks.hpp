@@ -108,7 +108,8 @@ class Ranks {
                          tape, [&](int part) { return loss_of(part - parallel_->first_part()); });
   }
 
-  /// The same for parts that all have equally many samples.
+  /// Trains on all parts of this rank, which have equally many samples, and returns the mean of the
+  /// losses of all parts.
   template <class PartLoss>
   [[nodiscard]] Tensor<float, R> backward(GradientTape<R>& tape, PartLoss&& part_loss) const {
     return backward(tape,

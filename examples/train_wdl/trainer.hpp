@@ -118,7 +118,7 @@ class Trainer {
   /// The number of steps that the host may be ahead of the last loss that it has read.
   static constexpr std::size_t kStepsAhead = 2;
 
-  /// What this rank has of a batch.
+  /// The parts of a batch that this rank trains on.
   struct OwnRows {
     std::vector<std::optional<DeviceBatch<R>>> parts;  ///< null: the part has no rows
     std::vector<std::int64_t> rows = {};               ///< of each part

@@ -55,7 +55,7 @@ class AnyHalfBatches {
 ///
 /// The gradients of each half are exchanged in buckets, beside the rest of its backward and, those
 /// of the first half, beside all of the second. They are added at the end: first half, then second.
-/// So the result is the mean over the batch, up to rounding, and its bits do not depend on stream
+/// The result is the mean over the batch, up to rounding, and its bits do not depend on stream
 /// groups. Each half exchanges as many bytes as the whole batch would.
 ///
 /// The rules of DataParallel for the ranks hold here, too. Capture-safe. Use it on one thread.

@@ -134,7 +134,7 @@ void Optimizer<AnyRuntime>::check(Tape const& tape,
   };
   tape.for_each_table(add_if_not_owned);
   tape.for_each_unreached_table([&](Range const& range, Shape const& shape) {
-    state_->add_if_unreached_rows(found, range, shape, tape);
+    detail::add_if_unreached_rows(found, state_->owned(), range, shape, tape);
     if (add_if_not_owned(range, shape)) {
       found += fmt::format(", and it has no gradient: {}", detail::kCutOff);
     }

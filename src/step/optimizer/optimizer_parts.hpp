@@ -3,6 +3,7 @@
 
 #include "base/name_pattern.hpp"
 #include "ops/optimizer/table_update.hpp"
+#include "step/cut_off.hpp"
 #include "step/owned_parameters.hpp"
 
 #include <msstream/base/format.hpp>
@@ -54,6 +55,26 @@ inline void add_if_without_gradient(std::string& found,
                          tensor.shape(),
                          tape.why_no_gradient(tensor));
   }
+}
+
+/// Appends a line to `found` for a view in which rows were looked up without effect on the loss,
+/// although its parameter or table has a gradient.
+inline void add_if_unreached_rows(std::string& found,
+                                  OwnedParameters const& owned,
+                                  MemoryRange const& range,
+                                  Shape const& shape,
+                                  AnyTape const& tape) {
+  owned.for_each_overlap(range, [&](auto const& owner) {
+    if (tape.has_gradient(owner.elements)) {
+      found += fmt::format(
+          "\n  rows of \"{}\" of shape {} have no gradient: a view of shape {} was looked up, "
+          "but {}",
+          owner.name,
+          owner.shape,
+          shape,
+          kCutOff);
+    }
+  });
 }
 
 /// Throws std::logic_error if a pattern of OptimizerOptions::may_lack_gradient matches none of the

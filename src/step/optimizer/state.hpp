@@ -4,7 +4,6 @@
 #include "base/name_pattern.hpp"
 #include "ops/optimizer/optimizer_state.hpp"
 #include "ops/optimizer/table_update.hpp"
-#include "step/cut_off.hpp"
 #include "step/lookup_gradient.hpp"
 #include "step/optimizer/micro_batches.hpp"
 #include "step/optimizer/optimizer_parts.hpp"
@@ -227,24 +226,6 @@ class Optimizer<detail::AnyRuntime>::State {
         detail::add_if_without_gradient(found, "table", table.name, table.table, tape);
       }
     }
-  }
-  /// Appends a message to `found` for a view in which rows were looked up without effect on the
-  /// loss, although its parameter or table has a gradient.
-  void add_if_unreached_rows(std::string& found,
-                             Range const& range,
-                             Shape const& shape,
-                             Tape const& tape) const {
-    owned_->for_each_overlap(range, [&](auto const& owned) {
-      if (tape.has_gradient(owned.elements)) {
-        found += fmt::format(
-            "\n  rows of \"{}\" of shape {} have no gradient: a view of shape {} was looked up, "
-            "but {}",
-            owned.name,
-            owned.shape,
-            shape,
-            detail::kCutOff);
-      }
-    });
   }
   /// Returns whether the options name a parameter as one that may lack a gradient.
   [[nodiscard]] bool may_lack_gradient(std::string const& name) const {

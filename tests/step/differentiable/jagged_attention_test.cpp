@@ -28,7 +28,7 @@ Tensor<float, R> interests(auto& tape,
   return ops::segment_reduce(tape, weighted, offsets, ops::SegmentReduction::sum);
 }
 
-/// The same function in double.
+/// Returns the interests that interests() computes, in double.
 Doubles reference_interests(Doubles const& rows, Doubles const& wanted, Integers const& offsets) {
   Doubles out(wanted.size(), 0.0);
   for (std::size_t list = 0; list + 1 < offsets.size(); ++list) {

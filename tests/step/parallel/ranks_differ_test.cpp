@@ -74,7 +74,7 @@ TYPED_TEST(RanksDiffer, parameters_and_options_are_equal_on_all_ranks) {
          make(parameters);
          (void)parameters.dense("more", {1}, init::zeros());
        },
-       "no more parameters",
+       "nothing more",
        "the dense parameter 'more', float32 [1]"},
       {make, "the mean of buckets of 1 bytes", "the mean of buckets of 2 bytes", 2}};
   on_ranks<R>(3, [&](Rank<R> const& rank) {

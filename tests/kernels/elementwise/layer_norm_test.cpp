@@ -29,6 +29,8 @@ struct LayerNormCase {
   std::vector<double> reciprocals;
   std::vector<double> output;
   std::vector<double> input_gradient;
+  /// How large an error of one part in all intermediate values makes that of the input gradient.
+  std::vector<double> input_gradient_scale;
   std::vector<double> weight_gradient;
   std::vector<double> bias_gradient;
 };
@@ -44,6 +46,7 @@ class LayerNormTest : public KernelTest<Stream> {
                        this->random.reals(width),
                        this->random.reals(width),
                        this->random.reals(rows * width),
+                       {},
                        {},
                        {},
                        {},
@@ -66,6 +69,8 @@ class LayerNormTest : public KernelTest<Stream> {
       double const reciprocal = 1 / std::sqrt(variance + double{kNormEpsilon});
       double sum = 0;
       double weighted = 0;
+      double magnitude = 0;
+      double weighted_magnitude = 0;
       for (std::size_t c = 0; c < columns; ++c) {
         double const normal = (x[c] - mean) * reciprocal;
         made.output.push_back(normal * made.weight[c] + made.bias[c]);
@@ -73,11 +78,19 @@ class LayerNormTest : public KernelTest<Stream> {
         made.bias_gradient[c] += dy[c];
         sum += double{dy[c]} * made.weight[c] / n;
         weighted += double{dy[c]} * made.weight[c] * normal / n;
+        magnitude += std::abs(double{dy[c]} * made.weight[c]) / n;
+        weighted_magnitude += std::abs(double{dy[c]} * made.weight[c] * normal) / n;
       }
       for (std::size_t c = 0; c < columns; ++c) {
         double const normal = (x[c] - mean) * reciprocal;
         made.input_gradient.push_back(reciprocal *
                                       (double{dy[c]} * made.weight[c] - sum - normal * weighted));
+        // A mean that is rounded moves `normal` by its rounding error times the reciprocal.
+        made.input_gradient_scale.push_back(
+            reciprocal *
+            (std::abs(double{dy[c]} * made.weight[c]) + magnitude +
+             std::abs(normal) * weighted_magnitude +
+             reciprocal * std::abs(mean) * (std::abs(weighted) + std::abs(normal) * magnitude)));
       }
       made.means.push_back(mean);
       made.reciprocals.push_back(reciprocal);
@@ -164,9 +177,11 @@ TYPED_TEST(LayerNormTest, input_gradient_agrees_with_double) {
                                  gradient.data(),
                                  rows,
                                  width});
-      // For rows of one element, the reciprocal is about 30, and so is the
-      // amplification of the error.
-      expect_within(this->read(gradient), made.input_gradient, 2e-5);
+      auto const actual = this->read(gradient);
+      for (std::size_t i = 0; i < actual.size(); ++i) {
+        ASSERT_NEAR(actual[i], made.input_gradient[i], 1e-6 * made.input_gradient_scale[i])
+            << "element " << i;
+      }
     }
   }
 }

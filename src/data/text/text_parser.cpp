@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/text/field_kinds.hpp"
+#include "data/text/refused_fields.hpp"
 #include "data/text/text_index.hpp"
-#include "data/text/text_numbers.hpp"
 #include "data/text/text_plan.hpp"
 
 #include <msstream/data/data_error.hpp>
@@ -9,14 +10,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
-#include <exception>
-#include <limits>
-#include <new>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 namespace msstream::data::detail {
 
@@ -28,145 +23,6 @@ std::string_view trimmed(std::string_view value) {
     return {};
   }
   return value.substr(begin, value.find_last_not_of(' ') - begin + 1);
-}
-
-/// Returns what a user's conversion makes of a text; null if it returns or throws that it cannot
-/// convert it. Writes what it throws to `reason`, unless that is null.
-template <class Convert>
-auto converted_by(Convert const& convert, std::string_view text, std::string* reason) {
-  try {
-    return convert(text);
-  } catch (std::bad_alloc const&) {
-    throw;
-  } catch (std::exception const& error) {
-    if (reason != nullptr) {
-      *reason = error.what();
-    }
-  }
-  return decltype(convert(text))();
-}
-
-/// Writes what a user's conversion returns, and returns whether it returned a value.
-template <class T, class Convert>
-bool write_own(Convert const& convert, std::string_view text, T& value) {
-  auto const converted = converted_by(convert, text, nullptr);
-  value = converted.value_or(T{});
-  return converted.has_value();
-}
-
-/// The conversions of fields to values of type float. They return whether the field can be
-/// converted.
-struct FloatField {
-  using Value = float;
-
-  template <class Memory>
-  static bool plain(TextColumn const& how, std::string_view text, Memory memory, float& value) {
-    auto const if_empty = static_cast<float>(how.if_empty.value_or(0.0));
-    return to_number<float>(text, memory, how.if_empty ? &if_empty : nullptr, value);
-  }
-  static bool own(TextColumn const& how, std::string_view text, float& value) {
-    return write_own(how.to_float, text, value);
-  }
-  static bool is_own(TextColumn const& how) { return how.to_float != nullptr; }
-  static Values<float>& values(Chunk& chunk, std::size_t column) { return chunk.floats(column); }
-};
-
-/// The conversions of fields to values of which transforms make those of the column.
-struct DoubleField {
-  using Value = double;
-
-  template <class Memory>
-  static bool plain(TextColumn const& how, std::string_view text, Memory memory, double& value) {
-    return to_number<double>(text, memory, how.if_empty ? &*how.if_empty : nullptr, value);
-  }
-  static bool own(TextColumn const&, std::string_view, double&) { return false; }
-  static bool is_own(TextColumn const&) { return false; }
-  static Values<double>& values(Chunk& chunk, std::size_t column) { return chunk.doubles(column); }
-};
-
-struct IntField {
-  using Value = std::int64_t;
-
-  template <class Memory>
-  static bool plain(TextColumn const& how,
-                    std::string_view text,
-                    Memory memory,
-                    std::int64_t& value) {
-    auto const if_empty = static_cast<std::int64_t>(how.if_empty.value_or(0.0));
-    return to_number<std::int64_t>(text, memory, how.if_empty ? &if_empty : nullptr, value);
-  }
-  static bool own(TextColumn const& how, std::string_view text, std::int64_t& value) {
-    return write_own(how.to_int, text, value);
-  }
-  static bool is_own(TextColumn const& how) { return how.to_int != nullptr; }
-  static Values<std::int64_t>& values(Chunk& chunk, std::size_t column) {
-    return chunk.ints(column);
-  }
-};
-
-/// The conversions of fields to keys. `kReduced` says whether keys become rows of a table.
-template <bool kReduced>
-struct KeyField : IntField {
-  template <class Memory>
-  static bool plain(TextColumn const& how,
-                    std::string_view text,
-                    Memory memory,
-                    std::int64_t& value) {
-    auto const key = fast_string_key(text, memory);
-    value = kReduced ? bucket_of(key, how.buckets) : key;
-    return true;
-  }
-  static bool own(TextColumn const& how, std::string_view text, std::int64_t& value) {
-    bool const good = write_own(how.to_int, text, value);
-    value = kReduced ? bucket_of(value, how.buckets) : value;
-    return good;
-  }
-};
-
-/// Converts a field, an empty one if it is a word for a missing value, by the user's conversion if
-/// there is one.
-template <class Kind>
-bool convert_field(FieldUse const& use,
-                   std::string_view text,
-                   TextMemory memory,
-                   typename Kind::Value& value) {
-  auto const& how = *use.how;
-  text = use.missing->without(text);
-  return Kind::is_own(how) ? Kind::own(how, text, value) : Kind::plain(how, text, memory, value);
-}
-
-/// Calls `function` with the conversion of the column's type.
-template <class Function>
-decltype(auto) with_field_kind(TextColumn const& how, Function&& function) {
-  switch (how.type) {
-    case ColumnType::float32:
-      return how.transforms.empty() || how.to_float ? function(FloatField())
-                                                    : function(DoubleField());
-    case ColumnType::int64:
-      return function(IntField());
-    case ColumnType::hashed:
-      break;
-  }
-  return how.buckets > 0 ? function(KeyField<true>()) : function(KeyField<false>());
-}
-
-/// Appends the values of a field of a jagged column; returns whether all could be converted.
-template <class Kind>
-bool append_values(FieldUse const& use,
-                   std::string_view text,
-                   TextMemory memory,
-                   Values<typename Kind::Value>& values) {
-  text = use.missing->without(text);
-  for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
-    auto const after = std::min(text.find(use.how->value_separator, begin), text.size());
-    typename Kind::Value value{};
-    if (!convert_field<Kind>(use, text.substr(begin, after - begin), memory, value)) {
-      return false;
-    }
-    values.push_back(value);
-    begin = after + 1;
-  }
-  return true;
 }
 
 /// Adds the strings of a field to those that the chunk keeps for the column.
@@ -187,105 +43,6 @@ void keep_words(Chunk::Words& words, FieldUse const& use, std::string_view text)
 /// Returns where to keep the strings of a column; null unless they are kept, and are the column's.
 Chunk::Words* words_of(Chunk& chunk, FieldUse const& use) {
   return use.how->to_int ? nullptr : chunk.words(use.column);
-}
-
-/// Returns whether a text is a number that no T has, because it is too large.
-template <class T>
-bool is_beyond(std::string_view text) {
-  bool const plus = text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+';
-  text.remove_prefix(plus ? 1 : 0);
-  T number{};
-  auto const result = std::from_chars(text.data(), text.data() + text.size(), number);
-  return result.ec == std::errc::result_out_of_range && result.ptr == text.data() + text.size();
-}
-
-/// Calls function(text) for each value of a field: all of it, unless the column is jagged.
-template <class Function>
-void for_each_value(FieldUse const& use, std::string_view field, Function const& function) {
-  field = use.missing->without(field);
-  auto const separator = use.how->value_separator;
-  for (std::size_t begin = 0; begin <= field.size();) {
-    auto const after =
-        separator == '\0' ? field.size() : std::min(field.find(separator, begin), field.size());
-    function(use.missing->without(field.substr(begin, after - begin)));
-    begin = after + 1;
-  }
-}
-
-/// Returns the range of a column's numbers if a value of the field is a number beyond it; otherwise
-/// an empty text.
-std::string range_of(FieldUse const& use, std::string_view field) {
-  auto const& how = *use.how;
-  std::string range;
-  if (how.to_float || how.to_int || how.type == ColumnType::hashed) {
-    return range;
-  }
-  for_each_value(use, field, [&](std::string_view value) {
-    if (how.type == ColumnType::int64) {
-      using Limits = std::numeric_limits<std::int64_t>;
-      range = is_beyond<std::int64_t>(value)
-                  ? fmt::format(" from {} to {}", Limits::min(), Limits::max())
-                  : range;
-    } else if (how.transforms.empty()) {
-      constexpr auto most = std::numeric_limits<float>::max();
-      range = is_beyond<float>(value) ? fmt::format(" from {} to {}", -most, most) : range;
-    } else {
-      constexpr auto most = std::numeric_limits<double>::max();
-      range = is_beyond<double>(value) ? fmt::format(" from {} to {}", -most, most) : range;
-    }
-  });
-  return range;
-}
-
-std::string_view expected_of(TextColumn const& how) {
-  if (!how.expected.empty()) {
-    return how.expected;
-  }
-  switch (how.type) {
-    case ColumnType::float32:
-      return how.if_empty ? "a number or nothing" : "a number";
-    case ColumnType::int64:
-      return how.if_empty ? "an integer or nothing" : "an integer";
-    case ColumnType::hashed:
-      break;
-  }
-  return "another value";
-}
-
-/// Returns what the user's conversion of a field throws, by calling it again; empty if nothing.
-std::string reason_of(FieldUse const& use, std::string_view value) {
-  std::string reason;
-  auto const convert = [&](auto const& own) {
-    for_each_value(use, value, [&](std::string_view part) {
-      if (own && reason.empty()) {
-        static_cast<void>(converted_by(own, part, &reason));
-      }
-    });
-  };
-  use.how->type == ColumnType::float32 ? convert(use.how->to_float) : convert(use.how->to_int);
-  return reason;
-}
-
-[[noreturn]] void refuse_value(TextPlan const& plan,
-                               std::int64_t line,
-                               FieldUse const& use,
-                               std::string_view value) {
-  auto const reason = reason_of(use, value);
-  throw DataError(fmt::format("{}:{}: column {} ({}): expected {}{}, found {}{}{}",
-                              plan.file,
-                              line,
-                              use.field + 1,
-                              plan.names[use.field],
-                              expected_of(*use.how),
-                              range_of(use, value),
-                              shown(value),
-                              reason.empty() ? "" : ": ",
-                              reason));
-}
-
-[[noreturn]] void refuse_count(TextPlan const& plan, std::int64_t line, std::size_t found) {
-  throw DataError(fmt::format(
-      "{}:{}: expected {} columns, found {}", plan.file, line, plan.names.size(), found));
 }
 
 /// Parses a text that has no quotes, a block of rows at a time and in it column by column: so each

@@ -3,6 +3,10 @@
 
 #include <cstdint>
 
+#if MSSTREAM_WITHOUT_MECHANISMS
+#error "this file is compiled once, without switches; src/CMakeLists.txt lists those with switches"
+#endif
+
 #if MSSTREAM_TEST_SWITCHES
 #include <atomic>
 #endif

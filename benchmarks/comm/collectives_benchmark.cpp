@@ -3,6 +3,7 @@
 
 #if MSSTREAM_BENCHMARK_NCCL
 #include "comm/bare_nccl.hpp"
+#include "comm/ranks.hpp"
 #endif
 
 #include <msstream/comm/collectives.hpp>
@@ -10,14 +11,10 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <barrier>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
-#include <string_view>
-#include <vector>
 
 /// Benchmarks of collectives between all GPUs of the machine, back to back on the communicator's
 /// group, compared with the same calls of NCCL on a stream. Reports medians over batches, bare and
@@ -29,49 +26,9 @@ namespace benchmarks {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 enum class Kind : std::uint8_t { all_gather, all_to_all };
 
 constexpr int kBatches = 15;
-
-/// The times of one collective of a batch, in nanoseconds.
-struct Times {
-  std::vector<double> device;
-  std::vector<double> host;
-};
-
-double median(std::vector<double> times) {
-  auto const middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
-double ns_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
-}
-
-/// Times a batch of collectives, from the common start of all ranks to the end of the last one.
-template <class Issue, class Wait>
-void time_batch(
-    std::barrier<>& all, int count, Times& times, Issue const& issue, Wait const& wait) {
-  all.arrive_and_wait();
-  auto const begin = Clock::now();
-  for (int i = 0; i < count; ++i) {
-    issue();
-  }
-  double const host_ns = ns_since(begin);
-  wait();
-  all.arrive_and_wait();
-  times.device.push_back(ns_since(begin) / count);
-  times.host.push_back(host_ns / count);
-}
-
-/// Takes a rank out of the barrier, so that the others do not wait for one that has thrown.
-struct Leaving {
-  std::barrier<>& all;
-  ~Leaving() { all.arrive_and_drop(); }
-};
 
 void measure(benchmark::State& state, Kind kind, std::int64_t bytes) {
   using R = ms::Cuda;
@@ -80,8 +37,8 @@ void measure(benchmark::State& state, Kind kind, std::int64_t bytes) {
   int const per_batch = bytes > (1 << 20) ? 10 : 200;
   auto const id = BareNccl::unique_id();
   std::barrier<> all(ranks);
-  Times bare_times;
-  Times our_times;
+  RoundTimes bare_times;
+  RoundTimes our_times;
   ms::comm::run_as_threads(ranks, [&](ms::comm::World const& world) {
     Leaving const leaving{all};
     auto const device = ms::comm::device_of<R>(world);
@@ -92,8 +49,8 @@ void measure(benchmark::State& state, Kind kind, std::int64_t bytes) {
     ms::fill_bytes(input, 0);
     ms::fill_bytes(output, 0);
     device.default_group().synchronize();
-    Times own_bare;
-    Times own_ours;
+    RoundTimes own_bare;
+    RoundTimes own_ours;
     for (int batch = 0; batch < kBatches + 2; ++batch) {
       time_batch(
           all,

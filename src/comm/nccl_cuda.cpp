@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl.hpp"
-#include "comm/nccl_types_cuda.hpp"
+#include "comm/nccl_calls_cuda.hpp"
+#include "comm/nccl_connect_cuda.hpp"
 #include "comm/peers.hpp"
 #include "comm/peers_transport.hpp"
 #include "comm/timeout.hpp"
@@ -14,17 +15,14 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
 namespace msstream::comm::detail {
 namespace {
@@ -40,34 +38,14 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0), "msstream needs NCCL 
   return locks[static_cast<std::size_t>(ordinal) % locks.size()];
 }
 
-/// A stream and an event.
-struct Lane {
-  explicit Lane(msstream::detail::Backend& of)
-      : runtime(of), stream(of.create_stream(StreamPriority::normal, {})) {
-    try {
-      event = of.create_event(EventTiming::untimed);
-    } catch (...) {
-      of.destroy_stream(stream);
-      throw;
-    }
-  }
-  ~Lane() {
-    runtime.destroy_event(event);
-    runtime.destroy_stream(stream);
-  }
-  Lane(Lane const&) = delete;
-  Lane& operator=(Lane const&) = delete;
-
-  msstream::detail::Backend& runtime;
-  NativeStream stream;
-  msstream::detail::NativeEvent event = nullptr;
-};
-
 /// Collectives between GPUs by NCCL.
 ///
-/// States: sound until the first failure of its peers, then `aborted_` once the thread that watches
+/// States: sound until the first failure of its peers, then aborted, once the thread that watches
 /// it has noticed. A failed communicator puts nothing on streams. Memory ordering: `mutex_`
-/// protects `comm_` against its end while NCCL is called.
+/// protects the communicator against its end while NCCL is called.
+///
+/// NCCL's communicator is one whose calls block: with others, NCCL starts a thread for each call,
+/// and goes on after the last one while the process ends.
 class Nccl final : public PeersTransport<Peers> {
  public:
   Nccl(std::shared_ptr<msstream::detail::Backend> runtime,
@@ -75,24 +53,25 @@ class Nccl final : public PeersTransport<Peers> {
        std::chrono::nanoseconds timeout)
       : PeersTransport(std::move(peers), timeout), runtime_(std::move(runtime)) {
     runtime_->make_current();
-    scratch_ = runtime_->allocate_device(scratch_bytes());
+    calls_ = {.rank = peers_->rank(),
+              .size = peers_->size(),
+              .scratch = static_cast<std::byte*>(runtime_->allocate_device(scratch_bytes()))};
     try {
-      auto const deadline = deadline_after(timeout_) + kForConnections;
-      connect(deadline);
-      connect_gpus(deadline);
+      connect(calls_, runtime_, *peers_, deadline_after(timeout_) + kForConnections);
     } catch (std::exception const& error) {
-      abort();
-      runtime_->free_device(scratch_, scratch_bytes());
-      if (!peers_->has_failed()) {
-        peers_->lose(peers_->rank(), error.what());
+      runtime_->free_device(calls_.scratch, scratch_bytes());
+      if (peers_->has_failed()) {
+        throw;
       }
-      throw;
+      auto const why = failure_text(error.what());
+      peers_->lose(peers_->rank(), why);
+      throw std::runtime_error(why);
     }
   }
   ~Nccl() override {
     if (!home_.is_left()) {
       abort();
-      runtime_->free_device(scratch_, scratch_bytes());
+      runtime_->free_device(calls_.scratch, scratch_bytes());
     }
   }
 
@@ -103,23 +82,20 @@ class Nccl final : public PeersTransport<Peers> {
     peers_->announce(part);
     bool const is_empty = part.what.count == 0 && part.what.capacity == 0 &&
                           part.what.kind != CollectiveKind::barrier && part.counts == nullptr;
-    if (comm_ == nullptr || is_empty || peers_->has_failed()) {
+    if (calls_.comm == nullptr || is_empty || peers_->has_failed()) {
       return;
     }
     runtime_->make_current();
     ncclResult_t result = ncclSuccess;
     {
       std::lock_guard const on_gpu(lock_of_gpu(runtime_->ordinal()));
-      result = enqueue(static_cast<cudaStream_t>(stream), part);
-    }
-    if (result == ncclInProgress) {  // more connections between the GPUs are made
-      result = settled(deadline_after(timeout_), [] {});
-      if (result == ncclInProgress && !peers_->has_failed()) {
-        peers_->time_out(timeout_);
-      }
+      called_at_.store(std::chrono::steady_clock::now());
+      result = calls_.put(static_cast<cudaStream_t>(stream), part);
+      called_at_.store(kNever);
     }
     if (result != ncclSuccess && !peers_->has_failed()) {
-      auto const why = failure_text(to_string(part), result);
+      auto const why =
+          failure_text(fmt::format("{}: {}", to_string(part), text_of(result, calls_.comm)));
       is_told_by_exception_.store(true);
       peers_->lose(peers_->rank(), why);
       throw std::runtime_error(why);
@@ -150,7 +126,11 @@ class Nccl final : public PeersTransport<Peers> {
       if (!peers_->has_failed()) {
         look_for_errors();
       }
-      if (is_in_flight && stalled >= timeout_ && !peers_->has_failed()) {
+      // A call of NCCL that connects GPUs waits for the other ranks, too.
+      auto const called_at = called_at_.load();
+      bool const is_call_stalled =
+          called_at != kNever && std::chrono::steady_clock::now() - called_at >= timeout_;
+      if (((is_in_flight && stalled >= timeout_) || is_call_stalled) && !peers_->has_failed()) {
         peers_->time_out(timeout_);
       }
     } catch (...) {  // NOLINT(bugprone-empty-catch): the next call looks again
@@ -159,6 +139,7 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
  private:
+  static constexpr std::chrono::steady_clock::time_point kNever{};
   /// How long NCCL may need for connections when all ranks have come.
   static constexpr auto kForConnections = std::chrono::seconds(60);
 
@@ -167,279 +148,69 @@ class Nccl final : public PeersTransport<Peers> {
     return 2 * static_cast<std::size_t>(peers_->size());
   }
 
-  void connect(std::chrono::steady_clock::time_point deadline) {
-    ncclUniqueId id{};
-    std::string text;
-    if (peers_->rank() == 0) {
-      if (auto const result = ncclGetUniqueId(&id); result != ncclSuccess) {
-        throw std::runtime_error(failure_text("ncclGetUniqueId", result));
-      }
-      text.assign(id.internal, sizeof(id.internal));
-    }
-    text = peers_->share(text);
-    std::memcpy(id.internal, text.data(), std::min(text.size(), sizeof(id.internal)));
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    auto result = ncclCommInitRankConfig(&comm_, peers_->size(), id, peers_->rank(), &config);
-    if (result == ncclInProgress || result == ncclSuccess) {
-      result = settled_or_failed(deadline);
-    }
-    if (result == ncclSuccess) {
-      return;
-    }
-    peers_->rethrow_failure(nullptr);
-    throw std::runtime_error(
-        failure_text("ncclCommInitRankConfig", result) +
-        "; expected a GPU of its own for each rank (comm::device_of()), and ranks that all came");
-  }
-
-  /// Runs a collective of each kind. NCCL connects the GPUs at the first one of a kind, during
-  /// which the host waits for the other ranks: later collectives must not.
-  void connect_gpus(std::chrono::steady_clock::time_point deadline) {
-    auto const ranks = peers_->size();
-    Lane const lane(*runtime_);
-    auto* const received = static_cast<std::byte*>(scratch_) + ranks;
-    auto const part = [&](CollectiveKind kind) {
-      return Part{.what = {.kind = kind, .count = kind == CollectiveKind::all_to_all ? ranks : 1},
-                  .input = scratch_,
-                  .output = received};
-    };
-    for (auto const kind : {CollectiveKind::all_reduce,
-                            CollectiveKind::reduce_scatter,
-                            CollectiveKind::all_gather,
-                            CollectiveKind::broadcast,
-                            CollectiveKind::all_to_all}) {
-      auto result = enqueue(static_cast<cudaStream_t>(lane.stream), part(kind));
-      if (result == ncclInProgress) {
-        result = settled_or_failed(deadline);
-      }
-      if (result != ncclSuccess) {
-        peers_->rethrow_failure(nullptr);
-        throw std::runtime_error(failure_text(name_of(kind), result));
-      }
-    }
-    runtime_->record(lane.event, lane.stream);
-    while (!runtime_->query(lane.event)) {
-      peers_->look(true);
-      peers_->rethrow_failure(nullptr);
-      if (std::chrono::steady_clock::now() > deadline) {
-        throw std::runtime_error(failure_text("the first collectives", ncclInProgress));
-      }
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  }
-
-  [[nodiscard]] ncclResult_t enqueue(cudaStream_t stream, Part const& part) {
-    auto const& what = part.what;
-    auto const count = static_cast<std::size_t>(what.count);
-    auto const type = type_of(what.dtype);
-    switch (what.kind) {
-      case CollectiveKind::all_reduce:
-        return ncclAllReduce(
-            part.input, part.output, count, type, operation_of(what.reduction), comm_, stream);
-      case CollectiveKind::reduce_scatter:
-        return ncclReduceScatter(
-            part.input, part.output, count, type, operation_of(what.reduction), comm_, stream);
-      case CollectiveKind::all_gather:
-        return ncclAllGather(part.input, part.output, count, type, comm_, stream);
-      case CollectiveKind::all_to_all:
-        return exchange(stream, part.input, part.output, count, type);
-      case CollectiveKind::all_to_all_counted:
-        return exchange_counted(stream, part);
-      case CollectiveKind::broadcast: {
-        bool const is_root = what.peer == peers_->rank();
-        return ncclBroadcast(is_root ? part.input : part.output,
-                             is_root ? const_cast<void*>(part.input) : part.output,
-                             count,
-                             type,
-                             what.peer,
-                             comm_,
-                             stream);
-      }
-      case CollectiveKind::send:
-        return ncclSend(part.input, count, type, what.peer, comm_, stream);
-      case CollectiveKind::receive:
-        return ncclRecv(part.output, count, type, what.peer, comm_, stream);
-      case CollectiveKind::barrier:
-        break;
-    }
-    return ncclAllReduce(scratch_, scratch_, 1, ncclUint8, ncclMax, comm_, stream);
-  }
-
-  /// Exchanges equal parts of two tensors of `count` elements.
-  [[nodiscard]] ncclResult_t exchange(cudaStream_t stream,
-                                      void const* input,
-                                      void* output,
-                                      std::size_t count,
-                                      ncclDataType_t type) {
-    auto const ranks = static_cast<std::size_t>(peers_->size());
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-    return ncclAlltoAll(input, output, count / ranks, type, comm_, stream);
-#else
-    return in_a_group([&] {
-      return exchange_by_pairs(stream, input, output, count / ranks, bytes_of_type(type), type);
-    });
-#endif
-  }
-
-  /// Exchanges the counts, and the rows up to the capacity: NCCL takes counts from the host alone.
-  [[nodiscard]] ncclResult_t exchange_counted(cudaStream_t stream, Part const& part) {
-    auto const ranks = static_cast<std::size_t>(peers_->size());
-    return in_a_group([&] {
-      auto const result = exchange_by_pairs(stream,
-                                            part.input,
-                                            part.output,
-                                            static_cast<std::size_t>(part.what.count) / ranks,
-                                            bytes_of(part.what.dtype),
-                                            type_of(part.what.dtype));
-      return worse_of(result,
-                      exchange_by_pairs(
-                          stream, part.counts, part.received, 1, sizeof(*part.counts), ncclInt64));
-    });
-  }
-
-  /// Sends the part of `count` elements of each rank, and receives its. To be called in a group.
-  [[nodiscard]] ncclResult_t exchange_by_pairs(cudaStream_t stream,
-                                               void const* input,
-                                               void* output,
-                                               std::size_t count,
-                                               std::size_t element_bytes,
-                                               ncclDataType_t type) {
-    auto result = ncclSuccess;
-    for (int other = 0; other < peers_->size(); ++other) {
-      auto const at = static_cast<std::size_t>(other) * count * element_bytes;
-      result = worse_of(
-          result,
-          ncclSend(static_cast<std::byte const*>(input) + at, count, type, other, comm_, stream));
-      result = worse_of(
-          result,
-          ncclRecv(static_cast<std::byte*>(output) + at, count, type, other, comm_, stream));
-    }
-    return result;
-  }
-
-  template <class Calls>
-  [[nodiscard]] static ncclResult_t in_a_group(Calls const& calls) {
-    auto result = ncclGroupStart();
-    if (result == ncclSuccess) {
-      result = calls();
-      result = worse_of(result, ncclGroupEnd());
-    }
-    return result;
-  }
-  /// Returns the first of two results that is a failure, otherwise ncclInProgress if one is.
-  [[nodiscard]] static ncclResult_t worse_of(ncclResult_t a, ncclResult_t b) {
-    auto const is_failure = [](ncclResult_t result) {
-      return result != ncclSuccess && result != ncclInProgress;
-    };
-    return is_failure(a) ? a : is_failure(b) ? b : a == ncclInProgress ? a : b;
-  }
-
-  /// Waits for the call in progress. Returns its result, or ncclInProgress if it has none at the
-  /// deadline, or when the peers fail. Calls `look()` now and then. The caller holds `mutex_`, or
-  /// has not shared the object.
-  template <class Look>
-  [[nodiscard]] ncclResult_t settled(std::chrono::steady_clock::time_point deadline,
-                                     Look const& look) {
-    // NCCL enqueues a small collective on a thread of its own within some 10 µs; a sleep of any
-    // length would last longer.
-    constexpr auto kForEnqueueing = std::chrono::milliseconds(1);
-    auto const sleeps_from = std::chrono::steady_clock::now() + kForEnqueueing;
-    auto state = ncclInProgress;
-    for (;;) {
-      if (auto const result = ncclCommGetAsyncError(comm_, &state); result != ncclSuccess) {
-        return result;
-      }
-      auto const now = std::chrono::steady_clock::now();
-      if (state != ncclInProgress || peers_->has_failed() || now > deadline) {
-        return state;
-      }
-      if (now < sleeps_from) {
-        std::this_thread::yield();
-        continue;
-      }
-      look();
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  }
-  /// Waits as settled() does, before a thread watches the peers.
-  [[nodiscard]] ncclResult_t settled_or_failed(std::chrono::steady_clock::time_point deadline) {
-    return settled(deadline, [this] { peers_->look(true); });
-  }
-
   /// Fails if NCCL has noticed an error, such as the loss of a rank. First gives the ranks time to
   /// tell what has happened: NCCL does not know.
   void look_for_errors() {
     constexpr int kLooks = 10;
     std::unique_lock const lock(mutex_, std::try_to_lock);
     auto state = ncclSuccess;
-    if (!lock.owns_lock() || comm_ == nullptr ||
-        ncclCommGetAsyncError(comm_, &state) != ncclSuccess || state == ncclSuccess ||
-        state == ncclInProgress || ++looks_with_error_ < kLooks) {
+    if (!lock.owns_lock() || calls_.comm == nullptr ||
+        ncclCommGetAsyncError(calls_.comm, &state) != ncclSuccess || state == ncclSuccess ||
+        ++looks_with_error_ < kLooks) {
       return;
     }
-    peers_->lose(peers_->rank(), failure_text("a collective", state));
+    peers_->lose(peers_->rank(), failure_text("a collective: " + text_of(state, calls_.comm)));
   }
 
-  /// Ends the collectives in flight, and the communicator. NCCL frees it when no captured graph
-  /// has its collectives. Calls nothing of CUDA before the collectives have been told to end.
+  /// Ends the collectives in flight, and the communicator. Calls nothing of CUDA before the
+  /// collectives have been told to end.
   void abort() noexcept {
     // A call of NCCL that has the lock may itself wait until the collectives in flight end.
     constexpr auto kForCalls = std::chrono::milliseconds(500);
     std::unique_lock const lock(mutex_, kForCalls);
-    if (auto* const comm = std::exchange(comm_, nullptr); comm != nullptr && !home_.is_left()) {
-      static_cast<void>(ncclCommAbort(comm));
-    }
+    end_by([](ncclComm_t comm) { static_cast<void>(ncclCommAbort(comm)); });
   }
 
-  /// Frees the communicator, whose collectives are complete. If a captured graph has its
-  /// collectives, NCCL cannot free it before the graph, so that it stays.
+  /// Frees the communicator, whose collectives are complete.
   void end() noexcept {
-    constexpr auto kForGraphs = std::chrono::seconds(1);
     std::lock_guard const guard(mutex_);
-    auto const comm = std::exchange(comm_, nullptr);
-    if (comm == nullptr) {
+    end_by([runtime = runtime_](ncclComm_t comm) {
+      runtime->make_current();
+      if (ncclCommFinalize(comm) == ncclSuccess) {
+        static_cast<void>(ncclCommDestroy(comm));
+      }
+    });
+  }
+
+  /// Ends the communicator by a function, if it has not ended. NCCL frees it when no captured graph
+  /// has its collectives, for which a thread waits if need be.
+  template <class Function>
+  void end_by(Function function) noexcept {
+    constexpr auto kForGraphs = std::chrono::seconds(1);
+    auto* const comm = std::exchange(calls_.comm, nullptr);
+    if (comm == nullptr || home_.is_left()) {
       return;
     }
-    runtime_->make_current();
-    auto state = ncclCommFinalize(comm);
-    auto const deadline = std::chrono::steady_clock::now() + kForGraphs;
-    while (state == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-      static_cast<void>(ncclCommGetAsyncError(comm, &state));
-    }
-    if (state == ncclSuccess) {
-      static_cast<void>(ncclCommDestroy(comm));
+    try {
+      static_cast<void>(ends_within(kForGraphs, [comm, function] { function(comm); }));
+    } catch (...) {  // NOLINT(bugprone-empty-catch): without a thread, NCCL keeps the communicator
     }
   }
 
-  [[nodiscard]] std::string failure_text(std::string const& what, ncclResult_t result) {
-    auto const* const last = ncclGetLastError(comm_);
-    return fmt::format("communicator '{}', rank {} of {}: {}: NCCL: {}{}{}",
+  [[nodiscard]] std::string failure_text(std::string const& what) const {
+    return fmt::format("communicator '{}', rank {} of {}: {}",
                        peers_->name(),
                        peers_->rank(),
                        peers_->size(),
-                       what,
-                       ncclGetErrorString(result),
-                       last != nullptr && *last != '\0' ? ": " : "",
-                       last != nullptr ? last : "");
+                       what);
   }
-
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
-  [[nodiscard]] static std::size_t bytes_of_type(ncclDataType_t type) {
-    return type == ncclUint8                             ? 1
-           : type == ncclFloat16 || type == ncclBfloat16 ? 2
-           : type == ncclInt64                           ? 8
-                                                         : 4;
-  }
-#endif
 
   std::shared_ptr<msstream::detail::Backend> runtime_;
-  /// The elements of collectives without tensors. Their values do not matter.
-  void* scratch_ = nullptr;
   msstream::detail::HomeProcess home_{RuntimeLife::driver};
   std::timed_mutex mutex_;
-  ncclComm_t comm_ = nullptr;  ///< null once it has ended
+  NcclCalls calls_;  ///< with a communicator until it has ended
+  /// When the call of NCCL that is in progress began.
+  std::atomic<std::chrono::steady_clock::time_point> called_at_{kNever};
   int looks_with_error_ = 0;
 };
 

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#if MSSTREAM_NCCL
+
+#include "comm/nccl_calls_cuda.hpp"
+#include "comm/peers.hpp"
+
+#include <msstream/runtime/detail/backend.hpp>
+
+#include <nccl.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace msstream::comm::detail {
+
+/// Returns what NCCL says about a result. `comm` may be null.
+[[nodiscard]] std::string text_of(ncclResult_t result, ncclComm_t comm);
+
+/// Calls a function on a thread of its own, and returns whether it has ended within the time. If it
+/// has not, the thread goes on alone, so the function must own what it uses.
+bool ends_within(std::chrono::nanoseconds longest, std::function<void()> function);
+
+/// Makes the communicator of this rank, whose calls block, and connects the GPUs, so that most
+/// later collectives need not: runs a collective of each kind. Blocks until all ranks have called
+/// it. `calls` has the rank, the size and the scratch memory, and gets the communicator.
+///
+/// Throws the failure of the peers when they fail, and std::runtime_error if NCCL fails or is not
+/// done by the deadline. No communicator remains then.
+void connect(NcclCalls& calls,
+             std::shared_ptr<msstream::detail::Backend> const& runtime,
+             Peers& peers,
+             std::chrono::steady_clock::time_point deadline);
+
+}  // namespace msstream::comm::detail
+
+#endif

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_nccl.hpp"
+
+#include "fake_device.hpp"
+
+#include <nccl.h>
+
+#include <fmt/core.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+
+/// The ranks of a communicator.
+struct Clique {
+  int size = 0;
+  int arrived = 0;
+  std::map<std::string, int> connecting;  ///< ranks at the first collective of each kind
+};
+
+struct ncclComm {
+  std::shared_ptr<Clique> clique;
+  int rank = 0;
+  bool is_aborted = false;
+  bool is_finalized = false;
+  bool has_ended = false;
+  int calls_in_progress = 0;
+  std::set<std::string> connected;
+};
+
+namespace fake_nccl {
+namespace {
+
+/// Everything that the fake knows. Never destroyed, because threads may still be in calls when the
+/// process ends.
+struct State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, std::shared_ptr<Clique>> cliques;
+  std::vector<std::unique_ptr<ncclComm>> comms;  ///< also those that have ended
+  std::map<std::string, std::uint64_t, std::less<>> calls;
+  std::vector<std::string> misuses;
+  std::string failing;
+  int failing_rank = -1;
+  int ids = 0;
+  int constructing = 0;
+  bool ends_constructors = false;
+  int ending = 0;
+  bool has_graphs = false;
+};
+
+State& state() {
+  static auto* const made = new State;
+  return *made;
+}
+
+using Lock = std::unique_lock<std::mutex>;
+
+ncclResult_t misuse(State& all, std::string sentence) {
+  all.misuses.push_back(std::move(sentence));
+  return ncclInvalidArgument;
+}
+
+/// Counts a call, and returns whether it may go on.
+ncclResult_t begin(State& all, char const* name, ncclComm_t comm) {
+  ++all.calls[name];
+  if (comm == nullptr || comm->has_ended) {
+    return misuse(all, fmt::format("{} of a communicator that has ended", name));
+  }
+  return all.failing == name && all.failing_rank == comm->rank ? ncclInternalError : ncclSuccess;
+}
+
+/// Waits, at the first collective of a kind, until all ranks have come to it.
+ncclResult_t connect(State& all, Lock& lock, std::string const& kind, ncclComm& comm) {
+  if (!comm.connected.insert(kind).second) {
+    return ncclSuccess;
+  }
+  auto& came = comm.clique->connecting[kind];
+  ++came;
+  all.changed.notify_all();
+  all.changed.wait(lock, [&] { return came % comm.clique->size == 0 || comm.is_aborted; });
+  return comm.is_aborted ? ncclSystemError : ncclSuccess;
+}
+
+ncclResult_t collective(char const* name, ncclComm_t comm, cudaStream_t stream) {
+  auto& all = state();
+  Lock lock(all.mutex);
+  if (auto const result = begin(all, name, comm); result != ncclSuccess) {
+    return result;
+  }
+  ++comm->calls_in_progress;
+  auto const result = connect(all, lock, name, *comm);
+  --comm->calls_in_progress;
+  all.changed.notify_all();
+  if (result != ncclSuccess) {
+    return result;
+  }
+  lock.unlock();
+  auto& device = fake_cuda::FakeDevice::instance();
+  std::lock_guard const guard(device.mutex);
+  return device.enqueue(stream, [] {}) == cudaSuccess ? ncclSuccess : ncclSystemError;
+}
+
+/// Ends a communicator when no graph and no call uses it.
+void end(State& all, Lock& lock, ncclComm& comm) {
+  ++all.ending;
+  all.changed.wait(lock, [&] { return !all.has_graphs && comm.calls_in_progress == 0; });
+  comm.has_ended = true;
+  --all.ending;
+  all.changed.notify_all();
+}
+
+}  // namespace
+
+int live() {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  int count = 0;
+  for (auto const& comm : all.comms) {
+    count += comm->has_ended ? 0 : 1;
+  }
+  return count;
+}
+
+std::uint64_t calls(std::string_view name) {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  auto const found = all.calls.find(name);
+  return found != all.calls.end() ? found->second : 0;
+}
+
+std::vector<std::string> take_misuses() {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  return std::exchange(all.misuses, {});
+}
+
+void forget_connections() {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  for (auto const& comm : all.comms) {
+    comm->connected.clear();
+  }
+}
+
+FailingCall::FailingCall(std::string name, int rank) {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  all.failing = std::move(name);
+  all.failing_rank = rank;
+}
+FailingCall::~FailingCall() {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  all.failing.clear();
+}
+
+LivingGraphs::LivingGraphs() {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  all.has_graphs = true;
+}
+LivingGraphs::~LivingGraphs() {
+  auto& all = state();
+  Lock lock(all.mutex);
+  all.has_graphs = false;
+  all.changed.notify_all();
+  all.changed.wait(lock, [&] { return all.ending == 0; });
+}
+
+void end_constructors() {
+  auto& all = state();
+  Lock lock(all.mutex);
+  all.ends_constructors = true;
+  all.changed.notify_all();
+  all.changed.wait(lock, [&] { return all.constructing == 0; });
+  all.ends_constructors = false;
+}
+
+}  // namespace fake_nccl
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  auto& all = fake_nccl::state();
+  fake_nccl::Lock const lock(all.mutex);
+  auto const text = fmt::format("{}", ++all.ids);
+  std::memcpy(id->internal, text.c_str(), text.size() + 1);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  return ncclCommInitRankConfig(comm, ranks, id, rank, &config);
+}
+
+ncclResult_t ncclCommInitRankConfig(
+    ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  auto& all = fake_nccl::state();
+  fake_nccl::Lock lock(all.mutex);
+  ++all.calls["ncclCommInitRankConfig"];
+  if (all.failing == "ncclCommInitRankConfig" && all.failing_rank == rank) {
+    return ncclInternalError;
+  }
+  if (config->blocking != 1) {
+    return fake_nccl::misuse(all, "a communicator that does not block");
+  }
+  auto& clique = all.cliques[id.internal];
+  if (clique == nullptr) {
+    clique = std::make_shared<Clique>();
+    clique->size = ranks;
+  }
+  auto const own = clique;
+  ++own->arrived;
+  ++all.constructing;
+  all.changed.notify_all();
+  all.changed.wait(lock, [&] { return own->arrived == own->size || all.ends_constructors; });
+  --all.constructing;
+  all.changed.notify_all();
+  if (own->arrived != own->size) {
+    return ncclSystemError;
+  }
+  all.comms.push_back(std::make_unique<ncclComm>());
+  *comm = all.comms.back().get();
+  (*comm)->clique = own;
+  (*comm)->rank = rank;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  auto& all = fake_nccl::state();
+  fake_nccl::Lock lock(all.mutex);
+  if (auto const result = fake_nccl::begin(all, "ncclCommFinalize", comm); result != ncclSuccess) {
+    return result;
+  }
+  ++all.ending;
+  all.changed.wait(lock, [&] { return !all.has_graphs; });
+  --all.ending;
+  all.changed.notify_all();
+  comm->is_finalized = true;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  auto& all = fake_nccl::state();
+  fake_nccl::Lock lock(all.mutex);
+  if (auto const result = fake_nccl::begin(all, "ncclCommDestroy", comm); result != ncclSuccess) {
+    return result;
+  }
+  if (!comm->is_finalized) {
+    return fake_nccl::misuse(all, "ncclCommDestroy without ncclCommFinalize");
+  }
+  fake_nccl::end(all, lock, *comm);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  auto& all = fake_nccl::state();
+  fake_nccl::Lock lock(all.mutex);
+  if (auto const result = fake_nccl::begin(all, "ncclCommAbort", comm); result != ncclSuccess) {
+    return result;
+  }
+  comm->is_aborted = true;
+  all.changed.notify_all();
+  fake_nccl::end(all, lock, *comm);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  auto& all = fake_nccl::state();
+  fake_nccl::Lock const lock(all.mutex);
+  *error = ncclSuccess;
+  return fake_nccl::begin(all, "ncclCommGetAsyncError", comm);
+}
+
+char const* ncclGetErrorString(ncclResult_t result) {
+  return result == ncclSuccess ? "no error" : "an error of the fake NCCL";
+}
+char const* ncclGetLastError(ncclComm_t) {
+  return "";
+}
+
+ncclResult_t ncclAllReduce(void const*,
+                           void*,
+                           std::size_t,
+                           ncclDataType_t,
+                           ncclRedOp_t,
+                           ncclComm_t comm,
+                           cudaStream_t stream) {
+  return fake_nccl::collective("ncclAllReduce", comm, stream);
+}
+ncclResult_t ncclReduceScatter(void const*,
+                               void*,
+                               std::size_t,
+                               ncclDataType_t,
+                               ncclRedOp_t,
+                               ncclComm_t comm,
+                               cudaStream_t stream) {
+  return fake_nccl::collective("ncclReduceScatter", comm, stream);
+}
+ncclResult_t ncclAllGather(
+    void const*, void*, std::size_t, ncclDataType_t, ncclComm_t comm, cudaStream_t stream) {
+  return fake_nccl::collective("ncclAllGather", comm, stream);
+}
+ncclResult_t ncclAlltoAll(
+    void const*, void*, std::size_t, ncclDataType_t, ncclComm_t comm, cudaStream_t stream) {
+  return fake_nccl::collective("ncclAlltoAll", comm, stream);
+}
+ncclResult_t ncclBroadcast(
+    void const*, void*, std::size_t, ncclDataType_t, int, ncclComm_t comm, cudaStream_t stream) {
+  return fake_nccl::collective("ncclBroadcast", comm, stream);
+}
+// Calls of pairs connect no GPUs: the library has connected all of them before, by an all-to-all.
+ncclResult_t ncclSend(
+    void const*, std::size_t, ncclDataType_t, int, ncclComm_t comm, cudaStream_t) {
+  auto& all = fake_nccl::state();
+  fake_nccl::Lock const lock(all.mutex);
+  return fake_nccl::begin(all, "ncclSend", comm);
+}
+ncclResult_t ncclRecv(void*, std::size_t, ncclDataType_t, int, ncclComm_t comm, cudaStream_t) {
+  auto& all = fake_nccl::state();
+  fake_nccl::Lock const lock(all.mutex);
+  return fake_nccl::begin(all, "ncclRecv", comm);
+}
+ncclResult_t ncclGroupStart() {
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  return ncclSuccess;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// A fake NCCL for machines without GPUs, whose ranks are threads of the process with one fake
+/// device. It implements NCCL's rules for communicators whose calls block: all ranks must come to
+/// the constructor, and to the first collective of each kind. Collectives are on their streams, but
+/// move no data. Thread-safe.
+namespace fake_nccl {
+
+/// Returns the number of communicators that have not been destroyed or aborted.
+[[nodiscard]] int live();
+
+/// Returns the number of calls of a function since the program began.
+[[nodiscard]] std::uint64_t calls(std::string_view name);
+
+/// Returns the violations of NCCL's rules since the last call, one sentence each: calls with a
+/// communicator that has ended, and communicators that do not block.
+[[nodiscard]] std::vector<std::string> take_misuses();
+
+/// Lets the next collective of each kind of every communicator wait for the other ranks once more,
+/// as NCCL does when it chooses another algorithm.
+void forget_connections();
+
+/// A guard. While it lives, the next calls of a function by a rank fail.
+class FailingCall {
+ public:
+  FailingCall(std::string name, int rank);
+  ~FailingCall();
+  FailingCall(FailingCall const&) = delete;
+  FailingCall& operator=(FailingCall const&) = delete;
+};
+
+/// A guard that stands for captured graphs with collectives: while it lives, no communicator ends,
+/// and calls that end one block. The destructor waits for those calls.
+class LivingGraphs {
+ public:
+  LivingGraphs();
+  ~LivingGraphs();
+  LivingGraphs(LivingGraphs const&) = delete;
+  LivingGraphs& operator=(LivingGraphs const&) = delete;
+};
+
+/// Ends the constructors that wait for ranks which do not come, with an error, and waits for them.
+void end_constructors();
+
+}  // namespace fake_nccl

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of communicators between ranks that NCCL connects, with a fake NCCL whose ranks are threads
+// that share one fake device. They show when the host waits and what it is told; collectives move
+// no data.
+#include "fake_cuda_fixture.hpp"
+#include "fake_nccl.hpp"
+
+#include <msstream/comm/collectives.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace fake_cuda {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Communicator = ms::comm::Communicator<ms::Cuda>;
+using World = ms::comm::World;
+
+constexpr auto kNoTimeout = std::chrono::hours(1);
+
+class NcclTest : public FakeCudaTest {
+ protected:
+  void TearDown() override {
+    FakeCudaTest::TearDown();
+    EXPECT_EQ(fake_nccl::live(), 0);
+    EXPECT_THAT(fake_nccl::take_misuses(), IsEmpty());
+  }
+};
+
+/// Returns the message of the exception that a call throws; empty if it throws none.
+template <class Call>
+std::string message_of(Call const& call) {
+  try {
+    call();
+  } catch (std::exception const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+Communicator communicator(Device const& device,
+                          World const& world,
+                          std::chrono::nanoseconds timeout = kNoTimeout) {
+  return Communicator(device, world, {.name = "own", .timeout = timeout});
+}
+
+TEST_F(NcclTest, collectives_are_one_call_each_and_communicators_end) {
+  ms::comm::run_as_threads(2, [](World const& world) {
+    Device const device;
+    auto const own = communicator(device, world);
+    auto const tensor = ms::zeros<float>(device, {4});
+    auto const exchanged = ms::zeros<float>(device, {4});
+    auto const parts = ms::zeros<float>(device, {8});
+    auto const before = fake_nccl::calls("ncclAllReduce");
+    for (int i = 0; i < 3; ++i) {
+      ms::comm::all_reduce(own, tensor);
+      ms::comm::all_gather(own, tensor, parts);
+      ms::comm::reduce_scatter(own, parts, tensor);
+      ms::comm::all_to_all(own, tensor, exchanged);
+      ms::comm::broadcast(own, tensor);
+      ms::comm::barrier(own);
+    }
+    own.synchronize();
+    EXPECT_GE(fake_nccl::calls("ncclAllReduce") - before, 6U);
+    EXPECT_EQ(fake_nccl::calls("ncclCommAbort"), 0U);
+  });
+}
+
+TEST_F(NcclTest, a_rank_whose_constructor_fails_ends_those_of_the_others) {
+  fake_nccl::FailingCall const failing("ncclCommInitRankConfig", 1);
+  std::array<std::string, 2> messages;
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    Device const device;
+    messages.at(static_cast<std::size_t>(world.rank())) =
+        message_of([&] { static_cast<void>(communicator(device, world)); });
+  });
+  fake_nccl::end_constructors();
+  EXPECT_THAT(messages[1],
+              AllOf(HasSubstr("communicator 'own', rank 1 of 2: ncclCommInitRankConfig: NCCL: an "
+                              "error of the fake NCCL"),
+                    HasSubstr("a GPU of its own for each rank")));
+  EXPECT_THAT(messages[0], AllOf(HasSubstr("rank 1 is lost"), HasSubstr("ncclCommInitRankConfig")));
+}
+
+TEST_F(NcclTest, a_first_collective_that_fails_ends_all_constructors) {
+  fake_nccl::FailingCall const failing("ncclAllGather", 0);
+  std::array<std::string, 2> messages;
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    Device const device;
+    messages.at(static_cast<std::size_t>(world.rank())) =
+        message_of([&] { static_cast<void>(communicator(device, world)); });
+  });
+  EXPECT_THAT(messages[0], HasSubstr("rank 0 of 2: all_gather: NCCL: an error"));
+  EXPECT_THAT(messages[1], AllOf(HasSubstr("rank 0 is lost"), HasSubstr("all_gather")));
+}
+
+TEST_F(NcclTest, a_call_that_fails_is_told_to_all_ranks) {
+  std::atomic<int> made{0};
+  std::optional<fake_nccl::FailingCall> failing;
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    Device const device;
+    auto const own = communicator(device, world);
+    auto const tensor = ms::zeros<float>(device, {4});
+    made.fetch_add(1);
+    if (world.rank() == 0) {
+      while (made.load() < 2) {
+        std::this_thread::yield();
+      }
+      failing.emplace("ncclAllReduce", 0);
+      EXPECT_THAT(message_of([&] { ms::comm::all_reduce(own, tensor); }),
+                  AllOf(HasSubstr("rank 0 of 2: all_reduce of 4 float32 (sum)"),
+                        HasSubstr("NCCL: an error of the fake NCCL")));
+      made.fetch_add(1);
+    } else {
+      while (made.load() < 3) {
+        std::this_thread::yield();
+      }
+      EXPECT_THAT(message_of([&] { ms::comm::all_reduce(own, tensor); }),
+                  HasSubstr("rank 0 is lost"));
+    }
+    EXPECT_EQ(ms::to_host(tensor).size(), 4U) << "the device stays usable";
+  });
+}
+
+TEST_F(NcclTest, a_call_that_connects_gpus_ends_when_another_rank_does_not_come) {
+  std::atomic<int> made{0};
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    Device const device;
+    std::optional<Communicator> own(communicator(device, world, std::chrono::milliseconds(250)));
+    auto const tensor = ms::zeros<float>(device, {4});
+    device.default_group().synchronize();
+    made.fetch_add(1);
+    while (made.load() < 2) {
+      std::this_thread::yield();
+    }
+    if (world.rank() == 0) {
+      fake_nccl::forget_connections();
+      EXPECT_THAT(message_of([&] {
+                    ms::comm::all_reduce(*own, tensor);
+                    own->synchronize();
+                  }),
+                  AllOf(HasSubstr("rank 1 is lost"), HasSubstr("within 0.25 s")));
+      made.fetch_add(1);
+    }
+    while (made.load() < 3) {
+      std::this_thread::yield();
+    }
+  });
+}
+
+TEST_F(NcclTest, a_communicator_with_collectives_in_living_graphs_does_not_keep_its_rank) {
+  std::optional<fake_nccl::LivingGraphs> graphs(std::in_place);
+  ms::comm::run_as_threads(2, [](World const& world) {
+    Device const device;
+    auto const own = communicator(device, world);
+    ms::comm::barrier(own);
+  });
+  EXPECT_EQ(fake_nccl::live(), 2);
+  graphs.reset();  // now threads end both
+  while (fake_nccl::live() > 0) {
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+}  // namespace fake_cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl.hpp"
-#include "comm/nccl_calls_cuda.hpp"
-#include "comm/nccl_connect_cuda.hpp"
+#include "comm/nccl/nccl_calls_cuda.hpp"
+#include "comm/nccl/nccl_connect_cuda.hpp"
 #include "comm/peers.hpp"
 #include "comm/peers_transport.hpp"
 #include "comm/timeout.hpp"

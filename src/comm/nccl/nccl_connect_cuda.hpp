@@ -3,7 +3,7 @@
 
 #if MSSTREAM_NCCL
 
-#include "comm/nccl_calls_cuda.hpp"
+#include "comm/nccl/nccl_calls_cuda.hpp"
 #include "comm/peers.hpp"
 
 #include <msstream/runtime/detail/backend.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #if MSSTREAM_NCCL
 
-#include "comm/nccl_connect_cuda.hpp"
+#include "comm/nccl/nccl_connect_cuda.hpp"
 
 #include <fmt/core.h>
 
@@ -43,7 +43,8 @@ struct Lane {
   msstream::detail::NativeEvent event = nullptr;
 };
 
-/// What a thread that connects shares with the thread that waits for it, which may give up.
+/// The state that a thread that connects shares with the thread that waits for it, which may give
+/// up.
 ///
 /// Ownership: whoever takes the communicator from `comm` ends it. Memory ordering: `failure` is
 /// written before `done` is set.

@@ -4,7 +4,7 @@
 #if MSSTREAM_NCCL
 
 #include "comm/collective.hpp"
-#include "comm/nccl_types_cuda.hpp"
+#include "comm/nccl/nccl_types_cuda.hpp"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>

@@ -39,7 +39,8 @@ struct Din {
     auto const history = users.ints("history");
     auto const offsets = users.offsets("history");
     auto const item = users.ints("item");
-    auto const rows = ops::gather_rows(tape, items, history);
+    auto const rows =
+        ops::embedding_lookup(tape, items, {history, offsets}, {.pooling = ops::Pooling::none});
     auto const wanted = ops::gather_rows(tape, items, item);
     // The wanted item beside each item of its user's history, however long that is.
     auto const beside = ops::repeat_rows(tape, wanted, offsets, history.count());

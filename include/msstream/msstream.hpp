@@ -37,6 +37,7 @@
 #include <msstream/ops/normalize.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/random.hpp>
+#include <msstream/ops/random_draws.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/schedule.hpp>
 #include <msstream/ops/segment.hpp>

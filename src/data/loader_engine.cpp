@@ -302,6 +302,7 @@ bool LoaderEngine::make_batch(Lock& lock) {
            first + begin,
            own,
            options_.last_batch == LastBatch::padded ? options_.batch_size : own,
+           options_.padding_id,
            *batch);
     batch->before = window->start;
     batch->before.batch += number;

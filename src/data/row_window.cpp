@@ -102,6 +102,7 @@ void gather(RowWindow const& window,
             std::int64_t first,
             std::int64_t count,
             std::int64_t shape_rows,
+            std::int64_t padding_id,
             StagedBatch& batch) {
   auto const sources = sources_of(window, first, count);
   auto const& columns = batch.schema->columns();
@@ -140,7 +141,7 @@ void gather(RowWindow const& window,
   auto* const float_memory = batch.memory->floats(floats);
   for (std::size_t i = 0; i < columns.size(); ++i) {
     auto const& place = batch.places[i];
-    auto const copy = [&](auto* out) {
+    auto const copy = [&](auto* out, auto padding) {
       if (columns[i].is_jagged()) {
         std::ranges::copy(offsets[i], int_memory + place.first_offset);
         gather_jagged(window, sources, i, out);
@@ -148,9 +149,10 @@ void gather(RowWindow const& window,
       }
       auto const width = static_cast<std::size_t>(columns[i].width);
       gather_fixed(window, sources, i, width, out);
-      std::fill_n(out + sources.size() * width, (shape - sources.size()) * width, 0);
+      std::fill_n(out + sources.size() * width, (shape - sources.size()) * width, padding);
     };
-    columns[i].is_float() ? copy(float_memory + place.first) : copy(int_memory + place.first);
+    columns[i].is_float() ? copy(float_memory + place.first, 0.0F)
+                          : copy(int_memory + place.first, padding_id);
   }
   auto* const mask = float_memory + batch.mask_first;
   std::fill_n(std::fill_n(mask, sources.size(), 1.0F), shape - sources.size(), 0.0F);

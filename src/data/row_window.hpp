@@ -25,11 +25,12 @@ struct RowWindow {
 };
 
 /// Copies `count` rows of the window, from place `first` on, to `batch`, whose columns get
-/// `shape_rows` rows; those behind the copied ones are zero.
+/// `shape_rows` rows; those behind the copied ones are zero, of integers `padding_id`.
 void gather(RowWindow const& window,
             std::int64_t first,
             std::int64_t count,
             std::int64_t shape_rows,
+            std::int64_t padding_id,
             StagedBatch& batch);
 
 }  // namespace msstream::data::detail

@@ -45,6 +45,12 @@ std::vector<Field> fields_of(data::Schema const& schema, std::int64_t list_room)
             "serve: room for {} elements a row of the lists of column '{}'; expected at least 1",
             list_room,
             column.name);
+    require(column.converted_by.empty(),
+            "serve: a field for column '{}', whose reader converts the values of files by `{}`, "
+            "which queries do not repeat; expected transforms of the column, such as hash() and "
+            "fill_missing(), or a serve::field() for the converted values",
+            column.name,
+            column.converted_by);
     fields.push_back({.name = column.name,
                       .dtype = dtype_of_column(column),
                       .per_row = column.is_jagged() ? list_room : column.width,

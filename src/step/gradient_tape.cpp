@@ -162,6 +162,10 @@ void detail::AnyTape::without_gradient(detail::AnyTensor const& tensor) {
   }
 }
 
+bool detail::AnyTape::is_result(detail::AnyTensor const& tensor) const {
+  return state_->is_result(tensor);
+}
+
 bool detail::AnyTape::wants_gradient(detail::AnyTensor const& tensor) const {
   return !tensor.immutable() && !state_->excluded.contains(detail::MemoryRange::of(tensor));
 }

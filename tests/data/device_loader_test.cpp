@@ -7,6 +7,9 @@
 #include <msstream/metrics/log_loss.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/step/captured_step.hpp>
+#include <msstream/step/differentiable_ops.hpp>
+#include <msstream/step/optimizer.hpp>
+#include <msstream/step/parameters.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
@@ -141,6 +144,35 @@ TYPED_TEST(DeviceLoaderTest, floats_of_many_columns_are_one_tensor) {
   EXPECT_EQ(to_host(batch.ints("a", "b")), copied(host.ints("a", "b")));
   expect_refused([&] { static_cast<void>(host.floats("pair", "prices")); }, "'prices' is jagged");
   expect_refused([&] { static_cast<void>(host.ints("a", "bag")); }, "'bag' is jagged");
+}
+
+TYPED_TEST(DeviceLoaderTest, rows_that_fill_up_a_batch_move_no_row_of_a_table) {
+  // Updates of Adam move each row that was looked up, also by a gradient of 0.
+  std::vector<Floats> tables;
+  for (auto const last : {LastBatch::partial, LastBatch::padded}) {
+    CountingReader reader(10);
+    DeviceLoader loader(this->device(),
+                        this->device().default_group(),
+                        reader,
+                        {.batch_size = 8, .epochs = 3, .last_batch = last});
+    Parameters<TypeParam> parameters(this->device(), {.seed = 1});
+    auto const table = parameters.table("table", {10, 2}, init::normal());
+    Optimizer optimizer(this->device(), {.kind = ops::OptimizerKind::adam, .learning_rate = 0.1F});
+    optimizer.add(parameters);
+    GradientTape tape(this->device());
+    while (auto const batch = loader.next()) {
+      auto const rows = ops::gather_rows(tape, table, batch->ints("id"));
+      tape.backward(
+          ops::mse_loss(tape,
+                        rows,
+                        batch->floats("pair"),
+                        {.weight = batch->mask(), .reduction = ops::LossReduction::weighted_mean}));
+      optimizer.step(tape);
+      tape.clear();
+    }
+    tables.push_back(to_host(table));
+  }
+  EXPECT_EQ(tables[0], tables[1]);
 }
 
 TYPED_TEST(DeviceLoaderTest, a_mask_leaves_the_zeros_out_of_a_captured_step) {

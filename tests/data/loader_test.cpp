@@ -183,7 +183,7 @@ TEST(Loader, the_last_batch_is_partial_padded_or_dropped) {
     auto const batch = loader.next().value();
     EXPECT_EQ(batch.rows(), 2);
     EXPECT_EQ(batch.shape_rows(), 8);
-    EXPECT_THAT(batch.ints("id"), ::testing::ElementsAre(8, 9, 0, 0, 0, 0, 0, 0));
+    EXPECT_THAT(batch.ints("id"), ::testing::ElementsAre(8, 9, -1, -1, -1, -1, -1, -1));
     EXPECT_THAT(batch.mask(), ::testing::ElementsAre(1, 1, 0, 0, 0, 0, 0, 0));
     EXPECT_THAT(batch.floats("pair"),
                 ::testing::ElementsAre(8, 8.5F, 9, 9.5F, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));

@@ -4,6 +4,7 @@
 #include "serve/serve_fixture.hpp"
 
 #include <msstream/data/data_error.hpp>
+#include <msstream/data/text_reader.hpp>
 #include <msstream/data/transforms.hpp>
 #include <msstream/ops/gather.hpp>
 #include <msstream/ops/jagged.hpp>
@@ -12,9 +13,11 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace msstream::testing {
 namespace {
@@ -113,6 +116,25 @@ TEST(ServeRows, have_the_types_that_transforms_make) {
   EXPECT_EQ(fields[0].dtype, DType::float32);
   EXPECT_EQ(fields[1].dtype, DType::int64);
   EXPECT_EQ(fields[2].dtype, DType::int64);
+}
+
+TEST(ServeRows, of_columns_that_a_reader_converts_are_refused) {
+  using data::ColumnType;
+  auto const fields_of = [](data::TextColumn column) {
+    auto const path = ::testing::TempDir() + "converted_rows.csv";
+    std::ofstream(path) << "age,country\n1,NO\n";
+    return serve::fields_of(data::CsvReader(path, {.columns = {std::move(column)}}).schema());
+  };
+  auto const refusal = [&](data::TextColumn const& column) {
+    return message_of<std::invalid_argument>([&] { static_cast<void>(fields_of(column)); });
+  };
+  EXPECT_THAT(refusal({.name = "country", .type = ColumnType::hashed, .buckets = 100}),
+              AllOf(HasSubstr("'country'"), HasSubstr("`buckets`")));
+  EXPECT_THAT(refusal({.name = "age", .if_empty = 40.0}), HasSubstr("`if_empty`"));
+  EXPECT_THAT(refusal({.name = "age", .to_float = [](auto) { return 1.0F; }}),
+              HasSubstr("`to_float`"));
+  EXPECT_EQ(fields_of({.name = "age"}).size(), 1U);
+  EXPECT_EQ(fields_of({.name = "country", .type = ColumnType::hashed}).size(), 1U);
 }
 
 TEST(ServeRows, that_do_not_fit_the_fields_are_refused_by_name) {

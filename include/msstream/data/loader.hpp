@@ -16,8 +16,8 @@ namespace msstream::data {
 /// The treatment of the rows at the end of an epoch that do not fill a batch.
 enum class LastBatch : std::uint8_t {
   partial,  ///< a batch with fewer rows
-  padded,  ///< a batch with the shape of the others, in which zeros follow the rows; jagged columns
-           ///< have rows without values
+  padded,   ///< a batch with the shape of the others. Rows follow that are no samples: zeros, for
+            ///< integers `padding_id`; jagged columns have no values there
   dropped,  ///< no batch. If rows are shuffled, the rows left out differ from epoch to epoch
 };
 
@@ -34,6 +34,10 @@ struct LoaderOptions {
   std::int64_t shuffle_rows = 0;
   std::uint64_t seed = 1;
   LastBatch last_batch = LastBatch::partial;
+  /// The integers in the rows that LastBatch::padded adds. -1 is no row of a table, so that lookups
+  /// find none and updates move none; lookups with OutOfRange::trap would report it. A row that
+  /// exists would be looked up, and moved by rules with momentum or decay.
+  std::int64_t padding_id = -1;
   /// The number of this process among those that share the rows, and their count. Rows are divided
   /// into batches of ranks * batch_size; rank r gets the r-th part of each. So all ranks have
   /// equally many batches, which together are the batches of one rank with ranks * batch_size rows.

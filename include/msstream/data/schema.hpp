@@ -37,6 +37,9 @@ struct Column {
   /// one, such as the ids that weights or times belong to; rows in which the numbers differ are an
   /// error. Empty: any number.
   std::string aligned_with = {};
+  /// The option of the reader by which it converts values of its files, such as "buckets": queries
+  /// of a server do not repeat it. Readers set it; it is no part of the values, and not compared.
+  std::string converted_by = {};
 
   [[nodiscard]] bool is_jagged() const noexcept { return width == kJagged; }
   [[nodiscard]] bool is_float() const noexcept { return type == ColumnType::float32; }
@@ -45,7 +48,10 @@ struct Column {
     bool const shortened = transforms.empty() || transforms.back().shortens();
     return shortened ? is_float() : !transforms.back().makes_ids();
   }
-  friend bool operator==(Column const&, Column const&) = default;
+  friend bool operator==(Column const& a, Column const& b) {
+    return a.name == b.name && a.type == b.type && a.width == b.width &&
+           a.transforms == b.transforms && a.aligned_with == b.aligned_with;
+  }
 };
 
 /// The columns of the rows of a reader, in their order.

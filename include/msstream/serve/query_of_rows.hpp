@@ -23,8 +23,10 @@ namespace msstream::serve {
 /// Returns a field for each column of a schema, in its order, with the column's name and its width
 /// as elements per row: of float32 for numbers, also those that transforms make of integers, and of
 /// int64 for integers and strings, which transforms turn into ids. A jagged column becomes a field
-/// of lists with room for `list_room` elements for each row of a bucket; throws
-/// std::invalid_argument if that is less than 1.
+/// of lists with room for `list_room` elements for each row of a bucket. Throws
+/// std::invalid_argument if that is less than 1, and, with its name, for a column whose reader
+/// converts the values of its files, such as by TextColumn::buckets or if_empty: queries would have
+/// the values before that. Transforms do the same, and are saved with the model.
 [[nodiscard]] std::vector<Field> fields_of(data::Schema const& schema, std::int64_t list_room = 0);
 
 /// Returns a query with all rows of a chunk: for each field, the values of the column of its name.

@@ -146,6 +146,8 @@ class GradientTape<detail::AnyRuntime> {
                      std::source_location issued_at);
   void without_gradient(detail::AnyTensor const& tensor);
   [[nodiscard]] bool wants_gradient(detail::AnyTensor const& tensor) const;
+  /// Returns whether the tensor shares elements with the result of a recorded operation.
+  [[nodiscard]] bool is_result(detail::AnyTensor const& tensor) const;
   void backward(detail::Floats const& loss, std::source_location issued_at);
   void add_gradient(detail::Floats const& tensor,
                     Gradient gradient,

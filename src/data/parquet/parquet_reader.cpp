@@ -48,7 +48,14 @@ Schema schema_of_parquet(std::vector<ParquetColumn> const& columns) {
     auto const width =
         column.jagged ? kJagged
                       : std::max<std::int64_t>(1, static_cast<std::int64_t>(column.fields.size()));
-    found.push_back({column.name, column.type, width, column.transforms, column.aligned_with});
+    found.push_back({column.name,
+                     column.type,
+                     width,
+                     column.transforms,
+                     column.aligned_with,
+                     column.buckets > 0 ? "buckets"
+                     : column.if_null   ? "if_null"
+                                        : ""});
   }
   return Schema(std::move(found));
 }

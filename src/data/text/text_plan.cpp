@@ -14,6 +14,14 @@ namespace msstream::data::detail {
 
 namespace {
 
+/// Returns the option that converts fields, for Column::converted_by; empty if none does.
+std::string conversion_of(TextColumn const& column) {
+  return column.to_float || column.to_int ? column.to_float ? "to_float" : "to_int"
+         : column.buckets > 0             ? "buckets"
+         : column.if_empty                ? "if_empty"
+                                          : "";
+}
+
 void check_column(TextColumn const& column) {
   bool const jagged = column.value_separator != '\0';
   require(!jagged || column.fields.size() <= 1,
@@ -53,7 +61,12 @@ Schema schema_of(TextOptions const& options) {
         column.value_separator != '\0'
             ? kJagged
             : std::max<std::int64_t>(1, static_cast<std::int64_t>(column.fields.size()));
-    columns.push_back({column.name, column.type, width, column.transforms, column.aligned_with});
+    columns.push_back({column.name,
+                       column.type,
+                       width,
+                       column.transforms,
+                       column.aligned_with,
+                       conversion_of(column)});
   }
   return Schema(std::move(columns));
 }

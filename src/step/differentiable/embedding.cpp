@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/embedding/embedding.hpp"
 
+#include "step/differentiable/refuse_result.hpp"
+
 #include <msstream/base/detail/require.hpp>
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/bags.hpp>
@@ -22,8 +24,11 @@ Floats embedding_lookup(AnyTape& tape,
                         LookupOptions<AnyRuntime> options,
                         std::source_location issued_at) {
   bool const moves_table = tape.wants_gradient(table);
-  bool const moves_weights = bags.weights && tape.wants_gradient(bags.weights->any()) &&
-                             (options.pooling == Pooling::sum || options.pooling == Pooling::none);
+  bool const has_sums = options.pooling == Pooling::sum || options.pooling == Pooling::none;
+  bool const moves_weights = bags.weights && has_sums && tape.wants_gradient(bags.weights->any());
+  if (bags.weights && !has_sums) {
+    refuse_result(&tape, "embedding_lookup without Pooling::sum", "weights", &*bags.weights);
+  }
   if (moves_table && options.pooling == Pooling::max && !options.argmax) {
     require(table.shape().rank() == 2, "embedding_lookup: table of shape {}", table.shape());
     options.argmax.emplace(table.device(), pooled_shape(bags, options.pooling, table.shape()[1]));

@@ -2,6 +2,7 @@
 #include "ops/embedding/embedding_tables.hpp"
 
 #include "ops/embedding/table_gradient.hpp"
+#include "step/differentiable/refuse_result.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/choices.hpp>
@@ -32,6 +33,9 @@ Floats embedding_lookup(AnyTape& tape,
     has_sums = has_sums || table.pooling == Pooling::sum;
   }
   bool const moves_weights = bags.weights && has_sums && tape.wants_gradient(bags.weights->any());
+  if (bags.weights && !has_sums) {
+    refuse_result(&tape, "embedding_lookup without Pooling::sum", "weights", &*bags.weights);
+  }
   if (moves_tables && !options.argmax && needs_argmax(tables, bags)) {
     options.argmax.emplace(tables.device(), tables.argmax_shape(bags.batch));
   }

@@ -2,6 +2,7 @@
 #include "elementwise/broadcast_plan.hpp"
 #include "ops/elementwise/element_losses.hpp"
 #include "step/differentiable/recorded_mean.hpp"
+#include "step/differentiable/refuse_result.hpp"
 #include "step/recorded.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -49,6 +50,8 @@ namespace {
 [[nodiscard]] Floats mean_of(AnyTape* tape,
                              ElementLosses const& of,
                              std::source_location issued_at) {
+  refuse_result(tape, of.operation, "labels", of.targets);
+  refuse_result(tape, of.operation, "weight", of.options.weight ? &*of.options.weight : nullptr);
   auto const result = element_losses(of, issued_at);
   auto const count = result.losses.count();
   std::optional<Floats> divisor;
@@ -73,15 +76,19 @@ namespace {
                                    Floats const& positives,
                                    Floats const& negatives,
                                    float margin,
+                                   LossOptions<AnyRuntime> const& options,
                                    std::source_location issued_at) {
-  require(kernels::broadcast_shape(positives.shape(), negatives.shape()).has_value(),
-          "{}: positives {} and negatives {} do not broadcast to one shape",
+  // Broadcasting [n] beside [n, 1] would make a pair of each positive and each negative.
+  require(positives.shape().rank() == negatives.shape().rank() &&
+              kernels::broadcast_shape(positives.shape(), negatives.shape()).has_value(),
+          "{}: positives {} and negatives {}; expected equally many dimensions, and sizes that are "
+          "equal or 1",
           operation,
           positives.shape(),
           negatives.shape());
   auto const difference = tape == nullptr ? subtract(positives, negatives, issued_at)
                                           : subtract(*tape, positives, negatives, issued_at);
-  return mean_of(tape, {operation, kind, difference, nullptr, {}, margin}, issued_at);
+  return mean_of(tape, {operation, kind, difference, nullptr, options, margin}, issued_at);
 }
 
 }  // namespace
@@ -91,6 +98,8 @@ Floats bce_with_logits(AnyTape& tape,
                        Floats const& labels,
                        LossOptions<AnyRuntime> const& options,
                        std::source_location issued_at) {
+  refuse_result(&tape, "bce_with_logits", "labels", &labels);
+  refuse_result(&tape, "bce_with_logits", "weight", options.weight ? &*options.weight : nullptr);
   auto const result = bce_with_logits(logits, labels, options, issued_at);
   tape.note_inputs(labels);
   return recorded(
@@ -120,6 +129,17 @@ Floats mse_loss(AnyTape* tape,
                 Floats const& targets,
                 LossOptions<AnyRuntime> const& options,
                 std::source_location issued_at) {
+  if (tape != nullptr && tape->is_result(targets.any()) && tape->wants_gradient(targets.any())) {
+    require(predictions.shape() == targets.shape(),
+            "mse_loss: predictions {} and targets {}; expected equal shapes",
+            predictions.shape(),
+            targets.shape());
+    auto const difference = subtract(*tape, predictions, targets, issued_at);
+    auto const zeros = subtract(targets, targets, issued_at);
+    return mean_of(tape,
+                   {"mse_loss", kernels::LossKind::squared_error, difference, &zeros, options},
+                   issued_at);
+  }
   return mean_of(tape,
                  {"mse_loss", kernels::LossKind::squared_error, predictions, &targets, options},
                  issued_at);
@@ -138,15 +158,23 @@ Floats hinge_loss(AnyTape* tape,
 Floats bpr_loss(AnyTape* tape,
                 Floats const& positives,
                 Floats const& negatives,
+                LossOptions<AnyRuntime> const& options,
                 std::source_location issued_at) {
-  return mean_of_pairs(
-      tape, "bpr_loss", kernels::LossKind::bce_with_logits, positives, negatives, 0.0F, issued_at);
+  return mean_of_pairs(tape,
+                       "bpr_loss",
+                       kernels::LossKind::bce_with_logits,
+                       positives,
+                       negatives,
+                       0.0F,
+                       options,
+                       issued_at);
 }
 
 Floats margin_ranking_loss(AnyTape* tape,
                            Floats const& positives,
                            Floats const& negatives,
                            float margin,
+                           LossOptions<AnyRuntime> const& options,
                            std::source_location issued_at) {
   return mean_of_pairs(tape,
                        "margin_ranking_loss",
@@ -154,6 +182,7 @@ Floats margin_ranking_loss(AnyTape* tape,
                        positives,
                        negatives,
                        margin,
+                       options,
                        issued_at);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/differentiable/recorded_mean.hpp"
+#include "step/differentiable/refuse_result.hpp"
 #include "step/recorded.hpp"
 
 #include <msstream/ops/activation.hpp>
@@ -51,6 +52,10 @@ Floats softmax_cross_entropy(AnyTape& tape,
                              TensorOf<std::int64_t> const& classes,
                              CrossEntropyOptions<AnyRuntime> const& options,
                              std::source_location issued_at) {
+  refuse_result(&tape,
+                "softmax_cross_entropy",
+                "sample_weight",
+                options.sample_weight ? &*options.sample_weight : nullptr);
   auto const result = softmax_cross_entropy(logits, classes, options, issued_at);
   if (options.sample_weight) {
     tape.note_inputs(*options.sample_weight);
@@ -72,6 +77,8 @@ Floats mean_softmax_cross_entropy(AnyTape* tape,
                                   CrossEntropyOptions<AnyRuntime> const& options,
                                   std::source_location issued_at) {
   constexpr char const* kOperation = "mean_softmax_cross_entropy";
+  refuse_result(
+      tape, kOperation, "sample_weight", options.sample_weight ? &*options.sample_weight : nullptr);
   auto const [result, counted] =
       counted_cross_entropy(kOperation, logits, classes, options, issued_at);
   std::optional<Floats> divisor;

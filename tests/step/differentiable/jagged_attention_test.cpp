@@ -2,10 +2,14 @@
 #include "step/gradient_fixture.hpp"
 
 #include <msstream/step/captured_step.hpp>
+#include <msstream/step/dense_stack.hpp>
+#include <msstream/step/optimizer.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
+#include <vector>
 
 /// Tests attention over lists of any length: each wanted row is compared with all rows of its list,
 /// and nothing is padded or cut off.
@@ -142,6 +146,78 @@ TYPED_TEST(JaggedAttentionTest, one_capture_serves_lists_of_other_lengths) {
       return sum;
     };
     expect_near(replayed, numeric_gradient(loss, to_doubles(to_host(wanted))), 1e-4);
+  }
+}
+
+TYPED_TEST(JaggedAttentionTest, a_capacity_has_the_losses_and_rows_of_whole_batches) {
+  constexpr std::int64_t kLists = 4;
+  constexpr std::int64_t kItems = 20;
+  struct Inputs {
+    Tensor<std::int64_t, TypeParam> ids, offsets;
+  };
+  auto const ones = this->put(Floats(kLists, 1.0F), {kLists, 1});
+  std::vector<Integers> batches;
+  for (int batch = 0; batch < 6; ++batch) {
+    batches.push_back(this->random.integers(kLists, 0, 7));
+  }
+  auto const losses_and_table = [&](LayerActivation activation, bool with_capacity) {
+    std::pair<Floats, Floats> result;
+    Parameters<TypeParam> parameters(this->device(), {.seed = 1});
+    auto const items = parameters.table("items", {kItems, kAttendedWidth}, init::normal());
+    DenseStack<TypeParam> const attention(
+        parameters, "attention", kAttendedWidth, {3, 1}, {.activation = activation});
+    Optimizer optimizer(this->device(), {.kind = ops::OptimizerKind::adam, .learning_rate = 0.1F});
+    optimizer.add(parameters);
+    GradientTape tape(this->device());
+    auto const train = [&](Inputs const& in) {
+      tape.clear();
+      auto const& [history, offsets] = in;
+      auto const rows =
+          ops::embedding_lookup(tape, items, {history, offsets}, {.pooling = ops::Pooling::none});
+      auto const is_row = ops::repeat_rows(no_tape, ones, offsets, history.count());  // 1 or 0
+      auto const scores = attention(tape, rows, {.mask = is_row.reshaped({history.count()})});
+      auto const weights = ops::jagged_softmax(tape, scores, offsets);
+      auto const interest = ops::segment_reduce(
+          tape, ops::multiply(tape, rows, weights), offsets, ops::SegmentReduction::sum);
+      auto const loss = ops::mean(tape, ops::square(tape, interest));
+      tape.backward(loss);
+      optimizer.step(tape);
+      return loss;
+    };
+    auto const inputs_for = [&](std::int64_t capacity) {
+      return Inputs{Tensor<std::int64_t, TypeParam>(this->device(), {capacity}),
+                    Tensor<std::int64_t, TypeParam>(this->device(), {kLists + 1})};
+    };
+    CapturedSteps steps(this->device(), inputs_for, train, {.capacities = {32}});
+    for (auto const& lengths : batches) {
+      auto const offsets = offsets_of_lists(lengths);
+      auto const count = offsets.back();
+      auto const fill = [&](Inputs const& in) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          // Ids of the batch before stay behind the last list.
+          copy(in.ids.rows(i, i + 1), this->put(Integers{(i * 7 + count) % kItems}));
+        }
+        copy(in.offsets, this->put(offsets));
+      };
+      if (with_capacity) {
+        result.first.push_back(to_host(steps.run(count, fill))[0]);
+      } else {
+        auto const exact = inputs_for(count);
+        fill(exact);
+        result.first.push_back(to_host(train(exact))[0]);
+      }
+    }
+    result.second = to_host(items);
+    return result;
+  };
+  // Sums over the rows of a batch, such as the gradients of dense layers, have as many parts as the
+  // capacity needs, and are rounded accordingly.
+  for (LayerActivation const activation :
+       {LayerActivation(ops::Activation::relu), LayerActivation(TrainedActivation::dice)}) {
+    auto const [losses, table] = losses_and_table(activation, false);
+    auto const [losses_there, table_there] = losses_and_table(activation, true);
+    expect_near(losses_there, Doubles(losses.begin(), losses.end()), 1e-4);
+    expect_near(table_there, Doubles(table.begin(), table.end()), 1e-3);
   }
 }
 

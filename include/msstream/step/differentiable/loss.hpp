@@ -62,11 +62,13 @@ namespace detail {
 [[nodiscard]] Floats bpr_loss(AnyTape* tape,
                               Floats const& positives,
                               Floats const& negatives,
+                              LossOptions<AnyRuntime> const& options,
                               std::source_location issued_at);
 [[nodiscard]] Floats margin_ranking_loss(AnyTape* tape,
                                          Floats const& positives,
                                          Floats const& negatives,
                                          float margin,
+                                         LossOptions<AnyRuntime> const& options,
                                          std::source_location issued_at);
 
 /// Returns the address of a tape, or null for NoTape.
@@ -202,29 +204,33 @@ template <Runtime R, TapeOf<R> Tape>
 }
 
 /// Returns the mean of -log(sigmoid(positive - negative)), the pairwise logistic loss of Bayesian
-/// personalized ranking (Rendle et al. 2009). The shapes of the scores broadcast as in
-/// ops::subtract(): positives [batch, 1] and negatives [batch, n] make n pairs of each example.
+/// personalized ranking (Rendle et al. 2009). Scores of equal shapes make a pair for each element;
+/// positives [batch, 1] and negatives [batch, n] make n pairs of each example. Throws
+/// std::invalid_argument for scores with other numbers of dimensions, such as [batch] beside
+/// [batch, 1].
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> bpr_loss(
     Tape& tape,
     Tensor<float, R> const& positives,
     Tensor<float, R> const& negatives,
+    LossOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
-      detail::bpr_loss(detail::tape_or_null(tape), positives, negatives, issued_at));
+      detail::bpr_loss(detail::tape_or_null(tape), positives, negatives, options, issued_at));
 }
 
-/// Returns the mean of max(0, margin - (positive - negative)). The shapes of the scores broadcast
-/// as in bpr_loss().
+/// Returns the mean of max(0, margin - (positive - negative)). The shapes of the scores are those
+/// of bpr_loss().
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> margin_ranking_loss(
     Tape& tape,
     Tensor<float, R> const& positives,
     Tensor<float, R> const& negatives,
     float margin = 0.0F,
+    LossOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::margin_ranking_loss(
-      detail::tape_or_null(tape), positives, negatives, margin, issued_at));
+      detail::tape_or_null(tape), positives, negatives, margin, options, issued_at));
 }
 
 }  // namespace msstream::ops

@@ -99,9 +99,18 @@ inline std::vector<Case> training_cases() {
       {"advance_clipped",
        [](Inputs& in) {
          std::vector<ops::detail::NormInput> const all(60, {in.weight, 1, 1.0F});
-         in.step.advance_clipped(in.rule, 1.0F, 1.0F, false, all, std::source_location::current());
+         in.step.advance_clipped(
+             in.rule, {.clip_norm = 1.0F}, all, std::source_location::current());
        },
        kernels(2)},
+      {"squares_of_ranks",
+       [](Inputs& in) {
+         std::vector<ops::detail::NormInput> const all(60, {in.weight, 1, 1.0F});
+         auto const here = std::source_location::current();
+         auto const squares = in.step.squares_of({}, all, 30, here);
+         in.step.advance_on_ranks(in.rule, {.clip_norm = 1.0F}, squares, here);
+       },
+       kernels(3)},
       {"update_dense_by_lamb",
        [](Inputs& in) {
          std::vector<ops::DenseParameter<ms::Cuda>> const many(

@@ -32,7 +32,8 @@ struct ShardedTablesOptions {
   /// The parts of a batch: DataParallel::parts() or HalfBatches::parts(), if the step has several
   /// losses a rank. 0 stands for one a rank.
   int parts = 0;
-  /// How ids out of range and bags with invalid offsets are reported: drop, or trap.
+  /// How ids out of range and bags with invalid offsets are reported: drop, or trap. The message of
+  /// an id names its table, and the rank that has the sample.
   ops::OutOfRange out_of_range = ops::OutOfRange::drop;
 };
 
@@ -120,9 +121,8 @@ class ShardedIds {
 /// without samples, and the loss of each rank must depend on the result. All samples of a rank
 /// together have at most TableSpec::hotness ids a sample in the tables that are on one rank; ids
 /// beyond are left out, and the next wait of the host throws std::out_of_range. Not supported:
-/// weights of ids, default ids, and an optimizer with clip_norm or skip_non_finite, which would see
-/// the rows of one rank only. Capture-safe; deterministic. Copies share the tables. Use it on one
-/// thread.
+/// weights of ids and default ids. Capture-safe; deterministic. Copies share the tables. Use it on
+/// one thread.
 template <Runtime R = DefaultRuntime>
 class ShardedTables {
  public:
@@ -179,9 +179,12 @@ class ShardedTables {
     return lookup(tape, exchange(bags, issued_at), issued_at);
   }
 
-  /// Adds the parts of this rank to the optimizer, under the names of their tables. Throws what
-  /// Optimizer::add_table() throws, and std::invalid_argument for an optimizer with clip_norm or
-  /// skip_non_finite if there are several ranks.
+  /// Adds the parts of this rank to the optimizer, under the names of their tables. With clip_norm
+  /// or skip_non_finite, Optimizer::step() is a collective of the communicator, or of that of other
+  /// tables that were added before. All ranks call add_to(), which blocks the host until they have.
+  /// Throws what Optimizer::add_table() throws, and std::invalid_argument, on all ranks, if
+  /// clip_norm, skip_non_finite or micro_batches differ between ranks, and for an optimizer with
+  /// tables of a communicator of other ranks.
   void add_to(Optimizer<R>& optimizer,
               ops::ParameterGroup const& group = {},
               std::source_location issued_at = std::source_location::current()) const {

@@ -234,15 +234,16 @@ Floats AnyShardedTables::lookup(AnyTape* tape,
 void AnyShardedTables::add_to(Optimizer<AnyRuntime>& optimizer,
                               ops::ParameterGroup const& group,
                               std::source_location issued_at) const {
-  require(state_->plan().ranks == 1 || !optimizer.judges_all_gradients(),
-          "ShardedTables: an optimizer with clip_norm or skip_non_finite, and {} ranks, of which "
-          "each has the gradients of its parts; expected one without",
-          state_->plan().ranks);
+  optimizer.add_ranks(state_->communicator());
   for (auto const& table : state_->tables()) {
     optimizer.note_elsewhere(table.name);
   }
   for (auto const& part : state_->parts()) {
-    optimizer.add_table(state_->tables()[part.block.table].name, part.weights, group, issued_at);
+    auto const& name = state_->tables()[part.block.table].name;
+    bool const is_replicated =
+        state_->plan().tables[part.block.table].sharding == Sharding::replicated;
+    is_replicated ? optimizer.add_table(name, part.weights, group, issued_at)
+                  : optimizer.add_part(name, part.weights, group, issued_at);
   }
 }
 

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kShardThreads)
           atomicAdd(reinterpret_cast<unsigned long long*>(args.report.count), 1ULL);
         }
         if (args.report.trap != nullptr) {
-          spring_trap(args.report, id, slot.rows);
+          spring_trap(args.report, Caught{-1, id, slot.table + 1, slot.rows});
         }
       }
     }

@@ -51,7 +51,7 @@ void send_bag(SentBagsArgs const& args, SentIds const& to, std::int64_t place) {
       numbers[header + 1 + i] = id;
     }
     if (slot.reports != 0 && !is_in_range(id, slot.rows) && bad++ == 0) {
-      spring_trap(args.report, id, slot.rows);
+      spring_trap(args.report, {-1, id, slot.table + 1, slot.rows});
     }
   }
   count_out_of_range(args.report, bad);

@@ -12,6 +12,8 @@
 #include <msstream/tensor/issue.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -81,6 +83,11 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   auto read = ops::detail::Reads();
   ops::detail::add_bags(bags, read);
   auto written = writes(lengths);
+  ops::detail::ReportPolicy policy(options_.out_of_range);
+  for (auto const& table : tables_) {
+    policy.tables.push_back(table.name);
+  }
+  auto const of_rank = fmt::format("ShardedTables, rank {}", communicator_.rank());
   kernels::SentBagsArgs args{
       .slots = slots_,
       .slot_count = slots,
@@ -88,8 +95,7 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
       .message_count = messages,
       .most_bags = most_bags,
       .bags = bags_for_kernels(bags),
-      .report = ops::detail::id_report(
-          "ShardedTables", *device_, options_.out_of_range, std::nullopt, written),
+      .report = ops::detail::id_report(of_rank.c_str(), *device_, policy, std::nullopt, written),
       .overflow =
           ops::detail::id_report("ShardedTables: the most ids of a message, by TableSpec::hotness",
                                  *device_,

@@ -85,7 +85,7 @@ void advance_step_by_norm(CudaStream stream,
                           void* workspace,
                           StepState* state);
 
-/// What a rank knows of the square of a global norm that several ranks have together.
+/// The part of a rank in the square of a global norm that several ranks have together.
 struct NormSquares {
   double shared;  ///< of gradients that all ranks have
   double own;     ///< of gradients that this rank alone has

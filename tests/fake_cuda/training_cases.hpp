@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ops/elementwise/normalize_on_ranks.hpp"
 #include "ops_cases.hpp"
 
 #include <msstream/ops/random_draws.hpp>
@@ -67,6 +68,13 @@ inline std::vector<Case> training_cases() {
       {"dice", [](Inputs& in) { drop(ops::dice(in.matrix, in.bias, in.running)); }, kernels(2)},
       {"batch_norm",
        [](Inputs& in) { drop(ops::batch_norm(in.matrix, in.bias, in.bias, in.running)); },
+       kernels(2)},
+      {"statistics_of_ranks",
+       [](Inputs& in) {
+         auto const here = std::source_location::current();
+         auto const sums = ops::detail::column_sums("batch_norm", in.matrix, {}, here);
+         drop(ops::detail::finish_columns("batch_norm", sums, in.running, {}, here));
+       },
        kernels(2)},
       {"batch_norm_of_many_rows",
        [](Inputs& in) { drop(ops::batch_norm(in.long_matrix, in.bias, in.bias, in.running)); },

@@ -72,7 +72,7 @@ namespace {
   return parts;
 }
 
-/// What the learning rates of a step counter come from.
+/// The source of the learning rates of a step counter.
 struct RateSource {
   Schedule const& schedule;
   float rate;

@@ -45,7 +45,8 @@ TEST(TablePlans, wrong_tables_are_refused_by_name) {
       {[](auto& specs) { specs[0].hotness = 0; }, "table 'users': a hotness of 0"},
       {[](auto& specs) { specs[0].hotness = 3'000'000'000; }, "expected 1 to 2147483647"},
       {[](auto& specs) { specs[0].pooling = ops::Pooling::none; }, "'users': Pooling::none"},
-      {[](auto& specs) { specs[0].dtype = DType::int32; }, "table 'users': elements of int32"}};
+      {[](auto& specs) { specs[0].dtype = DType::int32; }, "table 'users': elements of int32"},
+      {[](auto& specs) { specs[1].default_id = 3; }, "'items': a default id of 3; expected 0 to 2"}};
   for (auto const& wrong : wrongs) {
     auto specs = two_specs();
     wrong.change(specs);
@@ -170,8 +171,14 @@ TYPED_TEST(ShardedTablesInput, wrong_options_and_bags_are_refused_and_tables_sta
     wrong.offsets = Tensor<std::int32_t, R>(rank.device, {7});
     EXPECT_THAT(refuses(wrong), HasSubstr("ids of int64 with offsets of int32"));
     wrong = bags(9, 3);
+    wrong.weights = Tensor<float, R>(rank.device, {8});
+    EXPECT_THAT(refuses(wrong), HasSubstr("weights of shape [8] for ids of shape [9]"));
+    auto largest = specs;
+    largest[1].pooling = ops::Pooling::max;
+    ShardedTables<R> const maxima(largest, rank.communicator, {.most_samples = 4});
     wrong.weights = Tensor<float, R>(rank.device, {9});
-    EXPECT_THAT(refuses(wrong), HasSubstr("weights of shape [9]; expected bags without weights"));
+    EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)maxima.exchange(wrong); }),
+                HasSubstr("weights, and the table 'items' of Pooling::max"));
 
     Optimizer<R> clips(rank.device,
                        {.kind = ops::OptimizerKind::adam, .learning_rate = 1},

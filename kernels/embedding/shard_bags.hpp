@@ -104,7 +104,7 @@ struct SentIds {
   std::int64_t const* offsets;  ///< [slot_count * most_bags + 1], the sums of the sent lengths
   std::int64_t* messages;       ///< message m begins at m * stride
   std::int64_t stride;
-  std::int64_t* counts;  ///< of the numbers of each message
+  std::int64_t* counts;            ///< of the numbers of each message
   float* weights = nullptr;        ///< those of message m begin at m * weight_stride; or null
   std::int64_t weight_stride = 0;  ///< at least the largest capacity
 };
@@ -127,7 +127,7 @@ struct ReceivedBagsArgs {
   std::int64_t most_bags;
   std::int64_t const* messages;
   std::int64_t stride;
-  std::int64_t capacity;  ///< of ids in a message
+  std::int64_t capacity;           ///< of ids in a message
   float const* weights = nullptr;  ///< those of rank q begin at q * weight_stride; or null
   std::int64_t weight_stride = 0;
 
@@ -194,8 +194,7 @@ struct BagDivisorsArgs {
     }
   }
   bool const takes_default = divisor.valid == 0 && slot.default_id >= 0;
-  return takes_default ? 1.0F
-                       : divisor.get(args.poolings[table], args.bags.weights != nullptr);
+  return takes_default ? 1.0F : divisor.get(args.poolings[table], args.bags.weights != nullptr);
 }
 /// Computes the divisors of all bags.
 void bag_divisors(HostStream stream, BagDivisorsArgs const& args);

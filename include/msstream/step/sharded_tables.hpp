@@ -120,10 +120,10 @@ class ShardedIds {
 ///
 /// Lookups and backwards are collectives: all ranks call them in the same order, also a rank
 /// without samples, and the loss of each rank must depend on the result. All samples of a rank
-/// together have at most TableSpec::hotness ids a sample in the tables that are on one rank, default
-/// ids among them; ids beyond are left out, and the next wait of the host throws std::out_of_range.
-/// Weights of ids get no gradient. Capture-safe; deterministic. Copies share the tables. Use it on
-/// one thread.
+/// together have at most TableSpec::hotness ids a sample in the tables that are on one rank,
+/// default ids among them; ids beyond are left out, and the next wait of the host throws
+/// std::out_of_range. Weights of ids get no gradient. Capture-safe; deterministic. Copies share the
+/// tables. Use it on one thread.
 template <Runtime R = DefaultRuntime>
 class ShardedTables {
  public:

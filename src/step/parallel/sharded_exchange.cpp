@@ -149,10 +149,8 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
                            issued_at);
   auto const received_weights = room_for_weights(bags, ranks());
   if (received_weights) {
-    comm::detail::all_to_all(communicator_,
-                             sent_weights->rows(0, ranks()).any(),
-                             received_weights->any(),
-                             issued_at);
+    comm::detail::all_to_all(
+        communicator_, sent_weights->rows(0, ranks()).any(), received_weights->any(), issued_at);
   }
   auto ids = std::make_shared<ExchangedIds>(ExchangedIds{self, bags.batch, {}, {}, {}});
   if (!parts_.empty()) {
@@ -166,9 +164,8 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
                     most_bags,
                     ops::detail::AnyIds(message.rows(0, bags_of_message + 1))};
     if (sent_weights) {
-      ids->own->weights = sent_weights->rows(ranks(), ranks() + 1)
-                              .reshaped({layout_.most_ids})
-                              .rows(0, capacity);
+      ids->own->weights =
+          sent_weights->rows(ranks(), ranks() + 1).reshaped({layout_.most_ids}).rows(0, capacity);
     }
   }
   ids->divisors = divisors_of(bags, issued_at);
@@ -177,8 +174,7 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
 
 std::optional<Floats> ShardedTablesState::room_for_weights(Bags const& bags,
                                                            std::int64_t messages) const {
-  return bags.weights ? std::optional(Floats(device_, {messages, layout_.most_ids}))
-                      : std::nullopt;
+  return bags.weights ? std::optional(Floats(device_, {messages, layout_.most_ids})) : std::nullopt;
 }
 
 ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> const& messages,

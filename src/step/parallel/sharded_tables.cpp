@@ -76,18 +76,18 @@ namespace {
                   options.out_of_range == ops::OutOfRange::drop ? "dropped" : "trapped");
   for (std::size_t i = 0; i < tables.size(); ++i) {
     auto const& table = tables[i];
-    text += fmt::format("\nthe table '{}', {} [{}, {}], pooling {}, hotness {}, {}, {}, {} on [{}]",
-                        table.name,
-                        table.dtype,
-                        table.rows,
-                        table.width,
-                        static_cast<int>(table.pooling),
-                        table.hotness,
-                        table.default_id ? fmt::format("default id {}", *table.default_id)
-                                         : "no default id",
-                        table.initializer ? to_string(*table.initializer) : "no initializer",
-                        name_of(plan.tables[i].sharding),
-                        fmt::join(plan.tables[i].ranks, ", "));
+    text += fmt::format(
+        "\nthe table '{}', {} [{}, {}], pooling {}, hotness {}, {}, {}, {} on [{}]",
+        table.name,
+        table.dtype,
+        table.rows,
+        table.width,
+        static_cast<int>(table.pooling),
+        table.hotness,
+        table.default_id ? fmt::format("default id {}", *table.default_id) : "no default id",
+        table.initializer ? to_string(*table.initializer) : "no initializer",
+        name_of(plan.tables[i].sharding),
+        fmt::join(plan.tables[i].ranks, ", "));
   }
   return text;
 }

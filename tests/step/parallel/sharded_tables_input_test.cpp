@@ -46,7 +46,8 @@ TEST(TablePlans, wrong_tables_are_refused_by_name) {
       {[](auto& specs) { specs[0].hotness = 3'000'000'000; }, "expected 1 to 2147483647"},
       {[](auto& specs) { specs[0].pooling = ops::Pooling::none; }, "'users': Pooling::none"},
       {[](auto& specs) { specs[0].dtype = DType::int32; }, "table 'users': elements of int32"},
-      {[](auto& specs) { specs[1].default_id = 3; }, "'items': a default id of 3; expected 0 to 2"}};
+      {[](auto& specs) { specs[1].default_id = 3; },
+       "'items': a default id of 3; expected 0 to 2"}};
   for (auto const& wrong : wrongs) {
     auto specs = two_specs();
     wrong.change(specs);

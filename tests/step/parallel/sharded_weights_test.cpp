@@ -155,8 +155,8 @@ struct WeighedRow {
       auto const& spec = specs[t];
       for (std::int64_t s = 0; s < kWeighedSamples; ++s) {
         auto const sample = static_cast<std::size_t>(s);
-        for (auto const& [id, factor] : rows_of_bag(
-                 spec, bags.ids[t][sample], bags.weights[t][sample], how.is_weighted)) {
+        for (auto const& [id, factor] :
+             rows_of_bag(spec, bags.ids[t][sample], bags.weights[t][sample], how.is_weighted)) {
           for (std::int64_t c = 0; c < spec.width; ++c) {
             auto const at = static_cast<std::size_t>(s * width + first + c);
             auto const in_table = static_cast<std::size_t>(id * spec.width + c);
@@ -262,8 +262,8 @@ template <Runtime R>
         plan);
     auto const store = [&](auto& whole) {
       tables.for_each_part([&](std::string const& name, auto const& tensor) {
-        auto const t = static_cast<std::size_t>(
-            std::ranges::find(specs, name, &TableSpec::name) - specs.begin());
+        auto const t = static_cast<std::size_t>(std::ranges::find(specs, name, &TableSpec::name) -
+                                                specs.begin());
         auto const& at = plan.tables[t];
         bool const by_rows = at.sharding == Sharding::row_wise;
         std::int64_t begin = 0;
@@ -343,8 +343,7 @@ template <Runtime R>
     store(found.after.tables);
     std::lock_guard const guard(mutex);
     found.after.pooled.resize(
-        own.size(),
-        std::vector<float>(static_cast<std::size_t>(kWeighedSamples * tables.width())));
+        own.size(), std::vector<float>(static_cast<std::size_t>(kWeighedSamples * tables.width())));
     for (std::size_t i = 0; i < own.size(); ++i) {
       std::ranges::copy(own[i], found.after.pooled[i].begin() + part.begin * tables.width());
     }
@@ -373,14 +372,13 @@ TYPED_TEST_SUITE(ShardedWeights, RankRuntimes, RuntimeNamesOfRanks);
 TYPED_TEST(ShardedWeights, weights_and_default_ids_are_those_of_whole_tables) {
   HowWeighed how;
   how.seed = test_seed() % 1000000;
-  for (auto const& plan : {std::vector{Sharding::table_wise},
-                           std::vector{Sharding::row_wise},
-                           std::vector{Sharding::column_wise},
-                           std::vector{Sharding::replicated},
-                           std::vector{Sharding::row_wise,
-                                       Sharding::replicated,
-                                       Sharding::row_wise,
-                                       Sharding::table_wise}}) {
+  for (auto const& plan :
+       {std::vector{Sharding::table_wise},
+        std::vector{Sharding::row_wise},
+        std::vector{Sharding::column_wise},
+        std::vector{Sharding::replicated},
+        std::vector{
+            Sharding::row_wise, Sharding::replicated, Sharding::row_wise, Sharding::table_wise}}) {
     how.shardings = plan;
     for (int const choice : {1, 2, 3, 5, 6, 7}) {
       how.is_weighted = (choice & 1) != 0;
@@ -426,16 +424,15 @@ TYPED_TEST(ShardedWeights, bad_ids_are_reported_though_a_default_id_takes_their_
   on_ranks<R>(2, [&](Rank<R> const& rank) {
     std::vector<TableSpec> const specs{
         {.name = "users", .rows = 6, .width = 2, .hotness = 2, .default_id = 3}};
-    ShardedTables<R> const tables(specs,
-                                  rank.communicator,
-                                  {.most_samples = 1, .out_of_range = ops::OutOfRange::trap});
-    EXPECT_THAT(message_of<std::out_of_range>([&] {
-                  (void)to_host(tables.lookup(
-                      no_tape,
-                      ops::TableBags<R>{.ids = rank.tensor(std::vector<std::int64_t>{9, 9}),
-                                        .batch = 1}));
-                }),
-                ::testing::HasSubstr("id 9 outside [0, 6) of table 'users'"));
+    ShardedTables<R> const tables(
+        specs, rank.communicator, {.most_samples = 1, .out_of_range = ops::OutOfRange::trap});
+    EXPECT_THAT(
+        message_of<std::out_of_range>([&] {
+          (void)to_host(tables.lookup(
+              no_tape,
+              ops::TableBags<R>{.ids = rank.tensor(std::vector<std::int64_t>{9, 9}), .batch = 1}));
+        }),
+        ::testing::HasSubstr("id 9 outside [0, 6) of table 'users'"));
     comm::barrier(rank.communicator);
     rank.communicator.synchronize();
     auto const ids = [&](bool is_weighted) {

@@ -393,6 +393,27 @@ TYPED_TEST(ShardedWeights, weights_and_default_ids_are_those_of_whole_tables) {
   }
 }
 
+/// One rank, on every runtime.
+template <class R>
+class ShardedWeightsOfOneRank : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(ShardedWeightsOfOneRank, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(ShardedWeightsOfOneRank, weights_and_default_ids_are_those_of_whole_tables) {
+  for (auto const sharding :
+       {Sharding::table_wise, Sharding::row_wise, Sharding::column_wise, Sharding::replicated}) {
+    for (bool const is_fixed : {false, true}) {
+      for (bool const is_captured : {false, true}) {
+        SCOPED_TRACE(name_of(sharding));
+        HowWeighed const how{.shardings = {sharding},
+                             .has_defaults = true,
+                             .is_fixed = is_fixed,
+                             .is_captured = is_captured};
+        expect_weighed(weighed_on_ranks<TypeParam>(1, how), how);
+      }
+    }
+  }
+}
+
 TYPED_TEST(ShardedWeights, bits_are_equal_for_all_groups_eager_and_captured_and_ahead) {
   HowWeighed how;
   how.has_defaults = true;

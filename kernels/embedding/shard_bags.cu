@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/id_report.cuh"
 #include "common/launch.cuh"
-#include "embedding/pooling_divisor.hpp"
 #include "embedding/shard_bags.hpp"
 
 #include <algorithm>
@@ -41,8 +40,7 @@ __global__ void __launch_bounds__(kShardThreads)
                     Caught{number, offsets.at(number), offsets.at(number + 1), args.bags.capacity});
       }
     }
-    auto const range = args.bags.places_of(slot, bag);
-    lengths[place] = range.end - range.begin;
+    lengths[place] = args.bags.sent_count(slot, bag);
   }
 }
 
@@ -81,18 +79,25 @@ __global__ void __launch_bounds__(kShardThreads)
     if (begin == end) {
       continue;
     }
-    auto const from = args.bags.places_of(slot, bag).begin;
-    for (auto i = begin + lane; i < end; i += kLanesOfShardBag) {
-      auto const id = args.bags.ids.at(from + i - begin);
-      if (i < kept_end) {
-        numbers[header + 1 + i] = id;
+    auto const range = args.bags.places_of(slot, bag);
+    bool const takes_default = args.bags.takes_default(slot, range);
+    for (auto i = begin + lane; i < kept_end; i += kLanesOfShardBag) {
+      auto const from = range.begin + i - begin;
+      numbers[header + 1 + i] = takes_default ? slot.default_id : args.bags.ids.at(from);
+      if (to.weights != nullptr) {
+        to.weights[slot.message * to.weight_stride + i] =
+            takes_default ? 1.0F : args.bags.weights[from];
       }
-      if (slot.reports != 0 && !is_in_range(id, slot.rows)) {
+    }
+    for (auto from = range.begin + lane; slot.reports != 0 && from < range.end;
+         from += kLanesOfShardBag) {
+      auto const id = args.bags.ids.at(from);
+      if (!is_in_range(id, slot.rows)) {
         if (args.report.count != nullptr) {
           atomicAdd(reinterpret_cast<unsigned long long*>(args.report.count), 1ULL);
         }
         if (args.report.trap != nullptr) {
-          spring_trap(args.report, id, slot.rows);
+          spring_trap(args.report, Caught{-1, id, slot.table + 1, slot.rows});
         }
       }
     }
@@ -110,7 +115,8 @@ __global__ void __launch_bounds__(kShardThreads)
 __global__ void __launch_bounds__(kShardThreads)
     received_ids_kernel(__grid_constant__ ReceivedBagsArgs const args,
                         std::int64_t const* offsets,
-                        std::int64_t* ids) {
+                        std::int64_t* ids,
+                        float* weights) {
   auto const lane = static_cast<int>(threadIdx.x) % kLanesOfShardBag;
   for (auto bag = grid_thread() / kLanesOfShardBag; bag < args.bags();
        bag += grid_stride() / kLanesOfShardBag) {
@@ -119,9 +125,13 @@ __global__ void __launch_bounds__(kShardThreads)
     if (length == 0) {
       continue;
     }
-    auto const* const from = args.ids_of(bag) + args.places_of(bag).begin;
+    auto const first = args.places_of(bag).begin;
+    auto const* const from = args.ids_of(bag) + first;
     for (std::int64_t i = lane; i < length; i += kLanesOfShardBag) {
       ids[to + i] = args.row_of(bag, from[i]);
+      if (weights != nullptr) {
+        weights[to + i] = args.weights_of(bag)[first + i];
+      }
     }
   }
 }
@@ -131,16 +141,8 @@ __global__ void __launch_bounds__(kShardThreads)
   auto const& bags = args.bags;
   auto const existing = existing_places(bags.count, bags.bags);
   for (auto i = grid_thread(); i < args.table_count * bags.bags; i += grid_stride()) {
-    auto const table = args.tables[i / bags.bags];
     auto const bag = i % bags.bags;
-    PoolingDivisor divisor;
-    if (bag < existing) {
-      auto const range = bags.places_of(table, bag);
-      for (auto place = range.begin; place < range.end; ++place) {
-        divisor.valid += is_in_range(bags.ids.at(place), table.rows) ? 1 : 0;
-      }
-    }
-    args.divisors[i] = divisor.get(args.poolings[i / bags.bags], false);
+    args.divisors[i] = bag < existing ? divisor_of_bag(args, i / bags.bags, bag) : 0.0F;
   }
 }
 
@@ -171,10 +173,11 @@ void received_lengths(CudaStream stream, ReceivedBagsArgs const& args, std::int6
 void received_ids(CudaStream stream,
                   ReceivedBagsArgs const& args,
                   std::int64_t const* offsets,
-                  std::int64_t* ids) {
+                  std::int64_t* ids,
+                  float* weights) {
   if (args.bags() > 0) {
     received_ids_kernel<<<shard_grid(args.bags(), kLanesOfShardBag), kShardThreads, 0, stream>>>(
-        args, offsets, ids);
+        args, offsets, ids, weights);
     check_launch("received_ids");
   }
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "common/existing_places.hpp"
+#include "common/host_device.hpp"
 #include "common/id_array.hpp"
 #include "common/id_report.hpp"
+#include "embedding/pooling_divisor.hpp"
 #include "ids/bag_offsets.hpp"
 
 #include <msstream/ops/choices.hpp>
@@ -25,6 +27,7 @@ struct ShardSlot {
   std::int32_t message;
   std::int32_t
       reports;  ///< 1 in the first slot of the table, which reports its bad ids, otherwise 0
+  std::int64_t default_id = -1;  ///< sent for a bag without a valid id; none if negative
 };
 
 struct ShardMessage {
@@ -42,6 +45,7 @@ struct ShardBags {
   std::int64_t tables;
   std::int64_t bags;
   std::int64_t const* count;
+  float const* weights = nullptr;  ///< of the ids' shape, or null
 
   [[nodiscard]] constexpr PlaceRange places_of(ShardSlot const& slot, std::int64_t bag) const {
     auto const number = slot.table * bags + bag;
@@ -53,6 +57,24 @@ struct ShardBags {
     }
     auto const begin = slot.first_hotness * bags + bag * slot.hotness;
     return {begin, begin + slot.hotness};
+  }
+  /// Returns whether a bag with these places has the default id of its table instead of its ids, of
+  /// which none is valid.
+  [[nodiscard]] constexpr bool takes_default(ShardSlot const& slot, PlaceRange const& range) const {
+    if (slot.default_id < 0) {
+      return false;
+    }
+    for (auto place = range.begin; place < range.end; ++place) {
+      if (is_in_range(ids.at(place), slot.rows)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  /// Returns the number of ids that are sent for a bag.
+  [[nodiscard]] constexpr std::int64_t sent_count(ShardSlot const& slot, std::int64_t bag) const {
+    auto const range = places_of(slot, bag);
+    return takes_default(slot, range) ? 1 : range.end - range.begin;
   }
   /// Returns whether a bag has offsets, and invalid ones.
   [[nodiscard]] constexpr bool is_bad(std::int64_t number) const {
@@ -82,7 +104,9 @@ struct SentIds {
   std::int64_t const* offsets;  ///< [slot_count * most_bags + 1], the sums of the sent lengths
   std::int64_t* messages;       ///< message m begins at m * stride
   std::int64_t stride;
-  std::int64_t* counts;  ///< of the numbers of each message
+  std::int64_t* counts;            ///< of the numbers of each message
+  float* weights = nullptr;        ///< those of message m begin at m * weight_stride; or null
+  std::int64_t weight_stride = 0;  ///< at least the largest capacity
 };
 /// Writes the messages; one without slots has no numbers. Ids beyond the capacity of a message are
 /// left out, and reported.
@@ -103,7 +127,9 @@ struct ReceivedBagsArgs {
   std::int64_t most_bags;
   std::int64_t const* messages;
   std::int64_t stride;
-  std::int64_t capacity;  ///< of ids in a message
+  std::int64_t capacity;           ///< of ids in a message
+  float const* weights = nullptr;  ///< those of rank q begin at q * weight_stride; or null
+  std::int64_t weight_stride = 0;
 
   [[nodiscard]] constexpr std::int64_t bags() const { return slots * ranks * most_bags; }
   /// Returns the offsets of the message of a rank.
@@ -118,6 +144,9 @@ struct ReceivedBagsArgs {
   [[nodiscard]] constexpr std::int64_t const* ids_of(std::int64_t bag) const {
     return messages + bag / most_bags % ranks * stride + slots * most_bags + 1;
   }
+  [[nodiscard]] constexpr float const* weights_of(std::int64_t bag) const {
+    return weights + bag / most_bags % ranks * weight_stride;
+  }
   /// Returns the row of the rank's part that an id of a slot names, or -1.
   [[nodiscard]] constexpr std::int64_t row_of(std::int64_t bag, std::int64_t id) const {
     auto const& own = rows[bag / most_bags / ranks];
@@ -129,15 +158,17 @@ void received_lengths(HostStream stream, ReceivedBagsArgs const& args, std::int6
 void received_lengths(CudaStream stream, ReceivedBagsArgs const& args, std::int64_t* lengths);
 
 /// Writes the ids of all bags, by their offsets: the row of the rank's part, or -1 if another rank
-/// has it.
+/// has it. With weights, also writes those of the ids.
 void received_ids(HostStream stream,
                   ReceivedBagsArgs const& args,
                   std::int64_t const* offsets,
-                  std::int64_t* ids);
+                  std::int64_t* ids,
+                  float* weights = nullptr);
 void received_ids(CudaStream stream,
                   ReceivedBagsArgs const& args,
                   std::int64_t const* offsets,
-                  std::int64_t* ids);
+                  std::int64_t* ids,
+                  float* weights = nullptr);
 
 /// Tables whose pooled sums are divided at home.
 struct BagDivisorsArgs {
@@ -147,7 +178,25 @@ struct BagDivisorsArgs {
   ShardBags bags;
   float* divisors;  ///< [table_count, bags.bags]
 };
-/// Computes the divisor of each bag, over the ids within the whole table.
+/// Returns the divisor of a bag, over the ids within the whole table. Of a default id it is 1.
+[[nodiscard]] MSSTREAM_HOST_DEVICE inline float divisor_of_bag(BagDivisorsArgs const& args,
+                                                               std::int64_t table,
+                                                               std::int64_t bag) {
+  auto const& slot = args.tables[table];
+  auto const range = args.bags.places_of(slot, bag);
+  PoolingDivisor divisor;
+  for (auto place = range.begin; place < range.end; ++place) {
+    if (is_in_range(args.bags.ids.at(place), slot.rows)) {
+      ++divisor.valid;
+      if (args.bags.weights != nullptr) {
+        divisor.add_weight(args.poolings[table], args.bags.weights[place]);
+      }
+    }
+  }
+  bool const takes_default = divisor.valid == 0 && slot.default_id >= 0;
+  return takes_default ? 1.0F : divisor.get(args.poolings[table], args.bags.weights != nullptr);
+}
+/// Computes the divisors of all bags.
 void bag_divisors(HostStream stream, BagDivisorsArgs const& args);
 void bag_divisors(CudaStream stream, BagDivisorsArgs const& args);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/id_report_host.hpp"
 #include "common/parallel_rows_host.hpp"
-#include "embedding/pooling_divisor.hpp"
 #include "embedding/shard_bags.hpp"
 
 #include <algorithm>
@@ -43,15 +42,22 @@ void send_bag(SentBagsArgs const& args, SentIds const& to, std::int64_t place) {
   if (end > message.capacity) {
     spring_trap(args.overflow, {bag, begin, end, message.capacity});
   }
-  auto const from = args.bags.places_of(slot, bag).begin;
-  std::uint64_t bad = 0;
-  for (auto i = begin; i < end; ++i) {
-    auto const id = args.bags.ids.at(from + i - begin);
-    if (i < kept_end) {
-      numbers[header + 1 + i] = id;
+  auto const range = args.bags.places_of(slot, bag);
+  bool const takes_default = args.bags.takes_default(slot, range);
+  auto* const weights =
+      to.weights == nullptr ? nullptr : to.weights + slot.message * to.weight_stride;
+  for (auto i = begin; i < kept_end; ++i) {
+    auto const source = range.begin + i - begin;
+    numbers[header + 1 + i] = takes_default ? slot.default_id : args.bags.ids.at(source);
+    if (weights != nullptr) {
+      weights[i] = takes_default ? 1.0F : args.bags.weights[source];
     }
-    if (slot.reports != 0 && !is_in_range(id, slot.rows) && bad++ == 0) {
-      spring_trap(args.report, id, slot.rows);
+  }
+  std::uint64_t bad = 0;
+  for (auto source = range.begin; slot.reports != 0 && source < range.end; ++source) {
+    auto const id = args.bags.ids.at(source);
+    if (!is_in_range(id, slot.rows) && bad++ == 0) {
+      spring_trap(args.report, {-1, id, slot.table + 1, slot.rows});
     }
   }
   count_out_of_range(args.report, bad);
@@ -68,11 +74,10 @@ void sent_lengths(HostStream stream, SentBagsArgs const& args, std::int64_t* len
         auto const& slot = args.slots[place / args.most_bags];
         auto const bag = place % args.most_bags;
         auto const number = slot.table * args.bags.bags + bag;
-        PlaceRange const range = bag < existing ? args.bags.places_of(slot, bag) : PlaceRange{0, 0};
         if (bag < existing && slot.reports != 0 && args.bags.is_bad(number)) {
           report_bad_bag(args, number);
         }
-        lengths[place] = range.end - range.begin;
+        lengths[place] = bag < existing ? args.bags.sent_count(slot, bag) : 0;
       }
     });
   });
@@ -108,16 +113,21 @@ void received_lengths(HostStream stream, ReceivedBagsArgs const& args, std::int6
 void received_ids(HostStream stream,
                   ReceivedBagsArgs const& args,
                   std::int64_t const* offsets,
-                  std::int64_t* ids) {
-  stream.run([args, offsets, ids] {
+                  std::int64_t* ids,
+                  float* weights) {
+  stream.run([args, offsets, ids, weights] {
     parallel_ranges(args.bags(), kGrainOfBags, [&](std::int64_t begin, std::int64_t end) {
       for (auto bag = begin; bag < end; ++bag) {
         if (offsets[bag] == offsets[bag + 1]) {
           continue;
         }
-        auto const* from = args.ids_of(bag) + args.places_of(bag).begin;
-        for (auto to = offsets[bag]; to < offsets[bag + 1]; ++to, ++from) {
-          ids[to] = args.row_of(bag, *from);
+        auto const first = args.places_of(bag).begin;
+        auto const length = offsets[bag + 1] - offsets[bag];
+        for (std::int64_t i = 0; i < length; ++i) {
+          ids[offsets[bag] + i] = args.row_of(bag, args.ids_of(bag)[first + i]);
+          if (weights != nullptr) {
+            weights[offsets[bag] + i] = args.weights_of(bag)[first + i];
+          }
         }
       }
     });
@@ -129,14 +139,8 @@ void bag_divisors(HostStream stream, BagDivisorsArgs const& args) {
     auto const& bags = args.bags;
     auto const existing = existing_places(bags.count, bags.bags);
     for (std::int64_t t = 0; t < args.table_count; ++t) {
-      auto const& table = args.tables[t];
       for (std::int64_t bag = 0; bag < bags.bags; ++bag) {
-        PlaceRange const range = bag < existing ? bags.places_of(table, bag) : PlaceRange{0, 0};
-        PoolingDivisor divisor;
-        for (auto place = range.begin; place < range.end; ++place) {
-          divisor.valid += is_in_range(bags.ids.at(place), table.rows) ? 1 : 0;
-        }
-        args.divisors[t * bags.bags + bag] = divisor.get(args.poolings[t], false);
+        args.divisors[t * bags.bags + bag] = bag < existing ? divisor_of_bag(args, t, bag) : 0.0F;
       }
     }
   });

@@ -36,6 +36,25 @@ struct FinishStatistics {
   }
 };
 
+struct StoreColumnSums {
+  ColumnStatisticsArgs args;
+  double* sums;  ///< [kColumnSums, width]
+  __device__ void operator()(std::int64_t column, double const (&of_column)[3]) const {
+    sums[column] = pivot_of(args, column);
+    for (int k = 0; k < 3; ++k) {
+      sums[(k + 1) * args.width + column] = of_column[k];
+    }
+  }
+};
+__global__ void __launch_bounds__(kBlockThreads)
+    finish_columns_kernel(__grid_constant__ ColumnStatisticsArgs const args,
+                          double const* sums,
+                          std::int64_t ranks) {
+  if (auto const column = grid_thread(); column < args.width) {
+    finish_statistics_of_ranks(args, column, sums, ranks);
+  }
+}
+
 struct NormFunction {
   BatchNormArgs args;
 
@@ -83,13 +102,18 @@ struct NormGradientTerms {
 };
 struct FinishNormGradient {
   BatchNormGradientArgs args;
-  __device__ void operator()(std::int64_t column, double const (&sums)[2]) const {
-    args.bias_gradient[column] = static_cast<float>(sums[0]);
-    args.weight_gradient[column] = static_cast<float>(sums[1]);
+  double* sums;  ///< [kNormGradientSums, width]
+  __device__ void operator()(std::int64_t column, double const (&of_column)[2]) const {
+    args.bias_gradient[column] = static_cast<float>(of_column[0]);
+    args.weight_gradient[column] = static_cast<float>(of_column[1]);
+    sums[column] = of_column[0];
+    sums[args.width + column] = of_column[1];
   }
 };
 struct NormInputGradient {
   BatchNormGradientArgs args;
+  double const* sums;  ///< [ranks, kNormGradientSums, width]
+  std::int64_t ranks;
 
   struct OfColumn {
     float const* input;
@@ -110,15 +134,19 @@ struct NormInputGradient {
   };
   __device__ OfColumn of_column(std::int64_t column) const {
     ColumnNorm const norm({args.statistics, nullptr, nullptr, 0.0F}, args.width, column);
-    float const rows = args.statistics[3 * args.width + column];
+    double const rows = args.statistics[3 * args.width + column];
+    auto const mean = [&](std::int64_t k) {
+      return static_cast<float>(
+          sum_over_ranks(sums, ranks, kNormGradientSums, k, args.width, column) / rows);
+    };
     return {args.input + column,
             args.output_gradient + column,
             args.input_gradient + column,
             args.width,
             norm,
             args.weight[column] * norm.reciprocal,
-            args.bias_gradient[column] / rows,
-            args.weight_gradient[column] / rows,
+            mean(0),
+            mean(1),
             args.mask};
   }
 };
@@ -140,6 +168,26 @@ void column_statistics(CudaStream stream, ColumnStatisticsArgs const& args) {
                  FinishStatistics{args});
 }
 
+void column_sums(CudaStream stream, ColumnStatisticsArgs const& args, double* sums) {
+  sum_columns<3>(stream,
+                 "column_sums",
+                 args.rows,
+                 args.width,
+                 args.workspace,
+                 DeviationTerms{args},
+                 StoreColumnSums{args, sums});
+}
+void finish_columns(CudaStream stream,
+                    ColumnStatisticsArgs const& args,
+                    double const* sums,
+                    std::int64_t ranks) {
+  if (args.width > 0) {
+    finish_columns_kernel<<<grid_for(args.width, kBlockThreads), kBlockThreads, 0, stream>>>(
+        args, sums, ranks);
+    check_launch("finish_columns");
+  }
+}
+
 void batch_norm(CudaStream stream, BatchNormArgs const& args) {
   map_columns(stream, "batch_norm", args.rows, args.width, NormFunction{args});
 }
@@ -147,19 +195,34 @@ void batch_norm(CudaStream stream, BatchNormArgs const& args) {
 std::size_t batch_norm_gradient_workspace_bytes(CudaStream /*stream*/,
                                                 std::int64_t rows,
                                                 std::int64_t width) {
-  return column_sums_workspace_bytes(2, rows, width);
+  return static_cast<std::size_t>(kNormGradientSums * width) * sizeof(double) +
+         column_sums_workspace_bytes(2, rows, width);
 }
 void batch_norm_gradient(CudaStream stream, BatchNormGradientArgs const& args) {
+  auto* const sums = static_cast<double*>(args.workspace);
+  auto of_sums = args;
+  of_sums.workspace = sums + kNormGradientSums * args.width;
+  batch_norm_gradient_sums(stream, of_sums, sums);
+  if (args.input_gradient != nullptr) {
+    batch_norm_input_gradient(stream, args, sums, 1);
+  }
+}
+
+void batch_norm_gradient_sums(CudaStream stream, BatchNormGradientArgs const& args, double* sums) {
   sum_columns<2>(stream,
                  "batch_norm_gradient",
                  args.rows,
                  args.width,
                  args.workspace,
                  NormGradientTerms{args},
-                 FinishNormGradient{args});
-  if (args.input_gradient != nullptr) {
-    map_columns(stream, "batch_norm_gradient", args.rows, args.width, NormInputGradient{args});
-  }
+                 FinishNormGradient{args, sums});
+}
+void batch_norm_input_gradient(CudaStream stream,
+                               BatchNormGradientArgs const& args,
+                               double const* sums,
+                               std::int64_t ranks) {
+  map_columns(
+      stream, "batch_norm_gradient", args.rows, args.width, NormInputGradient{args, sums, ranks});
 }
 
 }  // namespace msstream::ops::kernels

@@ -47,6 +47,22 @@ std::size_t column_statistics_workspace_bytes(CudaStream stream,
 void column_statistics(HostStream stream, ColumnStatisticsArgs const& args);
 void column_statistics(CudaStream stream, ColumnStatisticsArgs const& args);
 
+/// The halves of column_statistics(), for rows that are on several ranks. column_sums() writes
+/// those of the rows of a rank, [kColumnSums, width]: a number near the mean, the sums of the
+/// deviations from it and of their squares, and the number of rows. finish_columns() takes the sums
+/// of all ranks, [ranks, kColumnSums, width], and needs neither input nor workspace.
+inline constexpr std::int64_t kColumnSums = 4;
+void column_sums(HostStream stream, ColumnStatisticsArgs const& args, double* sums);
+void column_sums(CudaStream stream, ColumnStatisticsArgs const& args, double* sums);
+void finish_columns(HostStream stream,
+                    ColumnStatisticsArgs const& args,
+                    double const* sums,
+                    std::int64_t ranks);
+void finish_columns(CudaStream stream,
+                    ColumnStatisticsArgs const& args,
+                    double const* sums,
+                    std::int64_t ranks);
+
 /// The statistics by which columns are normalised: those of a batch, or running ones if
 /// `statistics` is null.
 struct ColumnMoments {
@@ -93,5 +109,22 @@ std::size_t batch_norm_gradient_workspace_bytes(CudaStream stream,
                                                 std::int64_t width);
 void batch_norm_gradient(HostStream stream, BatchNormGradientArgs const& args);
 void batch_norm_gradient(CudaStream stream, BatchNormGradientArgs const& args);
+
+/// The halves of batch_norm_gradient(), for rows that are on several ranks.
+/// batch_norm_gradient_sums() computes the gradients of weight and bias over the rows of a rank,
+/// and writes their sums, [kNormGradientSums, width]: of dy and of dy * n.
+/// batch_norm_input_gradient() takes the sums of all ranks, [ranks, kNormGradientSums, width], and
+/// needs no workspace.
+inline constexpr std::int64_t kNormGradientSums = 2;
+void batch_norm_gradient_sums(HostStream stream, BatchNormGradientArgs const& args, double* sums);
+void batch_norm_gradient_sums(CudaStream stream, BatchNormGradientArgs const& args, double* sums);
+void batch_norm_input_gradient(HostStream stream,
+                               BatchNormGradientArgs const& args,
+                               double const* sums,
+                               std::int64_t ranks);
+void batch_norm_input_gradient(CudaStream stream,
+                               BatchNormGradientArgs const& args,
+                               double const* sums,
+                               std::int64_t ranks);
 
 }  // namespace msstream::ops::kernels

@@ -3,6 +3,11 @@
 #include "normalize/batch_norm_math.hpp"
 #include "normalize/column_sums_host.hpp"
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 namespace msstream::ops::kernels {
 
 std::size_t column_statistics_workspace_bytes(HostStream /*stream*/,
@@ -10,23 +15,55 @@ std::size_t column_statistics_workspace_bytes(HostStream /*stream*/,
                                               std::int64_t /*width*/) {
   return 0;
 }
+namespace {
+
+/// Sums the deviations of the elements of each column, their squares and the rows, and calls
+/// finish(column, sums).
+template <class Finish>
+void sum_deviations(ColumnStatisticsArgs const& args, Finish const& finish) {
+  sum_columns<3>(
+      args.rows,
+      args.width,
+      [&](std::int64_t row, std::int64_t column, auto& sums) {
+        if (args.mask.counts(row)) {
+          double const deviation =
+              static_cast<double>(args.input[row * args.width + column]) - pivot_of(args, column);
+          sums[0] += deviation;
+          sums[1] += deviation * deviation;
+          sums[2] += 1.0;
+        }
+      },
+      finish);
+}
+
+}  // namespace
+
 void column_statistics(HostStream stream, ColumnStatisticsArgs const& args) {
   stream.run([args] {
-    sum_columns<3>(
-        args.rows,
-        args.width,
-        [&](std::int64_t row, std::int64_t column, auto& sums) {
-          if (args.mask.counts(row)) {
-            double const deviation =
-                static_cast<double>(args.input[row * args.width + column]) - pivot_of(args, column);
-            sums[0] += deviation;
-            sums[1] += deviation * deviation;
-            sums[2] += 1.0;
-          }
-        },
-        [&](std::int64_t column, auto const& sums) {
-          finish_statistics(args, column, sums[0], sums[1], sums[2]);
-        });
+    sum_deviations(args, [&](std::int64_t column, auto const& sums) {
+      finish_statistics(args, column, sums[0], sums[1], sums[2]);
+    });
+  });
+}
+
+void column_sums(HostStream stream, ColumnStatisticsArgs const& args, double* sums) {
+  stream.run([args, sums] {
+    sum_deviations(args, [&](std::int64_t column, auto const& of_column) {
+      sums[column] = pivot_of(args, column);
+      for (std::size_t k = 0; k < of_column.size(); ++k) {
+        sums[(static_cast<std::int64_t>(k) + 1) * args.width + column] = of_column[k];
+      }
+    });
+  });
+}
+void finish_columns(HostStream stream,
+                    ColumnStatisticsArgs const& args,
+                    double const* sums,
+                    std::int64_t ranks) {
+  stream.run([args, sums, ranks] {
+    for (std::int64_t column = 0; column < args.width; ++column) {
+      finish_statistics_of_ranks(args, column, sums, ranks);
+    }
   });
 }
 
@@ -40,44 +77,77 @@ void batch_norm(HostStream stream, BatchNormArgs const& args) {
   });
 }
 
+namespace {
+
+[[nodiscard]] ColumnNorm norm_of(BatchNormGradientArgs const& args, std::int64_t column) {
+  return {{args.statistics, nullptr, nullptr, 0.0F}, args.width, column};
+}
+
+void sum_gradients(BatchNormGradientArgs const& args, double* sums) {
+  sum_columns<kNormGradientSums>(
+      args.rows,
+      args.width,
+      [&](std::int64_t row, std::int64_t column, auto& of_column) {
+        auto const at = row * args.width + column;
+        double const dy = args.output_gradient[at];
+        of_column[0] += dy;
+        of_column[1] += dy * static_cast<double>(norm_of(args, column)(args.input[at]));
+      },
+      [&](std::int64_t column, auto const& of_column) {
+        args.bias_gradient[column] = static_cast<float>(of_column[0]);
+        args.weight_gradient[column] = static_cast<float>(of_column[1]);
+        sums[column] = of_column[0];
+        sums[args.width + column] = of_column[1];
+      });
+}
+
+void compute_input_gradient(BatchNormGradientArgs const& args,
+                            double const* sums,
+                            std::int64_t ranks) {
+  std::vector<std::array<float, kNormGradientSums>> means(static_cast<std::size_t>(args.width));
+  for (std::int64_t column = 0; column < args.width; ++column) {
+    double const rows = args.statistics[3 * args.width + column];
+    for (std::int64_t k = 0; k < kNormGradientSums; ++k) {
+      means[static_cast<std::size_t>(column)][static_cast<std::size_t>(k)] = static_cast<float>(
+          sum_over_ranks(sums, ranks, kNormGradientSums, k, args.width, column) / rows);
+    }
+  }
+  map_columns(args.rows, args.width, [&](std::int64_t row, std::int64_t column) {
+    auto const at = row * args.width + column;
+    auto const norm = norm_of(args, column);
+    auto const& mean = means[static_cast<std::size_t>(column)];
+    float const dy = args.output_gradient[at];
+    args.input_gradient[at] =
+        args.weight[column] * norm.reciprocal *
+        (args.mask.counts(row) ? dy - mean[0] - norm(args.input[at]) * mean[1] : dy);
+  });
+}
+
+}  // namespace
+
 std::size_t batch_norm_gradient_workspace_bytes(HostStream /*stream*/,
                                                 std::int64_t /*rows*/,
-                                                std::int64_t /*width*/) {
-  return 0;
+                                                std::int64_t width) {
+  return static_cast<std::size_t>(kNormGradientSums * width) * sizeof(double);
 }
 void batch_norm_gradient(HostStream stream, BatchNormGradientArgs const& args) {
   stream.run([args] {
-    auto const norm_of = [&](std::int64_t column) {
-      return ColumnNorm({args.statistics, nullptr, nullptr, 0.0F}, args.width, column);
-    };
-    sum_columns<2>(
-        args.rows,
-        args.width,
-        [&](std::int64_t row, std::int64_t column, auto& sums) {
-          auto const at = row * args.width + column;
-          double const dy = args.output_gradient[at];
-          sums[0] += dy;
-          sums[1] += dy * static_cast<double>(norm_of(column)(args.input[at]));
-        },
-        [&](std::int64_t column, auto const& sums) {
-          args.bias_gradient[column] = static_cast<float>(sums[0]);
-          args.weight_gradient[column] = static_cast<float>(sums[1]);
-        });
-    if (args.input_gradient == nullptr) {
-      return;
+    auto* const sums = static_cast<double*>(args.workspace);
+    sum_gradients(args, sums);
+    if (args.input_gradient != nullptr) {
+      compute_input_gradient(args, sums, 1);
     }
-    map_columns(args.rows, args.width, [&](std::int64_t row, std::int64_t column) {
-      auto const at = row * args.width + column;
-      auto const norm = norm_of(column);
-      float const rows = args.statistics[3 * args.width + column];
-      float const dy = args.output_gradient[at];
-      args.input_gradient[at] =
-          args.weight[column] * norm.reciprocal *
-          (args.mask.counts(row) ? dy - args.bias_gradient[column] / rows -
-                                       norm(args.input[at]) * (args.weight_gradient[column] / rows)
-                                 : dy);
-    });
   });
+}
+
+void batch_norm_gradient_sums(HostStream stream, BatchNormGradientArgs const& args, double* sums) {
+  stream.run([args, sums] { sum_gradients(args, sums); });
+}
+void batch_norm_input_gradient(HostStream stream,
+                               BatchNormGradientArgs const& args,
+                               double const* sums,
+                               std::int64_t ranks) {
+  stream.run([args, sums, ranks] { compute_input_gradient(args, sums, ranks); });
 }
 
 }  // namespace msstream::ops::kernels

@@ -40,14 +40,14 @@ MSSTREAM_HOST_DEVICE inline double pivot_of(ColumnStatisticsArgs const& args, st
   return is_finite(first) ? static_cast<double>(first) : 0.0;
 }
 
-/// Stores the statistics of a column from the sums of the deviations from its pivot, of their
-/// squares, and of the rows that count. The running ones stay as they are if the batch has no
-/// unbiased variance, or statistics that are not finite: NaN would never leave them.
-MSSTREAM_HOST_DEVICE inline void finish_statistics(ColumnStatisticsArgs const& args,
-                                                   std::int64_t column,
-                                                   double sum,
-                                                   double squares,
-                                                   double rows) {
+/// Stores the statistics of a column from its mean and the sum of the squared deviations from it.
+/// The running ones stay as they are if the batch has no unbiased variance, or statistics that are
+/// not finite: NaN would never leave them.
+MSSTREAM_HOST_DEVICE inline void store_statistics(ColumnStatisticsArgs const& args,
+                                                  std::int64_t column,
+                                                  double mean,
+                                                  double deviations,
+                                                  double rows) {
   auto* const statistics = args.statistics + column;
   statistics[3 * args.width] = static_cast<float>(rows);
   if (rows == 0.0) {
@@ -56,9 +56,6 @@ MSSTREAM_HOST_DEVICE inline void finish_statistics(ColumnStatisticsArgs const& a
     statistics[2 * args.width] = 1.0F;
     return;
   }
-  double const from_pivot = sum / rows;
-  double const mean = pivot_of(args, column) + from_pivot;
-  double const deviations = squares - sum * from_pivot;
   double const variance = (deviations < 0.0 ? 0.0 : deviations) / rows;  // NaN stays NaN
   auto const rounded = static_cast<float>(mean);
   statistics[0] = rounded;
@@ -78,6 +75,69 @@ MSSTREAM_HOST_DEVICE inline void finish_statistics(ColumnStatisticsArgs const& a
   };
   update(args.running_mean[column], mean);
   update(args.running_variance[column], unbiased);
+}
+
+/// Stores the statistics of a column from the sums of the deviations from its pivot, of their
+/// squares, and of the rows that count.
+MSSTREAM_HOST_DEVICE inline void finish_statistics(ColumnStatisticsArgs const& args,
+                                                   std::int64_t column,
+                                                   double sum,
+                                                   double squares,
+                                                   double rows) {
+  double const from_pivot = rows == 0.0 ? 0.0 : sum / rows;
+  store_statistics(
+      args, column, pivot_of(args, column) + from_pivot, squares - sum * from_pivot, rows);
+}
+
+/// Stores the statistics of a column from the sums of all ranks, [ranks, kColumnSums, width]: see
+/// column_sums(). The squares of the deviations of each rank from its own mean are added, and those
+/// of the means from the mean of all (Chan, Golub, LeVeque, 1979).
+MSSTREAM_HOST_DEVICE inline void finish_statistics_of_ranks(ColumnStatisticsArgs const& args,
+                                                            std::int64_t column,
+                                                            double const* sums,
+                                                            std::int64_t ranks) {
+  auto const at = [&](std::int64_t rank, std::int64_t k) {
+    return sums[(rank * kColumnSums + k) * args.width + column];
+  };
+  double rows = 0.0;
+  double pivot = 0.0;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    if (rows == 0.0 && at(rank, 3) > 0.0) {
+      pivot = at(rank, 0);
+    }
+    rows += at(rank, 3);
+  }
+  double sum = 0.0;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    if (at(rank, 3) > 0.0) {
+      sum += at(rank, 3) * (at(rank, 0) - pivot) + at(rank, 1);
+    }
+  }
+  double const from_pivot = rows == 0.0 ? 0.0 : sum / rows;
+  double deviations = 0.0;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    if (at(rank, 3) > 0.0) {
+      double const of_rank = at(rank, 1) / at(rank, 3);
+      double const off = at(rank, 0) - pivot + of_rank - from_pivot;
+      double const own = at(rank, 2) - at(rank, 1) * of_rank;
+      deviations += (own < 0.0 ? 0.0 : own) + at(rank, 3) * off * off;
+    }
+  }
+  store_statistics(args, column, pivot + from_pivot, deviations, rows);
+}
+
+/// Returns number k of the `count` sums of a column, added over all ranks: [ranks, count, width].
+MSSTREAM_HOST_DEVICE inline double sum_over_ranks(double const* sums,
+                                                  std::int64_t ranks,
+                                                  std::int64_t count,
+                                                  std::int64_t k,
+                                                  std::int64_t width,
+                                                  std::int64_t column) {
+  double sum = 0.0;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    sum += sums[(rank * count + k) * width + column];
+  }
+  return sum;
 }
 
 }  // namespace msstream::ops::kernels

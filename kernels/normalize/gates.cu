@@ -103,7 +103,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 template <class Of>
 struct GateInputGradient {
   GateGradientArgs args;
-  double const* totals;  ///< [3, width], used by Gate::dice
+  double const* sums;  ///< [ranks, kGateSums, width], used by Gate::dice
+  std::int64_t ranks;
 
   struct OfColumn {
     float const* input;
@@ -138,8 +139,12 @@ struct GateInputGradient {
                   args.mask};
     if constexpr (std::is_same_v<Of, DiceGate>) {
       double const rows = args.statistics[3 * args.width + column];
-      made.mean = static_cast<float>(totals[args.width + column] / rows);
-      made.mean_product = static_cast<float>(totals[2 * args.width + column] / rows);
+      auto const mean_of = [&](std::int64_t k) {
+        return static_cast<float>(sum_over_ranks(sums, ranks, kGateSums, k, args.width, column) /
+                                  rows);
+      };
+      made.mean = mean_of(1);
+      made.mean_product = mean_of(2);
     }
     return made;
   }
@@ -156,31 +161,44 @@ void gate(CudaStream stream, GateArgs const& args) {
 std::size_t gate_gradient_workspace_bytes(CudaStream /*stream*/,
                                           std::int64_t rows,
                                           std::int64_t width) {
-  return static_cast<std::size_t>(3 * width) * sizeof(double) +
+  return static_cast<std::size_t>(kGateSums * width) * sizeof(double) +
          column_sums_workspace_bytes(3, rows, width);
 }
 void gate_gradient(CudaStream stream, GateGradientArgs const& args) {
-  auto* const totals = static_cast<double*>(args.workspace);
+  auto* const sums = static_cast<double*>(args.workspace);
+  if (args.weight_gradient != nullptr || args.gate == Gate::dice) {
+    auto of_sums = args;
+    of_sums.workspace = sums + kGateSums * args.width;
+    gate_gradient_sums(stream, of_sums, sums);
+  }
+  if (args.input_gradient != nullptr) {
+    gate_input_gradient(stream, args, sums, 1);
+  }
+}
+
+void gate_gradient_sums(CudaStream stream, GateGradientArgs const& args, double* sums) {
   with_gate(args.gate, [&]<class Of>(Of const*) {
-    if (args.weight_gradient != nullptr || std::is_same_v<Of, DiceGate>) {
-      sum_columns<3>(
-          stream,
-          "gate_gradient",
-          args.rows,
-          args.width,
-          totals + 3 * args.width,
-          GateTerms<Of>{args},
-          FinishGateSums{args.one_weight ? nullptr : args.weight_gradient, totals, args.width});
-    }
-    if (args.weight_gradient != nullptr && args.one_weight) {
-      sum_of_columns_kernel<<<1, kBlockThreads, 0, stream>>>(
-          totals, args.width, args.weight_gradient);
-      check_launch("gate_gradient");
-    }
-    if (args.input_gradient != nullptr) {
-      map_columns(
-          stream, "gate_gradient", args.rows, args.width, GateInputGradient<Of>{args, totals});
-    }
+    sum_columns<3>(
+        stream,
+        "gate_gradient",
+        args.rows,
+        args.width,
+        args.workspace,
+        GateTerms<Of>{args},
+        FinishGateSums{args.one_weight ? nullptr : args.weight_gradient, sums, args.width});
+  });
+  if (args.weight_gradient != nullptr && args.one_weight) {
+    sum_of_columns_kernel<<<1, kBlockThreads, 0, stream>>>(sums, args.width, args.weight_gradient);
+    check_launch("gate_gradient");
+  }
+}
+void gate_input_gradient(CudaStream stream,
+                         GateGradientArgs const& args,
+                         double const* sums,
+                         std::int64_t ranks) {
+  with_gate(args.gate, [&]<class Of>(Of const*) {
+    map_columns(
+        stream, "gate_gradient", args.rows, args.width, GateInputGradient<Of>{args, sums, ranks});
   });
 }
 

@@ -52,4 +52,21 @@ std::size_t gate_gradient_workspace_bytes(CudaStream stream, std::int64_t rows, 
 void gate_gradient(HostStream stream, GateGradientArgs const& args);
 void gate_gradient(CudaStream stream, GateGradientArgs const& args);
 
+/// The halves of gate_gradient(), for rows that are on several ranks. gate_gradient_sums() computes
+/// the gradient of the weight over the rows of a rank, if it is wanted, and writes the sums of each
+/// column, [kGateSums, width]: of the gradients of the weight, of the normalised elements, and of
+/// the products of the latter with the normalised elements. gate_input_gradient() takes the sums of
+/// all ranks, [ranks, kGateSums, width], and needs no workspace.
+inline constexpr std::int64_t kGateSums = 3;
+void gate_gradient_sums(HostStream stream, GateGradientArgs const& args, double* sums);
+void gate_gradient_sums(CudaStream stream, GateGradientArgs const& args, double* sums);
+void gate_input_gradient(HostStream stream,
+                         GateGradientArgs const& args,
+                         double const* sums,
+                         std::int64_t ranks);
+void gate_input_gradient(CudaStream stream,
+                         GateGradientArgs const& args,
+                         double const* sums,
+                         std::int64_t ranks);
+
 }  // namespace msstream::ops::kernels

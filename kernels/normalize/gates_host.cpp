@@ -3,8 +3,8 @@
 #include "normalize/gates.hpp"
 #include "normalize/gates_math.hpp"
 
-#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <vector>
 
@@ -37,65 +37,111 @@ void gate(HostStream stream, GateArgs const& args) {
   });
 }
 
+namespace {
+
+template <class Of>
+void sum_gate_gradients(GateGradientArgs const& args, double* sums) {
+  auto const gates = gates_of<Of>(args, {args.statistics, nullptr, nullptr, 0.0F});
+  sum_columns<kGateSums>(
+      args.rows,
+      args.width,
+      [&](std::int64_t row, std::int64_t column, auto& of_column) {
+        auto const& gate = gates[static_cast<std::size_t>(column)];
+        float const x = args.input[row * args.width + column];
+        float const dy = args.output_gradient[row * args.width + column];
+        double const of_normal = gate.of_normal(x, dy);
+        of_column[0] += static_cast<double>(gate.of_weight(x, dy));
+        of_column[1] += of_normal;
+        of_column[2] += of_normal * static_cast<double>(gate.normal(x));
+      },
+      [&](std::int64_t column, auto const& of_column) {
+        for (std::size_t k = 0; k < of_column.size(); ++k) {
+          sums[static_cast<std::int64_t>(k) * args.width + column] = of_column[k];
+        }
+      });
+  if (args.weight_gradient == nullptr) {
+    return;
+  }
+  double of_all = 0.0;
+  for (std::int64_t column = 0; column < args.width; ++column) {
+    of_all += sums[column];
+    if (!args.one_weight) {
+      args.weight_gradient[column] = static_cast<float>(sums[column]);
+    }
+  }
+  if (args.one_weight) {
+    *args.weight_gradient = static_cast<float>(of_all);
+  }
+}
+
+/// The means over the rows of all ranks that a column of Gate::dice needs.
+struct GateMeans {
+  float of_normal = 0.0F;
+  float of_product = 0.0F;
+};
+
+template <class Of>
+void compute_gate_gradient(GateGradientArgs const& args, double const* sums, std::int64_t ranks) {
+  auto const gates = gates_of<Of>(args, {args.statistics, nullptr, nullptr, 0.0F});
+  std::vector<GateMeans> means(static_cast<std::size_t>(args.width));
+  if constexpr (std::is_same_v<Of, DiceGate>) {
+    for (std::int64_t column = 0; column < args.width; ++column) {
+      double const rows = args.statistics[3 * args.width + column];
+      auto const mean = [&](std::int64_t k) {
+        return static_cast<float>(sum_over_ranks(sums, ranks, kGateSums, k, args.width, column) /
+                                  rows);
+      };
+      means[static_cast<std::size_t>(column)] = {mean(1), mean(2)};
+    }
+  }
+  map_columns(args.rows, args.width, [&](std::int64_t row, std::int64_t column) {
+    auto const at = row * args.width + column;
+    auto const& gate = gates[static_cast<std::size_t>(column)];
+    float const x = args.input[at];
+    float const dy = args.output_gradient[at];
+    args.input_gradient[at] = gate.direct(x, dy);
+    if constexpr (std::is_same_v<Of, DiceGate>) {
+      auto const& mean = means[static_cast<std::size_t>(column)];
+      float const through = gate.of_normal(x, dy);
+      args.input_gradient[at] +=
+          gate.reciprocal() * (args.mask.counts(row)
+                                   ? through - mean.of_normal - gate.normal(x) * mean.of_product
+                                   : through);
+    }
+  });
+}
+
+}  // namespace
+
 std::size_t gate_gradient_workspace_bytes(HostStream /*stream*/,
                                           std::int64_t /*rows*/,
-                                          std::int64_t /*width*/) {
-  return 0;
+                                          std::int64_t width) {
+  return static_cast<std::size_t>(kGateSums * width) * sizeof(double);
 }
 void gate_gradient(HostStream stream, GateGradientArgs const& args) {
   stream.run([args] {
+    auto* const sums = static_cast<double*>(args.workspace);
     with_gate(args.gate, [&]<class Of>(Of const*) {
-      auto const gates = gates_of<Of>(args, {args.statistics, nullptr, nullptr, 0.0F});
-      std::vector<std::array<double, 3>> totals(static_cast<std::size_t>(args.width));
-      sum_columns<3>(
-          args.rows,
-          args.width,
-          [&](std::int64_t row, std::int64_t column, auto& sums) {
-            auto const& of_column = gates[static_cast<std::size_t>(column)];
-            float const x = args.input[row * args.width + column];
-            float const dy = args.output_gradient[row * args.width + column];
-            double const of_normal = of_column.of_normal(x, dy);
-            sums[0] += static_cast<double>(of_column.of_weight(x, dy));
-            sums[1] += of_normal;
-            sums[2] += of_normal * static_cast<double>(of_column.normal(x));
-          },
-          [&](std::int64_t column, auto const& sums) {
-            totals[static_cast<std::size_t>(column)] = sums;
-          });
-      if (args.weight_gradient != nullptr) {
-        double of_all = 0.0;
-        for (std::int64_t column = 0; column < args.width; ++column) {
-          of_all += totals[static_cast<std::size_t>(column)][0];
-          if (!args.one_weight) {
-            args.weight_gradient[column] =
-                static_cast<float>(totals[static_cast<std::size_t>(column)][0]);
-          }
-        }
-        if (args.one_weight) {
-          *args.weight_gradient = static_cast<float>(of_all);
-        }
+      sum_gate_gradients<Of>(args, sums);
+      if (args.input_gradient != nullptr) {
+        compute_gate_gradient<Of>(args, sums, 1);
       }
-      if (args.input_gradient == nullptr) {
-        return;
-      }
-      map_columns(args.rows, args.width, [&](std::int64_t row, std::int64_t column) {
-        auto const at = row * args.width + column;
-        auto const& of_column = gates[static_cast<std::size_t>(column)];
-        auto const& sums = totals[static_cast<std::size_t>(column)];
-        float const x = args.input[at];
-        float const dy = args.output_gradient[at];
-        args.input_gradient[at] = of_column.direct(x, dy);
-        if constexpr (std::is_same_v<Of, DiceGate>) {
-          double const rows = args.statistics[3 * args.width + column];
-          float const through = of_column.of_normal(x, dy);
-          args.input_gradient[at] +=
-              of_column.reciprocal() *
-              (args.mask.counts(row) ? through - static_cast<float>(sums[1] / rows) -
-                                           of_column.normal(x) * static_cast<float>(sums[2] / rows)
-                                     : through);
-        }
-      });
     });
+  });
+}
+
+void gate_gradient_sums(HostStream stream, GateGradientArgs const& args, double* sums) {
+  stream.run([args, sums] {
+    with_gate(args.gate, [&]<class Of>(Of const*) { sum_gate_gradients<Of>(args, sums); });
+  });
+}
+void gate_input_gradient(HostStream stream,
+                         GateGradientArgs const& args,
+                         double const* sums,
+                         std::int64_t ranks) {
+  stream.run([args, sums, ranks] {
+    with_gate(args.gate,
+              [&]<class Of>(Of const*) { compute_gate_gradient<Of>(args, sums, ranks); });
   });
 }
 

@@ -78,15 +78,11 @@ __global__ void __launch_bounds__(kBlockThreads) norm_parts_kernel(
   }
 }
 
-/// Advances the step. One thread computes each of the numbers of the new step, because each takes
-/// a few hundred instructions in float64.
-__global__ void __launch_bounds__(kBlockThreads) advance_kernel(StepAdvance const advance,
-                                                                StepState* state,
-                                                                double const* sums,
-                                                                std::int64_t sum_count) {
+/// Advances the step by the square of the norm, which thread 0 has. One thread computes each of the
+/// numbers of the new step, because each takes a few hundred instructions in float64.
+__device__ void advance_by(StepAdvance const& advance, StepState* state, double squares) {
   auto const step = state->step + 1;
   auto const base_rate = state->base_rate;
-  double const squares = sums == nullptr ? 0.0 : sum_of_chunks(sums, sum_count);
   __shared__ bool is_skipped_step;
   if (threadIdx.x == 0) {
     is_skipped_step = advance.skip_non_finite && !isfinite(squares);
@@ -110,11 +106,37 @@ __global__ void __launch_bounds__(kBlockThreads) advance_kernel(StepAdvance cons
     state->rate = rate_of_step(advance, base_rate, step);
   }
   if (threadIdx.x == 0) {
-    auto const norm = sums == nullptr ? 0.0 : sqrt(squares);
+    auto const norm = sqrt(squares);
     state->step = step;
     state->gradient_factor = advance.gradient_factor;
     state->norm = norm;
     state->norm_scale = norm_scale_of(advance.clip_norm, norm);
+  }
+}
+
+__global__ void __launch_bounds__(kBlockThreads) advance_kernel(StepAdvance const advance,
+                                                                StepState* state,
+                                                                double const* sums,
+                                                                std::int64_t sum_count) {
+  advance_by(advance, state, sums == nullptr ? 0.0 : sum_of_chunks(sums, sum_count));
+}
+__global__ void __launch_bounds__(64) advance_by_ranks_kernel(StepAdvance const advance,
+                                                              StepState* state,
+                                                              NormSquares const* squares,
+                                                              std::int64_t ranks) {
+  advance_by(advance, state, threadIdx.x == 0 ? square_of_norm(squares, ranks) : 0.0);
+}
+
+/// Adds the sums of the chunks of shared gradients in block 0, those of the others in block 1.
+__global__ void __launch_bounds__(kBlockThreads) norm_squares_kernel(double const* sums,
+                                                                     std::int64_t shared_count,
+                                                                     std::int64_t sum_count,
+                                                                     NormSquares* squares) {
+  bool const is_shared = blockIdx.x == 0;
+  double const sum = is_shared ? sum_of_chunks(sums, shared_count)
+                               : sum_of_chunks(sums + shared_count, sum_count - shared_count);
+  if (threadIdx.x == 0) {
+    (is_shared ? squares->shared : squares->own) = sum;
   }
 }
 
@@ -124,6 +146,36 @@ __global__ void reset_kernel(StepState* state) {
 
 __global__ void set_base_rate_kernel(float base_rate, StepState* state) {
   state->base_rate = base_rate;
+}
+
+/// Launches the sums of the squares of all parts, and returns their number.
+std::int64_t launch_norm_parts(CudaStream stream,
+                               StepAdvance const& advance,
+                               std::span<NormPart const> parts,
+                               double* sums) {
+  std::int64_t launched = 0;
+  NormTable table;
+  auto const launch = [&] {
+    if (table.count > 0) {
+      norm_parts_kernel<<<grid_for(table.blocks, 1), kBlockThreads, 0, stream.handle>>>(
+          table, advance.gradient_factor, advance.skip_non_finite, sums + launched);
+      check_launch("gradient_norm");
+      launched += table.blocks;
+      table = {};
+    }
+  };
+  for (auto const& part : parts) {
+    if (table.full()) {
+      launch();
+    }
+    if (part.count > 0) {
+      bool const fits = quads_fit(part.gradient) &&
+                        (!part.is_part || (part.width % 4 == 0 && part.stride % 4 == 0));
+      table.add({part, 0, fits}, chunks_of(part.count, kNormChunk));
+    }
+  }
+  launch();
+  return launched;
 }
 
 }  // namespace
@@ -149,29 +201,34 @@ void advance_step_by_norm(CudaStream stream,
                           void* workspace,
                           StepState* state) {
   auto* const sums = static_cast<double*>(workspace);
-  std::int64_t launched = 0;
-  NormTable table;
-  auto const launch = [&] {
-    if (table.count > 0) {
-      norm_parts_kernel<<<grid_for(table.blocks, 1), kBlockThreads, 0, stream.handle>>>(
-          table, advance.gradient_factor, advance.skip_non_finite, sums + launched);
-      check_launch("gradient_norm");
-      launched += table.blocks;
-      table = {};
-    }
-  };
-  for (auto const& part : parts) {
-    if (table.full()) {
-      launch();
-    }
-    if (part.count > 0) {
-      bool const fits = quads_fit(part.gradient) &&
-                        (!part.is_part || (part.width % 4 == 0 && part.stride % 4 == 0));
-      table.add({part, 0, fits}, chunks_of(part.count, kNormChunk));
-    }
-  }
-  launch();
+  auto const launched = launch_norm_parts(stream, advance, parts, sums);
   advance_kernel<<<1, kBlockThreads, 0, stream.handle>>>(advance, state, sums, launched);
+  check_launch("advance_step");
+}
+
+void norm_squares(CudaStream stream,
+                  StepAdvance const& advance,
+                  std::span<NormPart const> parts,
+                  std::size_t shared,
+                  void* workspace,
+                  NormSquares* squares) {
+  auto* const sums = static_cast<double*>(workspace);
+  std::int64_t shared_count = 0;
+  for (auto const& part : parts.first(shared)) {
+    shared_count += chunks_of(part.count, kNormChunk);
+  }
+  auto const launched = launch_norm_parts(stream, advance, parts, sums);
+  norm_squares_kernel<<<2, kBlockThreads, 0, stream.handle>>>(
+      sums, shared_count, launched, squares);
+  check_launch("norm_squares");
+}
+
+void advance_step_by_squares(CudaStream stream,
+                             StepAdvance const& advance,
+                             NormSquares const* squares,
+                             std::int64_t ranks,
+                             StepState* state) {
+  advance_by_ranks_kernel<<<1, 64, 0, stream.handle>>>(advance, state, squares, ranks);
   check_launch("advance_step");
 }
 

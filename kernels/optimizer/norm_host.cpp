@@ -65,6 +65,18 @@ void sum_chunks(NormPart const& part, StepAdvance const& advance, double* sums) 
       });
 }
 
+/// Writes the sums of the squares of the chunks of all gradients, and returns the number of chunks.
+std::int64_t sum_all_chunks(std::span<NormPart const> parts,
+                            StepAdvance const& advance,
+                            double* sums) {
+  std::int64_t chunks = 0;
+  for (auto const& part : parts) {
+    sum_chunks(part, advance, sums + chunks);
+    chunks += chunks_of(part.count, kNormChunk);
+  }
+  return chunks;
+}
+
 }  // namespace
 
 std::size_t norm_workspace_bytes(std::span<NormPart const> parts) {
@@ -92,12 +104,38 @@ void advance_step_by_norm(HostStream stream,
               parts = std::vector(parts.begin(), parts.end()),
               sums = static_cast<double*>(workspace),
               state] {
-    std::int64_t chunks = 0;
-    for (auto const& part : parts) {
-      sum_chunks(part, advance, sums + chunks);
-      chunks += chunks_of(part.count, kNormChunk);
-    }
+    auto const chunks = sum_all_chunks(parts, advance, sums);
     advance_state(advance, std::sqrt(sum_of_chunks(sums, chunks)), *state);
+  });
+}
+
+void norm_squares(HostStream stream,
+                  StepAdvance const& advance,
+                  std::span<NormPart const> parts,
+                  std::size_t shared,
+                  void* workspace,
+                  NormSquares* squares) {
+  stream.run([advance,
+              parts = std::vector(parts.begin(), parts.end()),
+              shared,
+              sums = static_cast<double*>(workspace),
+              squares] {
+    std::span const all(parts);
+    auto const square_of = [&](std::span<NormPart const> some) {
+      return sum_of_chunks(sums, sum_all_chunks(some, advance, sums));
+    };
+    squares->shared = square_of(all.first(shared));
+    squares->own = square_of(all.subspan(shared));
+  });
+}
+
+void advance_step_by_squares(HostStream stream,
+                             StepAdvance const& advance,
+                             NormSquares const* squares,
+                             std::int64_t ranks,
+                             StepState* state) {
+  stream.run([advance, squares, ranks, state] {
+    advance_state(advance, std::sqrt(square_of_norm(squares, ranks)), *state);
   });
 }
 

@@ -85,6 +85,38 @@ void advance_step_by_norm(CudaStream stream,
                           void* workspace,
                           StepState* state);
 
+/// The part of a rank in the square of a global norm that several ranks have together.
+struct NormSquares {
+  double shared;  ///< of gradients that all ranks have
+  double own;     ///< of gradients that this rank alone has
+};
+/// Adds the squares of all parts like advance_step_by_norm(), the first `shared` ones and the
+/// others by themselves. The workspace has norm_workspace_bytes().
+void norm_squares(HostStream stream,
+                  StepAdvance const& advance,
+                  std::span<NormPart const> parts,
+                  std::size_t shared,
+                  void* workspace,
+                  NormSquares* squares);
+void norm_squares(CudaStream stream,
+                  StepAdvance const& advance,
+                  std::span<NormPart const> parts,
+                  std::size_t shared,
+                  void* workspace,
+                  NormSquares* squares);
+/// Like advance_step_by_norm(), with the squares of `ranks` ranks, at least 1, in their order. Of
+/// the shared squares those of rank 0 count, and those of other ranks that are not finite.
+void advance_step_by_squares(HostStream stream,
+                             StepAdvance const& advance,
+                             NormSquares const* squares,
+                             std::int64_t ranks,
+                             StepState* state);
+void advance_step_by_squares(CudaStream stream,
+                             StepAdvance const& advance,
+                             NormSquares const* squares,
+                             std::int64_t ranks,
+                             StepState* state);
+
 /// The numbers of a rule in which parameters of one launch may differ.
 struct GroupNumbers {
   float rate = 1.0F;  ///< factor of the rule's learning rate

@@ -312,6 +312,18 @@ MSSTREAM_HOST_DEVICE inline float rate_of_step(StepAdvance const& advance,
   auto const base = static_cast<double>(base_rate < 0.0F ? advance.base_rate : base_rate);
   return static_cast<float>(base * schedule_factor(advance.schedule, advance.table, step - 1));
 }
+/// Returns the square of the global norm of several ranks: see advance_step_by_squares().
+MSSTREAM_HOST_DEVICE inline double square_of_norm(NormSquares const* squares, std::int64_t ranks) {
+  double sum = squares[0].shared + squares[0].own;
+  for (std::int64_t rank = 1; rank < ranks; ++rank) {
+    double const shared = squares[rank].shared;
+    sum += squares[rank].own;
+    if (shared - shared != 0.0) {
+      sum += shared;
+    }
+  }
+  return sum;
+}
 /// Returns the factor that brings a gradient with this sum of squares to at most the norm
 /// `clip_norm`. A sum that is NaN gives NaN.
 MSSTREAM_HOST_DEVICE inline float norm_scale_of(double clip_norm, double norm) {

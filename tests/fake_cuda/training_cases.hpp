@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ops/elementwise/normalize_on_ranks.hpp"
 #include "ops_cases.hpp"
 
 #include <msstream/ops/random_draws.hpp>
@@ -68,6 +69,13 @@ inline std::vector<Case> training_cases() {
       {"batch_norm",
        [](Inputs& in) { drop(ops::batch_norm(in.matrix, in.bias, in.bias, in.running)); },
        kernels(2)},
+      {"statistics_of_ranks",
+       [](Inputs& in) {
+         auto const here = std::source_location::current();
+         auto const sums = ops::detail::column_sums("batch_norm", in.matrix, {}, here);
+         drop(ops::detail::finish_columns("batch_norm", sums, in.running, {}, here));
+       },
+       kernels(2)},
       {"batch_norm_of_many_rows",
        [](Inputs& in) { drop(ops::batch_norm(in.long_matrix, in.bias, in.bias, in.running)); },
        kernels(3)},
@@ -99,9 +107,18 @@ inline std::vector<Case> training_cases() {
       {"advance_clipped",
        [](Inputs& in) {
          std::vector<ops::detail::NormInput> const all(60, {in.weight, 1, 1.0F});
-         in.step.advance_clipped(in.rule, 1.0F, 1.0F, false, all, std::source_location::current());
+         in.step.advance_clipped(
+             in.rule, {.clip_norm = 1.0F}, all, std::source_location::current());
        },
        kernels(2)},
+      {"squares_of_ranks",
+       [](Inputs& in) {
+         std::vector<ops::detail::NormInput> const all(60, {in.weight, 1, 1.0F});
+         auto const here = std::source_location::current();
+         auto const squares = in.step.squares_of({}, all, 30, here);
+         in.step.advance_on_ranks(in.rule, {.clip_norm = 1.0F}, squares, here);
+       },
+       kernels(3)},
       {"update_dense_by_lamb",
        [](Inputs& in) {
          std::vector<ops::DenseParameter<ms::Cuda>> const many(

@@ -11,7 +11,9 @@
 #include <msstream/runtime/default_runtime.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -102,6 +104,13 @@ namespace detail {
 /// A gradient that is a part of a global norm.
 struct NormInput;
 
+/// How the gradients of a step are scaled together.
+struct GradientScaling {
+  float factor = 1.0F;  ///< of all gradients, before they are clipped
+  float clip_norm = std::numeric_limits<float>::infinity();  ///< of the global norm
+  bool skip_non_finite = false;  ///< whether a step whose norm is NaN or infinite is skipped
+};
+
 }  // namespace detail
 
 /// The step counter of an optimizer, with the bias corrections of Adam and a factor of the learning
@@ -131,15 +140,25 @@ class StepCounter<detail::AnyRuntime> {
   [[nodiscard]] Schedule const& schedule() const noexcept { return schedule_; }
   [[nodiscard]] detail::TensorOf<std::uint8_t> const& tensor() const noexcept { return state_; }
 
-  /// Like advance(), for the Optimizer: multiplies gradients by `factor`, and then clips the global
-  /// norm of the given gradients to `clip_norm`, if it is finite. With `skip_non_finite`, a step
-  /// whose norm is NaN or infinite is not counted, and its updates change nothing.
+  /// Like advance(), for the Optimizer: multiplies gradients by the factor, and then clips the
+  /// global norm of the given gradients, if clip_norm is finite. A step that is skipped is not
+  /// counted, and its updates change nothing.
   void advance_clipped(OptimizerRule const& rule,
-                       float factor,
-                       float clip_norm,
-                       bool skip_non_finite,
+                       detail::GradientScaling const& scaling,
                        std::vector<detail::NormInput> const& gradients,
                        std::source_location issued_at);
+  /// Returns the squares of this rank's part of a global norm, as bytes, for advance_on_ranks().
+  /// All ranks have the first `shared` gradients, and this one alone the others.
+  [[nodiscard]] detail::TensorOf<std::uint8_t> squares_of(
+      detail::GradientScaling const& scaling,
+      std::vector<detail::NormInput> const& gradients,
+      std::size_t shared,
+      std::source_location issued_at) const;
+  /// Like advance_clipped(), with the squares of all ranks, in the order of the ranks.
+  void advance_on_ranks(OptimizerRule const& rule,
+                        detail::GradientScaling const& scaling,
+                        detail::TensorOf<std::uint8_t> const& squares,
+                        std::source_location issued_at);
 
  private:
   Schedule schedule_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/comm/communicator.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/normalize.hpp>
 #include <msstream/ops/random.hpp>
@@ -34,6 +35,9 @@ struct StackRows {
   /// The number of the first row among those of the whole batch of the step, for dropout: see
   /// ops::DropoutOptions::first_sample. Parts of a batch, and ranks, give where their part begins.
   std::int64_t first_sample = 0;
+  /// The ranks whose rows together have the statistics of batch norm and Dice: see
+  /// ops::batch_norm(). Null: those of this rank's rows.
+  std::optional<comm::Communicator<R>> ranks = {};
 };
 
 struct DenseStackOptions {
@@ -142,6 +146,7 @@ class DenseStack {
       detail::require_stack_input(name_, input.shape(), layers_.front().weight.shape()[0]);
     }
     ops::BatchNormOptions<R> const counting{.mask = rows.mask};
+    auto const ranks = ops::detail::ranks_of(rows.ranks);
     ops::DropoutOptions const dropping{.rate = dropout_, .first_sample = rows.first_sample};
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       auto const& layer = layers_[i];
@@ -150,8 +155,8 @@ class DenseStack {
       input = ops::dense(tape, input, layer.weight, layer.bias, fused, issued_at);
       if (layer.norm) {
         auto const& norm = *layer.norm;
-        input =
-            ops::batch_norm(tape, input, norm.weight, norm.bias, norm.running, counting, issued_at);
+        input = ops::detail::typed<R>(ops::detail::batch_norm(
+            tape, input, norm.weight, norm.bias, norm.running, counting, ranks, issued_at));
         if (fixed != nullptr && *fixed == ops::Activation::relu) {
           input = ops::relu(tape, input, issued_at);
         }
@@ -160,8 +165,10 @@ class DenseStack {
         input = applied(*smooth, tape, input, issued_at);
       }
       if (layer.slope) {
-        input = layer.dice ? ops::dice(tape, input, *layer.slope, *layer.dice, counting, issued_at)
-                           : ops::prelu(tape, input, *layer.slope, issued_at);
+        input = layer.dice
+                    ? ops::detail::typed<R>(ops::detail::dice(
+                          tape, input, *layer.slope, *layer.dice, counting, ranks, issued_at))
+                    : ops::prelu(tape, input, *layer.slope, issued_at);
       }
       if (random_ && dropout_ > 0.0F && i + 1 < layers_.size()) {
         input = ops::detail::typed<R>(

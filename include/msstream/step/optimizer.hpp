@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/detail/host_state.hpp>
+#include <msstream/comm/detail/any_communicator.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
@@ -53,11 +54,13 @@ struct OptimizerOptions {
   Schedule schedule = {};
   /// The gradients of all parameters and tables of the optimizer are scaled down together so that
   /// their global norm is at most clip_norm; (0, infinity]. Elements are clipped by
-  /// OptimizerRule::clip_value before.
+  /// OptimizerRule::clip_value before. With parts of ShardedTables, the norm is that of the parts
+  /// of all ranks together, and of all else on rank 0, so that all ranks scale equally.
   float clip_norm = std::numeric_limits<float>::infinity();
   /// Whether a step with a NaN or an infinity in the gradients, or whose global norm is infinite,
   /// is skipped: no parameter and no moment changes, and the step is not counted. Decided on the
-  /// device, also in replays, before OptimizerRule::clip_value makes an infinity finite.
+  /// device, also in replays, before OptimizerRule::clip_value makes an infinity finite. With parts
+  /// of ShardedTables, all ranks skip a step if one has a NaN or an infinity.
   bool skip_non_finite = false;
   /// The number of backward() calls per update, from 1. See Optimizer::step().
   std::int64_t micro_batches = 1;
@@ -125,9 +128,16 @@ class Optimizer<detail::AnyRuntime> {
   void check(GradientTape<detail::AnyRuntime> const& tape,
              std::vector<Optimizer const*> const& others) const;
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept;
-  /// Returns whether a step depends on the gradients of all parameters together: whether the
-  /// optimizer has clip_norm or skip_non_finite. For use by the library only.
-  [[nodiscard]] bool judges_all_gradients() const noexcept;
+  /// Adds a part of a table, like add_table(), of which other ranks have other parts. For use by
+  /// the library only, after add_ranks().
+  void add_part(std::string name,
+                detail::AnyTensor const& part,
+                ops::ParameterGroup const& group,
+                std::source_location issued_at);
+  /// Clips by the gradients of all ranks of the communicator, and skips a step if those of any rank
+  /// are not finite. Blocks the host until all ranks have called it. Throws std::invalid_argument,
+  /// on all ranks, if their options differ. For use by the library only.
+  void add_ranks(comm::detail::AnyCommunicator const& communicator);
   /// Notes a table that is on other ranks, which OptimizerOptions::may_lack_gradient may name. For
   /// use by the library only.
   void note_elsewhere(std::string name);

@@ -32,7 +32,8 @@ struct ShardedTablesOptions {
   /// The parts of a batch: DataParallel::parts() or HalfBatches::parts(), if the step has several
   /// losses a rank. 0 stands for one a rank.
   int parts = 0;
-  /// How ids out of range and bags with invalid offsets are reported: drop, or trap.
+  /// How ids out of range and bags with invalid offsets are reported: drop, or trap. The message of
+  /// an id names its table, and the rank that has the sample.
   ops::OutOfRange out_of_range = ops::OutOfRange::drop;
 };
 
@@ -86,7 +87,8 @@ class ShardedIds {
 
   /// Copies the ids of other bags, of the same tables and as many samples of this rank, into the
   /// memory of these: at the end of a captured step, for the next replay. Asynchronous;
-  /// capture-safe. Throws std::invalid_argument for other tables or another number of samples.
+  /// capture-safe. Throws std::invalid_argument for other tables or another number of samples, and
+  /// if one has weights and the other none.
   void assign(ShardedIds const& from,
               std::source_location issued_at = std::source_location::current()) const {
     detail::assign_ids(*body_, *from.body_, issued_at);
@@ -118,11 +120,10 @@ class ShardedIds {
 ///
 /// Lookups and backwards are collectives: all ranks call them in the same order, also a rank
 /// without samples, and the loss of each rank must depend on the result. All samples of a rank
-/// together have at most TableSpec::hotness ids a sample in the tables that are on one rank; ids
-/// beyond are left out, and the next wait of the host throws std::out_of_range. Not supported:
-/// weights of ids, default ids, and an optimizer with clip_norm or skip_non_finite, which would see
-/// the rows of one rank only. Capture-safe; deterministic. Copies share the tables. Use it on one
-/// thread.
+/// together have at most TableSpec::hotness ids a sample in the tables that are on one rank,
+/// default ids among them; ids beyond are left out, and the next wait of the host throws
+/// std::out_of_range. Weights of ids get no gradient. Capture-safe; deterministic. Copies share the
+/// tables. Use it on one thread.
 template <Runtime R = DefaultRuntime>
 class ShardedTables {
  public:
@@ -152,8 +153,10 @@ class ShardedTables {
   /// Sends the ids of this rank's samples to the ranks that have their rows. `bags` has those of
   /// all tables, in the order of the specs, as for ops::EmbeddingTables. Issued to the
   /// communicator's group: the ids of the next batch can be exchanged while other work runs,
-  /// because ids depend on no weights. Asynchronous; capture-safe. Throws std::invalid_argument for
-  /// more samples than most_samples, shapes other than those of TableBags, and weights.
+  /// because ids depend on no weights of tables. Weights of ids, which all ranks have or none, are
+  /// sent too, by one more collective. Asynchronous; capture-safe. Throws std::invalid_argument for
+  /// more samples than most_samples, for shapes other than those of TableBags, and for weights of
+  /// ids beside a table of Pooling::max.
   [[nodiscard]] ShardedIds<R> exchange(
       ops::TableBags<R> const& bags,
       std::source_location issued_at = std::source_location::current()) const {
@@ -179,9 +182,12 @@ class ShardedTables {
     return lookup(tape, exchange(bags, issued_at), issued_at);
   }
 
-  /// Adds the parts of this rank to the optimizer, under the names of their tables. Throws what
-  /// Optimizer::add_table() throws, and std::invalid_argument for an optimizer with clip_norm or
-  /// skip_non_finite if there are several ranks.
+  /// Adds the parts of this rank to the optimizer, under the names of their tables. With clip_norm
+  /// or skip_non_finite, Optimizer::step() is a collective of the communicator, or of that of other
+  /// tables that were added before. All ranks call add_to(), which blocks the host until they have.
+  /// Throws what Optimizer::add_table() throws, and std::invalid_argument, on all ranks, if
+  /// clip_norm, skip_non_finite or micro_batches differ between ranks, and for an optimizer with
+  /// tables of a communicator of other ranks.
   void add_to(Optimizer<R>& optimizer,
               ops::ParameterGroup const& group = {},
               std::source_location issued_at = std::source_location::current()) const {

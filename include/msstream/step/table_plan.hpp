@@ -27,6 +27,9 @@ struct TableSpec {
   DType dtype = DType::float32;  ///< float32, float16 or bfloat16
   /// By default that of Parameters::table().
   std::optional<Initializer> initializer = {};
+  /// The id that is looked up for a bag without a valid id, and that counts as one of its ids: see
+  /// ops::EmbeddingTable.
+  std::optional<std::int64_t> default_id = {};
 };
 
 /// The way in which a table is divided between ranks.

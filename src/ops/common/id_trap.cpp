@@ -8,6 +8,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -33,16 +34,27 @@ class IdTraps {
   }
 
   [[nodiscard]] kernels::IdTrap* trap() const noexcept { return trap_.get(); }
-  /// Returns the number by which a kernel's report refers to the operation with this name.
-  [[nodiscard]] std::uint32_t operation(std::string name) {
-    std::lock_guard const guard(mutex_);
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (names_[i] == name) {
-        return static_cast<std::uint32_t>(i);
-      }
+  /// An operation with OutOfRange::trap.
+  struct Operation {
+    std::string name;
+    std::vector<std::string> tables;
+
+    [[nodiscard]] bool operator==(Operation const&) const = default;
+    /// Returns the name of table number `table`, or its number if it has none.
+    [[nodiscard]] std::string name_of_table(std::int64_t table) const {
+      auto const number = static_cast<std::size_t>(table);
+      return number < tables.size() ? fmt::format("'{}'", tables[number]) : std::to_string(table);
     }
-    names_.push_back(std::move(name));
-    return static_cast<std::uint32_t>(names_.size() - 1);
+  };
+  /// Returns the number by which a kernel's report refers to the operation.
+  [[nodiscard]] std::uint32_t number_of(Operation operation) {
+    std::lock_guard const guard(mutex_);
+    auto const known = std::ranges::find(operations_, operation);
+    auto const number = known - operations_.begin();
+    if (known == operations_.end()) {
+      operations_.push_back(std::move(operation));
+    }
+    return static_cast<std::uint32_t>(number);
   }
 
  private:
@@ -61,7 +73,8 @@ class IdTraps {
       return;
     }
     std::lock_guard const guard(mutex_);
-    auto const& name = names_.at(trap_->operation);
+    auto const& operation = operations_.at(trap_->operation);
+    auto const& name = operation.name;
     auto const& caught = trap_->caught;
     auto const message =
         caught.bag < 0
@@ -69,7 +82,9 @@ class IdTraps {
                           name,
                           caught.id,
                           caught.rows,
-                          caught.end > 0 ? fmt::format(" of table {}", caught.end - 1) : "")
+                          caught.end > 0
+                              ? fmt::format(" of table {}", operation.name_of_table(caught.end - 1))
+                              : "")
             : fmt::format(
                   "{}: bag {} from offset {} to {}; expected offsets that ascend within [0, {}]",
                   name,
@@ -84,14 +99,16 @@ class IdTraps {
   std::shared_ptr<msstream::detail::Backend> runtime_;
   std::unique_ptr<kernels::IdTrap, FreePinned> trap_;
   std::mutex mutex_;
-  std::vector<std::string> names_;
+  std::vector<Operation> operations_;
 };
 
 }  // namespace
 
-TrapOfOperation trap_of(msstream::detail::DeviceState& device, char const* operation) {
+TrapOfOperation trap_of(msstream::detail::DeviceState& device,
+                        char const* operation,
+                        std::vector<std::string> tables) {
   auto& traps = device.attachment<IdTraps>();
-  return {traps.trap(), traps.operation(NameScope::qualify(operation))};
+  return {traps.trap(), traps.number_of({NameScope::qualify(operation), std::move(tables)})};
 }
 
 kernels::IdReport id_report(char const* operation,
@@ -114,7 +131,7 @@ kernels::IdReport id_report(char const* operation,
     written.add(*counter);
   }
   if (policy.out_of_range == OutOfRange::trap) {
-    auto const trap = trap_of(device, operation);
+    auto const trap = trap_of(device, operation, policy.tables);
     report.trap = trap.trap;
     report.operation = trap.operation;
   }

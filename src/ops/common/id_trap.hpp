@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace msstream::ops::detail {
 
@@ -19,14 +21,17 @@ struct TrapOfOperation {
   std::uint32_t operation;  ///< the number by which the report refers to the operation
 };
 /// Returns the memory to which the device's kernels report bad ids. The host checks it whenever it
-/// waits for the device.
-[[nodiscard]] TrapOfOperation trap_of(DeviceState& device, char const* operation);
+/// waits for the device. Messages have the names of the tables, or their numbers if there are none.
+[[nodiscard]] TrapOfOperation trap_of(DeviceState& device,
+                                      char const* operation,
+                                      std::vector<std::string> tables = {});
 
 /// The policy for ids or bags that are out of range, and the name of their counter in error
 /// messages.
 struct ReportPolicy {
   OutOfRange out_of_range;
   char const* counter;
+  std::vector<std::string> tables = {};  ///< names, for error messages
 
   ReportPolicy(OutOfRange policy,  // NOLINT(google-explicit-constructor): the policy alone is usual
                char const* counter_name = "bad_id_count")

@@ -16,20 +16,6 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// Throws std::invalid_argument unless the weight is [width], or has one element, for an input
-/// [..., width].
-[[nodiscard]] RowsAndWidth require_gate(char const* operation,
-                                        Floats const& input,
-                                        Floats const& weight) {
-  auto const sizes = rows_and_width(operation, input.shape());
-  require(weight.count() == 1 || weight.shape() == Shape{sizes.width},
-          "{}: input {}, weight {}; expected [..., width], and [width] or one element",
-          operation,
-          input.shape(),
-          weight.shape());
-  return sizes;
-}
-
 [[nodiscard]] kernels::GateArgs gate_args(kernels::Gate gate,
                                           Floats const& input,
                                           Floats const& weight,
@@ -109,6 +95,16 @@ namespace {
 
 }  // namespace
 
+RowsAndWidth require_gate(char const* operation, Floats const& input, Floats const& weight) {
+  auto const sizes = rows_and_width(operation, input.shape());
+  require(weight.count() == 1 || weight.shape() == Shape{sizes.width},
+          "{}: input {}, weight {}; expected [..., width], and [width] or one element",
+          operation,
+          input.shape(),
+          weight.shape());
+  return sizes;
+}
+
 Floats prelu(Floats const& input, Floats const& weight, std::source_location issued_at) {
   auto const sizes = require_gate("prelu", input, weight);
   Floats output(input.device(), input.shape());
@@ -147,6 +143,14 @@ BatchNormResult<AnyRuntime> dice(Floats const& input,
   auto const sizes = require_gate("dice", input, weight);
   require_batch_norm("dice", sizes.width, running, options);
   auto statistics = column_statistics("dice_statistics", input, sizes, running, options, issued_at);
+  return {dice_by(statistics, input, weight, issued_at), statistics};
+}
+
+Floats dice_by(Floats const& statistics,
+               Floats const& input,
+               Floats const& weight,
+               std::source_location issued_at) {
+  auto const sizes = rows_and_width("dice", input.shape());
   Floats output(input.device(), input.shape());
   auto const args = gate_args(kernels::Gate::dice,
                               input,
@@ -161,7 +165,7 @@ BatchNormResult<AnyRuntime> dice(Floats const& input,
       [args](auto stream) { kernels::gate(stream, args); },
       {},
       issued_at);
-  return {output, statistics};
+  return output;
 }
 
 Floats dice_inference(Floats const& input,

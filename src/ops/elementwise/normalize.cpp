@@ -17,21 +17,6 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// Throws std::invalid_argument unless weight and bias are [width] for an input [..., width].
-[[nodiscard]] RowsAndWidth require_columns(char const* operation,
-                                           Shape const& input,
-                                           Shape const& weight,
-                                           Shape const& bias) {
-  auto const sizes = rows_and_width(operation, input);
-  require(weight == Shape{sizes.width} && bias == Shape{sizes.width},
-          "{}: input {}, weight {}, bias {}; expected [..., width] and twice [width]",
-          operation,
-          input,
-          weight,
-          bias);
-  return sizes;
-}
-
 void require_norm_epsilon(char const* operation, float epsilon) {
   require(std::isfinite(epsilon) && epsilon > 0.0F,
           "{}: epsilon {}; expected a number in (0, infinity)",
@@ -48,6 +33,33 @@ RowsAndWidth rows_and_width(char const* operation, Shape const& shape) {
     rows *= shape[d];
   }
   return {rows, shape[shape.rank() - 1]};
+}
+
+RowsAndWidth require_columns(char const* operation,
+                             Shape const& input,
+                             Shape const& weight,
+                             Shape const& bias) {
+  auto const sizes = rows_and_width(operation, input);
+  require(weight == Shape{sizes.width} && bias == Shape{sizes.width},
+          "{}: input {}, weight {}, bias {}; expected [..., width] and twice [width]",
+          operation,
+          input,
+          weight,
+          bias);
+  return sizes;
+}
+
+void require_gradient_of_rows(char const* operation,
+                              Floats const& input,
+                              Floats const& output_gradient,
+                              Floats const& statistics) {
+  auto const width = rows_and_width(operation, input.shape()).width;
+  require(output_gradient.shape() == input.shape() && statistics.shape() == (Shape{4, width}),
+          "{}: input {}, output gradient {}, statistics {}",
+          operation,
+          input.shape(),
+          output_gradient.shape(),
+          statistics.shape());
 }
 
 void require_batch_norm(char const* operation,
@@ -130,6 +142,15 @@ BatchNormResult<AnyRuntime> batch_norm(Floats const& input,
   require_batch_norm("batch_norm", sizes.width, running, options);
   auto statistics =
       column_statistics("batch_norm_statistics", input, sizes, running, options, issued_at);
+  return {batch_norm_by(statistics, input, weight, bias, issued_at), statistics};
+}
+
+Floats batch_norm_by(Floats const& statistics,
+                     Floats const& input,
+                     Floats const& weight,
+                     Floats const& bias,
+                     std::source_location issued_at) {
+  auto const sizes = rows_and_width("batch_norm", input.shape());
   Floats output(input.device(), input.shape());
   kernels::BatchNormArgs const args{input.data(),
                                     weight.data(),
@@ -145,7 +166,7 @@ BatchNormResult<AnyRuntime> batch_norm(Floats const& input,
       [args](auto stream) { kernels::batch_norm(stream, args); },
       {},
       issued_at);
-  return {output, statistics};
+  return output;
 }
 
 Floats batch_norm_inference(Floats const& input,
@@ -184,12 +205,7 @@ LayerNormGradients<AnyRuntime> batch_norm_gradient(Floats const& input,
                                                    std::source_location issued_at) {
   constexpr char const* kName = "batch_norm_gradient";
   auto const sizes = require_columns(kName, input.shape(), weight.shape(), weight.shape());
-  require(output_gradient.shape() == input.shape() && statistics.shape() == (Shape{4, sizes.width}),
-          "{}: input {}, output gradient {}, statistics {}",
-          kName,
-          input.shape(),
-          output_gradient.shape(),
-          statistics.shape());
+  require_gradient_of_rows(kName, input, output_gradient, statistics);
   LayerNormGradients<AnyRuntime> gradients;
   if (!wanted.input && !wanted.parameters) {
     return gradients;

@@ -20,6 +20,23 @@ struct RowsAndWidth {
 /// Returns the sizes of `shape`. Throws std::invalid_argument for a shape without dimensions.
 [[nodiscard]] RowsAndWidth rows_and_width(char const* operation, Shape const& shape);
 
+/// Returns the sizes of an input [..., width]. Throws std::invalid_argument unless weight and bias
+/// are [width].
+[[nodiscard]] RowsAndWidth require_columns(char const* operation,
+                                           Shape const& input,
+                                           Shape const& weight,
+                                           Shape const& bias);
+/// Returns the sizes of an input [..., width]. Throws std::invalid_argument unless the weight of a
+/// gate is [width], or has one element.
+[[nodiscard]] RowsAndWidth require_gate(char const* operation,
+                                        Floats const& input,
+                                        Floats const& weight);
+/// Throws std::invalid_argument unless the gradient of the output has the shape of the input, and
+/// the statistics are [4, width].
+void require_gradient_of_rows(char const* operation,
+                              Floats const& input,
+                              Floats const& output_gradient,
+                              Floats const& statistics);
 /// Throws std::invalid_argument unless the options are in their ranges, and the running statistics
 /// are [width] each.
 void require_batch_norm(char const* operation,
@@ -43,6 +60,18 @@ void require_batch_norm(char const* operation,
                                        RunningStatistics<AnyRuntime> const& running,
                                        BatchNormOptions<AnyRuntime> const& options,
                                        std::source_location issued_at);
+
+/// Issues batch_norm() by the statistics of a batch.
+[[nodiscard]] Floats batch_norm_by(Floats const& statistics,
+                                   Floats const& input,
+                                   Floats const& weight,
+                                   Floats const& bias,
+                                   std::source_location issued_at);
+/// Issues dice() by the statistics of a batch.
+[[nodiscard]] Floats dice_by(Floats const& statistics,
+                             Floats const& input,
+                             Floats const& weight,
+                             std::source_location issued_at);
 
 /// Returns the running statistics as a kernel takes them.
 [[nodiscard]] inline kernels::ColumnMoments moments_of(

@@ -9,9 +9,9 @@
 #include <msstream/tensor/issue.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -56,6 +56,40 @@ namespace {
           .stride = view.stride};
 }
 
+/// Returns the gradients as kernels take them, and adds them to those that an operation reads.
+[[nodiscard]] std::vector<kernels::NormPart> parts_of(
+    std::vector<detail::NormInput> const& gradients, detail::Reads& read) {
+  std::vector<kernels::NormPart> parts;
+  parts.reserve(gradients.size());
+  for (auto const& input : gradients) {
+    parts.push_back(part_of(input));
+    if (auto const* const dense = std::get_if<detail::Floats>(&input.gradient)) {
+      read.add(*dense);
+    } else {
+      add_gradient(std::get<detail::TableGradient>(input.gradient), read);
+    }
+  }
+  return parts;
+}
+
+/// The source of the learning rates of a step counter.
+struct RateSource {
+  Schedule const& schedule;
+  float rate;
+  std::optional<detail::Floats> const& table;
+};
+[[nodiscard]] kernels::StepAdvance advance_of(OptimizerRule const& rule,
+                                              RateSource const& source,
+                                              detail::GradientScaling const& scaling) {
+  return {.rule = rule,
+          .base_rate = source.rate,
+          .schedule = source.schedule.numbers(),
+          .table = detail::data_of(source.table),
+          .gradient_factor = scaling.factor,
+          .clip_norm = static_cast<double>(scaling.clip_norm),
+          .skip_non_finite = scaling.skip_non_finite};
+}
+
 }  // namespace
 
 StepCounter<detail::AnyRuntime>::StepCounter(std::shared_ptr<detail::DeviceState> const& device,
@@ -77,28 +111,20 @@ StepCounter<detail::AnyRuntime>::StepCounter(std::shared_ptr<detail::DeviceState
 void StepCounter<detail::AnyRuntime>::advance(OptimizerRule const& rule,
                                               std::source_location issued_at) {
   require_rule("advance_step", rule);
-  advance_clipped(rule, 1.0F, std::numeric_limits<float>::infinity(), false, {}, issued_at);
+  advance_clipped(rule, {}, {}, issued_at);
 }
 
 void StepCounter<detail::AnyRuntime>::advance_clipped(
     OptimizerRule const& rule,
-    float factor,
-    float clip_norm,
-    bool skip_non_finite,
+    detail::GradientScaling const& scaling,
     std::vector<detail::NormInput> const& gradients,
     std::source_location issued_at) {
-  kernels::StepAdvance const advance{.rule = rule,
-                                     .base_rate = rate_,
-                                     .schedule = schedule_.numbers(),
-                                     .table = detail::data_of(table_),
-                                     .gradient_factor = factor,
-                                     .clip_norm = static_cast<double>(clip_norm),
-                                     .skip_non_finite = skip_non_finite};
+  auto const advance = advance_of(rule, {schedule_, rate_, table_}, scaling);
   detail::Reads read;
   if (table_) {
     read.add(*table_);
   }
-  if (std::isinf(clip_norm) && !skip_non_finite) {
+  if (std::isinf(scaling.clip_norm) && !scaling.skip_non_finite) {
     issue(
         "advance_step",
         read,
@@ -110,16 +136,7 @@ void StepCounter<detail::AnyRuntime>::advance_clipped(
         issued_at);
     return;
   }
-  std::vector<kernels::NormPart> parts;
-  parts.reserve(gradients.size());
-  for (auto const& input : gradients) {
-    parts.push_back(part_of(input));
-    if (auto const* const dense = std::get_if<detail::Floats>(&input.gradient)) {
-      read.add(*dense);
-    } else {
-      add_gradient(std::get<detail::TableGradient>(input.gradient), read);
-    }
-  }
+  auto parts = parts_of(gradients, read);
   detail::Workspace const workspace(state_.device(), kernels::norm_workspace_bytes(parts));
   issue(
       "advance_step_by_norm",
@@ -130,6 +147,58 @@ void StepCounter<detail::AnyRuntime>::advance_clipped(
        memory = workspace.data(),
        state = detail::data_of(*this)](auto stream) {
         kernels::advance_step_by_norm(stream, advance, parts, memory, state);
+      },
+      {},
+      issued_at);
+}
+
+detail::TensorOf<std::uint8_t> StepCounter<detail::AnyRuntime>::squares_of(
+    detail::GradientScaling const& scaling,
+    std::vector<detail::NormInput> const& gradients,
+    std::size_t shared,
+    std::source_location issued_at) const {
+  detail::TensorOf<std::uint8_t> const squares(state_.device(), {sizeof(kernels::NormSquares)});
+  kernels::StepAdvance const advance{.rule = {.kind = OptimizerKind::sgd, .learning_rate = 0.0F},
+                                     .gradient_factor = scaling.factor,
+                                     .skip_non_finite = scaling.skip_non_finite};
+  detail::Reads read;
+  auto parts = parts_of(gradients, read);
+  detail::Workspace const workspace(state_.device(), kernels::norm_workspace_bytes(parts));
+  issue(
+      "norm_squares",
+      read,
+      workspace.with(writes(squares)),
+      [advance,
+       parts = std::move(parts),
+       shared,
+       memory = workspace.data(),
+       to = reinterpret_cast<kernels::NormSquares*>(squares.data())](auto stream) {
+        kernels::norm_squares(stream, advance, parts, shared, memory, to);
+      },
+      {},
+      issued_at);
+  return squares;
+}
+
+void StepCounter<detail::AnyRuntime>::advance_on_ranks(
+    OptimizerRule const& rule,
+    detail::GradientScaling const& scaling,
+    detail::TensorOf<std::uint8_t> const& squares,
+    std::source_location issued_at) {
+  auto const advance = advance_of(rule, {schedule_, rate_, table_}, scaling);
+  auto read = reads(squares);
+  if (table_) {
+    read.add(*table_);
+  }
+  issue(
+      "advance_step_by_squares",
+      read,
+      writes(state_),
+      [advance,
+       from = reinterpret_cast<kernels::NormSquares const*>(squares.data()),
+       ranks = squares.count() / static_cast<std::int64_t>(sizeof(kernels::NormSquares)),
+       state = detail::data_of(*this)](auto stream) {
+        kernels::advance_step_by_squares(stream, advance, from, ranks, state);
       },
       {},
       issued_at);

@@ -69,27 +69,4 @@ Floats prelu(AnyTape& tape,
       issued_at);
 }
 
-Floats dice(AnyTape& tape,
-            Floats const& input,
-            Floats const& weight,
-            RunningStatistics<AnyRuntime> const& running,
-            BatchNormOptions<AnyRuntime> const& options,
-            std::source_location issued_at) {
-  if (!tape.is_recording()) {
-    return dice_inference(input, weight, running, options, issued_at);
-  }
-  auto const result = dice(input, weight, running, options, issued_at);
-  return recorded(
-      tape,
-      "dice",
-      input,
-      weight,
-      result.output,
-      [input, weight, statistics = result.statistics, mask = options.mask, issued_at](
-          Floats const& gradient, WantedOperands wanted) {
-        return dice_gradient(input, weight, statistics, gradient, wanted, mask, issued_at);
-      },
-      issued_at);
-}
-
 }  // namespace msstream::ops::detail

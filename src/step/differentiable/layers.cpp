@@ -57,40 +57,6 @@ Floats dot_interaction(AnyTape& tape,
       issued_at);
 }
 
-Floats batch_norm(AnyTape& tape,
-                  Floats const& input,
-                  Floats const& weight,
-                  Floats const& bias,
-                  RunningStatistics<AnyRuntime> const& running,
-                  BatchNormOptions<AnyRuntime> const& options,
-                  std::source_location issued_at) {
-  if (!tape.is_recording()) {
-    return batch_norm_inference(input, weight, bias, running, options, issued_at);
-  }
-  auto const result = batch_norm(input, weight, bias, running, options, issued_at);
-  tape.note_inputs(input, weight, bias);
-  tape.record(
-      "batch_norm",
-      result.output,
-      [input, weight, bias, statistics = result.statistics, mask = options.mask, issued_at](
-          AnyTape& playing, Floats const& gradient) {
-        WantedOfLayerNorm const wanted{.input = playing.wants_gradient(input.any()),
-                                       .parameters = playing.wants_gradient(weight.any()) ||
-                                                     playing.wants_gradient(bias.any())};
-        auto const gradients =
-            batch_norm_gradient(input, weight, statistics, gradient, wanted, mask, issued_at);
-        if (gradients.input) {
-          playing.add_gradient(input, *gradients.input, issued_at);
-        }
-        if (gradients.weight) {
-          playing.add_gradient(weight, *gradients.weight, issued_at);
-          playing.add_gradient(bias, *gradients.bias, issued_at);
-        }
-      },
-      issued_at);
-  return result.output;
-}
-
 Floats l2_normalize(AnyTape& tape,
                     Floats const& input,
                     float epsilon,

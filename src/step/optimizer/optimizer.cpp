@@ -32,7 +32,7 @@ void Optimizer<AnyRuntime>::add_table(std::string name,
                                       AnyTensor const& table,
                                       ops::ParameterGroup const& group,
                                       std::source_location issued_at) {
-  state_->add_table(std::move(name), table, group, issued_at);
+  state_->add_table(std::move(name), table, group, false, issued_at);
 }
 
 void Optimizer<AnyRuntime>::add(Parameters<AnyRuntime> const& parameters,
@@ -152,8 +152,15 @@ void Optimizer<AnyRuntime>::note_elsewhere(std::string name) {
   state_->note_elsewhere(std::move(name));
 }
 
-bool Optimizer<AnyRuntime>::judges_all_gradients() const noexcept {
-  return state_->judges_all_gradients();
+void Optimizer<AnyRuntime>::add_part(std::string name,
+                                     AnyTensor const& part,
+                                     ops::ParameterGroup const& group,
+                                     std::source_location issued_at) {
+  state_->add_table(std::move(name), part, group, true, issued_at);
+}
+
+void Optimizer<AnyRuntime>::add_ranks(comm::detail::AnyCommunicator const& communicator) {
+  state_->norm().add_ranks(communicator);
 }
 
 std::shared_ptr<detail::HostState> Optimizer<AnyRuntime>::saved_rule() const {

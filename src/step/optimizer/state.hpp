@@ -5,6 +5,7 @@
 #include "ops/optimizer/optimizer_state.hpp"
 #include "ops/optimizer/table_update.hpp"
 #include "step/lookup_gradient.hpp"
+#include "step/optimizer/gradient_norm.hpp"
 #include "step/optimizer/micro_batches.hpp"
 #include "step/optimizer/optimizer_parts.hpp"
 #include "step/optimizer/parameter_stores.hpp"
@@ -55,6 +56,7 @@ class Optimizer<detail::AnyRuntime>::State {
     ops::OptimizerState<AnyRuntime> state;
     ops::ParameterGroup group;
     bool may_lack_gradient;
+    bool is_own;  ///< whether no other rank has this part of the table
   };
 
  public:
@@ -80,6 +82,7 @@ class Optimizer<detail::AnyRuntime>::State {
   void add_table(std::string name,
                  AnyTensor const& table,
                  ops::ParameterGroup const& group,
+                 bool is_own,
                  std::source_location issued_at) {
     require(table.shape().rank() == 2,
             "Optimizer: table \"{}\" of shape {}; expected [rows, width]: add() is for parameters "
@@ -89,7 +92,7 @@ class Optimizer<detail::AnyRuntime>::State {
     require_new(name, table, group);
     auto state =
         ops::detail::make_state(device_.state(), rules_.tables().kind, table.shape(), issued_at);
-    tables_.push_back({name, table, std::move(state), group, may_lack_gradient(name)});
+    tables_.push_back({name, table, std::move(state), group, may_lack_gradient(name), is_own});
     owned_->add({std::move(name), table.shape(), Range::of(table), true});
   }
 
@@ -130,7 +133,7 @@ class Optimizer<detail::AnyRuntime>::State {
             "Optimizer::add: \"{}\" matches the whole name of no parameter to be updated",
             names.value_or(""));
     for_each_new([&](auto const& name, auto const& tensor, bool is_table) {
-      is_table ? add_table(name, tensor, group, issued_at)
+      is_table ? add_table(name, tensor, group, false, issued_at)
                : add(name, detail::Floats(detail::OfKnownType(), tensor), group, issued_at);
     });
     stores_.add(parameters, names, owned_);
@@ -178,6 +181,7 @@ class Optimizer<detail::AnyRuntime>::State {
     require_moved_by_no_other(tape);
     std::vector<ops::DenseParameter<AnyRuntime>> parameters;
     parameters.reserve(dense_.size());
+    detail::JudgedGradients judged;
     for (auto const& parameter : dense_) {
       if (!parameter.weight.immutable() &&
           (!parameter.may_lack_gradient || tape.has_gradient(parameter.weight.any()))) {
@@ -185,11 +189,15 @@ class Optimizer<detail::AnyRuntime>::State {
                               tape.gradient(parameter.weight, issued_at),
                               parameter.state,
                               parameter.group});
+        if (norm_.is_used()) {
+          judged.shared.push_back(
+              {parameters.back().gradient, 1, clip_value_of(rules_.dense(), parameter.group)});
+        }
       }
     }
     tape.note_step(owned_);
-    auto const bunches = bunches_of(tape, issued_at);
-    advance(parameters, bunches, micro_batches, issued_at);
+    auto const bunches = bunches_of(tape, judged, issued_at);
+    norm_.advance(step_, rules_.of_counter(), micro_batches, judged, issued_at);
     for (auto const& bunch : bunches) {
       std::optional<NameScope> named;
       if (!options_.tables_together && bunch.shared == nullptr) {
@@ -249,9 +257,7 @@ class Optimizer<detail::AnyRuntime>::State {
   [[nodiscard]] detail::ParameterStores const& stores() const noexcept { return stores_; }
   [[nodiscard]] OwnedParameters const& owned() const noexcept { return *owned_; }
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rules_.stated(); }
-  [[nodiscard]] bool judges_all_gradients() const noexcept {
-    return std::isfinite(options_.clip_norm) || options_.skip_non_finite;
-  }
+  [[nodiscard]] detail::GradientNorm& norm() noexcept { return norm_; }
   [[nodiscard]] std::shared_ptr<detail::HostState> saved_rule() const {
     return std::make_shared<detail::SavedRule>(rules_.name(), micro_batches_);
   }
@@ -407,8 +413,14 @@ class Optimizer<detail::AnyRuntime>::State {
       search(table.name, table.table);
     }
   }
+  [[nodiscard]] static float clip_value_of(ops::OptimizerRule const& rule,
+                                           ops::ParameterGroup const& group) noexcept {
+    return ops::detail::numbers_of(rule, group).clip_value;
+  }
   /// Returns the tables with a gradient, and their gradients, by the operations that update them.
+  /// Adds the gradients to `judged`, in an order that does not depend on stream groups.
   [[nodiscard]] std::vector<Bunch> bunches_of(Tape const& tape,
+                                              detail::JudgedGradients& judged,
                                               std::source_location issued_at) const {
     std::vector<Bunch> bunches;
     for (auto const& table : tables_) {
@@ -433,40 +445,18 @@ class Optimizer<detail::AnyRuntime>::State {
         bunch = bunches.insert(bunch, {sum->group, table.name, {}, shared});
       }
       bunch->tables.push_back({table.table, sum->rows, table.state, table.group});
+      if (norm_.is_used()) {
+        (table.is_own ? judged.own : judged.shared)
+            .push_back(
+                {sum->rows, table.table.shape()[1], clip_value_of(rules_.tables(), table.group)});
+      }
     }
     return bunches;
-  }
-  /// Counts the step, and clips the gradients, if the options request it.
-  void advance(std::vector<ops::DenseParameter<AnyRuntime>> const& parameters,
-               std::vector<Bunch> const& bunches,
-               std::int64_t micro_batches,
-               std::source_location issued_at) {
-    std::vector<ops::detail::NormInput> gradients;
-    if (judges_all_gradients()) {
-      for (auto const& parameter : parameters) {
-        gradients.push_back({parameter.gradient,
-                             1,
-                             ops::detail::numbers_of(rules_.dense(), parameter.group).clip_value});
-      }
-      for (auto const& bunch : bunches) {
-        for (auto const& table : bunch.tables) {
-          gradients.push_back({table.gradient,
-                               table.table.shape()[1],
-                               ops::detail::numbers_of(rules_.tables(), table.group).clip_value});
-        }
-      }
-    }
-    auto const factor = 1.0F / static_cast<float>(micro_batches);
-    step_.advance_clipped(rules_.of_counter(),
-                          factor,
-                          options_.clip_norm,
-                          options_.skip_non_finite,
-                          gradients,
-                          issued_at);
   }
 
   detail::AnyDevice device_;
   OptimizerOptions options_;
+  detail::GradientNorm norm_{options_};
   detail::UpdateRules rules_;
   ops::StepCounter<AnyRuntime> step_;
   std::vector<Dense> dense_;

@@ -12,6 +12,8 @@
 #include <msstream/tensor/issue.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -52,10 +54,16 @@ void ShardedTablesState::require_bags(Bags const& bags) const {
           "{}: a batch_count of shape {}; expected a scalar",
           kName,
           bags.batch_count ? bags.batch_count->shape() : Shape{});
-  require(!bags.weights,
-          "{}: weights of shape {}; expected bags without weights",
+  require(!bags.weights || bags.weights->count() == bags.ids.count(),
+          "{}: weights of shape {} for ids of shape {}",
           kName,
-          bags.weights ? bags.weights->shape() : Shape{});
+          bags.weights ? bags.weights->shape() : Shape{},
+          bags.ids.shape());
+  auto const largest = std::ranges::find(tables_, ops::Pooling::max, &TableSpec::pooling);
+  require(!bags.weights || largest == tables_.end(),
+          "{}: weights, and the table '{}' of Pooling::max, which has none",
+          kName,
+          largest == tables_.end() ? "" : largest->name);
 }
 
 kernels::ShardBags ShardedTablesState::bags_for_kernels(Bags const& bags) const {
@@ -64,7 +72,8 @@ kernels::ShardBags ShardedTablesState::bags_for_kernels(Bags const& bags) const 
           bags.ids.count(),
           static_cast<std::int64_t>(tables_.size()),
           bags.batch,
-          bags.batch_count ? bags.batch_count->data() : nullptr};
+          bags.batch_count ? bags.batch_count->data() : nullptr,
+          bags.weights ? bags.weights->data() : nullptr};
 }
 
 std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
@@ -81,6 +90,11 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   auto read = ops::detail::Reads();
   ops::detail::add_bags(bags, read);
   auto written = writes(lengths);
+  ops::detail::ReportPolicy policy(options_.out_of_range);
+  for (auto const& table : tables_) {
+    policy.tables.push_back(table.name);
+  }
+  auto const of_rank = fmt::format("ShardedTables, rank {}", communicator_.rank());
   kernels::SentBagsArgs args{
       .slots = slots_,
       .slot_count = slots,
@@ -88,8 +102,7 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
       .message_count = messages,
       .most_bags = most_bags,
       .bags = bags_for_kernels(bags),
-      .report = ops::detail::id_report(
-          "ShardedTables", *device_, options_.out_of_range, std::nullopt, written),
+      .report = ops::detail::id_report(of_rank.c_str(), *device_, policy, std::nullopt, written),
       .overflow =
           ops::detail::id_report("ShardedTables: the most ids of a message, by TableSpec::hotness",
                                  *device_,
@@ -108,11 +121,21 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   TensorOf<std::int64_t> const sent(device_, {messages, stride});
   TensorOf<std::int64_t> const counts(device_, {messages});
   read.add(offsets);
-  kernels::SentIds const to{offsets.data(), sent.data(), stride, counts.data()};
+  auto const sent_weights = room_for_weights(bags, messages);
+  kernels::SentIds const to{offsets.data(),
+                            sent.data(),
+                            stride,
+                            counts.data(),
+                            sent_weights ? sent_weights->data() : nullptr,
+                            layout_.most_ids};
+  auto sent_written = writes(sent, counts);
+  if (sent_weights) {
+    sent_written.add(*sent_weights);
+  }
   issue(
       "sent_ids",
       read,
-      writes(sent, counts),
+      sent_written,
       [args, self, to](auto stream) { kernels::sent_ids(stream, args, to); },
       {},
       issued_at);
@@ -124,22 +147,38 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
                            received.any(),
                            received_counts.any(),
                            issued_at);
+  auto const received_weights = room_for_weights(bags, ranks());
+  if (received_weights) {
+    comm::detail::all_to_all(
+        communicator_, sent_weights->rows(0, ranks()).any(), received_weights->any(), issued_at);
+  }
   auto ids = std::make_shared<ExchangedIds>(ExchangedIds{self, bags.batch, {}, {}, {}});
   if (!parts_.empty()) {
-    ids->received = receive(received, issued_at);
+    ids->received = receive(received, received_weights, issued_at);
   }
   if (replicated_) {
     auto const bags_of_message = replicated_->tables() * most_bags;
     auto const message = sent.rows(ranks(), ranks() + 1).reshaped({stride});
-    ids->own = Bags{message.rows(bags_of_message + 1, stride),
+    auto const capacity = layout_.messages.back().capacity;
+    ids->own = Bags{message.rows(bags_of_message + 1, bags_of_message + 1 + capacity),
                     most_bags,
                     ops::detail::AnyIds(message.rows(0, bags_of_message + 1))};
+    if (sent_weights) {
+      ids->own->weights =
+          sent_weights->rows(ranks(), ranks() + 1).reshaped({layout_.most_ids}).rows(0, capacity);
+    }
   }
   ids->divisors = divisors_of(bags, issued_at);
   return ids;
 }
 
+std::optional<Floats> ShardedTablesState::room_for_weights(Bags const& bags,
+                                                           std::int64_t messages) const {
+  return bags.weights ? std::optional(Floats(device_, {messages, layout_.most_ids})) : std::nullopt;
+}
+
 ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> const& messages,
+                                                       std::optional<Floats> const& weights,
                                                        std::source_location issued_at) const {
   auto const& message = layout_.messages[static_cast<std::size_t>(communicator_.rank())];
   kernels::ReceivedBagsArgs const args{.rows = rows_,
@@ -148,7 +187,9 @@ ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> co
                                        .most_bags = options_.most_samples,
                                        .messages = messages.data(),
                                        .stride = layout_.message_stride,
-                                       .capacity = message.capacity};
+                                       .capacity = message.capacity,
+                                       .weights = weights ? weights->data() : nullptr,
+                                       .weight_stride = layout_.most_ids};
   TensorOf<std::int64_t> const lengths(device_, {args.bags()});
   auto const self = shared_from_this();
   issue(
@@ -165,16 +206,27 @@ ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> co
   // move equally on all ranks.
   auto const room = replicated_ ? layout_.most_ids : message.capacity;
   TensorOf<std::int64_t> const ids(device_, {ranks() * room});
+  Bags bags{ids, ranks() * options_.most_samples, ops::detail::AnyIds(offsets)};
+  auto read = reads(messages, offsets);
+  auto written = writes(ids);
+  if (weights) {
+    read.add(*weights);
+    written.add(bags.weights.emplace(device_, ids.shape()));
+  }
   issue(
       "received_ids",
-      reads(messages, offsets),
-      writes(ids),
-      [args, self, from = offsets.data(), to = ids.data()](auto stream) {
-        kernels::received_ids(stream, args, from, to);
+      read,
+      written,
+      [args,
+       self,
+       from = offsets.data(),
+       to = ids.data(),
+       to_weights = bags.weights ? bags.weights->data() : nullptr](auto stream) {
+        kernels::received_ids(stream, args, from, to, to_weights);
       },
       {},
       issued_at);
-  return {ids, ranks() * options_.most_samples, ops::detail::AnyIds(offsets)};
+  return bags;
 }
 
 std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
@@ -211,7 +263,17 @@ void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_lo
   if (&to == &from) {
     return;
   }
+  auto const is_weighted = [](ExchangedIds const& ids) {
+    return (ids.received && ids.received->weights) || (ids.own && ids.own->weights);
+  };
+  require(is_weighted(to) == is_weighted(from),
+          "ShardedIds: ids {} weights assigned to those {}; expected both with or both without",
+          is_weighted(from) ? "with" : "without",
+          is_weighted(to) ? "with" : "without");
   auto const copy_bags = [&](auto const& target, auto const& source) {
+    if (target && target->weights) {
+      copy_on_device(target->weights->any(), source->weights->any(), issued_at);
+    }
     if (target) {
       copy_on_device(target->ids.any(), source->ids.any(), issued_at);
       copy_on_device(target->offsets->any(), source->offsets->any(), issued_at);

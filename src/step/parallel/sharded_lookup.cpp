@@ -177,9 +177,11 @@ ops::TableBags<AnyRuntime> ShardedTablesState::bags_of(Bags const& bags,
                                                        std::int64_t first,
                                                        std::int64_t count) {
   TensorOf<std::int64_t> const offsets(OfKnownType(), bags.offsets->any());
-  return {bags.ids,
-          bags.batch,
-          ops::detail::AnyIds(offsets.rows(first * bags.batch, (first + count) * bags.batch + 1))};
+  return {.ids = bags.ids,
+          .batch = bags.batch,
+          .offsets = ops::detail::AnyIds(
+              offsets.rows(first * bags.batch, (first + count) * bags.batch + 1)),
+          .weights = bags.weights};
 }
 
 void ShardedTablesState::add_rows(AnyTape& tape,

@@ -76,16 +76,18 @@ namespace {
                   options.out_of_range == ops::OutOfRange::drop ? "dropped" : "trapped");
   for (std::size_t i = 0; i < tables.size(); ++i) {
     auto const& table = tables[i];
-    text += fmt::format("\nthe table '{}', {} [{}, {}], pooling {}, hotness {}, {}, {} on [{}]",
-                        table.name,
-                        table.dtype,
-                        table.rows,
-                        table.width,
-                        static_cast<int>(table.pooling),
-                        table.hotness,
-                        table.initializer ? to_string(*table.initializer) : "no initializer",
-                        name_of(plan.tables[i].sharding),
-                        fmt::join(plan.tables[i].ranks, ", "));
+    text += fmt::format(
+        "\nthe table '{}', {} [{}, {}], pooling {}, hotness {}, {}, {}, {} on [{}]",
+        table.name,
+        table.dtype,
+        table.rows,
+        table.width,
+        static_cast<int>(table.pooling),
+        table.hotness,
+        table.default_id ? fmt::format("default id {}", *table.default_id) : "no default id",
+        table.initializer ? to_string(*table.initializer) : "no initializer",
+        name_of(plan.tables[i].sharding),
+        fmt::join(plan.tables[i].ranks, ", "));
   }
   return text;
 }
@@ -234,15 +236,16 @@ Floats AnyShardedTables::lookup(AnyTape* tape,
 void AnyShardedTables::add_to(Optimizer<AnyRuntime>& optimizer,
                               ops::ParameterGroup const& group,
                               std::source_location issued_at) const {
-  require(state_->plan().ranks == 1 || !optimizer.judges_all_gradients(),
-          "ShardedTables: an optimizer with clip_norm or skip_non_finite, and {} ranks, of which "
-          "each has the gradients of its parts; expected one without",
-          state_->plan().ranks);
+  optimizer.add_ranks(state_->communicator());
   for (auto const& table : state_->tables()) {
     optimizer.note_elsewhere(table.name);
   }
   for (auto const& part : state_->parts()) {
-    optimizer.add_table(state_->tables()[part.block.table].name, part.weights, group, issued_at);
+    auto const& name = state_->tables()[part.block.table].name;
+    bool const is_replicated =
+        state_->plan().tables[part.block.table].sharding == Sharding::replicated;
+    is_replicated ? optimizer.add_table(name, part.weights, group, issued_at)
+                  : optimizer.add_part(name, part.weights, group, issued_at);
   }
 }
 

@@ -69,7 +69,11 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   [[nodiscard]] T const* uploaded(std::vector<T> const& values, std::source_location issued_at);
   void require_bags(Bags const& bags) const;
   [[nodiscard]] ops::kernels::ShardBags bags_for_kernels(Bags const& bags) const;
+  /// Returns room for the weights of so many messages, if the bags have any.
+  [[nodiscard]] std::optional<Floats> room_for_weights(Bags const& bags,
+                                                       std::int64_t messages) const;
   [[nodiscard]] Bags receive(TensorOf<std::int64_t> const& messages,
+                             std::optional<Floats> const& weights,
                              std::source_location issued_at) const;
   [[nodiscard]] std::optional<Floats> divisors_of(Bags const& bags,
                                                   std::source_location issued_at) const;

@@ -74,7 +74,8 @@ void TableLayout::make_messages(std::vector<TableSpec> const& tables, std::int64
                      static_cast<std::int32_t>(t),
                      static_cast<std::int32_t>(tables[t].hotness),
                      static_cast<std::int32_t>(messages.size()),
-                     is_first ? 1 : 0};
+                     is_first ? 1 : 0,
+                     tables[t].default_id.value_or(-1)};
   };
   auto const add_message = [&](std::vector<std::size_t> const& of_tables) {
     auto const first = static_cast<std::int64_t>(slots.size());

@@ -43,6 +43,11 @@ void require_spec(TableSpec const& table) {
           "table '{}': elements of {}; expected float32, float16 or bfloat16",
           table.name,
           table.dtype);
+  require(!table.default_id || (*table.default_id >= 0 && *table.default_id < table.rows),
+          "table '{}': a default id of {}; expected 0 to {}",
+          table.name,
+          table.default_id.value_or(0),
+          table.rows - 1);
 }
 
 void require_placement(TableSpec const& table, TablePlacement const& at, int ranks) {

@@ -453,6 +453,67 @@ TYPED_TEST(OptimizerRulesTest, a_norm_that_is_not_finite_reaches_the_gradients) 
   }
 }
 
+TYPED_TEST(OptimizerRulesTest, squares_of_shared_gradients_are_summed_by_themselves) {
+  std::vector<std::int64_t> const counts{1, 5000, 70, 4096, 9001};
+  std::vector<Buffer<float>> gradients;
+  std::vector<NormPart> parts;
+  std::vector<double> squares;
+  for (auto const count : counts) {
+    auto const values = this->random.reals(count);
+    squares.push_back(0.0);
+    for (auto const value : values) {
+      auto const g = static_cast<double>(value * 0.5F);
+      squares.back() += g * g;
+    }
+    gradients.push_back(this->upload(values));
+    parts.push_back({gradients.back().data(), count, nullptr, 1, kNoClip});
+  }
+  StepAdvance advance{rule_of(OptimizerKind::sgd)};
+  advance.gradient_factor = 0.5F;
+  auto const memory = this->workspace(norm_workspace_bytes(parts));
+  for (std::size_t shared = 0; shared <= parts.size(); ++shared) {
+    auto const middle = squares.begin() + static_cast<std::ptrdiff_t>(shared);
+    auto const found = this->upload(std::vector{NormSquares{-1.0, -1.0}});
+    this->replay([&](TypeParam stream) {
+      norm_squares(stream, advance, parts, shared, memory.data(), found.data());
+    });
+    auto const sums = this->read(found).front();
+    auto const of_shared = std::accumulate(squares.begin(), middle, 0.0);
+    auto const own = std::accumulate(middle, squares.end(), 0.0);
+    EXPECT_NEAR(sums.shared, of_shared, 1e-13 * of_shared);
+    EXPECT_NEAR(sums.own, own, 1e-13 * own);
+  }
+}
+
+TYPED_TEST(OptimizerRulesTest, squares_of_ranks_give_one_norm) {
+  auto const infinity = std::numeric_limits<double>::infinity();
+  std::vector<NormSquares> ranks{{4.0, 1.0}, {9.0, 2.0}, {16.0, 9.0}};
+  auto const advanced = [&](bool skips) {
+    auto const squares = this->upload(ranks);
+    auto const state = this->upload(std::vector{StepState{}});
+    StepAdvance advance{rule_of(OptimizerKind::adam)};
+    advance.clip_norm = 2.0;
+    advance.skip_non_finite = skips;
+    this->replay([&](TypeParam stream) {
+      advance_step_by_squares(stream, advance, squares.data(), std::ssize(ranks), state.data());
+    });
+    return this->read(state).front();
+  };
+  auto const state = advanced(true);
+  EXPECT_EQ(state.norm, 4.0);
+  EXPECT_EQ(state.norm_scale, 0.5F);
+  EXPECT_EQ(state.step, 1);
+  EXPECT_FLOAT_EQ(state.correction1, 1.0F / (1.0F - 0.9F));
+  for (auto const& bad : {NormSquares{infinity, 2.0}, NormSquares{9.0, std::nan("")}}) {
+    ranks[1] = bad;
+    EXPECT_FALSE(std::isfinite(advanced(false).norm));
+    auto const skipped = advanced(true);
+    EXPECT_EQ(skipped.step, 0);
+    EXPECT_EQ(skipped.skipped, 1);
+    EXPECT_EQ(skipped.gradient_factor, 0.0F);
+  }
+}
+
 TYPED_TEST(OptimizerRulesTest, the_rate_follows_the_schedule_and_its_base) {
   using Form = Schedule::Numbers::Form;
   std::vector<float> const factors = {0.5F, 2.0F, 0.25F};

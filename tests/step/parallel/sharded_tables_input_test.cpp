@@ -45,7 +45,9 @@ TEST(TablePlans, wrong_tables_are_refused_by_name) {
       {[](auto& specs) { specs[0].hotness = 0; }, "table 'users': a hotness of 0"},
       {[](auto& specs) { specs[0].hotness = 3'000'000'000; }, "expected 1 to 2147483647"},
       {[](auto& specs) { specs[0].pooling = ops::Pooling::none; }, "'users': Pooling::none"},
-      {[](auto& specs) { specs[0].dtype = DType::int32; }, "table 'users': elements of int32"}};
+      {[](auto& specs) { specs[0].dtype = DType::int32; }, "table 'users': elements of int32"},
+      {[](auto& specs) { specs[1].default_id = 3; },
+       "'items': a default id of 3; expected 0 to 2"}};
   for (auto const& wrong : wrongs) {
     auto specs = two_specs();
     wrong.change(specs);
@@ -170,18 +172,21 @@ TYPED_TEST(ShardedTablesInput, wrong_options_and_bags_are_refused_and_tables_sta
     wrong.offsets = Tensor<std::int32_t, R>(rank.device, {7});
     EXPECT_THAT(refuses(wrong), HasSubstr("ids of int64 with offsets of int32"));
     wrong = bags(9, 3);
+    wrong.weights = Tensor<float, R>(rank.device, {8});
+    EXPECT_THAT(refuses(wrong), HasSubstr("weights of shape [8] for ids of shape [9]"));
+    auto largest = specs;
+    largest[1].pooling = ops::Pooling::max;
+    ShardedTables<R> const maxima(largest, rank.communicator, {.most_samples = 4});
     wrong.weights = Tensor<float, R>(rank.device, {9});
-    EXPECT_THAT(refuses(wrong), HasSubstr("weights of shape [9]; expected bags without weights"));
+    EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)maxima.exchange(wrong); }),
+                HasSubstr("weights, and the table 'items' of Pooling::max"));
 
-    Optimizer<R> clips(
-        rank.device, {.kind = ops::OptimizerKind::adam, .learning_rate = 1}, {.clip_norm = 1});
-    Optimizer<R> skips(rank.device,
+    Optimizer<R> clips(rank.device,
                        {.kind = ops::OptimizerKind::adam, .learning_rate = 1},
-                       {.skip_non_finite = true});
-    for (auto* const optimizer : {&clips, &skips}) {
-      EXPECT_THAT(message_of<std::invalid_argument>([&] { tables.add_to(*optimizer); }),
-                  HasSubstr("clip_norm or skip_non_finite, and 2 ranks"));
-    }
+                       {.clip_norm = 1.0F + static_cast<float>(rank.rank())});
+    EXPECT_THAT(message_of<std::invalid_argument>([&] { tables.add_to(clips); }),
+                HasSubstr("rank 0 has clip_norm 1, skip_non_finite false, micro_batches 1, and "
+                          "rank 1 has clip_norm 2, skip_non_finite false"));
 
     // Each rank has one of the two tables, and patterns name both.
     Optimizer<R> lacks(rank.device,
@@ -232,7 +237,14 @@ TYPED_TEST(ShardedTablesInput, ids_that_do_not_fit_or_do_not_exist_are_told) {
     EXPECT_THAT(message_of<std::out_of_range>([&] {
                   (void)lookup({5, 6, 0, 1}, {0, 2, 2, 3, 4});
                 }),
-                AllOf(HasSubstr("ShardedTables"), HasSubstr("6")));
+                AllOf(HasSubstr("ShardedTables, rank " + std::to_string(rank.rank())),
+                      HasSubstr("id 6 outside [0, 6) of table 'users'")));
+    comm::barrier(rank.communicator);
+    rank.communicator.synchronize();
+    EXPECT_THAT(message_of<std::out_of_range>([&] {
+                  (void)lookup({5, 5, 0, -1}, {0, 2, 2, 3, 4});
+                }),
+                HasSubstr("id -1 outside [0, 3) of table 'items'"));
     comm::barrier(rank.communicator);
     rank.communicator.synchronize();
     EXPECT_THAT(message_of<std::out_of_range>([&] {

@@ -4,6 +4,7 @@
 #include <msstream/ops/activation.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/normalize.hpp>
+#include <msstream/step/differentiable/ranks.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/no_tape.hpp>
 
@@ -37,6 +38,7 @@ namespace detail {
                           Floats const& weight,
                           RunningStatistics<AnyRuntime> const& running,
                           BatchNormOptions<AnyRuntime> const& options,
+                          Ranks const& ranks,
                           std::source_location issued_at);
 
 // The forms for NoTape, which are the operations without a tape.
@@ -74,6 +76,7 @@ template <class... Args>
                                  Floats const& weight,
                                  RunningStatistics<AnyRuntime> const& running,
                                  BatchNormOptions<AnyRuntime> const& options,
+                                 Ranks const& /*ranks*/,
                                  std::source_location issued_at) {
   return dice_inference(input, weight, running, options, issued_at);
 }
@@ -150,7 +153,22 @@ template <Runtime R, TapeOf<R> Tape>
     RunningStatistics<R> const& running,
     BatchNormOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::dice(tape, input, weight, running, options, issued_at));
+  return detail::typed<R>(detail::dice(tape, input, weight, running, options, {}, issued_at));
+}
+
+/// Like dice(), with the mean and the variance of the rows of all ranks of the communicator: see
+/// batch_norm() with one.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> dice(
+    Tape& tape,
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& weight,
+    RunningStatistics<R> const& running,
+    BatchNormOptions<R> const& options,
+    comm::Communicator<R> const& ranks,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::dice(tape, input, weight, running, options, ranks.any(), issued_at));
 }
 
 }  // namespace msstream::ops

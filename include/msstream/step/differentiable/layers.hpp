@@ -8,6 +8,7 @@
 #include <msstream/ops/mixture.hpp>
 #include <msstream/ops/normalize.hpp>
 #include <msstream/ops/random.hpp>
+#include <msstream/step/differentiable/ranks.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/no_tape.hpp>
 
@@ -70,6 +71,7 @@ namespace detail {
                                 Floats const& bias,
                                 RunningStatistics<AnyRuntime> const& running,
                                 BatchNormOptions<AnyRuntime> const& options,
+                                Ranks const& ranks,
                                 std::source_location issued_at);
 [[nodiscard]] Floats l2_normalize(AnyTape& tape,
                                   Floats const& input,
@@ -118,6 +120,7 @@ template <class... Args>
                                        Floats const& bias,
                                        RunningStatistics<AnyRuntime> const& running,
                                        BatchNormOptions<AnyRuntime> const& options,
+                                       Ranks const& /*ranks*/,
                                        std::source_location issued_at) {
   return batch_norm_inference(input, weight, bias, running, options, issued_at);
 }
@@ -241,7 +244,29 @@ template <Runtime R, TapeOf<R> Tape>
     BatchNormOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
-      detail::batch_norm(tape, input, weight, bias, running, options, issued_at));
+      detail::batch_norm(tape, input, weight, bias, running, options, {}, issued_at));
+}
+
+/// Like batch_norm(), with the mean and the variance of the rows of all ranks of the communicator,
+/// which all ranks call alike: each with rows of its own, as many as it has, also none. The running
+/// statistics stay equal on all ranks if they are equal before. The forward and the backward are
+/// one collective each, of a few numbers of each column, in float64: one rank alone, and no tape or
+/// a Pause, need none. The gradient of the input is that of the sum of the losses of all ranks, and
+/// those of weight and bias have the terms of this rank's rows. The bits do not depend on the
+/// stream groups. Throws std::invalid_argument for tensors on another device than the
+/// communicator's.
+template <Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<float, R> batch_norm(
+    Tape& tape,
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& weight,
+    Tensor<float, R> const& bias,
+    RunningStatistics<R> const& running,
+    BatchNormOptions<R> const& options,
+    comm::Communicator<R> const& ranks,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(
+      detail::batch_norm(tape, input, weight, bias, running, options, ranks.any(), issued_at));
 }
 
 template <Runtime R, TapeOf<R> Tape>

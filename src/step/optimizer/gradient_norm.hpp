@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/optimizer/table_update.hpp"
+
+#include <msstream/comm/detail/any_communicator.hpp>
+#include <msstream/ops/optimizer.hpp>
+#include <msstream/step/optimizer.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <vector>
+
+namespace msstream::detail {
+
+/// The gradients of one step: those that all ranks have, and those that this rank alone has.
+struct JudgedGradients {
+  std::vector<ops::detail::NormInput> shared;
+  std::vector<ops::detail::NormInput> own;
+};
+
+/// Advances the step of an optimizer, and clips its gradients by their global norm, or skips the
+/// step, if the options request it. Not synchronised.
+class GradientNorm {
+ public:
+  explicit GradientNorm(OptimizerOptions const& options)
+      : clip_norm_(options.clip_norm),
+        skip_non_finite_(options.skip_non_finite),
+        micro_batches_(options.micro_batches) {}
+
+  /// Counts the gradients of all ranks of the communicator from the next step on. Blocks the host
+  /// until all ranks have called it. Throws std::invalid_argument, on all ranks, if their options
+  /// differ, and for a communicator of other ranks than an earlier one.
+  void add_ranks(comm::detail::AnyCommunicator const& communicator);
+
+  /// Returns whether a step depends on the gradients of all parameters together.
+  [[nodiscard]] bool is_used() const noexcept;
+  /// Counts a step with the mean of the gradients of so many micro-batches. With several ranks, the
+  /// squares of their parts are exchanged on the device.
+  void advance(ops::StepCounter<AnyRuntime>& step,
+               ops::OptimizerRule const& rule,
+               std::int64_t micro_batches,
+               JudgedGradients const& gradients,
+               std::source_location issued_at) const;
+
+ private:
+  float clip_norm_;
+  bool skip_non_finite_;
+  std::int64_t micro_batches_;
+  std::optional<comm::detail::AnyCommunicator> communicator_;
+};
+
+}  // namespace msstream::detail

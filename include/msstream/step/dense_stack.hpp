@@ -38,6 +38,9 @@ struct StackRows {
   /// The ranks whose rows together have the statistics of batch norm and Dice: see
   /// ops::batch_norm(). Null: those of this rank's rows.
   std::optional<comm::Communicator<R>> ranks = {};
+  /// The name of this application, for a stack with dropout that is applied several times in a
+  /// step, such as to positive and to negative items: its dropouts are `<name>/<layer>/<use>`.
+  std::string_view use = {};
 };
 
 struct DenseStackOptions {
@@ -172,7 +175,13 @@ class DenseStack {
       }
       if (random_ && dropout_ > 0.0F && i + 1 < layers_.size()) {
         input = ops::detail::typed<R>(
-            ops::detail::dropout(tape, input, dropping, *random_, layer_name(i), issued_at));
+            ops::detail::dropout(tape,
+                                 input,
+                                 dropping,
+                                 *random_,
+                                 rows.use.empty() ? layer_name(i)
+                                                  : layer_name(i) + "/" + std::string(rows.use),
+                                 issued_at));
       }
     }
     return input;

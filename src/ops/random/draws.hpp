@@ -88,7 +88,8 @@ class RandomGenerator<detail::AnyRuntime>::Draws : public std::enable_shared_fro
       }
       require(!repeated,
               "{}: '{}' draws twice for samples of [{}, {}) in one step, and would draw the same "
-              "numbers; expected another name, or RandomGenerator::advance() once a step",
+              "numbers; expected another name (of a DenseStack: StackRows::use), or "
+              "RandomGenerator::advance() for each step, also one that is tried again",
               operation,
               name,
               draw.first(),

@@ -172,6 +172,21 @@ TYPED_TEST(DenseStackTest, parts_of_a_batch_drop_what_the_whole_batch_drops) {
   EXPECT_EQ(parts, whole);
 }
 
+TYPED_TEST(DenseStackTest, uses_of_a_name_drop_other_elements) {
+  Parameters<TypeParam> parameters(this->device(), {.seed = 5});
+  RandomGenerator<TypeParam> const random(this->device(), {.seed = 9});
+  DenseStack<TypeParam> const stack(
+      parameters, "s", 3, {64, 2}, {.dropout = 0.5F, .random = random});
+  auto const x = this->put(this->random.reals(7 * 3), {7, 3});
+  GradientTape tape(this->device());
+  auto const positives = to_host(stack(tape, x));
+  expect_refused([&] { (void)stack(tape, x); }, "'s/0'", "StackRows::use");
+  tape.clear();
+  auto const negatives = to_host(stack(tape, x, {.use = "negatives"}));
+  EXPECT_NE(positives, negatives);
+  EXPECT_EQ(to_host(stack(tape, x)), positives) << "without a name, draws are as they were";
+}
+
 template <class R>
 class DropoutDrawsTest : public GradientTest<R> {
  protected:

@@ -34,6 +34,11 @@ struct ShardedTablesOptions {
   int parts = 0;
   /// How ids out of range and bags with invalid offsets are reported: drop, or trap.
   ops::OutOfRange out_of_range = ops::OutOfRange::drop;
+  /// What is exchanged for a lookup: the pooled rows of each sample, or each distinct row once,
+  /// which the rank then pools at home. The latter sends less where the samples of a rank have
+  /// fewer distinct rows of a table than there are samples, times the ranks that have the table for
+  /// row_wise.
+  SentRows sent = SentRows::pooled;
 };
 
 namespace detail {
@@ -116,13 +121,18 @@ class ShardedIds {
 /// rounded otherwise. A column_wise part is a table of its own for rules with one number a row, as
 /// ops::OptimizerKind::rowwise_adagrad.
 ///
+/// With SentRows::distinct, results for row_wise tables, too, are those of one rank. Gradients of a
+/// row are summed over the samples of each rank, and the sums added in the order of the ranks. A
+/// table has room for TableSpec::most_distinct rows of a rank's samples; rows beyond are left out,
+/// and the next wait of the host throws std::out_of_range, with the table.
+///
 /// Lookups and backwards are collectives: all ranks call them in the same order, also a rank
 /// without samples, and the loss of each rank must depend on the result. All samples of a rank
-/// together have at most TableSpec::hotness ids a sample in the tables that are on one rank; ids
-/// beyond are left out, and the next wait of the host throws std::out_of_range. Not supported:
-/// weights of ids, default ids, and an optimizer with clip_norm or skip_non_finite, which would see
-/// the rows of one rank only. Capture-safe; deterministic. Copies share the tables. Use it on one
-/// thread.
+/// together have at most TableSpec::hotness ids a sample in the tables that are on one rank, or in
+/// all tables with SentRows::distinct; ids beyond are left out, and the next wait of the host
+/// throws std::out_of_range. Not supported: weights of ids, default ids, and an optimizer with
+/// clip_norm or skip_non_finite, which would see the rows of one rank only. Capture-safe;
+/// deterministic. Copies share the tables. Use it on one thread.
 template <Runtime R = DefaultRuntime>
 class ShardedTables {
  public:

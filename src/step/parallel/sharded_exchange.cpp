@@ -58,11 +58,11 @@ void ShardedTablesState::require_bags(Bags const& bags) const {
           bags.weights ? bags.weights->shape() : Shape{});
 }
 
-kernels::ShardBags ShardedTablesState::bags_for_kernels(Bags const& bags) const {
+kernels::ShardBags shard_bags_of(std::int64_t tables, ops::TableBags<AnyRuntime> const& bags) {
   return {ops::detail::id_array(bags.ids.any()),
           bags.offsets ? ops::detail::id_array(bags.offsets->any()) : kernels::IdArray(),
           bags.ids.count(),
-          static_cast<std::int64_t>(tables_.size()),
+          tables,
           bags.batch,
           bags.batch_count ? bags.batch_count->data() : nullptr};
 }
@@ -72,6 +72,15 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   require_bags(bags);
   AnyStreamScope const scope(communicator_.group(), {}, issued_at);
   NameScope const names("sharded_tables");
+  if (distinct_) {
+    return std::make_shared<ExchangedIds>(
+        ExchangedIds{.tables = shared_from_this(),
+                     .samples = bags.batch,
+                     .received = {},
+                     .own = {},
+                     .divisors = {},
+                     .distinct = distinct_->exchange(*this, bags, issued_at)});
+  }
   auto const most_bags = options_.most_samples;
   auto const slots = static_cast<std::int64_t>(layout_.slots.size());
   auto const messages = static_cast<std::int64_t>(layout_.messages.size());
@@ -87,7 +96,7 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
       .messages = messages_,
       .message_count = messages,
       .most_bags = most_bags,
-      .bags = bags_for_kernels(bags),
+      .bags = shard_bags_of(std::ssize(tables_), bags),
       .report = ops::detail::id_report(
           "ShardedTables", *device_, options_.out_of_range, std::nullopt, written),
       .overflow =
@@ -124,7 +133,7 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
                            received.any(),
                            received_counts.any(),
                            issued_at);
-  auto ids = std::make_shared<ExchangedIds>(ExchangedIds{self, bags.batch, {}, {}, {}});
+  auto ids = std::make_shared<ExchangedIds>(ExchangedIds{self, bags.batch, {}, {}, {}, {}});
   if (!parts_.empty()) {
     ids->received = receive(received, issued_at);
   }
@@ -189,7 +198,7 @@ std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
   kernels::BagDivisorsArgs const args{.tables = divided_at_home_,
                                       .poolings = poolings_at_home_,
                                       .table_count = count,
-                                      .bags = bags_for_kernels(bags),
+                                      .bags = shard_bags_of(std::ssize(tables_), bags),
                                       .divisors = divisors.data()};
   issue(
       "bag_divisors",
@@ -221,6 +230,13 @@ void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_lo
   copy_bags(to.own, from.own);
   if (to.divisors) {
     copy_on_device(to.divisors->any(), from.divisors->any(), issued_at);
+  }
+  if (to.distinct) {
+    copy_on_device(to.distinct->bags.ids.any(), from.distinct->bags.ids.any(), issued_at);
+    copy_on_device(to.distinct->bags.offsets->any(), from.distinct->bags.offsets->any(), issued_at);
+    copy_on_device(to.distinct->sent.any(), from.distinct->sent.any(), issued_at);
+    copy_on_device(to.distinct->received.any(), from.distinct->received.any(), issued_at);
+    copy_on_device(to.distinct->places.any(), from.distinct->places.any(), issued_at);
   }
 }
 

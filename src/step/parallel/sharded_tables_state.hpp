@@ -2,6 +2,8 @@
 #pragma once
 
 #include "ops/common/bag_view.hpp"
+#include "step/parallel/device_arrays.hpp"
+#include "step/parallel/distinct_rows.hpp"
 #include "step/parallel/table_layout.hpp"
 
 #include <msstream/comm/detail/any_communicator.hpp>
@@ -25,7 +27,13 @@ struct ExchangedIds {
   /// For the replicated tables, most_samples bags of this rank.
   std::optional<ops::TableBags<AnyRuntime>> own;
   std::optional<Floats> divisors;  ///< [tables that are divided at home, samples]
+  /// In the place of all these if distinct rows are sent.
+  std::optional<DistinctIds> distinct = {};
 };
+
+/// Returns the bags of so many tables as kernels read them.
+[[nodiscard]] ops::kernels::ShardBags shard_bags_of(std::int64_t tables,
+                                                    ops::TableBags<AnyRuntime> const& bags);
 
 /// The parts of all tables that a rank has, and the arrays in device memory by which messages are
 /// written and read.
@@ -52,27 +60,32 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   [[nodiscard]] TablePlan const& plan() const noexcept { return plan_; }
   [[nodiscard]] TableLayout const& layout() const noexcept { return layout_; }
   [[nodiscard]] std::vector<Part> const& parts() const noexcept { return parts_; }
+  [[nodiscard]] ShardedTablesOptions const& options() const noexcept { return options_; }
+  using Tables = ops::EmbeddingTables<AnyRuntime>;
+  using Bags = ops::TableBags<AnyRuntime>;
+  /// Returns the blocks that no other rank has, if there are any.
+  [[nodiscard]] std::optional<Tables> const& divided() const noexcept { return divided_; }
+  [[nodiscard]] std::optional<Tables> const& replicated() const noexcept { return replicated_; }
+  [[nodiscard]] std::int64_t ranks() const noexcept;
+  [[nodiscard]] TableLayout::OfRank const& own() const;
+  /// Returns what gradients are multiplied by for the mean over all parts of a batch.
+  [[nodiscard]] float scale() const noexcept;
   [[nodiscard]] std::shared_ptr<DeviceState> const& device() const noexcept { return device_; }
   [[nodiscard]] comm::detail::AnyCommunicator const& communicator() const noexcept {
     return communicator_;
   }
 
  private:
-  using Tables = ops::EmbeddingTables<AnyRuntime>;
-  using Bags = ops::TableBags<AnyRuntime>;
-
   void make_parts(std::uint64_t seed, std::source_location issued_at);
-  [[nodiscard]] std::int64_t ranks() const noexcept;
-  [[nodiscard]] TableLayout::OfRank const& own() const;
-  /// Copies an array to the device, and adds it to those that operations read.
-  template <class T>
-  [[nodiscard]] T const* uploaded(std::vector<T> const& values, std::source_location issued_at);
   void require_bags(Bags const& bags) const;
-  [[nodiscard]] ops::kernels::ShardBags bags_for_kernels(Bags const& bags) const;
   [[nodiscard]] Bags receive(TensorOf<std::int64_t> const& messages,
                              std::source_location issued_at) const;
   [[nodiscard]] std::optional<Floats> divisors_of(Bags const& bags,
                                                   std::source_location issued_at) const;
+  /// Returns the pooled rows of this rank's samples, which the ranks that have the rows pool.
+  [[nodiscard]] Floats joined_lookup(ExchangedIds const& ids,
+                                     std::optional<TensorOf<std::int32_t>> const& argmax,
+                                     std::source_location issued_at) const;
   /// Returns the messages with the pooled rows of all ranks' samples in the divided blocks.
   [[nodiscard]] Floats pooled_for_all(ExchangedIds const& ids,
                                       std::optional<TensorOf<std::int32_t>> const& argmax,
@@ -111,7 +124,9 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   std::optional<Tables> replicated_;  ///< the replicated tables
   std::optional<Tables> all_;         ///< the blocks of the rank, for gradients
 
-  std::vector<TensorOf<std::uint8_t>> arrays_;  ///< what the pointers point to
+  std::optional<DistinctRows> distinct_;  ///< if distinct rows are sent
+
+  DeviceArrays arrays_;  ///< what the pointers point to
   ops::kernels::ShardSlot const* slots_;
   ops::kernels::ShardMessage const* messages_;
   ops::kernels::ShardRows const* rows_;  ///< of the blocks of this rank

@@ -37,6 +37,7 @@ struct HowShards {
   float scale = 1;          ///< of the loss of tables that are not divided
   bool is_on_last = false;  ///< all tables that are table_wise are on the last rank
   bool is_largest = false;  ///< the first two tables take the maximum
+  SentRows sent = SentRows::pooled;
 };
 
 [[nodiscard]] inline std::vector<TableSpec> specs_of_shards(HowShards const& how) {
@@ -170,7 +171,8 @@ class ShardsOfRank {
                 {.most_samples = kShardSamples,
                  .seed = 77,
                  .reduction = how.reduction,
-                 .parts = how.parts},
+                 .parts = how.parts,
+                 .sent = how.sent},
                 plan_of_how(specs_, how, rank.size())),
         optimizer_(rank.device, rule_of_shards(how.rule)),
         tape_(rank.device),

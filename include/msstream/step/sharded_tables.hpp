@@ -34,8 +34,8 @@ struct ShardedTablesOptions {
   int parts = 0;
   /// How ids out of range and bags with invalid offsets are reported: drop, or trap.
   ops::OutOfRange out_of_range = ops::OutOfRange::drop;
-  /// What is exchanged for a lookup: the pooled rows of each sample, or each distinct row once,
-  /// which the rank then pools at home. The latter sends less where the samples of a rank have
+  /// The rows that are exchanged for a lookup: the pooled rows of each sample, or each distinct row
+  /// once, and the rank then pools at home. The latter sends less where the samples of a rank have
   /// fewer distinct rows of a table than there are samples, times the ranks that have the table for
   /// row_wise.
   SentRows sent = SentRows::pooled;

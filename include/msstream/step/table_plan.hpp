@@ -33,8 +33,8 @@ struct TableSpec {
   std::optional<Initializer> initializer = {};
 };
 
-/// What the rank that has rows of a table sends to a rank that looks them up, and what comes back
-/// in the backward.
+/// The form in which the rank that has rows of a table sends them to a rank that looks them up, and
+/// in which gradients come back.
 enum class SentRows : std::uint8_t {
   pooled,    ///< the pooled rows of each sample, and their gradients
   distinct,  ///< each distinct row once, and the sum of its gradients

@@ -3,6 +3,7 @@
 #include "common/id_report.cuh"
 #include "common/launch.cuh"
 #include "common/rounded.hpp"
+#include "common/search.hpp"
 #include "embedding/distinct_rows.hpp"
 
 #include <algorithm>
@@ -112,17 +113,76 @@ __global__ void __launch_bounds__(kDistinctThreads)
 
 __global__ void __launch_bounds__(kDistinctThreads)
     placed_rows_kernel(__grid_constant__ PlacedRowsArgs const args) {
-  for (std::int64_t s = blockIdx.y; s < args.at.slot_count; s += gridDim.y) {
+  for (auto s = args.at.first_slot + blockIdx.y; s < args.at.first_slot + args.at.slot_count;
+       s += gridDim.y) {
     auto const slot = args.at.slots[s];
     if (slot.returns == 0) {
       continue;
     }
     auto const rows = args.at.rows_of(s);
-    auto const* const from = args.rows + slot.message * args.at.row_stride + rows.element;
+    auto const* const from =
+        args.rows + (slot.message - args.first_message) * args.at.row_stride + rows.element;
     auto* const to = args.tables + slot.first_element + args.at.places[s] * slot.table_columns +
                      slot.first_column;
     for (auto e = grid_thread(); e < rows.count * slot.columns; e += grid_stride()) {
-      to[e / slot.columns * slot.table_columns + e % slot.columns] = from[e];
+      auto const row = e / slot.columns;
+      auto const place = args.has_positions ? rows.ids[row] : row;
+      to[place * slot.table_columns + e % slot.columns] = from[e];
+    }
+  }
+}
+
+[[nodiscard]] __device__ bool occurs(RowsOfSlot const& rows, std::int64_t id) {
+  auto const found = count_not_above(rows.ids, rows.count, id);
+  return found > 0 && rows.ids[found - 1] == id;
+}
+
+// All flags of a slot, and with the last slot those behind its ids.
+__global__ void __launch_bounds__(kDistinctThreads)
+    touched_ids_kernel(__grid_constant__ TouchedIdsArgs const args) {
+  for (std::int64_t k = blockIdx.y; k < args.messages * args.slots; k += gridDim.y) {
+    auto const m = k / args.slots;
+    auto const s = k % args.slots;
+    auto const rows = args.ids.ids_of(m, s);
+    auto* const flags = args.flags + m * args.flag_stride;
+    for (auto i = grid_thread(); i < rows.count; i += grid_stride()) {
+      bool is_touched = false;
+      for (std::int64_t other = 0; other < args.messages && !is_touched; ++other) {
+        is_touched = occurs(args.others.ids_of(other, s), rows.ids[i]);
+      }
+      flags[rows.first + i] = is_touched ? 1 : 0;
+    }
+    if (s + 1 == args.slots) {
+      auto const end = rows.first + rows.count;
+      if (grid_thread() == 0) {
+        args.counts[m] = end;
+      }
+      for (auto i = end + grid_thread(); i < args.flag_stride; i += grid_stride()) {
+        flags[i] = 0;
+      }
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kDistinctThreads)
+    split_headers_kernel(__grid_constant__ SplitIdsArgs const args) {
+  for (auto m = grid_thread(); m < args.messages; m += grid_stride()) {
+    args.write_headers(m);
+  }
+}
+
+__global__ void __launch_bounds__(kDistinctThreads)
+    split_ids_kernel(__grid_constant__ SplitIdsArgs const args) {
+  for (std::int64_t k = blockIdx.y; k < args.messages * args.most_slots; k += gridDim.y) {
+    auto const m = k / args.most_slots;
+    auto const s = k % args.most_slots;
+    auto const about = args.about(m);
+    if (s >= about.returned) {
+      continue;
+    }
+    auto const rows = args.ids(about).ids_of(m, s);
+    for (auto i = grid_thread(); i < rows.count; i += grid_stride()) {
+      args.write_id(m, s, rows, i);
     }
   }
 }
@@ -134,11 +194,9 @@ __global__ void __launch_bounds__(kDistinctThreads)
       args.counts[m] = args.at.elements_of(m);
     }
   }
-  for (std::int64_t s = blockIdx.y; s < args.at.slot_count; s += gridDim.y) {
+  for (auto s = args.at.first_slot + blockIdx.y; s < args.at.first_slot + args.at.slot_count;
+       s += gridDim.y) {
     auto const slot = args.at.slots[s];
-    if (slot.message >= args.message_count) {
-      continue;
-    }
     auto const rows = args.at.rows_of(s);
     auto* const to = args.rows + slot.message * args.at.row_stride + rows.element;
     auto const first = args.table_starts[slot.table] + args.at.places[s];
@@ -220,6 +278,27 @@ void placed_rows(CudaStream stream, PlacedRowsArgs const& args) {
                          0,
                          stream.handle>>>(args);
     check_launch("placed_rows");
+  }
+}
+
+void touched_ids(CudaStream stream, TouchedIdsArgs const& args) {
+  if (auto const slots = args.messages * args.slots; slots > 0) {
+    touched_ids_kernel<<<grid_of_slots(slots, args.most_ids), kDistinctThreads, 0, stream.handle>>>(
+        args);
+    check_launch("touched_ids");
+  }
+}
+
+void split_ids(CudaStream stream, SplitIdsArgs const& args) {
+  if (args.messages > 0 && args.most_slots > 0) {
+    split_headers_kernel<<<distinct_grid(args.messages), kDistinctThreads, 0, stream.handle>>>(
+        args);
+    check_launch("split_headers");
+    split_ids_kernel<<<grid_of_slots(args.messages * args.most_slots, args.most_ids),
+                       kDistinctThreads,
+                       0,
+                       stream.handle>>>(args);
+    check_launch("split_ids");
   }
 }
 

@@ -43,6 +43,7 @@ struct DistinctSlot {
 struct DistinctMessage {
   std::int64_t first_slot;  ///< among the slots of all messages
   std::int64_t slots;
+  std::int64_t returned;  ///< the first slots, whose rows come back
   std::int64_t capacity;  ///< of ids
 };
 
@@ -124,6 +125,15 @@ struct IdMessages {
   std::int64_t capacity;    ///< of ids
   std::int64_t row_stride;  ///< a message of rows has so many elements
 
+  /// Returns the ids of a slot; none if the header is not one that a rank writes.
+  [[nodiscard]] constexpr RowsOfSlot ids_of(std::int64_t message, std::int64_t slot) const {
+    auto const* const offsets = numbers + message * stride;
+    auto const begin = offsets[slot];
+    auto const end = offsets[slot + 1];
+    bool const is_good = begin >= 0 && begin <= end && end <= capacity;
+    return is_good ? RowsOfSlot{offsets + 2 * (slots + 1) + begin, end - begin, begin, 0}
+                   : RowsOfSlot{offsets, 0, 0, 0};
+  }
   [[nodiscard]] constexpr std::int64_t elements_of(std::int64_t message, std::int64_t slot) const {
     auto const elements = numbers[message * stride + slots + 1 + slot];
     return elements >= 0 && elements <= row_stride ? elements : 0;
@@ -132,14 +142,10 @@ struct IdMessages {
   [[nodiscard]] constexpr RowsOfSlot rows_of(std::int64_t message,
                                              std::int64_t slot,
                                              std::int64_t columns) const {
-    auto const* const offsets = numbers + message * stride;
-    auto const begin = offsets[slot];
-    auto const end = offsets[slot + 1];
-    auto const element = offsets[slots + 1 + slot];
-    bool const is_good = begin >= 0 && begin <= end && end <= capacity && element >= 0 &&
-                         element <= row_stride && (end - begin) <= (row_stride - element) / columns;
-    return is_good ? RowsOfSlot{offsets + 2 * (slots + 1) + begin, end - begin, begin, element}
-                   : RowsOfSlot{offsets, 0, 0, 0};
+    auto rows = ids_of(message, slot);
+    rows.element = elements_of(message, slot);
+    bool const is_good = rows.count <= (row_stride - rows.element) / columns;
+    return is_good ? rows : RowsOfSlot{rows.ids, 0, 0, 0};
   }
 };
 
@@ -159,9 +165,10 @@ void sent_rows(CudaStream stream, SentRowsArgs const& args);
 
 /// The messages of ids that a rank has sent, of different slots, and their places at home.
 struct SlotsAtHome {
-  DistinctSlot const* slots;        ///< [slot_count], in device memory
+  DistinctSlot const* slots;        ///< of all messages, in device memory
   DistinctMessage const* messages;  ///< in device memory
-  std::int64_t slot_count;
+  std::int64_t first_slot;
+  std::int64_t slot_count;      ///< of the slots from the first one on
   std::int64_t const* numbers;  ///< the messages of ids
   std::int64_t stride;
   std::int64_t const* places;  ///< from distinct_ids()
@@ -185,12 +192,98 @@ struct SlotsAtHome {
 /// The rows that have come back, and the tables at home that have them.
 struct PlacedRowsArgs {
   SlotsAtHome at;
-  float const* rows;  ///< message m begins at m * at.row_stride
+  /// Whether the messages have the position of each row in its slot instead of its id. Otherwise
+  /// the rows of a slot are all that it has.
+  bool has_positions;
+  float const* rows;  ///< message first_message + i begins at i * at.row_stride
   float* tables;      ///< the elements of all tables at home
+  std::int64_t first_message = 0;
 };
 /// Copies the rows of all slots that return into the tables at home.
 void placed_rows(HostStream stream, PlacedRowsArgs const& args);
 void placed_rows(CudaStream stream, PlacedRowsArgs const& args);
+
+/// The ids of messages that ids of other messages with the same slots equal.
+struct TouchedIdsArgs {
+  IdMessages ids;
+  IdMessages others;
+  std::int64_t messages;  ///< of each
+  std::int64_t slots;     ///< the first ones, whose ids are looked at
+  std::int64_t most_ids;  ///< of a slot; for the size of a launch
+  std::int32_t* flags;    ///< [messages, flag_stride]: 1 for an id that occurs, 0 for another one
+  std::int64_t flag_stride;
+  std::int64_t* counts;  ///< [messages]: the flags of each message
+};
+/// Writes the flags of the ids, and the number of flags.
+void touched_ids(HostStream stream, TouchedIdsArgs const& args);
+void touched_ids(CudaStream stream, TouchedIdsArgs const& args);
+
+/// Messages of ids, each split into one of the ids without a flag and one of those with a flag.
+struct SplitIdsArgs {
+  std::int64_t const* numbers;  ///< message m begins at m * stride
+  std::int64_t stride;
+  std::int64_t messages;
+  DistinctMessage const* abouts;  ///< of message m: number m * about_step; in device memory
+  std::int64_t about_step;
+  DistinctSlot const* slots;
+  std::int64_t most_slots;           ///< of a message; for the size of a launch
+  std::int64_t most_ids;             ///< of a slot; for the size of a launch
+  std::int64_t const* flags_before;  ///< [messages * flag_stride + 1]: the sums of the flags
+  std::int64_t flag_stride;
+  bool has_positions;  ///< whether to write the position of an id in its slot instead of the id
+  std::int64_t* without;
+  std::int64_t* with;
+
+  [[nodiscard]] constexpr DistinctMessage const& about(std::int64_t message) const {
+    return abouts[message * about_step];
+  }
+  [[nodiscard]] constexpr IdMessages ids(DistinctMessage const& of) const {
+    return {numbers, stride, of.slots, of.capacity, 0};
+  }
+  [[nodiscard]] constexpr std::int64_t flags_between(std::int64_t message,
+                                                     std::int64_t begin,
+                                                     std::int64_t end) const {
+    auto const* const before = flags_before + message * flag_stride;
+    return before[end] - before[begin];
+  }
+  /// Writes the headers of both messages. Slots whose rows do not come back have no ids.
+  constexpr void write_headers(std::int64_t message) const {
+    auto const& of = about(message);
+    for (int flag = 0; flag < 2 && of.slots > 0; ++flag) {
+      auto* const offsets = (flag == 0 ? without : with) + message * stride;
+      auto* const elements = offsets + of.slots + 1;
+      std::int64_t sum = 0;
+      std::int64_t floats = 0;
+      for (std::int64_t s = 0; s < of.slots; ++s) {
+        offsets[s] = sum;
+        elements[s] = floats;
+        if (s < of.returned) {
+          auto const rows = ids(of).ids_of(message, s);
+          auto const flagged = flags_between(message, rows.first, rows.first + rows.count);
+          auto const count = flag == 0 ? rows.count - flagged : flagged;
+          sum += count;
+          floats += count * slots[of.first_slot + s].columns;
+        }
+      }
+      offsets[of.slots] = sum;
+      elements[of.slots] = floats;
+    }
+  }
+  /// Writes id number `i` of a slot, once the headers are written.
+  constexpr void write_id(std::int64_t message,
+                          std::int64_t slot,
+                          RowsOfSlot const& rows,
+                          std::int64_t i) const {
+    auto const place = rows.first + i;
+    bool const is_flagged = flags_between(message, place, place + 1) != 0;
+    auto const flagged = flags_between(message, rows.first, place);
+    auto* const to = (is_flagged ? with : without) + message * stride;
+    to[2 * (about(message).slots + 1) + to[slot] + (is_flagged ? flagged : i - flagged)] =
+        has_positions ? i : rows.ids[i];
+  }
+};
+void split_ids(HostStream stream, SplitIdsArgs const& args);
+void split_ids(CudaStream stream, SplitIdsArgs const& args);
 
 /// The gradients of the rows at home.
 struct SentGradientsArgs {

@@ -103,18 +103,58 @@ void sent_rows(HostStream stream, SentRowsArgs const& args) {
 
 void placed_rows(HostStream stream, PlacedRowsArgs const& args) {
   stream.run([args] {
-    for (std::int64_t s = 0; s < args.at.slot_count; ++s) {
+    auto const end = args.at.first_slot + args.at.slot_count;
+    for (auto s = args.at.first_slot; s < end; ++s) {
       auto const& slot = args.at.slots[s];
       if (slot.returns == 0) {
         continue;
       }
       auto const rows = args.at.rows_of(s);
-      auto const* const from = args.rows + slot.message * args.at.row_stride + rows.element;
+      auto const* const from =
+          args.rows + (slot.message - args.first_message) * args.at.row_stride + rows.element;
       auto* const to = args.tables + slot.first_element + args.at.places[s] * slot.table_columns +
                        slot.first_column;
       for_each_row(rows.count, slot.columns, [&](std::int64_t row) {
-        std::copy_n(from + row * slot.columns, slot.columns, to + row * slot.table_columns);
+        auto const place = args.has_positions ? rows.ids[row] : row;
+        std::copy_n(from + row * slot.columns, slot.columns, to + place * slot.table_columns);
       });
+    }
+  });
+}
+
+void touched_ids(HostStream stream, TouchedIdsArgs const& args) {
+  stream.run([args] {
+    for (std::int64_t m = 0; m < args.messages; ++m) {
+      auto* const flags = args.flags + m * args.flag_stride;
+      std::fill_n(flags, args.flag_stride, 0);
+      args.counts[m] = 0;
+      for (std::int64_t s = 0; s < args.slots; ++s) {
+        auto const rows = args.ids.ids_of(m, s);
+        args.counts[m] = rows.first + rows.count;
+        for (std::int64_t other = 0; other < args.messages; ++other) {
+          auto const others = args.others.ids_of(other, s);
+          for (std::int64_t i = 0; i < rows.count; ++i) {
+            if (std::binary_search(others.ids, others.ids + others.count, rows.ids[i])) {
+              flags[rows.first + i] = 1;
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+void split_ids(HostStream stream, SplitIdsArgs const& args) {
+  stream.run([args] {
+    for (std::int64_t m = 0; m < args.messages; ++m) {
+      args.write_headers(m);
+      auto const& about = args.about(m);
+      for (std::int64_t s = 0; s < about.returned; ++s) {
+        auto const rows = args.ids(about).ids_of(m, s);
+        for (std::int64_t i = 0; i < rows.count; ++i) {
+          args.write_id(m, s, rows, i);
+        }
+      }
     }
   });
 }
@@ -124,11 +164,9 @@ void sent_gradients(HostStream stream, SentGradientsArgs const& args) {
     for (std::int64_t m = 0; m < args.message_count; ++m) {
       args.counts[m] = args.at.elements_of(m);
     }
-    for (std::int64_t s = 0; s < args.at.slot_count; ++s) {
+    auto const end = args.at.first_slot + args.at.slot_count;
+    for (auto s = args.at.first_slot; s < end; ++s) {
       auto const& slot = args.at.slots[s];
-      if (slot.message >= args.message_count) {
-        continue;
-      }
       auto const rows = args.at.rows_of(s);
       auto* const to = args.rows + slot.message * args.at.row_stride + rows.element;
       auto const first = args.table_starts[slot.table] + args.at.places[s];

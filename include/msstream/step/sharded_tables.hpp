@@ -63,6 +63,10 @@ class AnyShardedTables {
   [[nodiscard]] std::int64_t width() const noexcept;
   [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(ops::TableBags<AnyRuntime> const& bags,
                                                              std::source_location issued_at) const;
+  [[nodiscard]] std::shared_ptr<ExchangedIds const> prefetch_rows(
+      std::shared_ptr<ExchangedIds const> const& ids,
+      std::shared_ptr<ExchangedIds const> const& now,
+      std::source_location issued_at) const;
   [[nodiscard]] Floats lookup(AnyTape* tape,
                               std::shared_ptr<ExchangedIds const> const& ids,
                               std::source_location issued_at) const;
@@ -89,9 +93,10 @@ class ShardedIds {
     return body_;
   }
 
-  /// Copies the ids of other bags, of the same tables and as many samples of this rank, into the
-  /// memory of these: at the end of a captured step, for the next replay. Asynchronous;
-  /// capture-safe. Throws std::invalid_argument for other tables or another number of samples.
+  /// Copies the ids of other bags, of the same tables and as many samples of this rank, and their
+  /// prefetched rows, into the memory of these: at the end of a captured step, for the next replay.
+  /// Asynchronous; capture-safe. Throws std::invalid_argument for other tables or another number of
+  /// samples, and if one has prefetched or stale rows and the other has not.
   void assign(ShardedIds const& from,
               std::source_location issued_at = std::source_location::current()) const {
     detail::assign_ids(*body_, *from.body_, issued_at);
@@ -168,6 +173,29 @@ class ShardedTables {
       ops::TableBags<R> const& bags,
       std::source_location issued_at = std::source_location::current()) const {
     return ShardedIds<R>(body_.exchange(bags, issued_at));
+  }
+
+  /// Looks up and sends, before a lookup of `next`, those of its rows that the bags `now` of no
+  /// rank name. Returns `next` with these rows; its lookup gets the others, so that it has the bits
+  /// of a lookup without prefetched rows, provided that meanwhile only gradients of `now` change
+  /// the tables. Issued to the communicator's group, beside the backward of `now`; a collective.
+  /// Asynchronous; capture-safe. Before the first step, `next` and `now` may be the same bags,
+  /// which prefetches no row. A later lookup() throws std::logic_error if lookups of other bags
+  /// than `now` have been played back since. Throws std::invalid_argument for ids of other tables,
+  /// and unless distinct rows are sent.
+  [[nodiscard]] ShardedIds<R> prefetch_rows(
+      ShardedIds<R> const& next,
+      ShardedIds<R> const& now,
+      std::source_location issued_at = std::source_location::current()) const {
+    return ShardedIds<R>(body_.prefetch_rows(next.body(), now.body(), issued_at));
+  }
+  /// Looks up and sends all rows of `next`, as they are before an update that is issued later.
+  /// Returns `next` with these rows, which its lookup only pools: by choice one step stale if
+  /// called before the update of a step. Otherwise like prefetch_rows().
+  [[nodiscard]] ShardedIds<R> prefetch_stale_rows(
+      ShardedIds<R> const& next,
+      std::source_location issued_at = std::source_location::current()) const {
+    return ShardedIds<R>(body_.prefetch_rows(next.body(), nullptr, issued_at));
   }
 
   /// Returns the pooled rows of this rank's samples, [samples, width()], with the columns of the

@@ -46,6 +46,7 @@ DistinctLayout::DistinctLayout(std::vector<TableSpec> const& tables,
     add_message(tables, rank.blocks, rank.divided);
     divided_rooms.push_back(messages.back().capacity - replicated_room);
   }
+  slots_of_ranks = static_cast<std::int64_t>(slots.size());
   if (!replicated.empty()) {
     add_message(tables, replicated, replicated.size());
   }
@@ -62,8 +63,10 @@ DistinctLayout::DistinctLayout(std::vector<TableSpec> const& tables,
 void DistinctLayout::add_message(std::vector<TableSpec> const& tables,
                                  std::vector<TableBlock> const& blocks,
                                  std::size_t returned) {
-  ops::kernels::DistinctMessage message{
-      static_cast<std::int64_t>(slots.size()), static_cast<std::int64_t>(blocks.size()), 0};
+  ops::kernels::DistinctMessage message{static_cast<std::int64_t>(slots.size()),
+                                        static_cast<std::int64_t>(blocks.size()),
+                                        static_cast<std::int64_t>(returned),
+                                        0};
   std::int64_t returned_elements = 0;
   std::int64_t all_elements = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -86,6 +89,8 @@ void DistinctLayout::add_message(std::vector<TableSpec> const& tables,
     most_ids = std::max(most_ids, ids);
     most_elements = std::max(most_elements, ids * block.columns);
   }
+  most_slots = std::max(most_slots, message.slots);
+  most_message_ids = std::max(most_message_ids, message.capacity);
   id_stride = std::max(id_stride, 2 * (message.slots + 1) + message.capacity);
   row_stride = std::max(row_stride, returned_elements);
   gradient_stride = std::max(gradient_stride, all_elements);

@@ -36,10 +36,13 @@ struct DistinctLayout {
   std::int64_t id_stride = 0;                     ///< the numbers of the largest message of ids
   std::int64_t row_stride = 0;                    ///< the elements of the largest message of rows
   std::int64_t gradient_stride = 0;  ///< the elements of the largest message of gradients
-  std::int64_t most_ids = 0;         ///< of a slot
-  std::int64_t most_elements = 0;    ///< of the rows of a slot
-  std::int64_t elements = 0;         ///< of all tables at home
-  std::int64_t rows = 0;             ///< of all tables
+  std::int64_t slots_of_ranks = 0;   ///< of the messages to all ranks
+  std::int64_t most_slots = 0;       ///< of a message
+  std::int64_t most_message_ids = 0;
+  std::int64_t most_ids = 0;       ///< of a slot
+  std::int64_t most_elements = 0;  ///< of the rows of a slot
+  std::int64_t elements = 0;       ///< of all tables at home
+  std::int64_t rows = 0;           ///< of all tables
 
  private:
   void add_message(std::vector<TableSpec> const& tables,

@@ -210,61 +210,96 @@ std::optional<TensorOf<std::int32_t>> DistinctRows::argmax_for(DistinctIds const
 
 Floats DistinctRows::lookup(ShardedTablesState const& tables,
                             DistinctIds const& ids,
+                            std::optional<AheadRows> const& ahead,
                             std::optional<TensorOf<std::int32_t>> const& argmax,
                             std::source_location issued_at) const {
   auto const& device = tables.device();
   auto const ranks = tables.ranks();
-  Floats const rows(device, {ids.sent.shape()[0], layout_.row_stride});
-  if (tables.layout().widest > 0) {
-    Floats const sent(device, {ranks, layout_.row_stride});
-    TensorOf<std::int64_t> const counts(device, {ranks});
-    if (tables.divided()) {
-      send_rows(tables,
-                {&*tables.divided(), 0, 0},
-                ids.received,
-                static_cast<std::size_t>(tables.communicator().rank()),
-                sent,
-                counts,
-                issued_at);
-    } else {
-      fill_any(sent.any(), 0, issued_at);
-      fill_any(counts.any(), 0, issued_at);
-    }
-    TensorOf<std::int64_t> const received_counts(device, {ranks});
-    comm::detail::all_to_all(tables.communicator(),
-                             sent.any(),
-                             counts.any(),
-                             rows.rows(0, ranks).any(),
-                             received_counts.any(),
-                             issued_at);
+  kernels::PlacedRowsArgs args{at_home(ids, layout_.row_stride), false, nullptr, elements_.data()};
+  auto const place = [&](Floats const& rows, TensorOf<std::int64_t> const& numbers) {
+    place_rows(tables, args, ids, numbers, rows, issued_at);
+  };
+  if (tables.layout().widest > 0 && (!ahead || !ahead->split)) {
+    place(ahead ? ahead->rows : received_rows(tables, ids.received, issued_at), ids.sent);
+  } else if (tables.layout().widest > 0) {
+    args.has_positions = true;
+    place(ahead->rows, ahead->split->here);
+    place(received_rows(tables, ahead->split->late_sent, issued_at), ahead->split->late);
   }
   if (tables.replicated()) {
+    auto const own = ids.sent.rows(ranks, ranks + 1);
+    Floats const rows(device, {1, layout_.row_stride});
     send_rows(tables,
-              {&*tables.replicated(), 0, 0},
-              ids.sent.rows(ranks, ranks + 1),
+              *tables.replicated(),
+              own,
               static_cast<std::size_t>(ranks),
-              rows.rows(ranks, ranks + 1),
+              rows,
               TensorOf<std::int64_t>(device, {1}),
               issued_at);
+    auto const& message = layout_.messages.back();
+    args.has_positions = false;
+    args.at.first_slot = message.first_slot;
+    args.at.slot_count = message.slots;
+    args.first_message = ranks;
+    place(rows, ids.sent);
   }
-  kernels::PlacedRowsArgs const args{
-      at_home(ids, layout_.row_stride), rows.data(), elements_.data()};
-  issue(
-      "placed_rows",
-      reads(rows, ids.sent, ids.places),
-      writes(elements_),
-      [args, self = tables.shared_from_this()](auto stream) { kernels::placed_rows(stream, args); },
-      {},
-      issued_at);
   return Floats(OfKnownType(),
                 ops::detail::embedding_lookup(
                     DType::float32, *at_home_, ids.bags, {.argmax = argmax}, issued_at));
 }
 
+Floats DistinctRows::received_rows(ShardedTablesState const& tables,
+                                   TensorOf<std::int64_t> const& ids,
+                                   std::source_location issued_at) const {
+  auto const& device = tables.device();
+  auto const ranks = tables.ranks();
+  Floats const sent(device, {ranks, layout_.row_stride});
+  TensorOf<std::int64_t> const counts(device, {ranks});
+  if (tables.divided()) {
+    send_rows(tables,
+              *tables.divided(),
+              ids,
+              static_cast<std::size_t>(tables.communicator().rank()),
+              sent,
+              counts,
+              issued_at);
+  } else {
+    fill_any(sent.any(), 0, issued_at);
+    fill_any(counts.any(), 0, issued_at);
+  }
+  Floats received(device, {ranks, layout_.row_stride});
+  TensorOf<std::int64_t> const received_counts(device, {ranks});
+  comm::detail::all_to_all(tables.communicator(),
+                           sent.any(),
+                           counts.any(),
+                           received.any(),
+                           received_counts.any(),
+                           issued_at);
+  return received;
+}
+
+void DistinctRows::place_rows(ShardedTablesState const& tables,
+                              kernels::PlacedRowsArgs args,
+                              DistinctIds const& ids,
+                              TensorOf<std::int64_t> const& numbers,
+                              Floats const& rows,
+                              std::source_location issued_at) const {
+  args.at.numbers = numbers.data();
+  args.rows = rows.data();
+  issue(
+      "placed_rows",
+      reads(rows, numbers, ids.places),
+      writes(elements_),
+      [args, self = tables.shared_from_this()](auto stream) { kernels::placed_rows(stream, args); },
+      {},
+      issued_at);
+}
+
 kernels::SlotsAtHome DistinctRows::at_home(DistinctIds const& ids, std::int64_t row_stride) const {
   return {.slots = slots_,
           .messages = messages_,
-          .slot_count = static_cast<std::int64_t>(layout_.slots.size()),
+          .first_slot = 0,
+          .slot_count = layout_.slots_of_ranks,
           .numbers = ids.sent.data(),
           .stride = layout_.id_stride,
           .places = ids.places.data(),
@@ -273,7 +308,7 @@ kernels::SlotsAtHome DistinctRows::at_home(DistinctIds const& ids, std::int64_t 
 }
 
 void DistinctRows::send_rows(ShardedTablesState const& tables,
-                             Blocks const& blocks,
+                             Tables const& rows_of,
                              TensorOf<std::int64_t> const& ids,
                              std::size_t message,
                              Floats const& rows,
@@ -281,14 +316,14 @@ void DistinctRows::send_rows(ShardedTablesState const& tables,
                              std::source_location issued_at) const {
   auto const& about = layout_.messages[message];
   kernels::SentRowsArgs const args{
-      .tables = blocks.tables->in_use().descriptors(),
-      .table_count = blocks.tables->tables(),
+      .tables = rows_of.in_use().descriptors(),
+      .table_count = rows_of.tables(),
       .ids = {ids.data(), layout_.id_stride, about.slots, about.capacity, layout_.row_stride},
       .messages = ids.shape()[0],
       .most_elements = layout_.most_elements,
       .rows = rows.data(),
       .counts = counts.data()};
-  auto read = blocks.tables->in_use().read;
+  auto read = rows_of.in_use().read;
   read.add(ids);
   issue(
       "sent_rows",

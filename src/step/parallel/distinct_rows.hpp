@@ -26,6 +26,20 @@ struct DistinctIds {
   TensorOf<std::int64_t> places;    ///< of each slot: its first row in its table at home
 };
 
+/// The rows of a lookup that came before it.
+struct AheadRows {
+  /// The messages of rows from all ranks.
+  Floats rows;
+  /// Messages of ids in which the rows are split into those that are here and those that the lookup
+  /// gets. Without them, all rows are here.
+  struct Split {
+    TensorOf<std::int64_t> here;       ///< their positions in the messages that this rank has sent
+    TensorOf<std::int64_t> late;       ///< the positions of the others
+    TensorOf<std::int64_t> late_sent;  ///< the ids of this rank's rows that others get later
+  };
+  std::optional<Split> split = {};
+};
+
 /// Lookups for which each distinct row is sent once to a rank, which pools its bags itself.
 class DistinctRows {
  public:
@@ -37,8 +51,14 @@ class DistinctRows {
                                      std::source_location issued_at) const;
   /// Returns a tensor for the positions of maxima if a gradient of the lookup needs it.
   [[nodiscard]] std::optional<TensorOf<std::int32_t>> argmax_for(DistinctIds const& ids) const;
+  /// Sends the rows of `ids` that no rank names in `others`; all if that is null.
+  [[nodiscard]] AheadRows prefetch(ShardedTablesState const& tables,
+                                   DistinctIds const& ids,
+                                   DistinctIds const* others,
+                                   std::source_location issued_at) const;
   [[nodiscard]] Floats lookup(ShardedTablesState const& tables,
                               DistinctIds const& ids,
+                              std::optional<AheadRows> const& ahead,
                               std::optional<TensorOf<std::int32_t>> const& argmax,
                               std::source_location issued_at) const;
   /// Sends the sums of the gradients of the distinct rows to the ranks that have the rows, and adds
@@ -59,16 +79,38 @@ class DistinctRows {
     std::int64_t room;  ///< for the rows of a message
   };
 
+  /// Returns the slots of the messages to all ranks.
   [[nodiscard]] ops::kernels::SlotsAtHome at_home(DistinctIds const& ids,
                                                   std::int64_t row_stride) const;
   /// Writes the messages of the rows of tables that the messages of ids name.
   void send_rows(ShardedTablesState const& tables,
-                 Blocks const& blocks,
+                 Tables const& rows_of,
                  TensorOf<std::int64_t> const& ids,
                  std::size_t message,
                  Floats const& rows,
                  TensorOf<std::int64_t> const& counts,
                  std::source_location issued_at) const;
+  /// Returns the messages of rows from all ranks; the messages of ids from them are `ids`.
+  [[nodiscard]] Floats received_rows(ShardedTablesState const& tables,
+                                     TensorOf<std::int64_t> const& ids,
+                                     std::source_location issued_at) const;
+  /// Copies the rows of messages to the tables at home.
+  void place_rows(ShardedTablesState const& tables,
+                  ops::kernels::PlacedRowsArgs args,
+                  DistinctIds const& ids,
+                  TensorOf<std::int64_t> const& numbers,
+                  Floats const& rows,
+                  std::source_location issued_at) const;
+  /// Messages of ids without a flag, and of those with a flag.
+  struct SplitIds {
+    TensorOf<std::int64_t> without;
+    TensorOf<std::int64_t> with;
+  };
+  [[nodiscard]] SplitIds split(ShardedTablesState const& tables,
+                               TensorOf<std::int64_t> const& ids,
+                               TensorOf<std::int32_t> const& flags,
+                               bool at_home,
+                               std::source_location issued_at) const;
   void add_rows(ShardedTablesState const& tables,
                 AnyTape& tape,
                 Blocks const& blocks,

@@ -13,6 +13,8 @@
 #include <msstream/trace/name_scope.hpp>
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 namespace msstream::detail {
@@ -133,7 +135,7 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
                            received.any(),
                            received_counts.any(),
                            issued_at);
-  auto ids = std::make_shared<ExchangedIds>(ExchangedIds{self, bags.batch, {}, {}, {}, {}});
+  auto ids = std::make_shared<ExchangedIds>(ExchangedIds{self, bags.batch, {}, {}, {}});
   if (!parts_.empty()) {
     ids->received = receive(received, issued_at);
   }
@@ -210,6 +212,25 @@ std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
   return divisors;
 }
 
+std::shared_ptr<ExchangedIds const> ShardedTablesState::prefetch_rows(
+    ExchangedIds const& ids, ExchangedIds const* now, std::source_location issued_at) const {
+  require(
+      distinct_.has_value(),
+      "ShardedTables: rows prefetched with SentRows::pooled; expected SentRows::distinct, whose "
+      "rows are pooled at home");
+  AnyStreamScope const scope(communicator_.group(), {}, issued_at);
+  NameScope const names("sharded_tables");
+  auto result = std::make_shared<ExchangedIds>(ids);
+  result->ahead = distinct_->prefetch(
+      *this, *ids.distinct, now == nullptr ? nullptr : &*now->distinct, issued_at);
+  result->beside.reset();
+  // All rows of bags beside themselves come with the lookup.
+  if (now != nullptr && now->backwards != ids.backwards) {
+    result->beside = {now->backwards, *now->backwards, *backwards_};
+  }
+  return result;
+}
+
 void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_location issued_at) {
   require(to.tables == from.tables && to.samples == from.samples,
           "ShardedIds: ids of {} samples assigned to those of {}{}; expected the same tables and "
@@ -217,6 +238,13 @@ void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_lo
           from.samples,
           to.samples,
           to.tables == from.tables ? "" : " of other tables");
+  auto const form = [](ExchangedIds const& ids) {
+    return !ids.ahead ? "no prefetched rows" : ids.ahead->split ? "prefetched rows" : "stale rows";
+  };
+  require(std::string_view(form(to)) == form(from),
+          "ShardedIds: ids with {} assigned to those with {}; expected one form",
+          form(from),
+          form(to));
   if (&to == &from) {
     return;
   }
@@ -231,12 +259,29 @@ void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_lo
   if (to.divisors) {
     copy_on_device(to.divisors->any(), from.divisors->any(), issued_at);
   }
+  auto const copy_all = [&](std::initializer_list<std::pair<AnyTensor, AnyTensor>> tensors) {
+    for (auto const& [target, source] : tensors) {
+      copy_on_device(target, source, issued_at);
+    }
+  };
   if (to.distinct) {
-    copy_on_device(to.distinct->bags.ids.any(), from.distinct->bags.ids.any(), issued_at);
-    copy_on_device(to.distinct->bags.offsets->any(), from.distinct->bags.offsets->any(), issued_at);
-    copy_on_device(to.distinct->sent.any(), from.distinct->sent.any(), issued_at);
-    copy_on_device(to.distinct->received.any(), from.distinct->received.any(), issued_at);
-    copy_on_device(to.distinct->places.any(), from.distinct->places.any(), issued_at);
+    auto const& target = *to.distinct;
+    auto const& source = *from.distinct;
+    copy_all({{target.bags.ids.any(), source.bags.ids.any()},
+              {target.bags.offsets->any(), source.bags.offsets->any()},
+              {target.sent.any(), source.sent.any()},
+              {target.received.any(), source.received.any()},
+              {target.places.any(), source.places.any()}});
+  }
+  if (to.ahead) {
+    copy_on_device(to.ahead->rows.any(), from.ahead->rows.any(), issued_at);
+  }
+  if (to.ahead && to.ahead->split) {
+    auto const& target = *to.ahead->split;
+    auto const& source = *from.ahead->split;
+    copy_all({{target.here.any(), source.here.any()},
+              {target.late.any(), source.late.any()},
+              {target.late_sent.any(), source.late_sent.any()}});
   }
 }
 

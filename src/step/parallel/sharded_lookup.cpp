@@ -8,7 +8,10 @@
 #include <msstream/tensor/issue.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <fmt/core.h>
+
 #include <array>
+#include <stdexcept>
 #include <utility>
 
 namespace msstream::detail {
@@ -19,19 +22,33 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
                                   std::shared_ptr<ExchangedIds const> const& ids,
                                   std::source_location issued_at) const {
   NameScope const names("sharded_tables");
+  if (ids->beside) {
+    auto const all = *backwards_ - ids->beside->of_tables;
+    auto const known = *ids->beside->backwards - ids->beside->of_bags;
+    if (all != known) {
+      throw std::logic_error(
+          fmt::format("ShardedTables: a lookup of rows that were prefetched beside other bags, "
+                      "after {} backwards, of which {} were of those bags; expected no others",
+                      all,
+                      known));
+    }
+  }
   std::optional<TensorOf<std::int32_t>> argmax;
   if (tape != nullptr && distinct_) {
     argmax = distinct_->argmax_for(*ids->distinct);
   } else if (tape != nullptr && divided_ && ops::detail::needs_argmax(*divided_, *ids->received)) {
     argmax.emplace(device_, divided_->argmax_shape(ids->received->batch));
   }
-  auto const pooled = distinct_ ? distinct_->lookup(*this, *ids->distinct, argmax, issued_at)
-                                : joined_lookup(*ids, argmax, issued_at);
+  auto const pooled = distinct_
+                          ? distinct_->lookup(*this, *ids->distinct, ids->ahead, argmax, issued_at)
+                          : joined_lookup(*ids, argmax, issued_at);
   if (tape == nullptr) {
     return pooled;
   }
   auto play_back = [self = shared_from_this(), ids, argmax, issued_at](AnyTape& playing,
                                                                        Floats const& gradient) {
+    ++*ids->backwards;
+    ++*self->backwards_;
     if (self->distinct_) {
       self->distinct_->send_back(*self, playing, *ids->distinct, gradient, argmax, issued_at);
     } else {

@@ -221,6 +221,16 @@ std::shared_ptr<ExchangedIds const> AnyShardedTables::exchange(
   return state_->exchange(bags, issued_at);
 }
 
+std::shared_ptr<ExchangedIds const> AnyShardedTables::prefetch_rows(
+    std::shared_ptr<ExchangedIds const> const& ids,
+    std::shared_ptr<ExchangedIds const> const& now,
+    std::source_location issued_at) const {
+  require(ids != nullptr && ids->tables == state_ && (now == nullptr || now->tables == state_),
+          "ShardedTables: prefetched rows of ids that {}",
+          ids == nullptr ? "are null" : "other tables have exchanged");
+  return state_->prefetch_rows(*ids, now.get(), issued_at);
+}
+
 Floats AnyShardedTables::lookup(AnyTape* tape,
                                 std::shared_ptr<ExchangedIds const> const& ids,
                                 std::source_location issued_at) const {

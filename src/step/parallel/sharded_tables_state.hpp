@@ -29,6 +29,16 @@ struct ExchangedIds {
   std::optional<Floats> divisors;  ///< [tables that are divided at home, samples]
   /// In the place of all these if distinct rows are sent.
   std::optional<DistinctIds> distinct = {};
+  std::optional<AheadRows> ahead = {};  ///< rows that have been prefetched
+  /// The number of backwards of lookups of these bags.
+  std::shared_ptr<std::int64_t> backwards = std::make_shared<std::int64_t>(0);
+  /// The bags beside which rows have been prefetched, and what had been counted by then.
+  struct Beside {
+    std::shared_ptr<std::int64_t const> backwards;
+    std::int64_t of_bags;
+    std::int64_t of_tables;
+  };
+  std::optional<Beside> beside = {};
 };
 
 /// Returns the bags of so many tables as kernels read them.
@@ -47,6 +57,9 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
 
   [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(ops::TableBags<AnyRuntime> const& bags,
                                                              std::source_location issued_at) const;
+  /// Sends the rows of `ids` that `now` does not name ahead, or all if that is null.
+  [[nodiscard]] std::shared_ptr<ExchangedIds const> prefetch_rows(
+      ExchangedIds const& ids, ExchangedIds const* now, std::source_location issued_at) const;
   [[nodiscard]] Floats lookup(AnyTape* tape,
                               std::shared_ptr<ExchangedIds const> const& ids,
                               std::source_location issued_at) const;
@@ -125,6 +138,7 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   std::optional<Tables> all_;         ///< the blocks of the rank, for gradients
 
   std::optional<DistinctRows> distinct_;  ///< if distinct rows are sent
+  std::shared_ptr<std::int64_t> backwards_ = std::make_shared<std::int64_t>(0);  ///< of all bags
 
   DeviceArrays arrays_;  ///< what the pointers point to
   ops::kernels::ShardSlot const* slots_;

@@ -187,6 +187,47 @@ TYPED_TEST(DistinctRowsTest, more_distinct_rows_than_there_is_room_for_are_repor
   });
 }
 
+TYPED_TEST(DistinctRowsTest, two_lookups_of_one_step_are_pooled_one_after_the_other) {
+  using R = TypeParam;
+  constexpr std::int64_t kSamples = 9;
+  on_ranks<R>(2, [&](Rank<R> const& rank) {
+    auto specs = specs_of_distinct_ids();
+    specs[1].pooling = ops::Pooling::max;
+    auto const plan = plan_of(specs, {Sharding::row_wise, Sharding::column_wise}, rank.size());
+    auto const trained = [&](SentRows sent) {
+      ShardedTables<R> const tables(
+          specs, rank.communicator, {.most_samples = kSamples, .sent = sent}, plan);
+      Optimizer<R> optimizer(rank.device, rule_of_shards(ShardRule::sgd));
+      tables.add_to(optimizer);
+      GradientTape<R> tape(rank.device);
+      std::vector<Tensor<float, R>> pooled;
+      std::vector<BagsOnDevice<R>> bags;
+      for (std::uint64_t half = 0; half < 2; ++half) {
+        bags.emplace_back(rank.device, specs, kSamples, BatchPart{0, kSamples}, false);
+        bags.back().put(random_bags(specs, kSamples, false, 30 + half));
+        pooled.push_back(tables.lookup(tape, bags.back().bags()));
+      }
+      auto const both = ops::multiply(tape, pooled[0], pooled[1]);
+      tape.backward(ops::sum(tape, ops::sum(tape, both, 0), 0));
+      optimizer.step(tape);
+      auto found = to_host(both);
+      tables.for_each_part([&](std::string const&, auto const& part) {
+        auto const elements = elements_as_floats(part);
+        found.insert(found.end(), elements.begin(), elements.end());
+      });
+      return found;
+    };
+    auto const expected = trained(SentRows::pooled);
+    auto const found = trained(SentRows::distinct);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i], expected[i], 1e-5) << "element " << i;
+    }
+    comm::barrier(rank.communicator);
+    rank.communicator.synchronize();
+  });
+}
+
 /// One rank, on every runtime.
 template <class R>
 class DistinctRowsOfOneRank : public RuntimeTest<R> {};

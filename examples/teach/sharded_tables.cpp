@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains embedding tables in parts on four ranks, by a plan that is chosen and printed. The ids of
-// the next batch are sent while this one is trained. Then two ranks go on from the checkpoint. The
-// ranks are threads, or processes if torchrun, mpirun or as_processes.sh starts several of this
-// program.
+// the next batch, and those of its rows that this one does not train, are sent meanwhile. Then two
+// ranks go on from the checkpoint. The ranks are threads, or processes if torchrun, mpirun or
+// as_processes.sh starts several of this program.
 #include "teach.hpp"
 
 #include <msstream/checkpoint/sharded.hpp>
@@ -53,7 +53,8 @@ float train(ms::comm::World const& world, std::string const& path, int from, int
   auto const part = ms::batch_parts(kRows, world.size())[world.rank()];
 
   auto const plan = ms::plan_tables(specs(), world.size(), {.state_bytes_per_row = 4});
-  ms::ShardedTables<R> const tables(specs(), ranks, {.most_samples = kRows}, plan);
+  ms::ShardedTables<R> const tables(
+      specs(), ranks, {.most_samples = kRows, .sent = ms::SentRows::distinct}, plan);
   ms::Parameters<R> parameters(device);
   auto const weight = parameters.dense("weight", {tables.width(), 1});
   ms::DataParallel<R> const parallel(parameters, ranks);
@@ -81,8 +82,9 @@ float train(ms::comm::World const& world, std::string const& path, int from, int
   float last = 0;
   auto ids = tables.exchange(ids_of(device, part, from));
   for (int step = from; step < to; ++step) {
-    auto const pooled = tables.lookup(tape, ids);           // [rows, tables.width()]
-    ids = tables.exchange(ids_of(device, part, step + 1));  // beside what follows
+    auto const pooled = tables.lookup(tape, ids);  // [rows, tables.width()]
+    auto const next = tables.exchange(ids_of(device, part, step + 1));
+    ids = tables.prefetch_rows(next, ids);  // both beside what follows
     auto const logits = ms::ops::matmul(tape, pooled, weight);
     auto const loss = ms::ops::mean_bce_with_logits(tape, logits, y);
     parallel.backward(tape, parallel.weighted(tape, loss, samples));

@@ -5,11 +5,14 @@
 
 namespace msstream::ops::kernels {
 
-/// An error in the input of a lookup: an id outside [0, rows), or a bag whose offsets do not ascend
-/// within [0, rows].
+/// Stands for the bag of an error that is more distinct rows than there is room for.
+inline constexpr std::int64_t kTooManyRows = -2;
+
+/// An error in the input of a lookup: an id outside [0, rows), a bag whose offsets do not ascend
+/// within [0, rows], or `id` distinct rows where there is room for `rows`.
 struct Caught {
-  std::int64_t bag;  ///< number of the bag; -1 for an id
-  std::int64_t id;   ///< the id, or the first offset of the bag
+  std::int64_t bag;  ///< number of the bag; -1 for an id; or kTooManyRows
+  std::int64_t id;   ///< the id, the first offset of the bag, or the number of distinct rows
   std::int64_t end;  ///< the second offset of the bag; for an id of several tables, number + 1
   std::int64_t rows;
 };

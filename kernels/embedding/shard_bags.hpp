@@ -113,10 +113,11 @@ struct SentIds {
 void sent_ids(HostStream stream, SentBagsArgs const& args, SentIds const& to);
 void sent_ids(CudaStream stream, SentBagsArgs const& args, SentIds const& to);
 
-/// The rows of a table that a rank has.
+/// The rows of a table that a rank has, and the number of the first of them in the result.
 struct ShardRows {
   std::int64_t first;
   std::int64_t count;
+  std::int64_t number = 0;
 };
 /// Messages with the same slots from all ranks. Bag b of rank q in slot s is bag (s * ranks + q) *
 /// most_bags + b of the result.
@@ -127,7 +128,9 @@ struct ReceivedBagsArgs {
   std::int64_t most_bags;
   std::int64_t const* messages;
   std::int64_t stride;
-  std::int64_t capacity;           ///< of ids in a message
+  std::int64_t capacity;  ///< of ids in a message
+  /// The ids of the only rank, in the place of those that follow the offsets; or null.
+  std::int64_t const* ids = nullptr;
   float const* weights = nullptr;  ///< those of rank q begin at q * weight_stride; or null
   std::int64_t weight_stride = 0;
 
@@ -142,23 +145,24 @@ struct ReceivedBagsArgs {
     return of_rank(rank).places_of(slot * most_bags + bag % most_bags);
   }
   [[nodiscard]] constexpr std::int64_t const* ids_of(std::int64_t bag) const {
-    return messages + bag / most_bags % ranks * stride + slots * most_bags + 1;
+    return ids != nullptr ? ids
+                          : messages + bag / most_bags % ranks * stride + slots * most_bags + 1;
   }
   [[nodiscard]] constexpr float const* weights_of(std::int64_t bag) const {
     return weights + bag / most_bags % ranks * weight_stride;
   }
-  /// Returns the row of the rank's part that an id of a slot names, or -1.
+  /// Returns the number of the row of the rank's part that an id of a slot names, or -1.
   [[nodiscard]] constexpr std::int64_t row_of(std::int64_t bag, std::int64_t id) const {
     auto const& own = rows[bag / most_bags / ranks];
-    return is_in_range(id - own.first, own.count) ? id - own.first : -1;
+    return is_in_range(id - own.first, own.count) ? id - own.first + own.number : -1;
   }
 };
 /// Computes the number of ids of each bag, [slots * ranks * most_bags].
 void received_lengths(HostStream stream, ReceivedBagsArgs const& args, std::int64_t* lengths);
 void received_lengths(CudaStream stream, ReceivedBagsArgs const& args, std::int64_t* lengths);
 
-/// Writes the ids of all bags, by their offsets: the row of the rank's part, or -1 if another rank
-/// has it. With weights, also writes those of the ids.
+/// Writes the ids of all bags, by their offsets: the number of the row of the rank's part, or -1 if
+/// another rank has it. With weights, also writes those of the ids.
 void received_ids(HostStream stream,
                   ReceivedBagsArgs const& args,
                   std::int64_t const* offsets,

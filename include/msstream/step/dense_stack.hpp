@@ -174,14 +174,13 @@ class DenseStack {
                     : ops::prelu(tape, input, *layer.slope, issued_at);
       }
       if (random_ && dropout_ > 0.0F && i + 1 < layers_.size()) {
-        input = ops::detail::typed<R>(
-            ops::detail::dropout(tape,
-                                 input,
-                                 dropping,
-                                 *random_,
-                                 rows.use.empty() ? layer_name(i)
-                                                  : layer_name(i) + "/" + std::string(rows.use),
-                                 issued_at));
+        input = ops::detail::typed<R>(ops::detail::dropout(
+            tape,
+            input,
+            dropping,
+            *random_,
+            rows.use.empty() ? layer_name(i) : layer_name(i) + "/" + std::string(rows.use),
+            issued_at));
       }
     }
     return input;

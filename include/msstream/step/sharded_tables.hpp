@@ -35,6 +35,11 @@ struct ShardedTablesOptions {
   /// How ids out of range and bags with invalid offsets are reported: drop, or trap. The message of
   /// an id names its table, and the rank that has the sample.
   ops::OutOfRange out_of_range = ops::OutOfRange::drop;
+  /// The rows that are exchanged for a lookup: the pooled rows of each sample, or each distinct row
+  /// once, and the rank then pools at home. The latter sends less where the samples of a rank have
+  /// fewer distinct rows of a table than there are samples, times the ranks that have the table for
+  /// row_wise.
+  SentRows sent = SentRows::pooled;
 };
 
 namespace detail {
@@ -59,6 +64,10 @@ class AnyShardedTables {
   [[nodiscard]] std::int64_t width() const noexcept;
   [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(ops::TableBags<AnyRuntime> const& bags,
                                                              std::source_location issued_at) const;
+  [[nodiscard]] std::shared_ptr<ExchangedIds const> prefetch_rows(
+      std::shared_ptr<ExchangedIds const> const& ids,
+      std::shared_ptr<ExchangedIds const> const& now,
+      std::source_location issued_at) const;
   [[nodiscard]] Floats lookup(AnyTape* tape,
                               std::shared_ptr<ExchangedIds const> const& ids,
                               std::source_location issued_at) const;
@@ -85,10 +94,10 @@ class ShardedIds {
     return body_;
   }
 
-  /// Copies the ids of other bags, of the same tables and as many samples of this rank, into the
-  /// memory of these: at the end of a captured step, for the next replay. Asynchronous;
-  /// capture-safe. Throws std::invalid_argument for other tables or another number of samples, and
-  /// if one has weights and the other none.
+  /// Copies the ids of other bags, of the same tables and as many samples of this rank, and their
+  /// prefetched rows, into the memory of these: at the end of a captured step, for the next replay.
+  /// Asynchronous; capture-safe. Throws std::invalid_argument for other tables or another number of
+  /// samples, and if one has weights, prefetched or stale rows and the other has not.
   void assign(ShardedIds const& from,
               std::source_location issued_at = std::source_location::current()) const {
     detail::assign_ids(*body_, *from.body_, issued_at);
@@ -118,12 +127,18 @@ class ShardedIds {
 /// rounded otherwise. A column_wise part is a table of its own for rules with one number a row, as
 /// ops::OptimizerKind::rowwise_adagrad.
 ///
+/// With SentRows::distinct, results for row_wise tables, too, are those of one rank. Gradients of a
+/// row are summed over the samples of each rank, and the sums added in the order of the ranks. A
+/// table has room for TableSpec::most_distinct rows of a rank's samples; rows beyond are left out,
+/// and the next wait of the host throws std::out_of_range, with the table.
+///
 /// Lookups and backwards are collectives: all ranks call them in the same order, also a rank
 /// without samples, and the loss of each rank must depend on the result. All samples of a rank
-/// together have at most TableSpec::hotness ids a sample in the tables that are on one rank,
-/// default ids among them; ids beyond are left out, and the next wait of the host throws
-/// std::out_of_range. Weights of ids get no gradient. Capture-safe; deterministic. Copies share the
-/// tables. Use it on one thread.
+/// together have at most TableSpec::hotness ids a sample in the tables that are on one rank, or in
+/// all tables with SentRows::distinct, default ids among them; ids beyond are left out, and the
+/// next wait of the host throws std::out_of_range. Weights of ids get no gradient; with
+/// SentRows::distinct, weights and default ids are refused. Capture-safe; deterministic. Copies
+/// share the tables. Use it on one thread.
 template <Runtime R = DefaultRuntime>
 class ShardedTables {
  public:
@@ -161,6 +176,29 @@ class ShardedTables {
       ops::TableBags<R> const& bags,
       std::source_location issued_at = std::source_location::current()) const {
     return ShardedIds<R>(body_.exchange(bags, issued_at));
+  }
+
+  /// Looks up and sends, before a lookup of `next`, those of its rows that the bags `now` of no
+  /// rank name. Returns `next` with these rows; its lookup gets the others, so that it has the bits
+  /// of a lookup without prefetched rows, provided that meanwhile only gradients of `now` change
+  /// the tables. Issued to the communicator's group, beside the backward of `now`; a collective.
+  /// Asynchronous; capture-safe. Before the first step, `next` and `now` may be the same bags,
+  /// which prefetches no row. A later lookup() throws std::logic_error if lookups of other bags
+  /// than `now` have been played back since. Throws std::invalid_argument for ids of other tables,
+  /// and unless distinct rows are sent.
+  [[nodiscard]] ShardedIds<R> prefetch_rows(
+      ShardedIds<R> const& next,
+      ShardedIds<R> const& now,
+      std::source_location issued_at = std::source_location::current()) const {
+    return ShardedIds<R>(body_.prefetch_rows(next.body(), now.body(), issued_at));
+  }
+  /// Looks up and sends all rows of `next`, as they are before an update that is issued later.
+  /// Returns `next` with these rows, which its lookup only pools: by choice one step stale if
+  /// called before the update of a step. Otherwise like prefetch_rows().
+  [[nodiscard]] ShardedIds<R> prefetch_stale_rows(
+      ShardedIds<R> const& next,
+      std::source_location issued_at = std::source_location::current()) const {
+    return ShardedIds<R>(body_.prefetch_rows(next.body(), nullptr, issued_at));
   }
 
   /// Returns the pooled rows of this rank's samples, [samples, width()], with the columns of the

@@ -24,12 +24,23 @@ struct TableSpec {
   /// Ids per bag if the lookup has no offsets. With offsets, the most ids that a sample of a rank
   /// has on average.
   std::int64_t hotness = 1;
+  /// With SentRows::distinct: the most distinct rows of the table that the samples of a rank look
+  /// up together, for which there is room in messages. 0 stands for as many as there can be: the
+  /// ids by hotness, or all rows of the table.
+  std::int64_t most_distinct = 0;
   DType dtype = DType::float32;  ///< float32, float16 or bfloat16
   /// By default that of Parameters::table().
   std::optional<Initializer> initializer = {};
   /// The id that is looked up for a bag without a valid id, and that counts as one of its ids: see
   /// ops::EmbeddingTable.
   std::optional<std::int64_t> default_id = {};
+};
+
+/// The form in which the rank that has rows of a table sends them to a rank that looks them up, and
+/// in which gradients come back.
+enum class SentRows : std::uint8_t {
+  pooled,    ///< the pooled rows of each sample, and their gradients
+  distinct,  ///< each distinct row once, and the sum of its gradients
 };
 
 /// The way in which a table is divided between ranks.
@@ -71,8 +82,10 @@ void require_tables(std::vector<TableSpec> const& tables);
 /// Throws std::invalid_argument, with the name of the table, unless the plan has a placement for
 /// each table, in their order, of ranks that exist and differ: one for table_wise, at most as many
 /// as the table has rows or columns for row_wise and column_wise, and none or all for replicated.
-/// Refuses Pooling::max for row_wise and replicated tables.
-void require_plan(std::vector<TableSpec> const& tables, TablePlan const& plan);
+/// Refuses Pooling::max for row_wise and replicated tables, unless distinct rows are sent.
+void require_plan(std::vector<TableSpec> const& tables,
+                  TablePlan const& plan,
+                  SentRows sent = SentRows::pooled);
 
 struct PlanTablesOptions {
   /// The most bytes of tables, with the state of their optimizer, that a rank may have.
@@ -85,6 +98,7 @@ struct PlanTablesOptions {
   std::int64_t state_bytes_per_row = 0;
   /// Placements that are not chosen but given, by the name of their table.
   std::vector<TablePlacement> fixed = {};
+  SentRows sent = SentRows::pooled;  ///< ShardedTablesOptions::sent, by which plans are checked
 };
 
 /// Chooses the placements of tables on `ranks` ranks, by their bytes and by the bytes that lookups

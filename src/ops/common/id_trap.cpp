@@ -77,7 +77,9 @@ class IdTraps {
     auto const& name = operation.name;
     auto const& caught = trap_->caught;
     auto const message =
-        caught.bag < 0
+        caught.bag == kernels::kTooManyRows
+            ? fmt::format("{}: {} distinct rows; expected at most {}", name, caught.id, caught.rows)
+        : caught.bag < 0
             ? fmt::format("{}: id {} outside [0, {}){}",
                           name,
                           caught.id,

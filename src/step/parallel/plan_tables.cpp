@@ -246,10 +246,10 @@ TablePlan plan_tables(std::vector<TableSpec> const& tables,
     require(std::ranges::count(options.fixed, at.table, &TablePlacement::table) == 1,
             "plan_tables: table '{}' has two fixed placements",
             at.table);
-    require_plan({*table}, {ranks, {at}});
+    require_plan({*table}, {ranks, {at}}, options.sent);
   }
   auto plan = Planner(tables, ranks, options).plan();
-  require_plan(tables, plan);
+  require_plan(tables, plan, options.sent);
   require_within_limit(tables, plan, options);
   return plan;
 }
@@ -257,7 +257,7 @@ TablePlan plan_tables(std::vector<TableSpec> const& tables,
 std::string describe_plan(std::vector<TableSpec> const& tables,
                           TablePlan const& plan,
                           PlanTablesOptions const& options) {
-  require_plan(tables, plan);
+  require_plan(tables, plan, options.sent);
   std::size_t widest = 5;
   for (auto const& table : tables) {
     widest = std::max(widest, table.name.size());

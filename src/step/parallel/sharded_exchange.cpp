@@ -15,6 +15,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 namespace msstream::detail {
@@ -59,6 +61,7 @@ void ShardedTablesState::require_bags(Bags const& bags) const {
           kName,
           bags.weights ? bags.weights->shape() : Shape{},
           bags.ids.shape());
+  require(!bags.weights || !distinct_, "{}: weights of ids with SentRows::distinct", kName);
   auto const largest = std::ranges::find(tables_, ops::Pooling::max, &TableSpec::pooling);
   require(!bags.weights || largest == tables_.end(),
           "{}: weights, and the table '{}' of Pooling::max, which has none",
@@ -66,14 +69,24 @@ void ShardedTablesState::require_bags(Bags const& bags) const {
           largest == tables_.end() ? "" : largest->name);
 }
 
-kernels::ShardBags ShardedTablesState::bags_for_kernels(Bags const& bags) const {
+kernels::ShardBags shard_bags_of(std::int64_t tables, ops::TableBags<AnyRuntime> const& bags) {
   return {ops::detail::id_array(bags.ids.any()),
           bags.offsets ? ops::detail::id_array(bags.offsets->any()) : kernels::IdArray(),
           bags.ids.count(),
-          static_cast<std::int64_t>(tables_.size()),
+          tables,
           bags.batch,
           bags.batch_count ? bags.batch_count->data() : nullptr,
           bags.weights ? bags.weights->data() : nullptr};
+}
+
+kernels::IdReport ShardedTablesState::report_of_ids(
+    Uses<AnyRuntime, AccessMode::write>& written) const {
+  ops::detail::ReportPolicy policy(options_.out_of_range);
+  for (auto const& table : tables_) {
+    policy.tables.push_back(table.name);
+  }
+  auto const of_rank = fmt::format("ShardedTables, rank {}", communicator_.rank());
+  return ops::detail::id_report(of_rank.c_str(), *device_, policy, std::nullopt, written);
 }
 
 std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
@@ -81,6 +94,15 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   require_bags(bags);
   AnyStreamScope const scope(communicator_.group(), {}, issued_at);
   NameScope const names("sharded_tables");
+  if (distinct_) {
+    return std::make_shared<ExchangedIds>(
+        ExchangedIds{.tables = shared_from_this(),
+                     .samples = bags.batch,
+                     .received = {},
+                     .own = {},
+                     .divisors = {},
+                     .distinct = distinct_->exchange(*this, bags, issued_at)});
+  }
   auto const most_bags = options_.most_samples;
   auto const slots = static_cast<std::int64_t>(layout_.slots.size());
   auto const messages = static_cast<std::int64_t>(layout_.messages.size());
@@ -90,21 +112,15 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   auto read = ops::detail::Reads();
   ops::detail::add_bags(bags, read);
   auto written = writes(lengths);
-  ops::detail::ReportPolicy policy(options_.out_of_range);
-  for (auto const& table : tables_) {
-    policy.tables.push_back(table.name);
-  }
-  auto const of_rank = fmt::format("ShardedTables, rank {}", communicator_.rank());
-  kernels::SentBagsArgs args{
-      .slots = slots_,
-      .slot_count = slots,
-      .messages = messages_,
-      .message_count = messages,
-      .most_bags = most_bags,
-      .bags = bags_for_kernels(bags),
-      .report = ops::detail::id_report(of_rank.c_str(), *device_, policy, std::nullopt, written),
-      .overflow =
-          ops::detail::id_report("ShardedTables: the most ids of a message, by TableSpec::hotness",
+  kernels::SentBagsArgs args{.slots = slots_,
+                             .slot_count = slots,
+                             .messages = messages_,
+                             .message_count = messages,
+                             .most_bags = most_bags,
+                             .bags = shard_bags_of(std::ssize(tables_), bags),
+                             .report = report_of_ids(written),
+                             .overflow = ops::detail::id_report(
+                                 "ShardedTables: the most ids of a message, by TableSpec::hotness",
                                  *device_,
                                  ops::OutOfRange::trap,
                                  std::nullopt,
@@ -241,7 +257,7 @@ std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
   kernels::BagDivisorsArgs const args{.tables = divided_at_home_,
                                       .poolings = poolings_at_home_,
                                       .table_count = count,
-                                      .bags = bags_for_kernels(bags),
+                                      .bags = shard_bags_of(std::ssize(tables_), bags),
                                       .divisors = divisors.data()};
   issue(
       "bag_divisors",
@@ -253,6 +269,25 @@ std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
   return divisors;
 }
 
+std::shared_ptr<ExchangedIds const> ShardedTablesState::prefetch_rows(
+    ExchangedIds const& ids, ExchangedIds const* now, std::source_location issued_at) const {
+  require(
+      distinct_.has_value(),
+      "ShardedTables: rows prefetched with SentRows::pooled; expected SentRows::distinct, whose "
+      "rows are pooled at home");
+  AnyStreamScope const scope(communicator_.group(), {}, issued_at);
+  NameScope const names("sharded_tables");
+  auto result = std::make_shared<ExchangedIds>(ids);
+  result->ahead = distinct_->prefetch(
+      *this, *ids.distinct, now == nullptr ? nullptr : &*now->distinct, issued_at);
+  result->beside.reset();
+  // All rows of bags beside themselves come with the lookup.
+  if (now != nullptr && now->backwards != ids.backwards) {
+    result->beside = {now->backwards, *now->backwards, *backwards_};
+  }
+  return result;
+}
+
 void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_location issued_at) {
   require(to.tables == from.tables && to.samples == from.samples,
           "ShardedIds: ids of {} samples assigned to those of {}{}; expected the same tables and "
@@ -260,6 +295,13 @@ void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_lo
           from.samples,
           to.samples,
           to.tables == from.tables ? "" : " of other tables");
+  auto const form = [](ExchangedIds const& ids) {
+    return !ids.ahead ? "no prefetched rows" : ids.ahead->split ? "prefetched rows" : "stale rows";
+  };
+  require(std::string_view(form(to)) == form(from),
+          "ShardedIds: ids with {} assigned to those with {}; expected one form",
+          form(from),
+          form(to));
   if (&to == &from) {
     return;
   }
@@ -283,6 +325,30 @@ void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_lo
   copy_bags(to.own, from.own);
   if (to.divisors) {
     copy_on_device(to.divisors->any(), from.divisors->any(), issued_at);
+  }
+  auto const copy_all = [&](std::initializer_list<std::pair<AnyTensor, AnyTensor>> tensors) {
+    for (auto const& [target, source] : tensors) {
+      copy_on_device(target, source, issued_at);
+    }
+  };
+  if (to.distinct) {
+    auto const& target = *to.distinct;
+    auto const& source = *from.distinct;
+    copy_all({{target.bags.ids.any(), source.bags.ids.any()},
+              {target.bags.offsets->any(), source.bags.offsets->any()},
+              {target.sent.any(), source.sent.any()},
+              {target.received.any(), source.received.any()},
+              {target.places.any(), source.places.any()}});
+  }
+  if (to.ahead) {
+    copy_on_device(to.ahead->rows.any(), from.ahead->rows.any(), issued_at);
+  }
+  if (to.ahead && to.ahead->split) {
+    auto const& target = *to.ahead->split;
+    auto const& source = *from.ahead->split;
+    copy_all({{target.here.any(), source.here.any()},
+              {target.late.any(), source.late.any()},
+              {target.late_sent.any(), source.late_sent.any()}});
   }
 }
 

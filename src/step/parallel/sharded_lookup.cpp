@@ -8,7 +8,10 @@
 #include <msstream/tensor/issue.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <fmt/core.h>
+
 #include <array>
+#include <stdexcept>
 #include <utility>
 
 namespace msstream::detail {
@@ -19,29 +22,38 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
                                   std::shared_ptr<ExchangedIds const> const& ids,
                                   std::source_location issued_at) const {
   NameScope const names("sharded_tables");
+  if (ids->beside) {
+    auto const all = *backwards_ - ids->beside->of_tables;
+    auto const known = *ids->beside->backwards - ids->beside->of_bags;
+    if (all != known) {
+      throw std::logic_error(
+          fmt::format("ShardedTables: a lookup of rows that were prefetched beside other bags, "
+                      "after {} backwards, of which {} were of those bags; expected no others",
+                      all,
+                      known));
+    }
+  }
   std::optional<TensorOf<std::int32_t>> argmax;
-  if (tape != nullptr && divided_ && ops::detail::needs_argmax(*divided_, *ids->received)) {
+  if (tape != nullptr && distinct_) {
+    argmax = distinct_->argmax_for(*ids->distinct);
+  } else if (tape != nullptr && divided_ && ops::detail::needs_argmax(*divided_, *ids->received)) {
     argmax.emplace(device_, divided_->argmax_shape(ids->received->batch));
   }
-  std::optional<Floats> received;
-  if (layout_.widest > 0) {
-    auto const sent = pooled_for_all(*ids, argmax, issued_at);
-    received.emplace(device_, sent.shape());
-    comm::detail::all_to_all(communicator_, sent.any(), received->any(), issued_at);
-  }
-  std::optional<Floats> of_replicated;
-  if (replicated_) {
-    of_replicated.emplace(
-        OfKnownType(),
-        ops::detail::embedding_lookup(DType::float32, *replicated_, *ids->own, {}, issued_at));
-  }
-  auto const pooled = join(*ids, received, of_replicated, issued_at);
+  auto const pooled = distinct_
+                          ? distinct_->lookup(*this, *ids->distinct, ids->ahead, argmax, issued_at)
+                          : joined_lookup(*ids, argmax, issued_at);
   if (tape == nullptr) {
     return pooled;
   }
   auto play_back = [self = shared_from_this(), ids, argmax, issued_at](AnyTape& playing,
                                                                        Floats const& gradient) {
-    self->send_back(playing, *ids, gradient, argmax, issued_at);
+    ++*ids->backwards;
+    ++*self->backwards_;
+    if (self->distinct_) {
+      self->distinct_->send_back(*self, playing, *ids->distinct, gradient, argmax, issued_at);
+    } else {
+      self->send_back(playing, *ids, gradient, argmax, issued_at);
+    }
   };
   // A tape that watches its inputs takes an operation without any for one that reads all.
   tape->note_input(pooled.any());
@@ -54,6 +66,24 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
     tape->record("sharded_lookup", pooled, std::move(play_back), issued_at);
   }
   return pooled;
+}
+
+Floats ShardedTablesState::joined_lookup(ExchangedIds const& ids,
+                                         std::optional<TensorOf<std::int32_t>> const& argmax,
+                                         std::source_location issued_at) const {
+  std::optional<Floats> received;
+  if (layout_.widest > 0) {
+    auto const sent = pooled_for_all(ids, argmax, issued_at);
+    received.emplace(device_, sent.shape());
+    comm::detail::all_to_all(communicator_, sent.any(), received->any(), issued_at);
+  }
+  std::optional<Floats> of_replicated;
+  if (replicated_) {
+    of_replicated.emplace(
+        OfKnownType(),
+        ops::detail::embedding_lookup(DType::float32, *replicated_, *ids.own, {}, issued_at));
+  }
+  return join(ids, received, of_replicated, issued_at);
 }
 
 Floats ShardedTablesState::pooled_for_all(ExchangedIds const& ids,
@@ -124,8 +154,6 @@ void ShardedTablesState::send_back(AnyTape& tape,
   if (ids.divisors) {
     read.add(*ids.divisors);
   }
-  auto const parts = options_.parts == 0 ? ranks() : options_.parts;
-  bool const is_mean = options_.reduction == comm::Reduction::mean;
   kernels::SpreadColumnsArgs const args{.gradient = gradient.data(),
                                         .rows = ids.samples,
                                         .columns = layout_.width,
@@ -136,7 +164,7 @@ void ShardedTablesState::send_back(AnyTape& tape,
                                         .sources = gradient_sources_,
                                         .divisor_tables = divisor_tables_,
                                         .divisors = ids.divisors ? ids.divisors->data() : nullptr,
-                                        .scale = is_mean ? 1 / static_cast<float>(parts) : 1.0F,
+                                        .scale = scale(),
                                         .messages = sent.data(),
                                         .stride = stride};
   issue(

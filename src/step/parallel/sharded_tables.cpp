@@ -23,7 +23,8 @@ namespace {
 
 [[nodiscard]] TablePlan plan_or_default(TablePlan plan,
                                         std::vector<TableSpec> const& tables,
-                                        int ranks) {
+                                        int ranks,
+                                        SentRows sent) {
   if (plan.ranks == 0) {
     plan.ranks = ranks;
     for (auto const& table : tables) {
@@ -35,7 +36,7 @@ namespace {
           "ShardedTables: a plan for {} ranks, and a communicator of {}",
           plan.ranks,
           ranks);
-  require_plan(tables, plan);
+  require_plan(tables, plan, sent);
   return plan;
 }
 
@@ -60,6 +61,9 @@ namespace {
               options.out_of_range == ops::OutOfRange::trap,
           "ShardedTables: OutOfRange number {}; expected drop or trap",
           static_cast<int>(options.out_of_range));
+  require(options.sent == SentRows::pooled || options.sent == SentRows::distinct,
+          "ShardedTables: SentRows number {}; expected pooled or distinct",
+          static_cast<int>(options.sent));
   return options;
 }
 
@@ -68,22 +72,25 @@ namespace {
                                   TablePlan const& plan,
                                   ShardedTablesOptions const& options) {
   auto text =
-      fmt::format("the {} of the gradients of at most {} samples in {} parts, seed {}, ids {}",
+      fmt::format("the {} of the gradients of at most {} samples in {} parts, seed {}, ids {}, {}",
                   name_of(options.reduction),
                   options.most_samples,
                   options.parts,
                   options.seed,
-                  options.out_of_range == ops::OutOfRange::drop ? "dropped" : "trapped");
+                  options.out_of_range == ops::OutOfRange::drop ? "dropped" : "trapped",
+                  options.sent == SentRows::pooled ? "pooled rows" : "distinct rows");
   for (std::size_t i = 0; i < tables.size(); ++i) {
     auto const& table = tables[i];
     text += fmt::format(
-        "\nthe table '{}', {} [{}, {}], pooling {}, hotness {}, {}, {}, {} on [{}]",
+        "\nthe table '{}', {} [{}, {}], pooling {}, hotness {}, at most {} distinct, {}, "
+        "{}, {} on [{}]",
         table.name,
         table.dtype,
         table.rows,
         table.width,
         static_cast<int>(table.pooling),
         table.hotness,
+        table.most_distinct,
         table.default_id ? fmt::format("default id {}", *table.default_id) : "no default id",
         table.initializer ? to_string(*table.initializer) : "no initializer",
         name_of(plan.tables[i].sharding),
@@ -108,24 +115,6 @@ using Table = ops::EmbeddingTable<AnyRuntime>;
 
 }  // namespace
 
-template <class T>
-T const* ShardedTablesState::uploaded(std::vector<T> const& values,
-                                      std::source_location issued_at) {
-  if (values.empty()) {
-    return nullptr;
-  }
-  auto const bytes = values.size() * sizeof(T);
-  arrays_.emplace_back(OfKnownType(),
-                       upload(device_,
-                              DType::uint8,
-                              values.data(),
-                              bytes,
-                              {static_cast<std::int64_t>(bytes)},
-                              issued_at));
-  arrays_.back().freeze();
-  return reinterpret_cast<T const*>(arrays_.back().data());
-}
-
 ShardedTablesState::ShardedTablesState(std::vector<TableSpec> tables,
                                        comm::detail::AnyCommunicator const& communicator,
                                        ShardedTablesOptions const& options,
@@ -134,35 +123,39 @@ ShardedTablesState::ShardedTablesState(std::vector<TableSpec> tables,
     : tables_(checked(std::move(tables))),
       communicator_(communicator),
       options_(checked(options)),
-      plan_(plan_or_default(std::move(plan), tables_, communicator.size())),
+      plan_(plan_or_default(std::move(plan), tables_, communicator.size(), options.sent)),
       layout_(tables_, plan_, options.most_samples),
-      device_(communicator.state().device().state()) {
+      device_(communicator.state().device().state()),
+      arrays_(device_) {
   require_equal_on_ranks("ShardedTables",
                          "tables, plans and options",
                          communicator.exchange(list_of(tables_, plan_, options_)));
   make_parts(options.seed, issued_at);
-  slots_ = uploaded(layout_.slots, issued_at);
-  messages_ = uploaded(layout_.messages, issued_at);
-  sources_ = uploaded(layout_.sources, issued_at);
-  first_sources_ = uploaded(layout_.first_sources, issued_at);
-  gradient_sources_ = uploaded(layout_.gradient_sources, issued_at);
-  first_gradient_sources_ = uploaded(layout_.first_gradient_sources, issued_at);
-  divided_at_home_ = uploaded(layout_.divided_at_home, issued_at);
-  poolings_at_home_ = uploaded(layout_.poolings_at_home, issued_at);
-  divisor_tables_ = uploaded(layout_.divisor_tables, issued_at);
+  slots_ = arrays_.uploaded(layout_.slots, issued_at);
+  messages_ = arrays_.uploaded(layout_.messages, issued_at);
+  sources_ = arrays_.uploaded(layout_.sources, issued_at);
+  first_sources_ = arrays_.uploaded(layout_.first_sources, issued_at);
+  gradient_sources_ = arrays_.uploaded(layout_.gradient_sources, issued_at);
+  first_gradient_sources_ = arrays_.uploaded(layout_.first_gradient_sources, issued_at);
+  divided_at_home_ = arrays_.uploaded(layout_.divided_at_home, issued_at);
+  poolings_at_home_ = arrays_.uploaded(layout_.poolings_at_home, issued_at);
+  divisor_tables_ = arrays_.uploaded(layout_.divisor_tables, issued_at);
   std::vector<std::int64_t> widths;
   std::vector<std::int64_t> gradient_widths;
   for (auto const& rank : layout_.ranks) {
     widths.push_back(rank.divided_width);
     gradient_widths.push_back(rank.width);
   }
-  widths_ = uploaded(widths, issued_at);
-  gradient_widths_ = uploaded(gradient_widths, issued_at);
+  widths_ = arrays_.uploaded(widths, issued_at);
+  gradient_widths_ = arrays_.uploaded(gradient_widths, issued_at);
   std::vector<ops::kernels::ShardRows> rows;
   for (auto const& part : parts_) {
-    rows.push_back({part.block.first_row, part.block.rows});
+    rows.push_back({part.block.first_row, part.block.rows, 0});
   }
-  rows_ = uploaded(rows, issued_at);
+  rows_ = arrays_.uploaded(rows, issued_at);
+  if (options_.sent == SentRows::distinct) {
+    distinct_.emplace(*this, issued_at);
+  }
 }
 
 void ShardedTablesState::make_parts(std::uint64_t seed, std::source_location issued_at) {
@@ -197,6 +190,11 @@ std::int64_t ShardedTablesState::ranks() const noexcept {
   return static_cast<std::int64_t>(layout_.ranks.size());
 }
 
+float ShardedTablesState::scale() const noexcept {
+  auto const parts = options_.parts == 0 ? ranks() : options_.parts;
+  return options_.reduction == comm::Reduction::mean ? 1 / static_cast<float>(parts) : 1.0F;
+}
+
 TableLayout::OfRank const& ShardedTablesState::own() const {
   return layout_.ranks[static_cast<std::size_t>(communicator_.rank())];
 }
@@ -222,6 +220,16 @@ std::int64_t AnyShardedTables::width() const noexcept {
 std::shared_ptr<ExchangedIds const> AnyShardedTables::exchange(
     ops::TableBags<AnyRuntime> const& bags, std::source_location issued_at) const {
   return state_->exchange(bags, issued_at);
+}
+
+std::shared_ptr<ExchangedIds const> AnyShardedTables::prefetch_rows(
+    std::shared_ptr<ExchangedIds const> const& ids,
+    std::shared_ptr<ExchangedIds const> const& now,
+    std::source_location issued_at) const {
+  require(ids != nullptr && ids->tables == state_ && (now == nullptr || now->tables == state_),
+          "ShardedTables: prefetched rows of ids that {}",
+          ids == nullptr ? "are null" : "other tables have exchanged");
+  return state_->prefetch_rows(*ids, now.get(), issued_at);
 }
 
 Floats AnyShardedTables::lookup(AnyTape* tape,

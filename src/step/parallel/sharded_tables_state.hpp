@@ -2,6 +2,8 @@
 #pragma once
 
 #include "ops/common/bag_view.hpp"
+#include "step/parallel/device_arrays.hpp"
+#include "step/parallel/distinct_rows.hpp"
 #include "step/parallel/table_layout.hpp"
 
 #include <msstream/comm/detail/any_communicator.hpp>
@@ -25,7 +27,23 @@ struct ExchangedIds {
   /// For the replicated tables, most_samples bags of this rank.
   std::optional<ops::TableBags<AnyRuntime>> own;
   std::optional<Floats> divisors;  ///< [tables that are divided at home, samples]
+  /// In the place of all these if distinct rows are sent.
+  std::optional<DistinctIds> distinct = {};
+  std::optional<AheadRows> ahead = {};  ///< rows that have been prefetched
+  /// The number of backwards of lookups of these bags.
+  std::shared_ptr<std::int64_t> backwards = std::make_shared<std::int64_t>(0);
+  /// The bags beside which rows have been prefetched, and what had been counted by then.
+  struct Beside {
+    std::shared_ptr<std::int64_t const> backwards;
+    std::int64_t of_bags;
+    std::int64_t of_tables;
+  };
+  std::optional<Beside> beside = {};
 };
+
+/// Returns the bags of so many tables as kernels read them.
+[[nodiscard]] ops::kernels::ShardBags shard_bags_of(std::int64_t tables,
+                                                    ops::TableBags<AnyRuntime> const& bags);
 
 /// The parts of all tables that a rank has, and the arrays in device memory by which messages are
 /// written and read.
@@ -39,6 +57,9 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
 
   [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(ops::TableBags<AnyRuntime> const& bags,
                                                              std::source_location issued_at) const;
+  /// Sends the rows of `ids` that `now` does not name ahead, or all if that is null.
+  [[nodiscard]] std::shared_ptr<ExchangedIds const> prefetch_rows(
+      ExchangedIds const& ids, ExchangedIds const* now, std::source_location issued_at) const;
   [[nodiscard]] Floats lookup(AnyTape* tape,
                               std::shared_ptr<ExchangedIds const> const& ids,
                               std::source_location issued_at) const;
@@ -52,23 +73,29 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   [[nodiscard]] TablePlan const& plan() const noexcept { return plan_; }
   [[nodiscard]] TableLayout const& layout() const noexcept { return layout_; }
   [[nodiscard]] std::vector<Part> const& parts() const noexcept { return parts_; }
+  [[nodiscard]] ShardedTablesOptions const& options() const noexcept { return options_; }
+  using Tables = ops::EmbeddingTables<AnyRuntime>;
+  using Bags = ops::TableBags<AnyRuntime>;
+  /// Returns the blocks that no other rank has, if there are any.
+  [[nodiscard]] std::optional<Tables> const& divided() const noexcept { return divided_; }
+  [[nodiscard]] std::optional<Tables> const& replicated() const noexcept { return replicated_; }
+  [[nodiscard]] std::int64_t ranks() const noexcept;
+  [[nodiscard]] TableLayout::OfRank const& own() const;
+  /// Returns what gradients are multiplied by for the mean over all parts of a batch.
+  [[nodiscard]] float scale() const noexcept;
   [[nodiscard]] std::shared_ptr<DeviceState> const& device() const noexcept { return device_; }
   [[nodiscard]] comm::detail::AnyCommunicator const& communicator() const noexcept {
     return communicator_;
   }
 
- private:
-  using Tables = ops::EmbeddingTables<AnyRuntime>;
-  using Bags = ops::TableBags<AnyRuntime>;
+  /// Returns the report of ids that no table has, with the tables' names and the rank, and adds
+  /// what it writes to `written`.
+  [[nodiscard]] ops::kernels::IdReport report_of_ids(
+      Uses<AnyRuntime, AccessMode::write>& written) const;
 
+ private:
   void make_parts(std::uint64_t seed, std::source_location issued_at);
-  [[nodiscard]] std::int64_t ranks() const noexcept;
-  [[nodiscard]] TableLayout::OfRank const& own() const;
-  /// Copies an array to the device, and adds it to those that operations read.
-  template <class T>
-  [[nodiscard]] T const* uploaded(std::vector<T> const& values, std::source_location issued_at);
   void require_bags(Bags const& bags) const;
-  [[nodiscard]] ops::kernels::ShardBags bags_for_kernels(Bags const& bags) const;
   /// Returns room for the weights of so many messages, if the bags have any.
   [[nodiscard]] std::optional<Floats> room_for_weights(Bags const& bags,
                                                        std::int64_t messages) const;
@@ -77,6 +104,10 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
                              std::source_location issued_at) const;
   [[nodiscard]] std::optional<Floats> divisors_of(Bags const& bags,
                                                   std::source_location issued_at) const;
+  /// Returns the pooled rows of this rank's samples, which the ranks that have the rows pool.
+  [[nodiscard]] Floats joined_lookup(ExchangedIds const& ids,
+                                     std::optional<TensorOf<std::int32_t>> const& argmax,
+                                     std::source_location issued_at) const;
   /// Returns the messages with the pooled rows of all ranks' samples in the divided blocks.
   [[nodiscard]] Floats pooled_for_all(ExchangedIds const& ids,
                                       std::optional<TensorOf<std::int32_t>> const& argmax,
@@ -115,7 +146,10 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   std::optional<Tables> replicated_;  ///< the replicated tables
   std::optional<Tables> all_;         ///< the blocks of the rank, for gradients
 
-  std::vector<TensorOf<std::uint8_t>> arrays_;  ///< what the pointers point to
+  std::optional<DistinctRows> distinct_;  ///< if distinct rows are sent
+  std::shared_ptr<std::int64_t> backwards_ = std::make_shared<std::int64_t>(0);  ///< of all bags
+
+  DeviceArrays arrays_;  ///< what the pointers point to
   ops::kernels::ShardSlot const* slots_;
   ops::kernels::ShardMessage const* messages_;
   ops::kernels::ShardRows const* rows_;  ///< of the blocks of this rank

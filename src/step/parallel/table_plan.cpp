@@ -32,6 +32,10 @@ void require_spec(TableSpec const& table) {
           table.name,
           table.hotness,
           kMost);
+  require(table.most_distinct >= 0,
+          "table '{}': at most {} distinct rows; expected at least 1, or 0 for no bound",
+          table.name,
+          table.most_distinct);
   require(detail::is_utf8(table.name) && table.name.find_first_of("*?") == std::string::npos,
           "table '{}': expected a name in UTF-8, without * and ?, which patterns have",
           table.name);
@@ -50,7 +54,7 @@ void require_spec(TableSpec const& table) {
           table.rows - 1);
 }
 
-void require_placement(TableSpec const& table, TablePlacement const& at, int ranks) {
+void require_placement(TableSpec const& table, TablePlacement const& at, int ranks, SentRows sent) {
   require(at.table == table.name,
           "the plan has table '{}' in the place of '{}'; expected the tables in their order",
           at.table,
@@ -99,9 +103,10 @@ void require_placement(TableSpec const& table, TablePlacement const& at, int ran
               ranks);
       break;
   }
-  require(table.pooling != ops::Pooling::max || at.sharding == Sharding::table_wise ||
-              at.sharding == Sharding::column_wise,
-          "table '{}', {}: Pooling::max; expected table_wise or column_wise, or another pooling",
+  require(sent == SentRows::distinct || table.pooling != ops::Pooling::max ||
+              at.sharding == Sharding::table_wise || at.sharding == Sharding::column_wise,
+          "table '{}', {}: Pooling::max; expected table_wise or column_wise, another pooling, or "
+          "SentRows::distinct",
           table.name,
           name);
 }
@@ -138,14 +143,14 @@ void require_tables(std::vector<TableSpec> const& tables) {
   }
 }
 
-void require_plan(std::vector<TableSpec> const& tables, TablePlan const& plan) {
+void require_plan(std::vector<TableSpec> const& tables, TablePlan const& plan, SentRows sent) {
   require(plan.ranks >= 1, "a plan for {} ranks; expected at least 1", plan.ranks);
   require(plan.tables.size() == tables.size(),
           "a plan of {} tables for {} tables",
           plan.tables.size(),
           tables.size());
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    require_placement(tables[i], plan.tables[i], plan.ranks);
+    require_placement(tables[i], plan.tables[i], plan.ranks, sent);
   }
 }
 

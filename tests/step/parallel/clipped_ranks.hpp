@@ -40,6 +40,7 @@ struct HowClipped {
   bool is_in_two = false;  ///< whether each table is in one of two ShardedTables
   int bad_step = -1;       ///< has an infinite gradient in the first table
   std::uint64_t seed = 1;
+  SentRows sent = SentRows::pooled;
 
   [[nodiscard]] std::int64_t width() const {
     std::int64_t width = 0;
@@ -276,14 +277,15 @@ class ClippedRank {
   void add(std::vector<TableSpec> const& specs, comm::Communicator<R> const& communicator) {
     std::int64_t const first =
         tables_.empty() ? 0 : tables_.back().first_column + tables_.back().tables.width();
-    SomeTables some{
-        specs,
-        first,
-        ShardedTables<R>(
-            specs,
-            communicator,
-            {.most_samples = how_.samples, .seed = 5, .reduction = comm::Reduction::sum},
-            plan_of(specs, how_.shardings, rank_.size()))};
+    SomeTables some{specs,
+                    first,
+                    ShardedTables<R>(specs,
+                                     communicator,
+                                     {.most_samples = how_.samples,
+                                      .seed = 5,
+                                      .reduction = comm::Reduction::sum,
+                                      .sent = how_.sent},
+                                     plan_of(specs, how_.shardings, rank_.size()))};
     some.tables.add_to(optimizer_);
     for (int micro = 0; micro < how_.micro_batches; ++micro) {
       some.bags.emplace_back(rank_.device, specs, how_.samples, part_, false);

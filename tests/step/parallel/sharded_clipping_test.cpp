@@ -40,6 +40,21 @@ TYPED_TEST(ShardedClipping, gradients_are_clipped_by_the_norm_of_all_ranks) {
   }
 }
 
+TYPED_TEST(ShardedClipping, gradients_of_distinct_rows_are_clipped_too) {
+  auto how = random_clipping(test_seed() % 1000000);
+  how.sent = SentRows::distinct;
+  how.clip = 0.8F;
+  for (auto const sharding :
+       {Sharding::table_wise, Sharding::row_wise, Sharding::column_wise, Sharding::replicated}) {
+    SCOPED_TRACE(name_of(sharding));
+    how.shardings = {sharding};
+    for (bool const is_captured : {false, true}) {
+      how.is_captured = is_captured;
+      expect_clipped(clipped_on_ranks<TypeParam>(3, how), how);
+    }
+  }
+}
+
 TYPED_TEST(ShardedClipping, a_norm_below_the_bound_scales_nothing) {
   auto how = random_clipping(test_seed() % 1000000);
   how.clip = 1e6F;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::testing {
@@ -44,6 +45,8 @@ TEST(TablePlans, wrong_tables_are_refused_by_name) {
       {[](auto& specs) { specs[0].width = -1; }, "table 'users': 6 rows of width -1"},
       {[](auto& specs) { specs[0].hotness = 0; }, "table 'users': a hotness of 0"},
       {[](auto& specs) { specs[0].hotness = 3'000'000'000; }, "expected 1 to 2147483647"},
+      {[](auto& specs) { specs[1].most_distinct = -1; },
+       "table 'items': at most -1 distinct rows; expected at least 1, or 0"},
       {[](auto& specs) { specs[0].pooling = ops::Pooling::none; }, "'users': Pooling::none"},
       {[](auto& specs) { specs[0].dtype = DType::int32; }, "table 'users': elements of int32"},
       {[](auto& specs) { specs[1].default_id = 3; },
@@ -101,6 +104,12 @@ TEST(TablePlans, plans_that_do_not_fit_are_refused_by_table) {
     EXPECT_THAT(message_of<std::invalid_argument>([&] { require_plan(specs, plan); }),
                 HasSubstr(wrong.message));
   }
+  auto specs = two_specs();
+  specs[1].pooling = ops::Pooling::max;
+  TablePlan const plan{
+      4, {{"users", Sharding::table_wise, {1}}, {"items", Sharding::row_wise, {0, 2}}}};
+  EXPECT_NO_THROW(require_plan(specs, plan, SentRows::distinct));
+  EXPECT_NO_THROW((void)describe_plan(specs, plan, {.sent = SentRows::distinct}));
 }
 
 TYPED_TEST(ShardedTablesInput, ranks_that_differ_all_get_the_first_difference) {
@@ -117,6 +126,8 @@ TYPED_TEST(ShardedTablesInput, ranks_that_differ_all_get_the_first_difference) {
       {[](auto&, auto& options, auto&) { options.parts = 2; }, "in 2 parts"},
       {[](auto&, auto& options, auto&) { options.out_of_range = ops::OutOfRange::trap; },
        "ids trapped"},
+      {[](auto&, auto& options, auto&) { options.sent = SentRows::distinct; }, "distinct rows"},
+      {[](auto& specs, auto&, auto&) { specs[1].most_distinct = 2; }, "at most 2 distinct"},
       {[](auto&, auto&, auto& plan) { plan.tables[0].ranks = {1}; }, "table_wise on [1]"}};
   on_ranks<R>(2, [&](Rank<R> const& rank) {
     for (auto const& difference : differences) {
@@ -152,6 +163,8 @@ TYPED_TEST(ShardedTablesInput, wrong_options_and_bags_are_refused_and_tables_sta
                 HasSubstr("the max of gradients; expected mean or sum"));
     EXPECT_THAT(refused({.most_samples = 1, .out_of_range = ops::OutOfRange::count}),
                 HasSubstr("expected drop or trap"));
+    EXPECT_THAT(refused({.most_samples = 1, .sent = static_cast<SentRows>(7)}),
+                HasSubstr("SentRows number 7; expected pooled or distinct"));
     EXPECT_THAT(refused({.most_samples = 1}, plan_of(specs, {Sharding::table_wise}, 3)),
                 HasSubstr("a plan for 3 ranks, and a communicator of 2"));
 
@@ -180,6 +193,15 @@ TYPED_TEST(ShardedTablesInput, wrong_options_and_bags_are_refused_and_tables_sta
     wrong.weights = Tensor<float, R>(rank.device, {9});
     EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)maxima.exchange(wrong); }),
                 HasSubstr("weights, and the table 'items' of Pooling::max"));
+    ShardedTablesOptions const sends_distinct{.most_samples = 4, .sent = SentRows::distinct};
+    ShardedTables<R> const distinct(specs, rank.communicator, sends_distinct);
+    EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)distinct.exchange(wrong); }),
+                HasSubstr("weights of ids with SentRows::distinct"));
+    auto with_default = specs;
+    with_default[1].default_id = 2;
+    EXPECT_THAT(message_of<std::invalid_argument>(
+                    [&] { ShardedTables<R>(with_default, rank.communicator, sends_distinct); }),
+                HasSubstr("the table 'items' has default_id 2; expected none"));
 
     Optimizer<R> clips(rank.device,
                        {.kind = ops::OptimizerKind::adam, .learning_rate = 1},
@@ -211,13 +233,16 @@ TYPED_TEST(ShardedTablesInput, wrong_options_and_bags_are_refused_and_tables_sta
   });
 }
 
-TYPED_TEST(ShardedTablesInput, ids_that_do_not_fit_or_do_not_exist_are_told) {
-  using R = TypeParam;
+template <Runtime R>
+void expect_bad_ids_told(SentRows sent, std::string const& room) {
   on_ranks<R>(2, [&](Rank<R> const& rank) {
     auto const specs = two_specs();
     auto const plan = plan_of(specs, {Sharding::row_wise, Sharding::table_wise}, rank.size());
     ShardedTables<R> const tables(
-        specs, rank.communicator, {.most_samples = 2, .out_of_range = ops::OutOfRange::trap}, plan);
+        specs,
+        rank.communicator,
+        {.most_samples = 2, .out_of_range = ops::OutOfRange::trap, .sent = sent},
+        plan);
     auto const lookup = [&](std::vector<std::int64_t> const& ids,
                             std::vector<std::int64_t> const& offsets) {
       return to_host(tables.lookup(
@@ -231,7 +256,7 @@ TYPED_TEST(ShardedTablesInput, ids_that_do_not_fit_or_do_not_exist_are_told) {
     EXPECT_THAT(message_of<std::out_of_range>([&] {
                   (void)lookup({5, 1, 2, 3, 4, 5, 0, 1, 2}, {0, 4, 9, 9, 9});
                 }),
-                HasSubstr("the most ids of a message, by TableSpec::hotness"));
+                HasSubstr(room));
     comm::barrier(rank.communicator);
     rank.communicator.synchronize();
     EXPECT_THAT(message_of<std::out_of_range>([&] {
@@ -257,13 +282,28 @@ TYPED_TEST(ShardedTablesInput, ids_that_do_not_fit_or_do_not_exist_are_told) {
   });
 }
 
+TYPED_TEST(ShardedTablesInput, ids_that_do_not_fit_or_do_not_exist_are_told) {
+  expect_bad_ids_told<TypeParam>(SentRows::pooled,
+                                 "the most ids of a message, by TableSpec::hotness");
+  expect_bad_ids_told<TypeParam>(SentRows::distinct,
+                                 "the most ids of all tables, by TableSpec::hotness");
+}
+
 TYPED_TEST(ShardedTablesInput, narrow_ids_and_counts_on_the_device_are_taken) {
   using R = TypeParam;
   on_ranks<R>(3, [&](Rank<R> const& rank) {
     auto const specs = two_specs();
-    for (auto const sharding : {Sharding::table_wise, Sharding::row_wise, Sharding::replicated}) {
-      ShardedTables<R> const tables(
-          specs, rank.communicator, {.most_samples = 4}, plan_of(specs, {sharding}, rank.size()));
+    for (auto const& [sharding, sent] :
+         std::vector<std::pair<Sharding, SentRows>>{{Sharding::table_wise, SentRows::pooled},
+                                                    {Sharding::row_wise, SentRows::pooled},
+                                                    {Sharding::replicated, SentRows::pooled},
+                                                    {Sharding::table_wise, SentRows::distinct},
+                                                    {Sharding::row_wise, SentRows::distinct},
+                                                    {Sharding::replicated, SentRows::distinct}}) {
+      ShardedTables<R> const tables(specs,
+                                    rank.communicator,
+                                    {.most_samples = 4, .sent = sent},
+                                    plan_of(specs, {sharding}, rank.size()));
       auto const wide = to_host(tables.lookup(
           no_tape,
           ops::TableBags<R>{.ids = rank.tensor(std::vector<std::int64_t>{0, 5, 1, 1, 2, 0}),

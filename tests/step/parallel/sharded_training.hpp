@@ -25,6 +25,9 @@ using ShardRule = ops::OptimizerKind;
 constexpr std::int64_t kShardSamples = 11;
 constexpr int kShardSteps = 3;
 
+/// The rows that are looked up before the update of the step before.
+enum class RowsAhead : std::uint8_t { none, untouched, stale };
+
 struct HowShards {
   std::vector<Sharding> shardings = {Sharding::table_wise};
   ShardRule rule = ShardRule::sgd;
@@ -37,6 +40,8 @@ struct HowShards {
   float scale = 1;          ///< of the loss of tables that are not divided
   bool is_on_last = false;  ///< all tables that are table_wise are on the last rank
   bool is_largest = false;  ///< the first two tables take the maximum
+  SentRows sent = SentRows::pooled;
+  RowsAhead rows_ahead = RowsAhead::none;  ///< with is_ahead
 };
 
 [[nodiscard]] inline std::vector<TableSpec> specs_of_shards(HowShards const& how) {
@@ -170,7 +175,8 @@ class ShardsOfRank {
                 {.most_samples = kShardSamples,
                  .seed = 77,
                  .reduction = how.reduction,
-                 .parts = how.parts},
+                 .parts = how.parts,
+                 .sent = how.sent},
                 plan_of_how(specs_, how, rank.size())),
         optimizer_(rank.device, rule_of_shards(how.rule)),
         tape_(rank.device),
@@ -190,7 +196,8 @@ class ShardsOfRank {
     std::optional<Tensor<float, R>> pooled;
     std::optional<ShardedIds<R>> now;
     if (how_.is_ahead) {
-      now = tables_.exchange(bags_.bags());
+      auto const first = tables_.exchange(bags_.bags());
+      now = prefetched(first, first);
     }
     auto const step = [&] {
       std::optional<StreamScope<R>> scope;
@@ -200,13 +207,17 @@ class ShardsOfRank {
       auto const ids = now ? *now : tables_.exchange(bags_.bags());
       pooled = tables_.lookup(tape_, ids);
       auto const loss = loss_of_shards(tape_, *pooled, coefficients_);
-      auto const next =
-          how_.is_ahead ? std::optional(tables_.exchange(next_bags_.bags())) : std::nullopt;
+      std::optional<ShardedIds<R>> next;
+      if (how_.is_ahead) {
+        next = prefetched(tables_.exchange(next_bags_.bags()), ids);
+      }
       tape_.backward(loss);
       optimizer_.step(tape_);
       tape_.clear();
-      if (next) {
+      if (next && how_.is_captured) {
         now->assign(*next);
+      } else if (next) {
+        now = next;
       }
     };
     std::optional<CapturedStep<R>> captured;
@@ -227,6 +238,11 @@ class ShardsOfRank {
   [[nodiscard]] ShardedTables<R> const& tables() const { return tables_; }
 
  private:
+  [[nodiscard]] ShardedIds<R> prefetched(ShardedIds<R> const& next, ShardedIds<R> const& now) {
+    return how_.rows_ahead == RowsAhead::untouched ? tables_.prefetch_rows(next, now)
+           : how_.rows_ahead == RowsAhead::stale   ? tables_.prefetch_stale_rows(next)
+                                                   : next;
+  }
   void put(int step) {
     auto const of_step = [&](int number) {
       return random_bags(specs_, kShardSamples, how_.is_fixed, static_cast<std::uint64_t>(number));

@@ -47,14 +47,40 @@ struct Size {
 };
 
 /// What is measured. `in_turn`: a step exchanges its ids, looks up, and trains. `ids_ahead`: the
-/// ids of the next step are exchanged beside this step. The others are the same as captured steps.
-enum class Way : std::uint8_t { in_turn, ids_ahead, captured_in_turn, captured_ids_ahead };
-constexpr std::array kWays{
-    Way::in_turn, Way::ids_ahead, Way::captured_in_turn, Way::captured_ids_ahead};
+/// ids of the next step are exchanged beside this step. `rows_ahead`: distinct rows are sent, those
+/// of the next step that this one does not move ahead of it. The others are the same as captured
+/// steps.
+enum class Way : std::uint8_t {
+  in_turn,
+  ids_ahead,
+  rows_ahead,
+  captured_in_turn,
+  captured_ids_ahead,
+  captured_rows_ahead
+};
+constexpr std::array kWays{Way::in_turn,
+                           Way::ids_ahead,
+                           Way::rows_ahead,
+                           Way::captured_in_turn,
+                           Way::captured_ids_ahead,
+                           Way::captured_rows_ahead};
+[[nodiscard]] constexpr bool is_captured(Way way) {
+  return way >= Way::captured_in_turn;
+}
+[[nodiscard]] constexpr bool sends_ids_ahead(Way way) {
+  return way != Way::in_turn && way != Way::captured_in_turn;
+}
+[[nodiscard]] constexpr bool sends_rows_ahead(Way way) {
+  return way == Way::rows_ahead || way == Way::captured_rows_ahead;
+}
 
 [[nodiscard]] std::string_view name_of(Way way) {
-  constexpr std::array<std::string_view, kWays.size()> names{
-      "in_turn", "ids_ahead", "captured_in_turn", "captured_ids_ahead"};
+  constexpr std::array<std::string_view, kWays.size()> names{"in_turn",
+                                                             "ids_ahead",
+                                                             "rows_ahead",
+                                                             "captured_in_turn",
+                                                             "captured_ids_ahead",
+                                                             "captured_rows_ahead"};
   return names[static_cast<std::size_t>(way)];
 }
 
@@ -74,13 +100,15 @@ template <ms::Runtime R>
 class Training {
  public:
   Training(ms::comm::World const& world, Size const& size, Way way)
-      : ahead_(way == Way::ids_ahead || way == Way::captured_ids_ahead),
-        captures_(way == Way::captured_in_turn || way == Way::captured_ids_ahead),
+      : way_(way),
         rows_(size.samples / world.size()),
         device_(ms::comm::device_of<R>(world, {.matmul_precision = ms::MatmulPrecision::tf32})),
         for_tables_(device_, world, {.name = fmt::format("tables {}", name_of(way))}),
         for_gradients_(device_, world, {.name = fmt::format("gradients {}", name_of(way))}),
-        tables_(specs_of(size), for_tables_, {.most_samples = rows_}),
+        tables_(specs_of(size),
+                for_tables_,
+                {.most_samples = rows_,
+                 .sent = sends_rows_ahead(way) ? ms::SentRows::distinct : ms::SentRows::pooled}),
         parameters_(device_),
         bottom_(
             parameters_, "bottom", size.numbers, size.bottom, {.last = ms::ops::Activation::relu}),
@@ -112,10 +140,11 @@ class Training {
 
   void step() {
     ms::copy(*current_ids_, ids_[static_cast<std::size_t>(steps_++ % kDistinctSteps)]);
-    if (ahead_ && !exchanged_) {
-      exchanged_.emplace(tables_.exchange(bags()));
+    if (sends_ids_ahead(way_) && !exchanged_) {
+      auto const first = tables_.exchange(bags());
+      exchanged_.emplace(sends_rows_ahead(way_) ? tables_.prefetch_rows(first, first) : first);
     }
-    if (!captures_ || steps_ == 1) {  // the first step makes what is made on first use
+    if (!is_captured(way_) || steps_ == 1) {  // the first step makes what is made on first use
       return train();
     }
     if (!captured_) {
@@ -139,11 +168,14 @@ class Training {
   /// With ids ahead, `current_ids_` are those of the next step.
   void train() {
     tape_.without_gradient(*numbers_);
-    auto const now = ahead_ ? *exchanged_ : tables_.exchange(bags());
+    auto const now = sends_ids_ahead(way_) ? *exchanged_ : tables_.exchange(bags());
     auto const pooled = tables_.lookup(tape_, now);
     std::optional<ms::ShardedIds<R>> next;
-    if (ahead_) {
+    if (sends_ids_ahead(way_)) {
       next.emplace(tables_.exchange(bags()));
+    }
+    if (sends_rows_ahead(way_)) {
+      next = tables_.prefetch_rows(*next, now);
     }
     auto const dense = bottom_(tape_, *numbers_);
     auto const logits = top_(tape_, ms::ops::dot_interaction(tape_, dense, pooled));
@@ -151,15 +183,14 @@ class Training {
     parallel_.backward(tape_, loss);
     optimizer_.step(tape_);
     tape_.clear();
-    if (next && captures_) {
+    if (next && is_captured(way_)) {
       exchanged_->assign(*next);
     } else if (next) {
       exchanged_ = next;
     }
   }
 
-  bool ahead_;
-  bool captures_;
+  Way way_;
   std::int64_t rows_;
   ms::Device<R> device_;
   ms::comm::Communicator<R> for_tables_;

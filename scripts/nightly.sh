@@ -24,6 +24,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   python   checkpoints and event files, beside the newest safetensors and TensorBoard from PyPI; left out without a network
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
   parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
+  mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
   page     the page of msstream-overlap in headless Chromium; left out without the package chromium
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
@@ -134,6 +135,19 @@ parquet() {
   "$root/build/parquet/tests/test_data_parquet" --gtest_brief=1
 }
 
+mpi() {
+  preset=host
+  install_missing libopenmpi-dev openmpi-bin || {
+    say "left out: $advice does not work"
+    return
+  }
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
+    -D MSSTREAM_MPI=/usr -B "$root/build/mpi"
+  quietly cmake --build "$root/build/mpi" --parallel "$(nproc)" --target test_comm_mpi
+  "$root/build/mpi/tests/test_comm_mpi" --gtest_brief=1
+  "$root/scripts/two_hosts.sh" "$root/build/mpi/examples/teach/teach_data_parallel"
+}
+
 page() {
   local pages=$root/build/pages file
   if ! command -v chromium >/dev/null; then
@@ -189,12 +203,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load consumer core fuzz sklearn python captures parquet page hta gpu)
+parts=(headers tidy asan tsan load consumer core fuzz sklearn python captures parquet mpi page hta gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | captures | parquet | page | hta | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | captures | parquet | mpi | page | hta | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

@@ -25,6 +25,8 @@ struct RankSetting {
   comm::World world = {};
   Parallel parallel = Parallel::data;
   Reproducible reproducible = Reproducible::same_rank_count;
+  /// Whether the model has collectives, so that a part without samples takes part in them.
+  bool has_collectives = false;
 };
 
 /// Returns the device of a rank, made with the options.
@@ -56,7 +58,7 @@ class Ranks {
  public:
   /// Blocks the host until all ranks have made theirs, and gives them the parameters of rank 0.
   Ranks(Device<R> const& device, Parameters<R> const& parameters, RankSetting const& setting)
-      : device_(device), world_(setting.world) {
+      : device_(device), world_(setting.world), has_collectives_(setting.has_collectives) {
     if (setting.parallel == Parallel::half_batches) {
       halves_.emplace(device, parameters, world_);
       communicator_ = halves_->communicator(0);
@@ -78,7 +80,8 @@ class Ranks {
   [[nodiscard]] int own_parts() const noexcept { return parts() / world_.size(); }
 
   /// Calls `part_loss(part)` for each of this rank's parts, from 0 to own_parts(), which returns
-  /// the mean loss of its samples, or nothing if it has none, and plays them back. Leaves the
+  /// the mean loss of its samples, and plays them back. A part without samples is left out, unless
+  /// the model has collectives. Leaves the
   /// gradients of the whole batch on the tape, and returns its loss. Part `part` has
   /// `samples[part]` of the `all_samples` of the batch.
   template <class PartLoss>
@@ -93,7 +96,7 @@ class Ranks {
     }
     auto const loss_of = [&](int number) -> std::optional<Tensor<float, R>> {
       auto const own = samples[static_cast<std::size_t>(number)];
-      if (own == 0) {
+      if (own == 0 && !has_collectives_) {
         return std::nullopt;
       }
       Tensor<float, R> loss = part_loss(number);
@@ -169,6 +172,7 @@ class Ranks {
  private:
   Device<R> device_;
   comm::World world_;
+  bool has_collectives_;
   std::optional<comm::Communicator<R>> communicator_;
   std::optional<DataParallel<R>> parallel_;
   std::optional<HalfBatches<R>> halves_;

@@ -394,7 +394,8 @@ TYPED_TEST(DataParallelMisuse, an_operation_without_notes_delays_what_it_may_hav
       });
       auto const loss = ops::multiply(tape, first, weight);
       if (notes_a_part) {
-        EXPECT_THAT(message_of<std::logic_error>([&] { parallel.backward(tape, loss); }),
+        // A std::logic_error on the first rank, which the other one may already have lost.
+        EXPECT_THAT(message_of<std::exception>([&] { parallel.backward(tape, loss); }),
                     HasSubstr("parameter 'weight' after its all-reduce"));
       } else {
         parallel.backward(tape, loss);

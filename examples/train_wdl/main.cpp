@@ -36,6 +36,7 @@ void run(ms::cli::Arguments const& arguments) {
   TrainOptions const options = parse_options(arguments);
   ms::cli::require_runtime(options);
   ms::training::require_devices(options, options);
+  ms::training::require_equal_options(options, describe(options));
   TrainingData data = load_training_data(options);
   if (!options.quiet) {
     std::cerr << fmt::format(

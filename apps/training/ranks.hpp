@@ -7,6 +7,7 @@
 #include <msstream/comm/communicator.hpp>
 #include <msstream/data/loader.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/metrics/of_all_ranks.hpp>
 #include <msstream/step/data_parallel.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/half_batches.hpp>
@@ -151,14 +152,10 @@ class Ranks {
     auto const of_all = batch_size * world_.size();
     return is_alone() ? rows : (rows + of_all - 1) / of_all * of_all;
   }
-  /// Returns the elements of all ranks, [ranks * elements], or the tensor itself if alone.
-  [[nodiscard]] Tensor<float, R> of_all_ranks(Tensor<float, R> const& own) const {
-    if (!communicator_) {
-      return own;
-    }
-    Tensor<float, R> const all(device_, {world_.size() * own.count()});
-    comm::all_gather(*communicator_, own, all);
-    return all;
+  /// Returns the examples of all ranks, which have batches of one size, or those of the rank itself
+  /// if it is alone.
+  [[nodiscard]] metrics::Batch<R> of_all_ranks(metrics::Batch<R> const& own) const {
+    return communicator_ ? metrics::of_all_ranks(*communicator_, own, own.scores.count()) : own;
   }
 
   /// Blocks the host until all ranks have called it.

@@ -341,9 +341,9 @@ class Trainer {
       auto const batch = batch_of(*fed);
       auto const logits = model_.forward(tape_, pool_, batch);
       metrics.update(
-          {.scores = ranks_.of_all_ranks(logits),
-           .labels = ranks_.of_all_ranks(batch.labels),
-           .weights = alone ? std::nullopt : std::optional(ranks_.of_all_ranks(fed->mask()))});
+          ranks_.of_all_ranks({.scores = logits,
+                               .labels = batch.labels,
+                               .weights = alone ? std::nullopt : std::optional(fed->mask())}));
     }
     auto const area = auc.value();
     nlohmann::ordered_json result;

@@ -23,7 +23,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   sklearn  the recorded numbers of scikit-learn, beside those of the newest one from PyPI; left out without a network
   python   checkpoints and event files, beside the newest safetensors and TensorBoard from PyPI; left out without a network
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
-  collectives  100,000 random programs of collectives on 2 to 8 ranks, which must report no failure; a quarter of an hour
+  collectives  100,000 random programs of collectives on 2 to 8 ranks, which must report no failure; half an hour on two busy cores
   parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
   mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
   page     the page of msstream-overlap in headless Chromium; left out without the package chromium
